@@ -1,0 +1,51 @@
+"""What every embedder keeps: texts in, float32 rows of length 1 out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows: TypeAlias = NDArray[np.float32]
+"""(n, dimension), float32."""
+Row: TypeAlias = NDArray[np.float32]
+"""(dimension,), float32."""
+
+
+class EmbeddingProvider(Protocol):
+    """Turns texts into rows of length 1, so that a dot product is the cosine."""
+
+    @property
+    def dimension(self) -> int:
+        """Columns of every row."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity of what it computes: model, weights and every setting that changes a vector."""
+
+    def embed_texts(self, texts: Sequence[str]) -> Rows:
+        """One row per text, in order: (len(texts), dimension). An empty text gives a valid row too."""
+
+    def embed_query(self, text: str) -> Row:
+        """The row of a question: (dimension,). Some models put a prefix of their own before it."""
+
+
+@runtime_checkable
+class Tokenizing(Protocol):
+    """An embedder that knows its own tokens. The splitter measures chunks with them."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of one text that the model reads, special tokens included; what is beyond is cut off."""
+
+    def token_starts(self, text: str) -> NDArray[np.int64]:
+        """Character offset at which each token of `text` begins: (n_tokens,), special tokens left out."""
+
+
+def unit(rows: NDArray[np.floating]) -> Rows:
+    """Scale every row to length 1; a zero row stays zero. (n, dimension) in, (n, dimension) float32 out."""
+    rows = np.asarray(rows, np.float32)
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(lengths == 0, 1, lengths), np.float32)

@@ -1,0 +1,270 @@
+"""Every error that ragkit raises on purpose.
+
+RagkitError
+├── MissingExtra          an optional dependency is not installed (also an ImportError)
+├── UnknownName           a name that no registry holds
+├── InvalidOption         an option with a value that its part does not take
+├── PipelineError         a pipeline file that cannot be used; holds every problem found in it
+├── LoadError             a file that no text can be taken from
+│   ├── UnsupportedFormat its format has no loader
+│   └── LoadLimit         it went over a limit of time, memory or size
+├── DimensionMismatch     vectors of one width met a store of another
+├── InvalidVector         a vector that is not finite, or not of length 1
+├── InvalidFilter         a filter with an unknown operator, a wrong type or a syntax error
+├── KnowledgeBaseError    a knowledge base that cannot be used as it is
+│   ├── NotAKnowledgeBase nothing there, or something else
+│   ├── SettingsMismatch  it was built with other settings than were asked for
+│   ├── Damaged           a file of it is missing, cut short, foreign or altered
+│   └── Locked            another process is writing to it
+├── StoreError            a vector store refused or cannot be reached
+├── ProviderError         a model's service refused or cannot be reached
+│   ├── AuthenticationFailed
+│   ├── RateLimited
+│   ├── RequestTimeout
+│   ├── ConnectionFailed
+│   └── InvalidRequest
+├── BudgetExceeded        a limit of money, tokens or seconds was reached
+└── RunError              an agent run that ended without an answer; holds what it had
+    ├── Cancelled
+    ├── GuardrailBlocked
+    └── HandoffFailed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+
+class RagkitError(Exception):
+    """The root of the tree. The command line and the server catch it; the library does not."""
+
+
+class MissingExtra(RagkitError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(what, extra)
+        self.what, self.extra = what, extra
+
+    def __str__(self) -> str:
+        return f"{self.what} needs an optional dependency: pip install 'ragkit[{self.extra}]'"
+
+
+class UnknownName(RagkitError):
+    """A name that no registry holds."""
+
+    def __init__(self, kind: str, name: str, known: Sequence[str]) -> None:
+        super().__init__(kind, name, tuple(known))
+        self.kind, self.name, self.known = kind, name, tuple(known)
+
+    def __str__(self) -> str:
+        near = get_close_matches(self.name, self.known, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        article = "an" if self.kind[:1] in "aeiou" else "a"
+        listed = ", ".join(self.known)
+        return f"{self.name!r} is not the name of {article} {self.kind}{hint}; known: {listed}"
+
+
+class InvalidOption(RagkitError):
+    """An option with a value that its part does not take."""
+
+    def __init__(self, option: str, met: object, wanted: str) -> None:
+        super().__init__(option, met, wanted)
+        self.option, self.met, self.wanted = option, met, wanted
+
+    def __str__(self) -> str:
+        return f"{self.option} is {self.met!r}: {self.wanted} is wanted"
+
+
+class PipelineError(RagkitError):
+    """A pipeline file that cannot be used. `problems` holds one line each, `file:line:column: ...`."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(tuple(problems))
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
+
+
+class LoadError(RagkitError):
+    """A file that no text can be taken from. `hint` says what the user can do."""
+
+    def __init__(self, source: str, reason: str, hint: str = "") -> None:
+        super().__init__(source, reason, hint)
+        self.source, self.reason, self.hint = source, reason, hint
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason}" + (f": {self.hint}" if self.hint else "")
+
+
+class UnsupportedFormat(LoadError):
+    """A file whose format has no loader."""
+
+
+class LoadLimit(LoadError):
+    """A file that went over a limit of time, memory or size while it was read."""
+
+
+class DimensionMismatch(RagkitError):
+    """Vectors of one width met a store of another."""
+
+    def __init__(self, got: int, want: int) -> None:
+        super().__init__(got, want)
+        self.got, self.want = got, want
+
+    def __str__(self) -> str:
+        return (
+            f"vectors have {self.got} columns but the store holds {self.want}: "
+            "use the embedder that this index was built with, or rebuild the index"
+        )
+
+
+class InvalidVector(RagkitError):
+    """A vector that is not finite, or not of length 1."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(row, reason)
+        self.row, self.reason = row, reason
+
+    def __str__(self) -> str:
+        return f"vector {self.row} {self.reason}: stores take finite vectors of length 1"
+
+
+class InvalidFilter(RagkitError):
+    """A filter with an unknown operator, a wrong type or a syntax error."""
+
+
+class KnowledgeBaseError(RagkitError):
+    """A knowledge base that cannot be used as it is."""
+
+
+class NotAKnowledgeBase(KnowledgeBaseError):
+    """Nothing there, or something else than a knowledge base."""
+
+    def __init__(self, path: str, reason: str, hint: str) -> None:
+        super().__init__(path, reason, hint)
+        self.path, self.reason, self.hint = path, reason, hint
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.reason}: {self.hint}"
+
+
+class SettingsMismatch(KnowledgeBaseError):
+    """The knowledge base was built with other settings than were asked for."""
+
+    def __init__(self, path: str, differences: Sequence[str], fix: str) -> None:
+        super().__init__(path, tuple(differences), fix)
+        self.path, self.differences, self.fix = path, tuple(differences), fix
+
+    def __str__(self) -> str:
+        return f"{self.path} was built with other settings ({'; '.join(self.differences)}): run {self.fix}"
+
+
+class Damaged(KnowledgeBaseError):
+    """A file of the knowledge base is missing, cut short, foreign or altered."""
+
+    def __init__(self, path: str, reason: str, fix: str) -> None:
+        super().__init__(path, reason, fix)
+        self.path, self.reason, self.fix = path, reason, fix
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.reason}: run {self.fix}"
+
+
+class Locked(KnowledgeBaseError):
+    """Another process is writing to the knowledge base."""
+
+    def __init__(self, path: str, holder: str) -> None:
+        super().__init__(path, holder)
+        self.path, self.holder = path, holder
+
+    def __str__(self) -> str:
+        return f"{self.path} is being written by {self.holder}: wait until it is done, or stop it"
+
+
+class StoreError(RagkitError):
+    """A vector store refused a request or cannot be reached."""
+
+
+class ProviderError(RagkitError):
+    """A model's service refused a request or cannot be reached.
+
+    `retryable` says whether the same request may succeed later.
+    """
+
+    retryable = False
+
+    def __init__(self, provider: str, message: str, *, status: int | None = None) -> None:
+        super().__init__(provider, message)
+        self.provider, self.message, self.status = provider, message, status
+
+    def __str__(self) -> str:
+        return f"{self.provider}: {self.message}"
+
+
+class AuthenticationFailed(ProviderError):
+    """The key is missing, wrong or not allowed to do this."""
+
+
+class RateLimited(ProviderError):
+    """Too many requests; `retry_after` is in seconds where the service said it, else None."""
+
+    retryable = True
+
+    def __init__(
+        self, provider: str, message: str, *, status: int | None = 429, retry_after: float | None = None
+    ) -> None:
+        super().__init__(provider, message, status=status)
+        self.retry_after = retry_after
+
+
+class RequestTimeout(ProviderError):
+    """No answer within the time allowed."""
+
+    retryable = True
+
+
+class ConnectionFailed(ProviderError):
+    """The service cannot be reached, broke off, or answered that it is down (5xx)."""
+
+    retryable = True
+
+
+class InvalidRequest(ProviderError):
+    """The service says that the request itself is wrong: sending it again does not help."""
+
+
+class BudgetExceeded(RagkitError):
+    """A limit of money, tokens or seconds was reached."""
+
+    def __init__(self, what: str, spent: float, limit: float) -> None:
+        super().__init__(what, spent, limit)
+        self.what, self.spent, self.limit = what, spent, limit
+
+    def __str__(self) -> str:
+        return f"the budget of {self.limit:g} {self.what} is reached ({self.spent:g} spent): raise the limit to go on"
+
+
+class RunError(RagkitError):
+    """An agent run that ended without an answer. `partial` holds what it had (an AgentResult), if anything."""
+
+    def __init__(self, message: str, partial: object = None) -> None:
+        super().__init__(message, partial)
+        self.message, self.partial = message, partial
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Cancelled(RunError):
+    """The caller stopped the run."""
+
+
+class GuardrailBlocked(RunError):
+    """A guardrail refused the input or the answer."""
+
+
+class HandoffFailed(RunError):
+    """A run could not be passed on to another agent."""

@@ -1,0 +1,87 @@
+"""Names of parts -> the places that hold them. Nothing is imported until its name is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar, cast
+
+from ragkit.errors import MissingExtra, UnknownName
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part lives, and what it needs beyond the core."""
+
+    target: str
+    """`module:attribute`."""
+    extra: str = ""
+    """The optional dependency group that it needs: `pip install 'ragkit[extra]'`; empty for core parts."""
+    options: str = ""
+    """`module:Dataclass` of its options, importable without the extra; empty when it takes none."""
+
+
+@dataclass(frozen=True)
+class Registry(Generic[Part]):
+    """The parts of one kind, by the name that a pipeline file gives them.
+
+    A pipeline file reaches these names and no others, so it can never import code. Installed plugins
+    add names through the entry point group `ragkit.<group>`; a plugin cannot take over a name of ours.
+    """
+
+    kind: str
+    """One word for messages: loader, splitter, embedder, store, retriever, provider."""
+    group: str
+    """The entry point group, without its `ragkit.` prefix."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Every name that can be chosen, sorted."""
+        return sorted({*self.places, *self._plugins()})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def find(self, name: str) -> type[Part]:
+        """The class behind `name`.
+
+        Raises:
+            UnknownName: no part has this name.
+            MissingExtra: its optional dependency is not installed.
+        """
+        return cast("type[Part]", self._load(name, self._place(name).target))
+
+    def options(self, name: str) -> type[Any] | None:
+        """The dataclass of the part's options, or None when it takes none. Raises UnknownName."""
+        place = self._place(name)
+        return cast("type[Any]", self._load(name, place.options)) if place.options else None
+
+    def extra(self, name: str) -> str:
+        """The optional dependency group that `name` needs, or ''. Raises UnknownName."""
+        return self._place(name).extra
+
+    def _place(self, name: str) -> Place:
+        if name in self.places:
+            return self.places[name]
+        plugin = self._plugins().get(name)
+        if plugin is None:
+            raise UnknownName(self.kind, name, tuple(self.names()))
+        return Place(plugin.value)
+
+    def _plugins(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group=f"ragkit.{self.group}")}
+
+    def _load(self, name: str, target: str) -> object:
+        module, _, attribute = target.partition(":")
+        try:
+            return getattr(import_module(module), attribute)
+        except MissingExtra:
+            raise
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("ragkit"):
+                raise
+            raise MissingExtra(f"the {self.kind} {name!r}", extra=self.extra(name) or name) from error

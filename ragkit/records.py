@@ -12,7 +12,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import TypeAlias
 
-JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 """A value that JSON can hold."""
 
 Metadata: TypeAlias = Mapping[str, JSON]

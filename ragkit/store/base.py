@@ -72,4 +72,5 @@ def checked_rows(embeddings: NDArray[np.floating], documents: int, dimension: in
 def checked_query(query: NDArray[np.floating], dimension: int | None) -> Rows:
     """`query` as a float32 row of (dimension,), or the error that says what is wrong."""
     row = np.ascontiguousarray(query, np.float32).reshape(-1)
-    return checked_rows(row[None], 1, dimension)[0]
+    checked_rows(row[None], 1, dimension)
+    return row

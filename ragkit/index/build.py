@@ -1,0 +1,334 @@
+"""Carry out a plan: read, split, embed, record. Every step may be repeated; the record comes last.
+
+A build is a generator of events. Vectors are written and synced before the rows that refer to them are
+committed. A first build publishes as it goes, so that a long one can be searched early; every later one
+works beside what is visible and publishes all of it in one transaction, so that a reader sees the whole
+of the old content or the whole of the new.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from ragkit.embed.base import EmbeddingProvider
+from ragkit.errors import BudgetExceeded
+from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
+from ragkit.index.plan import Plan, Work, stat_to_store
+from ragkit.index.report import Embedded, Event, Failure, FileRead, IndexReport, Planned, Published
+from ragkit.load.workers import Failed, Parsed
+from ragkit.records import Chunk, Document
+from ragkit.store.vectorfile import VectorFile
+
+WINDOW = 1024
+"""Texts that are embedded and written together: enough to sort by length, little enough to lose."""
+
+
+class Lexicon(Protocol):
+    """The full text index inside the catalog; its writes belong to the catalog's transaction."""
+
+    def add(self, keys: Sequence[int], term_lists: Sequence[Sequence[str]]) -> None:
+        """Index the chunks with these keys."""
+
+    def remove(self, keys: Sequence[int]) -> None:
+        """Forget the chunks with these keys."""
+
+
+@dataclass(frozen=True)
+class Stations:
+    """The parts that a build drives, already chosen and opened."""
+
+    parse: Callable[[Iterable[Work]], Iterator[Parsed[Work] | Failed[Work]]]
+    """Reads files, in order, ahead of the consumer by a bounded number."""
+    split: Callable[[Document], list[Chunk]]
+    embedding_text: Callable[[Chunk], str]
+    """What the embedder sees of a chunk: its header and its text."""
+    count_tokens: Callable[[Sequence[str]], int]
+    analyse: Callable[[str], list[str]]
+    """A text -> the terms of the lexical index."""
+    embedder: EmbeddingProvider
+    lexicon: Lexicon
+    recipe_of_loader: Callable[[str], str]
+    """Loader name -> the recipe of the documents that it makes."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How a build runs."""
+
+    kb: str
+    dry_run: bool = False
+    spend: Callable[[int], None] = field(default=lambda tokens: None)
+    """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop."""
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A document that is split and waits for its vectors."""
+
+    work: Work
+    row: FileRow
+    document: Document
+    chunks: list[Chunk]
+    hashes: list[bytes]
+
+
+class Build:
+    """One run over one plan. `events()` does the work; `report()` tells afterwards what was done."""
+
+    def __init__(self, catalog: Catalog, vectors: VectorFile, stations: Stations, options: BuildOptions) -> None:
+        self._catalog = catalog
+        self._vectors = vectors
+        self._stations = stations
+        self._options = options
+        self._embedder = catalog.embedder(stations.embedder.fingerprint)
+        self._ready: list[_Ready] = []
+        self._missing: dict[bytes, str] = {}
+        self._rows: dict[bytes, int] = {}
+        self._staged: list[int] = []
+        self._replaced: list[int] = []
+        self._settled: list[FileRow] = []
+        self._publish_early = catalog.connection.execute("SELECT 1 FROM documents WHERE live = 1").fetchone() is None
+        self._counts: Counter[str] = Counter()
+        self._failures: list[Failure] = []
+        self._skipped: list[tuple[str, str]] = []
+        self._tokens = 0
+
+    def events(self, plan: Plan) -> Generator[Event, None, None]:
+        """Do the work. Closing the generator, or an error in it, leaves what was published and every vector.
+
+        Raises:
+            BudgetExceeded: the next window would cost more than is left.
+            EmbedderError and its like: whatever the embedder raises.
+        """
+        yield Planned(len(plan.work), sum(work.stat.size for work in plan.work), len(plan.removed))
+        if not self._options.dry_run:
+            self._drop_leftovers()
+        looked_at = time.time_ns()
+        for outcome in self._stations.parse(plan.work):
+            yield self._take(outcome, looked_at)
+            while len(self._missing) >= WINDOW or sum(len(r.chunks) for r in self._ready) >= 8 * WINDOW:
+                yield from self._flush()
+        while self._ready or self._missing:
+            yield from self._flush()
+        yield from self._finish(plan, looked_at)
+
+    def report(self, plan: Plan, started: float) -> IndexReport:
+        """What was done since `started` (of `time.perf_counter`)."""
+        c = self._counts
+        known_failures = [Failure(row.source, row.reason, row.hint) for row in plan.still_failed]
+        files = {key: c[key] for key in ("added", "updated", "removed", "failed", "skipped")}
+        files["unchanged"] = plan.unchanged + c["unchanged"]
+        files["removed"] += sum(1 for row in plan.removed if row.status in {"indexed", "empty"})
+        files["failed"] += len(known_failures)
+        files["skipped"] += len(plan.skipped)
+        return IndexReport(
+            kb=self._options.kb,
+            files=files,
+            chunks={key: c[f"chunks {key}"] for key in ("added", "removed", "reused")},
+            embedded=c["embedded"],
+            tokens=self._tokens,
+            failures=tuple(known_failures + self._failures),
+            skipped=plan.skipped + tuple(self._skipped),
+            seconds=time.perf_counter() - started,
+            dry_run=self._options.dry_run,
+        )
+
+    # reading
+
+    def _take(self, outcome: Parsed[Work] | Failed[Work], looked_at: int) -> FileRead:
+        work = outcome.task
+        if isinstance(outcome, Failed):
+            return self._take_failure(outcome, looked_at)
+        document = outcome.document
+        row = self._row(work, outcome.content_hash, outcome.loader, looked_at)
+        chunks = self._stations.split(document)
+        if not chunks:
+            self._settle(replace(row, status="empty", reason="holds no text"), work)
+            self._skipped.append((work.source, "holds no text"))
+            self._counts["skipped"] += 1
+            return FileRead(work.source, 0, work.stat.size, "holds no text")
+        texts = [self._stations.embedding_text(chunk) for chunk in chunks]
+        hashes = [blake2b(text.encode("utf-8"), digest_size=16).digest() for text in texts]
+        self._want(dict(zip(hashes, texts, strict=True)))
+        self._ready.append(_Ready(work, row, document, chunks, hashes))
+        return FileRead(work.source, len(chunks), work.stat.size)
+
+    def _take_failure(self, outcome: Failed[Work], looked_at: int) -> FileRead:
+        work, error = outcome.task, outcome.error
+        status = "skipped" if outcome.unsupported else "failed"
+        row = self._row(work, outcome.content_hash, outcome.loader, looked_at)
+        self._settle(replace(row, status=status, reason=error.reason, hint=error.hint), work)
+        if outcome.unsupported:
+            self._skipped.append((work.source, error.reason))
+        else:
+            self._failures.append(Failure(work.source, error.reason, error.hint))
+        self._counts[status] += 1
+        return FileRead(work.source, 0, work.stat.size, error.reason)
+
+    def _row(self, work: Work, content_hash: str, loader: str, looked_at: int) -> FileRow:
+        stat = stat_to_store(work.stat, looked_at)
+        recipe = self._stations.recipe_of_loader(loader)
+        return FileRow(
+            work.source, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, content_hash, recipe, "indexed"
+        )
+
+    def _settle(self, row: FileRow, work: Work) -> None:
+        """A file without chunks: what it had before goes when this run is published."""
+        self._settled.append(row)
+        if work.before is not None and work.before.document is not None:
+            self._replaced.append(work.before.document)
+
+    def _want(self, texts: dict[bytes, str]) -> None:
+        """Note which texts have no vector yet."""
+        unknown = [key for key in texts if key not in self._rows and key not in self._missing]
+        if self._embedder is not None:
+            self._rows.update(self._catalog.vector_rows(self._embedder.key, unknown))
+        self._missing.update((key, texts[key]) for key in unknown if key not in self._rows)
+
+    # embedding and writing
+
+    def _flush(self) -> Iterator[Event]:
+        """Embed one window; then record the documents that have all their vectors."""
+        window = list(self._missing.items())[:WINDOW]
+        if window:
+            yield self._embed(window)
+        whole = [ready for ready in self._ready if not any(key in self._missing for key in ready.hashes)]
+        self._ready = [ready for ready in self._ready if any(key in self._missing for key in ready.hashes)]
+        if whole:
+            yield from self._record(whole)
+        if not self._ready:
+            self._rows.clear()
+
+    def _embed(self, window: list[tuple[bytes, str]]) -> Embedded:
+        texts = [text for _, text in window]
+        tokens = self._stations.count_tokens(texts)
+        self._options.spend(tokens)
+        if not self._options.dry_run:
+            self._write_vectors([key for key, _ in window], self._stations.embedder.embed_texts(texts))
+        for key, _ in window:
+            del self._missing[key]
+        self._tokens += tokens
+        self._counts["embedded"] += len(window)
+        return Embedded(len(window), tokens, len(self._missing))
+
+    def _write_vectors(self, keys: Sequence[bytes], rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
+        embedder = self._known_embedder()
+        first = self._vectors.append(rows)
+        self._vectors.sync()
+        with self._catalog.transaction():
+            self._catalog.add_vectors(embedder.key, first, keys, self._vectors.checksums(first, len(keys)))
+        self._rows.update((key, first + i) for i, key in enumerate(keys))
+
+    def _known_embedder(self) -> EmbedderRow:
+        if self._embedder is None:
+            raise AssertionError("the knowledge base was opened without its embedder")
+        return self._embedder
+
+    def _record(self, whole: list[_Ready]) -> Iterator[Event]:
+        for ready in whole:
+            self._count(ready)
+        if self._options.dry_run:
+            return
+        with self._catalog.transaction():
+            for ready in whole:
+                self._insert(ready, live=self._publish_early)
+            if self._publish_early:
+                self._catalog.put_files(self._settled)
+                generation = self._next_generation()
+        if self._publish_early:
+            self._settled.clear()
+            yield Published(generation, len(whole))
+
+    def _insert(self, ready: _Ready, *, live: bool) -> None:
+        key = self._catalog.add_document(ready.document, ready.row.content_hash, ready.row.recipe, live=live)
+        rows = [self._rows[text_hash] for text_hash in ready.hashes]
+        keys = self._catalog.add_chunks(key, ready.chunks, rows, live=live)
+        name = Path(ready.work.source).stem
+        texts = [f"{self._stations.embedding_text(chunk)}\n{name}" for chunk in ready.chunks]
+        self._stations.lexicon.add(keys, [self._stations.analyse(text) for text in texts])
+        self._settled.append(replace(ready.row, document=key))
+        self._staged.append(key)
+
+    def _count(self, ready: _Ready) -> None:
+        """Compare a document's chunks with those of its last version."""
+        before = ready.work.before
+        new = {chunk.id for chunk in ready.chunks}
+        old: set[str] = set()
+        if before is not None and before.document is not None:
+            old = self._old_ids(before.document)
+            self._replaced.append(before.document)
+        # A file that failed or was empty before, and has text now, is new to whoever searches.
+        self._counts["added" if not old else "updated"] += 1
+        self._counts["chunks added"] += len(new - old)
+        self._counts["chunks reused"] += len(new & old)
+        self._counts["chunks removed"] += len(old - new)
+
+    def _old_ids(self, document: int) -> set[str]:
+        rows = self._catalog.connection.execute("SELECT id FROM chunks WHERE document = ?", (document,))
+        return {row[0] for row in rows}
+
+    # publishing
+
+    def _finish(self, plan: Plan, looked_at: int) -> Iterator[Event]:
+        gone = [row.document for row in plan.removed if row.document is not None]
+        self._counts["chunks removed"] += len(self._catalog.chunk_keys([*gone, *self._emptied()]))
+        if self._options.dry_run or not (self._settled or plan.touched or plan.removed):
+            return
+        with self._catalog.transaction():
+            self._delete([*gone, *self._replaced])
+            if not self._publish_early:
+                self._catalog.publish(self._staged)
+            self._catalog.delete_files(row.source for row in plan.removed)
+            self._catalog.put_files(self._settled)
+            self._catalog.put_files(_settled_stat(row, looked_at) for row in plan.touched)
+            changed = bool(gone or self._replaced or self._settled)
+            generation = self._next_generation() if changed else self._catalog.generation()
+        yield Published(generation, len(self._settled) + len(plan.removed))
+
+    def _emptied(self) -> list[int]:
+        """Documents whose file has no text any more: their chunks are not compared one by one."""
+        without = {row.source for row in self._settled if row.document is None}
+        rows = self._catalog.connection.execute("SELECT key, source FROM documents WHERE live = 1")
+        replaced = set(self._replaced)
+        return [key for key, source in rows if key in replaced and source in without]
+
+    def _delete(self, documents: Sequence[int]) -> None:
+        self._stations.lexicon.remove(self._catalog.chunk_keys(documents))
+        self._catalog.delete_documents(documents)
+
+    def _drop_leftovers(self) -> None:
+        """Documents that an interrupted run staged: their vectors are kept, so doing them again is cheap."""
+        leftovers = list(self._catalog.staged().values())
+        if leftovers:
+            with self._catalog.transaction():
+                self._delete(leftovers)
+
+    def _next_generation(self) -> int:
+        generation = self._catalog.generation() + 1
+        self._catalog.set("generation", str(generation))
+        return generation
+
+
+def refuse_above(limit_usd: float, price_per_token: float) -> Callable[[int], None]:
+    """A `spend` that raises BudgetExceeded before the window that would go over `limit_usd`."""
+    spent = 0.0
+
+    def spend(tokens: int) -> None:
+        nonlocal spent
+        if spent + tokens * price_per_token > limit_usd:
+            raise BudgetExceeded("USD", spent, limit_usd)
+        spent += tokens * price_per_token
+
+    return spend
+
+
+def _settled_stat(row: FileRow, looked_at: int) -> FileRow:
+    return replace(row, mtime_ns=0) if max(row.mtime_ns, row.ctime_ns) > looked_at - 2_000_000_000 else row

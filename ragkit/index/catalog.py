@@ -1,0 +1,253 @@
+"""The write side of a knowledge base's catalog: rows in, rows out, nothing decided here."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ragkit.records import Chunk, Document, Heading
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """What is known of one file that was looked at."""
+
+    source: str
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    content_hash: str
+    recipe: str
+    status: str
+    """indexed, empty, skipped or failed."""
+    reason: str = ""
+    hint: str = ""
+    document: int | None = None
+    """Key of its live document."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderRow:
+    """One embedder that this knowledge base has vectors of."""
+
+    key: int
+    fingerprint: str
+    dimension: int
+    file: str
+    file_id: bytes
+    rows: int
+    probe: bytes | None
+
+
+class Catalog:
+    """Reads and writes rows over one connection. Every write stands inside `transaction()`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All writes inside appear together, or none does."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+    # meta
+
+    def get(self, key: str) -> str | None:
+        """A value of the `meta` table."""
+        row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set(self, key: str, value: str) -> None:
+        """Put a value into the `meta` table."""
+        self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def generation(self) -> int:
+        """How many times the visible content has changed."""
+        return int(self.get("generation") or 0)
+
+    # roots and files
+
+    def add_roots(self, paths: Iterable[str]) -> None:
+        """Remember what was named."""
+        self.connection.executemany("INSERT OR IGNORE INTO roots VALUES (?)", [(path,) for path in paths])
+
+    def roots(self) -> list[str]:
+        """What was named so far, sorted."""
+        return [row[0] for row in self.connection.execute("SELECT path FROM roots ORDER BY path")]
+
+    def remove_roots(self, paths: Iterable[str]) -> None:
+        """Forget what was named."""
+        self.connection.executemany("DELETE FROM roots WHERE path = ?", [(path,) for path in paths])
+
+    def files(self) -> dict[str, FileRow]:
+        """Every file that was looked at, by source."""
+        columns = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
+        rows = self.connection.execute(f"SELECT {columns} FROM files ORDER BY source")  # noqa: S608
+        return {row[0]: FileRow(*row) for row in rows}
+
+    def put_files(self, rows: Iterable[FileRow]) -> None:
+        """Insert or replace file rows."""
+        values = [
+            (r.source, r.size, r.mtime_ns, r.ctime_ns, r.inode, r.content_hash)
+            + (r.recipe, r.status, r.reason, r.hint, r.document)
+            for r in rows
+        ]
+        self.connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)
+
+    def delete_files(self, sources: Iterable[str]) -> None:
+        """Forget files; their documents are not touched."""
+        self.connection.executemany("DELETE FROM files WHERE source = ?", [(source,) for source in sources])
+
+    # documents and chunks
+
+    def add_document(self, document: Document, content_hash: str, recipe: str, *, live: bool) -> int:
+        """Insert a document; returns its key."""
+        values = document_values(document)
+        cursor = self.connection.execute(
+            "INSERT INTO documents (id, source, title, format, language, metadata, page_starts, headings, body,"
+            " content_hash, recipe, live, checksum) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (*values, content_hash, recipe, int(live), checksum(values)),
+        )
+        return int(cursor.lastrowid or 0)
+
+    def add_chunks(self, document: int, chunks: Sequence[Chunk], vectors: Sequence[int], *, live: bool) -> range:
+        """Insert chunks in order, each with the row of its vector; returns their keys."""
+        first = int(self.connection.execute("SELECT coalesce(max(key), 0) + 1 FROM chunks").fetchone()[0])
+        rows = []
+        for chunk, vector in zip(chunks, vectors, strict=True):
+            values = chunk_values(chunk)
+            rows.append((first + len(rows), document, vector, int(live), checksum(values), *values))
+        self.connection.executemany(
+            "INSERT INTO chunks (key, document, vector, live, checksum, id, start, end, start_line, end_line,"
+            " page, heading, text) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            rows,
+        )
+        return range(first, first + len(rows))
+
+    def staged(self) -> dict[tuple[str, str, str], int]:
+        """Documents that were worked on but not published: (source, content hash, recipe) -> key."""
+        rows = self.connection.execute("SELECT source, content_hash, recipe, key FROM documents WHERE live = 0")
+        return {(row[0], row[1], row[2]): row[3] for row in rows}
+
+    def chunk_keys(self, documents: Iterable[int]) -> list[int]:
+        """The keys of these documents' chunks."""
+        keys: list[int] = []
+        for document in documents:
+            keys += [r[0] for r in self.connection.execute("SELECT key FROM chunks WHERE document = ?", (document,))]
+        return keys
+
+    def delete_documents(self, documents: Sequence[int]) -> None:
+        """Remove documents with their chunks. Their lexicon rows must be gone before."""
+        keys = [(document,) for document in documents]
+        self.connection.executemany("DELETE FROM chunks WHERE document = ?", keys)
+        self.connection.executemany("DELETE FROM documents WHERE key = ?", keys)
+
+    def publish(self, documents: Sequence[int]) -> None:
+        """Make staged documents visible."""
+        keys = [(document,) for document in documents]
+        self.connection.executemany("UPDATE documents SET live = 1 WHERE key = ?", keys)
+        self.connection.executemany("UPDATE chunks SET live = 1 WHERE document = ?", keys)
+
+    # vectors
+
+    def embedder(self, fingerprint: str) -> EmbedderRow | None:
+        """The embedder with this fingerprint."""
+        row = self.connection.execute(
+            "SELECT key, fingerprint, dimension, file, file_id, rows, probe FROM embedders WHERE fingerprint = ?",
+            (fingerprint,),
+        ).fetchone()
+        return None if row is None else EmbedderRow(*row)
+
+    def add_embedder(
+        self, fingerprint: str, dimension: int, file: str, file_id: bytes, probe: bytes | None
+    ) -> EmbedderRow:
+        """Insert an embedder with no vectors yet."""
+        self.connection.execute(
+            "INSERT INTO embedders (fingerprint, dimension, file, file_id, rows, probe) VALUES (?,?,?,?,0,?)",
+            (fingerprint, dimension, file, file_id, probe),
+        )
+        added = self.embedder(fingerprint)
+        assert added is not None  # noqa: S101 - the line above put it there
+        return added
+
+    def vector_rows(self, embedder: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
+        """The row of each text that has a vector; texts without one are left out."""
+        found: dict[bytes, int] = {}
+        for at in range(0, len(hashes), 500):
+            part = hashes[at : at + 500]
+            marks = ",".join("?" * len(part))
+            found.update(
+                self.connection.execute(
+                    f"SELECT text_hash, row FROM vectors WHERE embedder = ? AND text_hash IN ({marks})",  # noqa: S608
+                    (embedder, *part),
+                )
+            )
+        return found
+
+    def add_vectors(self, embedder: int, first: int, hashes: Sequence[bytes], checksums: Sequence[int]) -> None:
+        """Record rows first, first + 1, ... of the embedder's file, which must be synced before."""
+        rows = [(embedder, key, first + i, checksums[i]) for i, key in enumerate(hashes)]
+        self.connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?,?,?,?)", rows)
+        self.connection.execute("UPDATE embedders SET rows = ? WHERE key = ?", (first + len(hashes), embedder))
+
+
+def checksum(values: Sequence[object]) -> int:
+    """CRC-32 over a row's values: any single flipped bit changes it."""
+    return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
+
+
+def document_values(document: Document) -> tuple[str | bytes, ...]:
+    """The stored columns of a document, in the order of `document_of`."""
+    return (
+        document.id,
+        document.source,
+        document.title,
+        document.format,
+        document.language,
+        json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True),
+        json.dumps(document.page_starts),
+        json.dumps([(h.start, h.level, h.text) for h in document.headings], ensure_ascii=False),
+        zlib.compress(document.text.encode("utf-8"), 1),
+    )
+
+
+def document_of(values: Sequence[str | bytes]) -> Document:
+    """The document that `document_values` stored."""
+    identity, source, title, form, language, metadata, pages, headings, body = values
+    assert isinstance(body, bytes)  # noqa: S101 - the schema is STRICT
+    return Document(
+        text=zlib.decompress(body).decode("utf-8"),
+        metadata=json.loads(metadata),
+        source=str(source),
+        title=str(title),
+        page_starts=tuple(json.loads(pages)),
+        headings=tuple(Heading(*row) for row in json.loads(headings)),
+        format=str(form),
+        language=str(language),
+        id=str(identity),
+    )
+
+
+def chunk_values(chunk: Chunk) -> tuple[str | int | None, ...]:
+    """The stored columns of a chunk that are its own; source, title and metadata are its document's."""
+    return (
+        chunk.id,
+        chunk.start,
+        chunk.end,
+        chunk.start_line,
+        chunk.end_line,
+        chunk.page,
+        json.dumps(chunk.heading, ensure_ascii=False),
+        chunk.text,
+    )

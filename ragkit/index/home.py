@@ -1,0 +1,109 @@
+"""The directory of a knowledge base: made, opened, checked. What the rows mean stands elsewhere."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from pathlib import Path
+
+from ragkit.errors import Damaged, NotAKnowledgeBase
+from ragkit.index.lock import is_locked
+from ragkit.index.schema import FORMAT, connect, create_tables
+from ragkit.index.seal import broken_seals, read_seal, sync_directory, write_durably
+
+MARKER = "ragkit-kb.json"
+"""Says that a directory is a knowledge base; the folder walk leaves such directories out."""
+CATALOG = "index.sqlite"
+
+
+def repair_command(directory: Path) -> str:
+    """What to type when a knowledge base is damaged."""
+    return f"`ragkit verify --repair --kb {directory}`"
+
+
+def exists(directory: Path) -> bool:
+    """Whether there is a knowledge base here, whole or not."""
+    return (directory / MARKER).exists() or (directory / CATALOG).exists()
+
+
+def create(directory: Path, recipe_line: str) -> None:
+    """Make an empty knowledge base. After a crash in here there is none, or a whole one."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = directory / f"{CATALOG}.new"
+    for leftover in directory.glob(f"{CATALOG}*"):
+        leftover.unlink()
+    identity = secrets.token_hex(16)
+    connection = connect(new, create=True)
+    create_tables(connection)
+    settled = {"format": str(FORMAT), "id": identity, "recipe": recipe_line, "generation": "0"}
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", settled.items())
+    connection.execute("COMMIT")
+    connection.close()
+    new.chmod(0o600)
+    new.rename(directory / CATALOG)
+    sync_directory(directory)
+    write_marker(directory, identity)
+
+
+def write_marker(directory: Path, identity: str) -> None:
+    """Write the file that names the directory a knowledge base."""
+    body = {"what": "a ragkit knowledge base", "format": FORMAT, "id": identity}
+    write_durably(directory / MARKER, (json.dumps(body, indent=1) + "\n").encode())
+
+
+def open_catalog(directory: Path, *, check_seal: bool = True) -> sqlite3.Connection:
+    """A connection to a knowledge base that was found sound.
+
+    Raises:
+        NotAKnowledgeBase: there is none, or it was made by a newer version.
+        Damaged: a file is missing, cut short, foreign or altered.
+    """
+    if not exists(directory):
+        raise NotAKnowledgeBase(str(directory), "is not a knowledge base", "build it with `ragkit index FOLDER`")
+    if check_seal:
+        _check_seal(directory)
+    path = directory / CATALOG
+    if not path.exists():
+        raise _damaged(directory, "is missing")
+    try:
+        connection = connect(path)
+        meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    except sqlite3.DatabaseError as error:
+        raise _damaged(directory, f"cannot be read ({error})") from error
+    if "format" not in meta or "id" not in meta:
+        raise _damaged(directory, "holds no settings")
+    if int(meta["format"]) > FORMAT:
+        reason = f"has layout {meta['format']}, this ragkit knows {FORMAT}"
+        raise NotAKnowledgeBase(str(directory), reason, "update ragkit with `pip install -U ragkit`")
+    marked = marker_id(directory)
+    if marked is not None and marked != meta["id"]:
+        raise _damaged(directory, "belongs to another knowledge base")
+    return connection
+
+
+def marker_id(directory: Path) -> str | None:
+    """The id in the marker file; None when there is no readable one (the catalog alone is enough)."""
+    try:
+        found = json.loads((directory / MARKER).read_bytes())["id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _check_seal(directory: Path) -> None:
+    """Compare the files with their seal. A writer that comes in between takes the seal away: then look again."""
+    for _ in range(20):
+        before = read_seal(directory)
+        faults = broken_seals(directory)
+        if not faults:
+            return
+        if not is_locked(directory) and read_seal(directory) == before:
+            raise Damaged(str(directory / faults[0].file), faults[0].reason, repair_command(directory))
+        time.sleep(0.05)
+
+
+def _damaged(directory: Path, reason: str) -> Damaged:
+    return Damaged(str(directory / CATALOG), reason, repair_command(directory))

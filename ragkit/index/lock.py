@@ -1,0 +1,78 @@
+"""One writer at a time: a lock on a file of the knowledge base that names its holder.
+
+The operating system lets go of the lock when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+
+from ragkit.errors import Locked
+
+LOCK_FILE = "lock"
+
+
+class WriterLock:
+    """Held from `__enter__` to `__exit__`. Raises Locked, with the holder's name, when another process has it."""
+
+    def __init__(self, directory: Path, *, wait_seconds: float = 0.5) -> None:
+        self._path = directory / LOCK_FILE
+        self._wait = wait_seconds
+        self._handle: int | None = None
+
+    def __enter__(self) -> WriterLock:
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        until = time.monotonic() + self._wait
+        while not _try(handle):
+            if time.monotonic() >= until:
+                holder = _holder(handle)
+                os.close(handle)
+                raise Locked(str(self._path.parent), holder)
+            time.sleep(0.05)
+        note = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(note).encode(), 0)
+        self._handle = handle
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._handle is not None:
+            os.ftruncate(self._handle, 0)
+            os.close(self._handle)
+            self._handle = None
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether some process is writing to the knowledge base now."""
+    try:
+        handle = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try(handle, shared=True)
+    finally:
+        os.close(handle)
+
+
+def _try(handle: int, *, shared: bool = False) -> bool:
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(handle: int) -> str:
+    try:
+        note = json.loads(os.pread(handle, 4096, 0))
+        return f"process {note['pid']} on {note['host']} since {note['since']}"
+    except (ValueError, KeyError, TypeError):  # it holds the lock and has not yet written its name
+        return "another process"

@@ -1,0 +1,132 @@
+"""What a run has to do: the folders as they are against the catalog as it is. Nothing is changed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ragkit.errors import LoadError
+from ragkit.index.catalog import FileRow
+from ragkit.index.names import is_within, source_name
+from ragkit.load.walk import FileStat, Found, Skipped
+
+RACY_NS = 2_000_000_000
+"""A file younger than this when it was looked at may change again within the clock's tick:
+its times are not trusted next time, its content is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One file to be read, split and embedded."""
+
+    source: str
+    path: Path
+    stat: FileStat
+    before: FileRow | None
+    """What the catalog says of it; None for a file that it does not know."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run will do."""
+
+    work: tuple[Work, ...]
+    touched: tuple[FileRow, ...]
+    """Known files with other times and the same content: their rows, brought up to date."""
+    unchanged: int
+    """Files with chunks that stay as they are, the touched ones included."""
+    removed: tuple[FileRow, ...]
+    """Files that are gone from the sources that were looked at."""
+    still_failed: tuple[FileRow, ...]
+    """Files that failed before and have not changed since."""
+    skipped: tuple[tuple[str, str], ...]
+    """(source, reason) of files and folders that are left out."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.work or self.touched or self.removed)
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """How the catalog's rows are compared."""
+
+    recipe_of: Callable[[str], str]
+    """Recipe of a stored row -> the recipe that the same loader has today."""
+    content_hash: Callable[[Path], str]
+    """Digest of a file's bytes, as the loaders compute it. Raises LoadError or OSError."""
+    retry_failed: bool = False
+    everything: bool = False
+    """Take up every file again, changed or not."""
+
+
+def make_plan(
+    found: Iterable[Found | Skipped], roots: Sequence[str], known: Mapping[str, FileRow], options: PlanOptions
+) -> Plan:
+    """Compare a walk over `roots` with the rows of the catalog.
+
+    A file counts as unchanged only if size, times and inode are all as they were, else by its content.
+    Rows below a folder that could not be read stay as they are; rows below no root are left alone.
+    """
+    work: list[Work] = []
+    touched: list[FileRow] = []
+    failed: list[FileRow] = []
+    skipped: dict[str, str] = {}
+    kept: set[str] = set()
+    unchanged = 0
+    for entry in found:
+        source = source_name(entry.path)
+        if isinstance(entry, Skipped):
+            skipped[source] = entry.reason
+            continue
+        kept.add(source)
+        row = known.get(source)
+        current = _still_good(entry, row, options)
+        if row is None or current is None:
+            work.append(Work(source, entry.path, entry.stat, row))
+            continue
+        if current is not row:
+            touched.append(current)
+        if row.status == "failed":
+            failed.append(row)
+        elif row.status == "skipped":
+            skipped[source] = row.reason
+        else:
+            unchanged += 1
+    unreadable = [name for name, reason in skipped.items() if reason.startswith("unreadable")]
+    removed = [
+        row
+        for source, row in known.items()
+        if source not in kept
+        and any(is_within(source, root) for root in roots)
+        and not any(is_within(source, folder) and source != folder for folder in unreadable)
+    ]
+    return Plan(tuple(work), tuple(touched), unchanged, tuple(removed), tuple(failed), tuple(skipped.items()))
+
+
+def stat_to_store(stat: FileStat, looked_at_ns: int) -> FileStat:
+    """The stat to write down: one that never matches if the file was changed too shortly before."""
+    if max(stat.mtime_ns, stat.ctime_ns) > looked_at_ns - RACY_NS:
+        return replace(stat, mtime_ns=0)
+    return stat
+
+
+def _still_good(found: Found, row: FileRow | None, options: PlanOptions) -> FileRow | None:
+    """The row that describes the file as it is now, or None when the file must be worked on."""
+    if row is None or options.everything:
+        return None
+    if row.status == "failed" and options.retry_failed:
+        return None
+    if row.recipe != options.recipe_of(row.recipe):
+        return None
+    stat = found.stat
+    if (row.size, row.mtime_ns, row.ctime_ns, row.inode) == (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode):
+        return row
+    try:
+        if not row.content_hash or options.content_hash(found.path) != row.content_hash:
+            return None
+    except (LoadError, OSError):
+        return None
+    return replace(row, size=stat.size, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode)

@@ -1,0 +1,285 @@
+"""The read side of a knowledge base: whole generations, for any number of threads.
+
+Each thread has a connection of its own; each `view()` is one read transaction, in which rows, vectors and
+the full text index all belong to one generation. What is kept in memory is kept per generation.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.errors import Damaged
+from ragkit.index.catalog import checksum, document_of
+from ragkit.index.home import CATALOG, open_catalog, repair_command
+from ragkit.records import JSON, Chunk, Document, Metadata
+from ragkit.store.exact import nearest
+from ragkit.store.filters import evaluate, parse_filter
+from ragkit.store.vectorfile import VectorFile
+
+Keys = NDArray[np.int64]
+Where = Mapping[str, JSON] | None
+
+
+class SearchesTerms(Protocol):
+    """The full text index, as a view uses it."""
+
+    def search(
+        self, terms: Sequence[str], top_k: int, allowed: Callable[[Keys], NDArray[np.bool_]] | None = None
+    ) -> list[tuple[int, float]]:
+        """The best chunks for these terms by BM25, among those that `allowed` lets through: (key, score)."""
+
+    def scores(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float32]:
+        """BM25 scores of these chunks; 0 where no term matches."""
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """What one generation's searches need in memory. Row i of each array is the i-th live chunk by key."""
+
+    generation: int
+    keys: Keys
+    vectors: Keys
+    """Row of the chunk's vector."""
+    documents: Keys
+    """Key of the chunk's document."""
+    matrix: NDArray[np.float32]
+    """(rows, dimension): every committed vector, also those of no live chunk."""
+    masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    """Filters that were asked for, by their JSON."""
+
+
+class Reader:
+    """Opens a knowledge base for reading. Close it, or use it as a context manager."""
+
+    def __init__(self, directory: Path, lexicon: Callable[[sqlite3.Connection], SearchesTerms]) -> None:
+        self.directory = directory
+        self._lexicon = lexicon
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._arrays: Arrays | None = None
+        self._vectors: dict[str, VectorFile] = {}
+        self._keep(open_catalog(directory))
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of every connection and file."""
+        with self._lock:
+            for connection in self._connections:
+                connection.close()
+            for vectors in self._vectors.values():
+                vectors.close()
+            self._connections.clear()
+            self._vectors.clear()
+            self._local = threading.local()
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """One generation, unchanged for as long as the view is open. Views of one thread do not nest."""
+        connection = self._connection()
+        try:
+            connection.execute("BEGIN")
+            yield View(self, connection, self._lexicon(connection))
+        except sqlite3.DatabaseError as error:
+            path = self.directory / CATALOG
+            raise Damaged(str(path), f"cannot be read ({error})", repair_command(self.directory)) from error
+        finally:
+            connection.execute("ROLLBACK")
+
+    def arrays(self, connection: sqlite3.Connection) -> Arrays:
+        """The arrays of the generation that this connection's transaction sees."""
+        row = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+        generation = int(row[0])
+        cached = self._arrays
+        if cached is not None and cached.generation == generation:
+            return cached
+        loaded = self._load(connection, generation)
+        self._arrays = loaded
+        return loaded
+
+    def _load(self, connection: sqlite3.Connection, generation: int) -> Arrays:
+        rows = connection.execute("SELECT key, vector, document FROM chunks WHERE live = 1 ORDER BY key").fetchall()
+        table = np.array(rows, np.int64).reshape(-1, 3)
+        return Arrays(generation, table[:, 0], table[:, 1], table[:, 2], self._matrix(connection, table[:, 1]))
+
+    def _matrix(self, connection: sqlite3.Connection, used: Keys) -> NDArray[np.float32]:
+        """The vectors of the embedder in use, checked against the checksums of the rows that live chunks have."""
+        row = connection.execute(
+            "SELECT e.key, e.file, e.dimension, e.file_id, e.rows FROM embedders e"
+            " JOIN meta m ON m.key = 'embedder' AND m.value = e.fingerprint"
+        ).fetchone()
+        if row is None:
+            return np.zeros((0, 1), np.float32)
+        _, name, dimension, file_id, count = row
+        with self._lock:
+            if name not in self._vectors:
+                path, fix = self.directory / name, repair_command(self.directory)
+                self._vectors[name] = VectorFile.open(path, dimension, file_id, count, fix=fix)
+            vectors = self._vectors[name]
+        if len(used) and int(used.max()) >= count:
+            raise Damaged(str(self.directory / name), "lacks rows", repair_command(self.directory))
+        return vectors.matrix(count)
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._keep(open_catalog(self.directory, check_seal=False))
+        return connection
+
+    def _keep(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        with self._lock:
+            self._connections.append(connection)
+        self._local.connection = connection
+        return connection
+
+
+class View:
+    """One generation of a knowledge base. Keys are chunk keys: ints in the order in which chunks came in."""
+
+    def __init__(self, reader: Reader, connection: sqlite3.Connection, lexicon: SearchesTerms) -> None:
+        self._reader = reader
+        self.connection = connection
+        self._lexicon = lexicon
+        self.arrays = reader.arrays(connection)
+
+    def search_dense(self, query: NDArray[np.float32], top_k: int, where: Where = None) -> list[tuple[int, float]]:
+        """The nearest chunks to a unit row of (dimension,): (key, cosine), best first, ties by key."""
+        a = self.arrays
+        if not len(a.keys):
+            return []
+        mask = self._mask(where)
+        rows = np.unique(a.vectors if mask is None else a.vectors[mask])
+        # Chunks may share a row (equal texts), so that the best rows hold at least the best chunks.
+        best, scores = nearest(a.matrix, query, top_k, rows)
+        score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
+        chosen = np.isin(a.vectors, best) if mask is None else np.isin(a.vectors, best) & mask
+        found = [(key, score_of[row]) for key, row in zip(a.keys[chosen].tolist(), a.vectors[chosen].tolist(), strict=True)]
+        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:top_k]
+
+    def cosines(self, query: NDArray[np.float32], keys: Sequence[int]) -> NDArray[np.float32]:
+        """Cosine of a unit row with each of these live chunks: (len(keys),)."""
+        a = self.arrays
+        at = np.searchsorted(a.keys, np.asarray(keys, np.int64))
+        return np.asarray(a.matrix[a.vectors[at]] @ query, np.float32)
+
+    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None) -> list[tuple[int, float]]:
+        """The best chunks for these terms by BM25: (key, score), best first, ties by key."""
+        mask = self._mask(where)
+        live = self.arrays.keys if mask is None else self.arrays.keys[mask]
+
+        def allowed(keys: Keys) -> NDArray[np.bool_]:
+            return np.isin(keys, live, assume_unique=True)
+
+        return self._lexicon.search(terms, top_k, allowed)
+
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float32]:
+        """BM25 scores of these chunks: (len(keys),)."""
+        return self._lexicon.scores(terms, keys)
+
+    def chunks(self, keys: Sequence[int]) -> list[Chunk]:
+        """These chunks, in the order asked for. Raises Damaged when a row is not what was written."""
+        marks = ",".join("?" * len(keys))
+        rows = self.connection.execute(f"{_CHUNKS} AND c.key IN ({marks})", tuple(keys))  # noqa: S608
+        by_key = {row[0]: self._chunk(row) for row in rows}
+        return [by_key[key] for key in keys]
+
+    def all_chunks(self) -> Iterator[Chunk]:
+        """Every live chunk, by source and place."""
+        for row in self.connection.execute(f"{_CHUNKS} ORDER BY d.source, c.start, c.key"):  # noqa: S608
+            yield self._chunk(row)
+
+    def find_chunk(self, chunk_id: str) -> Chunk | None:
+        """The live chunk with this id."""
+        row = self.connection.execute(f"{_CHUNKS} AND c.id = ?", (chunk_id,)).fetchone()  # noqa: S608
+        return None if row is None else self._chunk(row)
+
+    def documents(self) -> Iterator[tuple[str, str, int]]:
+        """(source, title, number of chunks) of every live document, by source."""
+        yield from self.connection.execute(
+            "SELECT d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key)"
+            " FROM documents d WHERE d.live = 1 ORDER BY d.source"
+        )
+
+    def document(self, source: str) -> Document | None:
+        """The live document of a source, with its whole text."""
+        row = self.connection.execute(
+            "SELECT id, source, title, format, language, metadata, page_starts, headings, body, checksum"
+            " FROM documents WHERE live = 1 AND source = ?",
+            (source,),
+        ).fetchone()
+        if row is None:
+            return None
+        self._check(row[-1], row[:-1], f"the document {source}")
+        return document_of(row[:-1])
+
+    def row_checksums(self, rows: Sequence[int]) -> dict[int, int]:
+        """What the catalog says of vector rows of the embedder in use: row -> checksum."""
+        marks = ",".join("?" * len(rows))
+        found = self.connection.execute(
+            "SELECT v.row, v.checksum FROM vectors v JOIN embedders e ON e.key = v.embedder"  # noqa: S608
+            f" JOIN meta m ON m.key = 'embedder' AND m.value = e.fingerprint WHERE v.row IN ({marks})",
+            tuple(rows),
+        )
+        return dict(found.fetchall())
+
+    def _mask(self, where: Where) -> NDArray[np.bool_] | None:
+        """Which live chunks a filter lets through, or None for all. Raises InvalidFilter."""
+        if not where:
+            return None
+        name = json.dumps(where, sort_keys=True, default=str)
+        if name not in self.arrays.masks:
+            condition = parse_filter(where)
+            rows = self.connection.execute("SELECT key, source, title, metadata FROM documents WHERE live = 1")
+            good = [key for key, *rest in rows if evaluate(condition, _filterable(*rest))]
+            self.arrays.masks[name] = np.isin(self.arrays.documents, np.array(good, np.int64))
+        return self.arrays.masks[name]
+
+    def _chunk(self, row: Sequence[object]) -> Chunk:
+        key, identity, start, end, start_line, end_line, page, heading, text, crc, document_id, source, title, meta = row
+        values = (identity, start, end, start_line, end_line, page, heading, text)
+        self._check(crc, values, f"chunk {key}")
+        return Chunk(
+            id=str(identity),
+            document_id=str(document_id),
+            source=str(source),
+            text=str(text),
+            start=int(str(start)),
+            end=int(str(end)),
+            start_line=int(str(start_line)),
+            end_line=int(str(end_line)),
+            page=None if page is None else int(str(page)),
+            heading=tuple(json.loads(str(heading))),
+            title=str(title),
+            metadata=json.loads(str(meta)),
+        )
+
+    def _check(self, stored: object, values: Sequence[object], what: str) -> None:
+        if stored != checksum(tuple(values)):
+            directory = self._reader.directory
+            raise Damaged(str(directory / CATALOG), f"is not what was written ({what})", repair_command(directory))
+
+
+_CHUNKS = (
+    "SELECT c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
+    " d.id, d.source, d.title, d.metadata FROM chunks c JOIN documents d ON d.key = c.document WHERE c.live = 1"
+)
+
+
+def _filterable(source: str, title: str, metadata: str) -> Metadata:
+    """What filters see of a document: its metadata, and its source and title beneath."""
+    return {"source": source, "title": title, **json.loads(metadata)}

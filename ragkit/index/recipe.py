@@ -1,0 +1,68 @@
+"""The settings that a knowledge base is built with, as fingerprints, and how two of them differ.
+
+Settings that only choose which files are looked at (include, exclude, size limit) are not part of it,
+nor are those of search and answers: they may change from run to run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.records import JSON
+
+PROBE_COSINE = 0.999
+"""Two vectors of the probe sentence nearer than this come from the same weights."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides the chunks and vectors of a knowledge base."""
+
+    load: Mapping[str, JSON]
+    """Loader settings that change a text, by option."""
+    split: Mapping[str, JSON]
+    """Splitter name and options."""
+    embed: Mapping[str, JSON]
+    """Embedder name, options and fingerprint."""
+    lexicon: str
+    """Version of the analyser behind the lexical index."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Loader name -> version. A change here brings documents up to date by itself."""
+
+    def to_json(self) -> str:
+        """One line of JSON with sorted keys: equal recipes give equal lines."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> Recipe:
+        """The recipe that `to_json` wrote."""
+        return cls(**json.loads(line))
+
+    def differences(self, wanted: Recipe) -> list[str]:
+        """What a knowledge base with this recipe would have to change for `wanted`, in words; empty if nothing."""
+        found: list[str] = []
+        for station in ("load", "split", "embed"):
+            old, new = getattr(self, station), getattr(wanted, station)
+            found += [
+                f"{station}.{key} is {_shown(old.get(key))}, {_shown(new.get(key))} was asked for"
+                for key in sorted({*old, *new})
+                if old.get(key) != new.get(key)
+            ]
+        return found
+
+
+def same_weights(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
+    """Whether two vectors of the probe sentence come from the same model. Each is a unit row of (dimension,)."""
+    return before.shape == now.shape and float(before @ now) >= PROBE_COSINE
+
+
+def _shown(value: JSON) -> str:
+    if value is None:
+        return "not set"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:16]}..."

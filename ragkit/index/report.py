@@ -1,0 +1,98 @@
+"""What an index run says of itself: events while it runs, a report when it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ragkit.records import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The plan is made; work begins."""
+
+    files: int
+    """How many files will be read."""
+    bytes: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """One file was read and split, or could not be."""
+
+    source: str
+    chunks: int
+    bytes: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Some chunks were embedded and their vectors are on disk."""
+
+    texts: int
+    tokens: int
+    pending: int
+    """Texts that were read and still wait for their vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Searches see a new generation from here on."""
+
+    generation: int
+    files: int
+
+
+Event: TypeAlias = Planned | FileRead | Embedded | Published
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A file that could not be indexed."""
+
+    source: str
+    error: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What one run did. `files` and `chunks` have the keys of the contract's `index --json`."""
+
+    kb: str
+    files: dict[str, int]
+    """added, updated, unchanged, removed, failed, skipped."""
+    chunks: dict[str, int]
+    """added, removed, reused: the last counts the chunks of updated files that stayed the same."""
+    embedded: int
+    """Texts that went through the embedder; equal texts and known ones do not."""
+    tokens: int
+    """Tokens of those texts, as the embedder counts them."""
+    failures: tuple[Failure, ...]
+    skipped: tuple[tuple[str, str], ...]
+    """(source, reason)."""
+    seconds: float
+    dry_run: bool = False
+    notes: tuple[str, ...] = ()
+    """What else a person should know: repairs that were made, for instance."""
+    usage: dict[str, JSON] = field(default_factory=dict)
+    """As the contract's USAGE."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """The contract's shape of `index --json`."""
+        return {
+            "kb": self.kb,
+            "files": dict(self.files),
+            "chunks": dict(self.chunks),
+            "embedded": self.embedded,
+            "tokens": self.tokens,
+            "failures": [{"source": f.source, "error": f.error, "hint": f.hint} for f in self.failures],
+            "skipped": [{"source": source, "reason": reason} for source, reason in self.skipped],
+            "usage": dict(self.usage),
+            "seconds": round(self.seconds, 3),
+            "dry_run": self.dry_run,
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,114 @@
+"""Bytes -> text: finds the encoding, and never fails on a bad byte.
+
+Offsets stay true: apart from the byte order mark, no character is added or taken away.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+from charset_normalizer import from_bytes
+
+from ragkit.errors import InvalidOption
+
+SAMPLE = 65_536
+"""Bytes that are looked at to guess an encoding."""
+
+FEW = 64
+"""With fewer bytes beyond ASCII than this, a guess by statistics is worth less than the commonest encoding."""
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_HIGH = re.compile(rb"[\x80-\xff]")
+_MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Text, and the codec that it was read with."""
+
+    text: str
+    encoding: str
+
+
+def clean(text: str) -> str:
+    """`text` with NUL and lone surrogates as U+FFFD: no store keeps them, and the length stays."""
+    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
+
+
+def decode(data: bytes, encoding: str = "") -> Decoded:
+    """The text of `data`; bytes that its encoding does not know become U+FFFD.
+
+    Args:
+        data: the whole file.
+        encoding: the codec to use; empty: a byte order mark, else UTF-8, else a guess.
+
+    Raises:
+        InvalidOption: Python has no codec `encoding`.
+    """
+    for mark, name in MARKS:
+        if data.startswith(mark):
+            return Decoded(clean(data[len(mark) :].decode(name, "replace")), name)
+    name = known_codec(encoding) if encoding else guess(data)
+    return Decoded(clean(data.decode(name, "replace")), name)
+
+
+def known_codec(name: str) -> str:
+    """The name as Python spells it. Raises InvalidOption when it has no such codec for text."""
+    try:
+        info = codecs.lookup(name)
+        b"".decode(info.name)
+    except (LookupError, ValueError, AssertionError) as error:  # codecs such as idna assert
+        raise InvalidOption("encoding", name, "a text encoding of Python, such as utf-8 or cp1252,") from error
+    return info.name
+
+
+def guess(data: bytes) -> str:
+    """The codec of text without a byte order mark."""
+    wide = without_mark(data[:SAMPLE])
+    if wide:
+        return wide
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _not_utf8(data)
+    return "utf-8"
+
+
+def without_mark(sample: bytes) -> str:
+    """UTF-16 or UTF-32 by the places of its zero bytes, or ''. Needs some Latin letters in the text."""
+    sample = sample[: len(sample) // 4 * 4]
+    if len(sample) < 4 or 0 not in sample:
+        return ""
+    share = [sample[place::4].count(0) / (len(sample) // 4) for place in range(4)]
+    if share[0] < 0.05 and share[1] < 0.05 and share[2] > 0.9 and share[3] > 0.9:
+        return "utf-32-le"
+    if share[3] < 0.05 and share[2] < 0.05 and share[1] > 0.9 and share[0] > 0.9:
+        return "utf-32-be"
+    even, odd = (share[0] + share[2]) / 2, (share[1] + share[3]) / 2
+    if odd > 0.4 and even < 0.05:
+        return "utf-16-le"
+    return "utf-16-be" if even > 0.4 and odd < 0.05 else ""
+
+
+def _not_utf8(data: bytes) -> str:
+    high = _HIGH.search(data)
+    start = high.start() if high else 0
+    sample = data[max(0, start - 1024) : start + SAMPLE]
+    count = len(_HIGH.findall(sample))
+    good = sum(len(found) for found in _MULTIBYTE.findall(sample))
+    if good > 0.8 * count:
+        return "utf-8"  # damaged in places
+    if count < FEW and count < 0.3 * len(sample):
+        return "cp1252"
+    best = from_bytes(sample).best()
+    return codecs.lookup(best.encoding).name if best else "cp1252"

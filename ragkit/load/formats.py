@@ -1,0 +1,164 @@
+"""Which loader a file name asks for: the table of suffixes, and of names without one.
+
+Names only: what the bytes say is in `choose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+LANGUAGES: Mapping[str, str] = {
+    ".bash": "shell",
+    ".bat": "batch",
+    ".c": "c",
+    ".cc": "cpp",
+    ".cfg": "ini",
+    ".cjs": "javascript",
+    ".clj": "clojure",
+    ".cmake": "cmake",
+    ".conf": "ini",
+    ".cpp": "cpp",
+    ".cs": "csharp",
+    ".css": "css",
+    ".cu": "cuda",
+    ".cxx": "cpp",
+    ".dart": "dart",
+    ".erl": "erlang",
+    ".ex": "elixir",
+    ".exs": "elixir",
+    ".go": "go",
+    ".gradle": "groovy",
+    ".graphql": "graphql",
+    ".groovy": "groovy",
+    ".h": "c",
+    ".hpp": "cpp",
+    ".hs": "haskell",
+    ".ini": "ini",
+    ".java": "java",
+    ".jl": "julia",
+    ".js": "javascript",
+    ".jsx": "javascript",
+    ".kt": "kotlin",
+    ".kts": "kotlin",
+    ".less": "less",
+    ".lua": "lua",
+    ".m": "objectivec",
+    ".mjs": "javascript",
+    ".ml": "ocaml",
+    ".nix": "nix",
+    ".php": "php",
+    ".pl": "perl",
+    ".pm": "perl",
+    ".properties": "ini",
+    ".proto": "protobuf",
+    ".ps1": "powershell",
+    ".py": "python",
+    ".pyi": "python",
+    ".pyx": "python",
+    ".r": "r",
+    ".rb": "ruby",
+    ".rs": "rust",
+    ".scala": "scala",
+    ".scss": "scss",
+    ".sh": "shell",
+    ".sql": "sql",
+    ".swift": "swift",
+    ".tf": "terraform",
+    ".toml": "toml",
+    ".ts": "typescript",
+    ".tsx": "typescript",
+    ".vb": "vb",
+    ".vue": "vue",
+    ".xml": "xml",
+    ".xsd": "xml",
+    ".xsl": "xml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".zig": "zig",
+    ".zsh": "shell",
+}
+"""Suffixes of source code and settings -> the language, in lower case."""
+
+SUFFIXES: Mapping[str, str] = {
+    ".adoc": "text",
+    ".csv": "csv",
+    ".docm": "docx",
+    ".docx": "docx",
+    ".eml": "eml",
+    ".epub": "epub",
+    ".htm": "html",
+    ".html": "html",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".log": "text",
+    ".markdown": "markdown",
+    ".md": "markdown",
+    ".mdown": "markdown",
+    ".mdx": "markdown",
+    ".mkd": "markdown",
+    ".ndjson": "jsonl",
+    ".org": "text",
+    ".pdf": "pdf",
+    ".pptm": "pptx",
+    ".pptx": "pptx",
+    ".rst": "text",
+    ".tab": "csv",
+    ".tex": "text",
+    ".text": "text",
+    ".tsv": "csv",
+    ".txt": "text",
+    ".xhtml": "html",
+    ".xlsm": "xlsx",
+    ".xlsx": "xlsx",
+    **dict.fromkeys(LANGUAGES, "code"),
+}
+"""Suffix, in lower case -> the name of the loader that takes it."""
+
+NAMES: Mapping[str, str] = {
+    "cmakelists.txt": "cmake",
+    "containerfile": "dockerfile",
+    "dockerfile": "dockerfile",
+    "gemfile": "ruby",
+    "gnumakefile": "makefile",
+    "jenkinsfile": "groovy",
+    "justfile": "makefile",
+    "makefile": "makefile",
+    "rakefile": "ruby",
+    "vagrantfile": "ruby",
+}
+"""Whole file names of source code, in lower case -> the language."""
+
+INTERPRETERS: Mapping[str, str] = {
+    "bash": "shell",
+    "node": "javascript",
+    "perl": "perl",
+    "php": "php",
+    "python": "python",
+    "ruby": "ruby",
+    "sh": "shell",
+    "zsh": "shell",
+}
+"""The program of a `#!` line, without its version -> the language."""
+
+
+def file_name(source: str) -> str:
+    """The last part of a path or URL, without a query: `guide.md`."""
+    tail = source.split("?", 1)[0].split("#", 1)[0] if "://" in source else source
+    return PurePath(tail).name
+
+
+def suffix_of(source: str) -> str:
+    """The suffix of a path or URL in lower case with its dot, or ''."""
+    return PurePath(file_name(source)).suffix.lower()
+
+
+def language_of(source: str, text: str = "") -> str:
+    """The programming language that a name, or else the `#!` line of its text, speaks of; '' when neither does."""
+    name = file_name(source)
+    known = NAMES.get(name.lower()) or LANGUAGES.get(suffix_of(source))
+    if known or not text.startswith("#!"):
+        return known or ""
+    words = text[:200].splitlines()[0][2:].split()
+    program = [word for word in words if not word.startswith("-") and "=" not in word and not word.endswith("/env")]
+    return INTERPRETERS.get(PurePath(program[0]).name.rstrip("0123456789."), "") if program else ""

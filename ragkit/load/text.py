@@ -1,0 +1,66 @@
+"""Plain text, as it stands in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ragkit.load.encoding import decode
+from ragkit.load.formats import suffix_of
+from ragkit.load.meta import line_starts, metadata, one_line
+from ragkit.load.options import VERSIONS, TextOptions
+from ragkit.records import Document, Heading
+
+_ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
+
+
+class TextLoader:
+    """Keeps every character but the byte order mark; reStructuredText gets its headings."""
+
+    version = VERSIONS["text"]
+
+    def __init__(self, options: TextOptions | None = None) -> None:
+        self.options = options or TextOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The text of `data`; never fails on a bad byte. Raises InvalidOption for an unknown encoding."""
+        decoded = decode(data, self.options.encoding)
+        encoding = "" if decoded.encoding == "utf-8" else decoded.encoding
+        rst = suffix_of(source) == ".rst"
+        headings = tuple(rst_headings(decoded.text)) if rst else ()
+        return Document(
+            text=decoded.text,
+            metadata=metadata("rst" if rst else "text", source, {"encoding": encoding}),
+            source=source,
+            title=headings[0].text if headings else "",
+            headings=headings,
+            format="rst" if rst else "text",
+        )
+
+
+def rst_headings(text: str) -> Iterator[Heading]:
+    """Titles of reStructuredText: a line with a row of one punctuation mark below it, at least as long.
+
+    Each kind of row, with or without one above, is a level, in the order of first appearance.
+    """
+    starts = line_starts(text)
+    ends = [*starts[1:], len(text)]
+    levels: dict[tuple[str, bool], int] = {}
+    before, title, title_start = "", "", 0
+    for start, end in zip(starts, ends, strict=True):
+        line = text[start:end].rstrip() if end - start < 1000 else ""
+        if _is_adornment(line) and _is_title(title) and len(line) >= len(title.strip()):
+            over = before == line
+            if title[0] != " " or over:
+                level = levels.setdefault((line[0], over), len(levels) + 1)
+                yield Heading(title_start, level, one_line(title))
+                line = ""  # the row below a title is not the row above the next
+        before, title, title_start = title, line, start
+
+
+def _is_adornment(line: str) -> bool:
+    return _ADORNMENT.match(line) is not None
+
+
+def _is_title(line: str) -> bool:
+    return bool(line.strip()) and not _is_adornment(line)

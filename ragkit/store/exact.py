@@ -1,0 +1,120 @@
+"""Exact search: the rows of a matrix that are nearest to a query, ties and all.
+
+Works on row numbers alone: no ids, no documents, no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.store.base import Rows
+
+RowNumbers: TypeAlias = NDArray[np.int64]
+Allowed: TypeAlias = NDArray[np.bool_] | RowNumbers | None
+"""Rows that may be found: a mask with a value for each row, distinct row numbers, or None for all."""
+
+Order: TypeAlias = Callable[[RowNumbers], Sequence[str]]
+"""Gives a sort key (an id) for each of some rows; called only when scores tie."""
+
+_GATHER_SHARE = 0.25
+"""Up to this share of the rows they are picked out one by one; above it all are read and some thrown away."""
+_GATHER_ROWS = 8_192
+"""Rows that are copied at a time when they are picked out."""
+_SCORE_GROUP = 64
+
+
+def nearest(
+    matrix: Rows, query: Rows, k: int, allowed: Allowed = None, order: Order | None = None
+) -> tuple[RowNumbers, NDArray[np.float64]]:
+    """The `k` rows with the highest dot product with `query`, best first, and those products.
+
+    A scan in float32 finds the candidates, with room for its rounding; their scores are then computed in float64
+    and cut to [-1, 1]. A score therefore depends on its row and the query alone, never on where the row lies, and
+    equal rows tie exactly.
+
+    Args:
+        matrix: (n, dimension), rows of length 1.
+        query: (dimension,), of length 1.
+        k: how many are wanted, at least 1.
+        allowed: the rows that may be found.
+        order: breaks ties, lower first; without it lower row numbers come first.
+
+    Returns:
+        Row numbers and scores, both of length min(k, rows allowed).
+    """
+    scores, rows = _scan(matrix, query, allowed)
+    # each float32 product is off by less than dimension * 2**-24 for rows of length 1, and two of them are compared
+    slack = matrix.shape[1] * 2.0**-23 * 1.01 + 1e-7
+    found = candidates(scores, k, slack)
+    return best(matrix, query, k, found if rows is None else rows[found], order)
+
+
+def candidates(scores: NDArray[np.float32], k: int, slack: float) -> RowNumbers:
+    """Positions of all scores down to `slack` below the k-th highest (or a bit more of them); `-inf` never counts."""
+    floor = _floor(scores, k)
+    if floor == -np.inf:
+        return np.flatnonzero(scores > -np.inf)
+    return np.flatnonzero(scores >= floor - slack)
+
+
+def best(
+    matrix: Rows, query: Rows, k: int, rows: RowNumbers, order: Order | None
+) -> tuple[RowNumbers, NDArray[np.float64]]:
+    """The best `k` of some rows by their float64 product with the query: row numbers and scores, as `nearest` does."""
+    scores = exact_scores(matrix, query, rows)
+    if len(rows) > k:
+        kept = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[-k])
+        rows, scores = rows[kept], scores[kept]
+    ranked = np.lexsort((rows, -scores))
+    rows, scores = rows[ranked], scores[ranked]
+    if order is not None and np.any(scores[1:] == scores[:-1]):
+        keys = order(rows)
+        by_key = sorted(range(len(rows)), key=lambda i: (-scores[i], keys[i]))
+        rows, scores = rows[by_key], scores[by_key]
+    return rows[:k], scores[:k]
+
+
+def exact_scores(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.float64]:
+    """The dot products of some rows with the query, in float64, cut to [-1, 1]."""
+    wide = query.astype(np.float64)
+    scores = np.empty(len(rows))
+    for start in range(0, len(rows), _GATHER_ROWS):
+        block = matrix[rows[start : start + _GATHER_ROWS]] * wide
+        scores[start : start + _GATHER_ROWS] = block.sum(axis=1)  # row by row: the same sum wherever a row lies
+    return np.clip(scores, -1.0, 1.0)
+
+
+def _scan(matrix: Rows, query: Rows, allowed: Allowed) -> tuple[NDArray[np.float32], RowNumbers | None]:
+    """float32 scores, and the rows that they belong to (None: all, in order)."""
+    if allowed is None:
+        return matrix @ query, None
+    if allowed.dtype != np.bool_:
+        rows = allowed.astype(np.int64, copy=False)
+        return _gathered(matrix, query, rows), rows
+    if np.count_nonzero(allowed) <= _GATHER_SHARE * len(matrix):
+        rows = np.flatnonzero(allowed)
+        return _gathered(matrix, query, rows), rows
+    return np.where(allowed, matrix @ query, np.float32(-np.inf)), None
+
+
+def _gathered(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.float32]:
+    scores = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _GATHER_ROWS):
+        scores[start : start + _GATHER_ROWS] = matrix[rows[start : start + _GATHER_ROWS]] @ query
+    return scores
+
+
+def _floor(scores: NDArray[np.float32], k: int) -> float:
+    """A lower bound of the k-th highest score, near to it; -inf when there are not more than `k` scores."""
+    if len(scores) <= k:
+        return -np.inf
+    groups = len(scores) // _SCORE_GROUP
+    if groups < 4 * k:
+        return float(np.partition(scores, len(scores) - k)[-k])
+    # k groups whose highest score is t or more hold k scores of t or more: far fewer numbers to sort
+    highest = scores[: groups * _SCORE_GROUP].reshape(groups, _SCORE_GROUP).max(axis=1)
+    return float(np.partition(highest, groups - k)[-k])

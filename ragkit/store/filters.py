@@ -1,0 +1,339 @@
+"""The one filter language: its syntax tree, and the reference evaluator that says what each filter means.
+
+Nothing here knows a store. A backend that translates filters must agree with `evaluate` on every document.
+
+    {"lang": "en", "year": {"$gte": 2020, "$lt": 2025}, "$or": [{"tag": {"$in": ["a", "b"]}}, {"tag": {"$exists": False}}]}
+
+The truth table. Every filter is true or false of a document, never unknown; `$not` is the complement.
+
+==================  ===========  =========================  ==========================  =============
+the field           `$exists`    `$eq`, `$in`               `$ne`, `$nin`               `$gt` .. `$lte`
+==================  ===========  =========================  ==========================  =============
+is missing          false        false                      true                        false
+is None             true         with None only             with all but None           false
+is a bool           true         with that bool only        with all but that bool      false
+is a number         true         with that number, by       with all but that number    with numbers
+                                 value: 2 equals 2.0
+is a string         true         with that string           with all but that string    with strings,
+                                                                                        by code point
+is a list           true         if one element equals      if no element equals        if one element
+                                                                                        is in order
+is a mapping        true         never                      always                      false
+==================  ===========  =========================  ==========================  =============
+
+`True` and `1` differ, and so do `1` and `"1"`. Elements of a list that are lists or mappings equal nothing.
+A field "a.b" is the key "a.b" where the document has it, and else the key "b" of the mapping under "a".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal, TypeAlias, cast
+
+from ragkit.errors import InvalidFilter
+from ragkit.records import JSON, Metadata
+
+Scalar: TypeAlias = bool | int | float | str | None
+"""A value that a field can be compared with; floats are finite."""
+
+Operator: TypeAlias = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
+
+MAX_DEPTH = 64
+"""How deep filters may be nested."""
+
+_OPPOSITE: Mapping[Operator, Operator] = {"eq": "ne", "ne": "eq", "in": "nin", "nin": "in"}
+_COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
+_ON_FIELDS = (*_COMPARISONS, "$exists", "$not")
+_ON_FILTERS = ("$and", "$or", "$not")
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A field compared with a value."""
+
+    field: str
+    op: Operator
+    value: Scalar | tuple[Scalar, ...]
+    """A tuple for `in` and `nin`; a string or a number for `gt`, `gte`, `lt` and `lte`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """A field is there (whatever it holds), or is not."""
+
+    field: str
+    wanted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All parts hold; without parts always true."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One part holds; without parts never true."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not hold."""
+
+    part: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Lets every document through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """Lets no document through."""
+
+
+Node: TypeAlias = Compare | Exists | And | Or | Not | Always | Never
+"""A filter's syntax tree."""
+
+
+def parse_filter(filter: Mapping[str, JSON] | None) -> Node:
+    """The syntax tree of a filter; None and an empty one let everything through.
+
+    Raises:
+        InvalidFilter: an unknown operator, a value of the wrong type, or more than MAX_DEPTH levels.
+    """
+    return Always() if filter is None else _filter(filter, 0)
+
+
+def _filter(filter: object, depth: int) -> Node:
+    if depth > MAX_DEPTH:
+        raise InvalidFilter(f"a filter is nested more than {MAX_DEPTH} levels deep: flatten it")
+    if not isinstance(filter, Mapping):
+        raise InvalidFilter(f"a filter is a mapping of fields to values, not {_named(filter)}")
+    parts = [_entry(key, value, depth) for key, value in filter.items()]
+    return _joined(parts)
+
+
+def _joined(parts: list[Node]) -> Node:
+    if not parts:
+        return Always()
+    return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+
+def _entry(key: object, value: object, depth: int) -> Node:
+    if not isinstance(key, str):
+        raise InvalidFilter(f"a filter's keys are names of fields, not {_named(key)}")
+    if not key.startswith("$"):
+        return _field(key, value, depth)
+    if key == "$not":
+        return Not(_filter(value, depth + 1))
+    if key not in _ON_FILTERS:
+        raise InvalidFilter(_unknown(key, _ON_FILTERS, "at the place of a field"))
+    if not isinstance(value, list | tuple):
+        raise InvalidFilter(f"{key} takes a list of filters, not {_named(value)}")
+    parts = tuple(_filter(part, depth + 1) for part in value)
+    return And(parts) if key == "$and" else Or(parts)
+
+
+def _field(field: str, condition: object, depth: int) -> Node:
+    if not isinstance(condition, Mapping):
+        if isinstance(condition, list | tuple):
+            raise InvalidFilter(f'field {field!r} is compared with a list: write {{"$in": [...]}} or {{"$nin": [...]}}')
+        return Compare(field, "eq", _scalar(field, "$eq", condition))
+    if depth > MAX_DEPTH:
+        raise InvalidFilter(f"a filter is nested more than {MAX_DEPTH} levels deep: flatten it")
+    if not condition:
+        raise InvalidFilter(f'field {field!r} has an empty condition: write {{"$exists": true}} or a comparison')
+    return _joined([_condition(field, op, value, depth) for op, value in condition.items()])
+
+
+def _condition(field: str, op: object, value: object, depth: int) -> Node:
+    if op == "$exists":
+        if not isinstance(value, bool):
+            raise InvalidFilter(f"$exists on field {field!r} takes true or false, not {_named(value)}")
+        return Exists(field, value)
+    if op == "$not":
+        if not isinstance(value, Mapping):
+            raise InvalidFilter(f'$not on field {field!r} takes a condition such as {{"$gt": 5}}, not {_named(value)}')
+        return Not(_field(field, value, depth + 1))
+    if not isinstance(op, str) or op not in _COMPARISONS:
+        raise InvalidFilter(_unknown(op, _ON_FIELDS, f"on field {field!r}"))
+    name = cast("Operator", op.removeprefix("$"))
+    if name in {"in", "nin"}:
+        if not isinstance(value, list | tuple):
+            raise InvalidFilter(f"{op} on field {field!r} takes a list of values, not {_named(value)}")
+        return Compare(field, name, tuple(_scalar(field, op, each) for each in value))
+    scalar = _scalar(field, op, value)
+    if name not in {"eq", "ne"} and (scalar is None or isinstance(scalar, bool)):
+        raise InvalidFilter(f"{op} on field {field!r} takes a number or a string, not {_named(value)}")
+    return Compare(field, name, scalar)
+
+
+def _scalar(field: str, op: str, value: object) -> Scalar:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidFilter(f"{op} on field {field!r} takes finite numbers, not {value}")
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InvalidFilter(f"{op} on field {field!r} takes a string, a number, true, false or null, not {_named(value)}")
+
+
+def _named(value: object) -> str:
+    if value is None:
+        return "null"
+    word = {"dict": "mapping", "str": "string", "tuple": "list"}.get(type(value).__name__, type(value).__name__)
+    shown = repr(value)
+    return f"the {word} {shown}" if len(shown) <= 40 else f"a {word}"
+
+
+def _unknown(met: object, known: tuple[str, ...], where: str) -> str:
+    near = get_close_matches(f"${met}".replace("$$", "$"), known, n=1, cutoff=0.5)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"{met!r} is not an operator {where}{hint}; known: {', '.join(known)}"
+
+
+MISSING = object()
+"""What `field_value` answers when a document lacks a field; nothing equals it."""
+
+
+def field_value(metadata: Metadata, field: str) -> object:
+    """What a document holds under a field: the key itself, else the dotted path; MISSING where there is neither."""
+    if field in metadata:
+        return metadata[field]
+    value: object = metadata
+    for part in field.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return MISSING
+        value = value[part]
+    return value
+
+
+def evaluate(node: Node, metadata: Metadata) -> bool:
+    """Whether the filter lets a document with this metadata through. What it says is the meaning of the filter."""
+    match node:
+        case Compare(field, op, value):
+            return holds(op, value, field_value(metadata, field))
+        case Exists(field, wanted):
+            return (field_value(metadata, field) is not MISSING) == wanted
+        case And(parts):
+            return all(evaluate(part, metadata) for part in parts)
+        case Or(parts):
+            return any(evaluate(part, metadata) for part in parts)
+        case Not(part):
+            return not evaluate(part, metadata)
+        case Always():
+            return True
+        case Never():
+            return False
+
+
+def holds(op: Operator, wanted: Scalar | tuple[Scalar, ...], met: object) -> bool:
+    """Whether a comparison is true of what a field holds (MISSING where it is not there)."""
+    if op in {"ne", "nin"}:
+        return not holds(_OPPOSITE[op], wanted, met)
+    if op == "in":
+        return any(holds("eq", each, met) for each in cast("tuple[Scalar, ...]", wanted))
+    if isinstance(met, list | tuple):
+        return any(_one_holds(op, wanted, element) for element in met)
+    return _one_holds(op, wanted, met)
+
+
+def _one_holds(op: Operator, wanted: object, met: object) -> bool:
+    if op == "eq":
+        return _kind(met) == _kind(wanted) != "other" and met == wanted
+    if _kind(met) == _kind(wanted) == "number":
+        return _in_order(op, cast("float", met), cast("float", wanted))
+    if isinstance(met, str) and isinstance(wanted, str):
+        return _in_order(op, met, wanted)
+    return False
+
+
+def _in_order(op: Operator, met: float | str, wanted: float | str) -> bool:
+    # both are strings or both are numbers: the callers see to it
+    left, right = cast("float", met), cast("float", wanted)
+    if op == "gt":
+        return left > right
+    if op == "gte":
+        return left >= right
+    return left < right if op == "lt" else left <= right
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else "other"
+
+
+def push_not_down(node: Node) -> Node:
+    """An equal filter in which `Not` stands only right above `gt`, `gte`, `lt` and `lte`.
+
+    Those have no opposite: `not year < 2020` also holds where there is no year. Empty `in` and `nin`, `Always`
+    and `Never` are folded away too, so that no backend meets them except as the whole filter.
+    """
+    return _pushed(node, False)
+
+
+def _pushed(node: Node, negated: bool) -> Node:
+    match node:
+        case Not(part):
+            return _pushed(part, not negated)
+        case Exists(field, wanted):
+            return Exists(field, wanted != negated)
+        case Compare(field, op, value):
+            return _pushed_compare(field, op, value, negated)
+        case And(parts) | Or(parts):
+            is_and = isinstance(node, And) != negated
+            return _folded([_pushed(part, negated) for part in parts], is_and)
+        case Always() | Never():
+            return Always() if isinstance(node, Always) != negated else Never()
+
+
+def _pushed_compare(field: str, op: Operator, value: Scalar | tuple[Scalar, ...], negated: bool) -> Node:
+    if op not in _OPPOSITE:
+        return Not(Compare(field, op, value)) if negated else Compare(field, op, value)
+    if negated:
+        op = _OPPOSITE[op]
+    if value == () and op in {"in", "nin"}:
+        return Never() if op == "in" else Always()
+    return Compare(field, op, value)
+
+
+def _folded(parts: list[Node], is_and: bool) -> Node:
+    """`And` or `Or` of parts that are folded already, without neutral parts and without nesting of one kind."""
+    neutral, absorbing = (Always, Never) if is_and else (Never, Always)
+    flat: list[Node] = []
+    for part in parts:
+        if isinstance(part, absorbing):
+            return part
+        if isinstance(part, And if is_and else Or):
+            flat.extend(part.parts)
+        elif not isinstance(part, neutral):
+            flat.append(part)
+    if not flat:
+        return neutral()
+    if len(flat) == 1:
+        return flat[0]
+    return And(tuple(flat)) if is_and else Or(tuple(flat))
+
+
+def fields_of(node: Node) -> frozenset[str]:
+    """The fields that a filter looks at."""
+    match node:
+        case Compare(field=field) | Exists(field=field):
+            return frozenset({field})
+        case And(parts) | Or(parts):
+            return frozenset[str]().union(*(fields_of(part) for part in parts))
+        case Not(part):
+            return fields_of(part)
+        case Always() | Never():
+            return frozenset()

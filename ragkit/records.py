@@ -54,7 +54,7 @@ class Document:
     """
 
     text: str
-    metadata: Metadata = NO_METADATA
+    metadata: Metadata = field(default_factory=lambda: NO_METADATA)
     source: str = ""
     """Where it came from: an absolute path or a URL; empty for text that was handed over."""
     title: str = ""
@@ -107,7 +107,7 @@ class Chunk:
     page: int | None = None
     heading: tuple[str, ...] = ()
     title: str = ""
-    metadata: Metadata = NO_METADATA
+    metadata: Metadata = field(default_factory=lambda: NO_METADATA)
 
     @property
     def header(self) -> str:

@@ -44,6 +44,20 @@ class Tokenizing(Protocol):
         """Character offset at which each token of `text` begins: (n_tokens,), special tokens left out."""
 
 
+PROBE_TEXT = "The quick brown fox jumps over the lazy dog, 1984 times."
+"""What every embedder embeds when it is asked for its probe."""
+PROBE_COSINE = 0.98
+"""Probes of the same weights agree at least this well, whatever the processor; other weights are far below."""
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """An embedder that can show, at no cost, which weights it runs."""
+
+    def probe(self) -> Row:
+        """The row of PROBE_TEXT: (dimension,). An index keeps it and compares it when it is opened again."""
+
+
 def unit(rows: NDArray[np.floating]) -> Rows:
     """Scale every row to length 1; a zero row stays zero. (n, dimension) in, (n, dimension) float32 out."""
     rows = np.asarray(rows, np.float32)

@@ -224,7 +224,8 @@ class Build:
         first = self._vectors.append(rows)
         self._vectors.sync()
         with self._catalog.transaction():
-            self._catalog.add_vectors(embedder.key, first, keys, self._vectors.checksums(first, len(keys)))
+            checksums = self._vectors.checksums(first, len(keys)).tolist()
+            self._catalog.add_vectors(embedder.key, first, keys, checksums)
         self._rows.update((key, first + i) for i, key in enumerate(keys))
 
     def _known_embedder(self) -> EmbedderRow:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from ragkit.errors import Damaged
 from ragkit.index.catalog import checksum, document_of
 from ragkit.index.home import CATALOG, open_catalog, repair_command
+from ragkit.index.seal import read_seal
 from ragkit.records import JSON, Chunk, Document, Metadata
 from ragkit.store.exact import nearest
 from ragkit.store.filters import evaluate, parse_filter
-from ragkit.store.vectorfile import VectorFile
+from ragkit.store.vectorfile import VectorFile, row_checksums
 
 Keys = NDArray[np.int64]
 Where = Mapping[str, JSON] | None
@@ -54,6 +55,8 @@ class Arrays:
     """Key of the chunk's document."""
     matrix: NDArray[np.float32]
     """(rows, dimension): every committed vector, also those of no live chunk."""
+    used: Keys | None
+    """The rows that live chunks have, or None when those are all."""
     masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     """Filters that were asked for, by their JSON."""
 
@@ -69,6 +72,7 @@ class Reader:
         self._lock = threading.Lock()
         self._arrays: Arrays | None = None
         self._vectors: dict[str, VectorFile] = {}
+        self._sealed = read_seal(directory) is not None
         self._keep(open_catalog(directory))
 
     def __enter__(self) -> Reader:
@@ -114,26 +118,31 @@ class Reader:
 
     def _load(self, connection: sqlite3.Connection, generation: int) -> Arrays:
         rows = connection.execute("SELECT key, vector, document FROM chunks WHERE live = 1 ORDER BY key").fetchall()
-        table = np.array(rows, np.int64).reshape(-1, 3)
-        return Arrays(generation, table[:, 0], table[:, 1], table[:, 2], self._matrix(connection, table[:, 1]))
+        keys, vectors, documents = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 3).T)
+        used = np.unique(vectors)
+        matrix = self._matrix(connection, used)
+        return Arrays(generation, keys, vectors, documents, matrix, None if len(used) == len(matrix) else used)
 
     def _matrix(self, connection: sqlite3.Connection, used: Keys) -> NDArray[np.float32]:
-        """The vectors of the embedder in use, checked against the checksums of the rows that live chunks have."""
+        """The vectors of the embedder in use. Without a seal each row is held against its checksum."""
         row = connection.execute(
             "SELECT e.key, e.file, e.dimension, e.file_id, e.rows FROM embedders e"
             " JOIN meta m ON m.key = 'embedder' AND m.value = e.fingerprint"
         ).fetchone()
         if row is None:
             return np.zeros((0, 1), np.float32)
-        _, name, dimension, file_id, count = row
+        embedder, name, dimension, file_id, count = row
         with self._lock:
             if name not in self._vectors:
                 path, fix = self.directory / name, repair_command(self.directory)
-                self._vectors[name] = VectorFile.open(path, dimension, file_id, count, fix=fix)
+                self._vectors[name] = VectorFile.open(path, dimension=dimension, file_id=file_id, rows=count, fix=fix)
             vectors = self._vectors[name]
-        if len(used) and int(used.max()) >= count:
+        if len(used) and int(used[-1]) >= count:
             raise Damaged(str(self.directory / name), "lacks rows", repair_command(self.directory))
-        return vectors.matrix(count)
+        matrix = vectors.matrix(count)
+        if not self._sealed:
+            check_rows(connection, embedder, matrix, vectors.path, repair_command(self.directory))
+        return matrix
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -163,7 +172,7 @@ class View:
         if not len(a.keys):
             return []
         mask = self._mask(where)
-        rows = np.unique(a.vectors if mask is None else a.vectors[mask])
+        rows = a.used if mask is None else np.unique(a.vectors[mask])
         # Chunks may share a row (equal texts), so that the best rows hold at least the best chunks.
         best, scores = nearest(a.matrix, query, top_k, rows)
         score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
@@ -227,16 +236,6 @@ class View:
         self._check(row[-1], row[:-1], f"the document {source}")
         return document_of(row[:-1])
 
-    def row_checksums(self, rows: Sequence[int]) -> dict[int, int]:
-        """What the catalog says of vector rows of the embedder in use: row -> checksum."""
-        marks = ",".join("?" * len(rows))
-        found = self.connection.execute(
-            "SELECT v.row, v.checksum FROM vectors v JOIN embedders e ON e.key = v.embedder"  # noqa: S608
-            f" JOIN meta m ON m.key = 'embedder' AND m.value = e.fingerprint WHERE v.row IN ({marks})",
-            tuple(rows),
-        )
-        return dict(found.fetchall())
-
     def _mask(self, where: Where) -> NDArray[np.bool_] | None:
         """Which live chunks a filter lets through, or None for all. Raises InvalidFilter."""
         if not where:
@@ -249,23 +248,23 @@ class View:
             self.arrays.masks[name] = np.isin(self.arrays.documents, np.array(good, np.int64))
         return self.arrays.masks[name]
 
-    def _chunk(self, row: Sequence[object]) -> Chunk:
+    def _chunk(self, row: tuple[Any, ...]) -> Chunk:
         key, identity, start, end, start_line, end_line, page, heading, text, crc, document_id, source, title, meta = row
         values = (identity, start, end, start_line, end_line, page, heading, text)
         self._check(crc, values, f"chunk {key}")
         return Chunk(
-            id=str(identity),
-            document_id=str(document_id),
-            source=str(source),
-            text=str(text),
-            start=int(str(start)),
-            end=int(str(end)),
-            start_line=int(str(start_line)),
-            end_line=int(str(end_line)),
-            page=None if page is None else int(str(page)),
-            heading=tuple(json.loads(str(heading))),
-            title=str(title),
-            metadata=json.loads(str(meta)),
+            id=identity,
+            document_id=document_id,
+            source=source,
+            text=text,
+            start=start,
+            end=end,
+            start_line=start_line,
+            end_line=end_line,
+            page=page,
+            heading=tuple(json.loads(heading)),
+            title=title,
+            metadata=json.loads(meta),
         )
 
     def _check(self, stored: object, values: Sequence[object], what: str) -> None:
@@ -278,6 +277,23 @@ _CHUNKS = (
     "SELECT c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
     " d.id, d.source, d.title, d.metadata FROM chunks c JOIN documents d ON d.key = c.document WHERE c.live = 1"
 )
+
+
+def check_rows(
+    connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32], path: Path, fix: str
+) -> None:
+    """Hold every vector row against the checksum that the catalog has of it. Raises Damaged."""
+    bad = bad_rows(connection, embedder, matrix)
+    if bad:
+        raise Damaged(str(path), f"is not what was written ({len(bad)} rows, the first is {bad[0]})", fix)
+
+
+def bad_rows(connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32]) -> list[int]:
+    """The numbers of the rows that differ from their checksum, rising."""
+    pairs = connection.execute("SELECT row, checksum FROM vectors WHERE embedder = ? ORDER BY row", (embedder,))
+    rows, stored = np.ascontiguousarray(np.array(pairs.fetchall(), np.int64).reshape(-1, 2).T)
+    wrong = row_checksums(matrix)[rows] != stored
+    return [int(row) for row in rows[wrong]]
 
 
 def _filterable(source: str, title: str, metadata: str) -> Metadata:

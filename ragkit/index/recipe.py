@@ -13,10 +13,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ragkit.embed.base import PROBE_COSINE
 from ragkit.records import JSON
-
-PROBE_COSINE = 0.999
-"""Two vectors of the probe sentence nearer than this come from the same weights."""
 
 
 @dataclass(frozen=True)

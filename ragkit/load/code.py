@@ -28,10 +28,8 @@ _SHELL = re.compile(r"()((?:function[ \t]+)?[\w-]+)[ \t]*\(\)[ \t]*\{?$")
 _SECTION = re.compile(r"()\[{1,2}([^\[\]]{1,100})\]{1,2}[ \t]*$")
 
 LINE_RULES: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(
-        "csharp cuda dart go groovy java javascript kotlin perl php powershell ruby rust scala swift typescript".split(),
-        _BLOCK,
-    ),
+    **dict.fromkeys(("csharp", "cuda", "dart", "go", "groovy", "java", "javascript", "kotlin", "perl"), _BLOCK),
+    **dict.fromkeys(("php", "powershell", "ruby", "rust", "scala", "swift", "typescript"), _BLOCK),
     "ini": _SECTION,
     "shell": _SHELL,
     "sql": _SQL,

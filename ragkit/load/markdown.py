@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -55,7 +56,7 @@ class MarkdownLoader:
             return
         starts = line_starts(body)
         tokens = self._parser.parse(body)
-        for opened, inline in zip(tokens, tokens[1:], strict=False):
+        for opened, inline in pairwise(tokens):
             if opened.type != "heading_open" or opened.map is None:
                 continue
             words = self._words(inline)

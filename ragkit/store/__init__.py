@@ -1,0 +1,15 @@
+"""Station 4, store: rows in, the nearest rows out. This is the table of the vector stores."""
+
+from __future__ import annotations
+
+from ragkit.registry import Place, Registry
+from ragkit.store.base import Store
+
+STORES: Registry[Store] = Registry(
+    "store",
+    "stores",
+    {
+        "memory": Place("ragkit.store.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
+        "sqlite": Place("ragkit.store.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
+    },
+)

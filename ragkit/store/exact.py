@@ -94,8 +94,11 @@ def _scan(matrix: Rows, query: Rows, allowed: Allowed) -> tuple[NDArray[np.float
         return matrix @ query, None
     if allowed.dtype != np.bool_:
         rows = allowed.astype(np.int64, copy=False)
-        return _gathered(matrix, query, rows), rows
-    if np.count_nonzero(allowed) <= _GATHER_SHARE * len(matrix):
+        if len(rows) <= _GATHER_SHARE * len(matrix):
+            return _gathered(matrix, query, rows), rows
+        allowed = np.zeros(len(matrix), bool)
+        allowed[rows] = True
+    elif np.count_nonzero(allowed) <= _GATHER_SHARE * len(matrix):
         rows = np.flatnonzero(allowed)
         return _gathered(matrix, query, rows), rows
     return np.where(allowed, matrix @ query, np.float32(-np.inf)), None

@@ -2,7 +2,8 @@
 
 Nothing here knows a store. A backend that translates filters must agree with `evaluate` on every document.
 
-    {"lang": "en", "year": {"$gte": 2020, "$lt": 2025}, "$or": [{"tag": {"$in": ["a", "b"]}}, {"tag": {"$exists": False}}]}
+    {"lang": "en", "year": {"$gte": 2020, "$lt": 2025},
+     "$or": [{"tag": {"$in": ["a", "b"]}}, {"tag": {"$exists": False}}]}
 
 The truth table. Every filter is true or false of a document, never unknown; `$not` is the complement.
 
@@ -227,10 +228,8 @@ def evaluate(node: Node, metadata: Metadata) -> bool:
             return any(evaluate(part, metadata) for part in parts)
         case Not(part):
             return not evaluate(part, metadata)
-        case Always():
-            return True
-        case Never():
-            return False
+        case Always() | Never():
+            return isinstance(node, Always)
 
 
 def holds(op: Operator, wanted: Scalar | tuple[Scalar, ...], met: object) -> bool:

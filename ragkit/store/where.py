@@ -61,10 +61,10 @@ def parse_where(text: str) -> Filter:
     if len(text) > MAX_LENGTH:
         raise InvalidFilter(f"the expression has {len(text)} characters: at most {MAX_LENGTH} are read")
     parser = _Parser(text)
-    filter = parser.any_of(0)
+    parsed = parser.any_of(0)
     if parser.token.kind != "end":
         parser.fail("'and', 'or' or the end is wanted")
-    return filter
+    return parsed
 
 
 class _Parser:
@@ -191,12 +191,11 @@ class _Parser:
 
 def _tokens(text: str) -> Iterator[_Token]:
     """The tokens of a text; the last one is of kind `end` and is given again and again."""
-    position = 0
+    for found in _TOKEN.finditer(text):
+        kind = found.lastgroup or "bad"
+        yield _Token(kind, found[kind], found.start(kind))
     while True:
-        found = _TOKEN.match(text, position)
-        assert found is not None and found.lastgroup is not None  # one of the alternatives always matches
-        yield _Token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup))
-        position = found.end()
+        yield _Token("end", "", len(text))
 
 
 def _near_word(word: str) -> str:

@@ -1,0 +1,1 @@
+"""Tools: functions that a model may call."""

@@ -1,0 +1,226 @@
+"""What a tool is: a function, its name, its description and the schema of its parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from types import MappingProxyType
+from typing import overload
+
+from ragkit.agent.tools.schema import Schema, Signature, check, check_plain, read_signature
+from ragkit.errors import InvalidOption
+from ragkit.records import JSON
+
+Function = Callable[..., object]
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool may return instead of text: the text for the model, and the object behind it."""
+
+    content: str
+    """What the model sees."""
+    data: object = None
+    """Travels on the tool message in this process; it is saved with the conversation when it is plain JSON."""
+
+
+def _silent(_: str) -> None:
+    return None
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool sees of the run that executes it. Annotate a parameter with this class to receive it."""
+
+    context: dict[str, JSON] = field(default_factory=dict)
+    """The caller's data: a copy that belongs to this run and is handed back with its result."""
+    state: dict[str, JSON] = field(default_factory=dict)
+    """What tools keep from call to call and from turn to turn; saved with the conversation."""
+    agent_name: str = ""
+    tool_name: str = ""
+    call_id: str = ""
+    run_id: str = ""
+    attempt: int = 1
+    """1 for the first try, 2 for the first retry."""
+    max_attempts: int = 1
+    emit: Callable[[str], None] = _silent
+    """Sends a piece of output to whoever watches, before the tool is done."""
+    cancelled: Callable[[], bool] = _never
+    """Whether the run has been stopped, or has stopped waiting for this tool."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that a model may call.
+
+    It is still callable as the function that it was made from. Synchronous and asynchronous functions and
+    generators are tools alike; a generator's pieces are sent on as they come, and joined for the model.
+    """
+
+    name: str
+    description: str
+    function: Function
+    parameters: Schema
+    """JSON Schema of what the model may send."""
+    _: KW_ONLY
+    timeout_s: float | None = None
+    """Seconds before a run stops waiting for it; None: as the agent's settings say."""
+    retries: int = 0
+    """How often it is tried again when it raises."""
+    injected_kwargs: Mapping[str, object] = field(default=NOTHING, repr=False)
+    """Arguments that are handed to the function and that the model never sees."""
+    signature: Signature | None = field(default=None, repr=False, compare=False)
+    """Read from the function; None for a schema that was written by hand."""
+    is_async: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:
+            raise InvalidOption("the name of a tool", self.name, "up to 64 letters, digits, '_' and '-'")
+        target = self.function if inspect.isroutine(self.function) else self.function.__call__
+        waits = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
+        object.__setattr__(self, "is_async", waits)
+
+    @classmethod
+    def from_function(
+        cls,
+        func: Function,
+        description: str | None = None,
+        *,
+        name: str = "",
+        injected_kwargs: Mapping[str, object] = NOTHING,
+    ) -> Tool:
+        """Make a tool of a function: name, description and schema come from its signature and docstring."""
+        signature = read_signature(func, context_type=ToolContext, hidden=injected_kwargs)
+        return cls(
+            name or getattr(func, "__name__", type(func).__name__),
+            signature.summary if description is None else description,
+            func,
+            signature.schema,
+            injected_kwargs=MappingProxyType(dict(injected_kwargs)),
+            signature=signature,
+        )
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Call the function, with the injected arguments unless the caller gives them."""
+        return self.function(*args, **{**self.injected_kwargs, **kwargs})
+
+    def bind(self, **injected: object) -> Tool:
+        """The same tool with these arguments filled in: the model no longer sees them."""
+        return replace(
+            Tool.from_function(
+                self.function,
+                self.description,
+                name=self.name,
+                injected_kwargs={**self.injected_kwargs, **injected},
+            ),
+            timeout_s=self.timeout_s,
+            retries=self.retries,
+        )
+
+    def validate(self, parameters: Mapping[str, JSON]) -> dict[str, object]:
+        """The arguments as the function wants them. Raises ToolArgumentsInvalid, which says what is wrong."""
+        if self.signature is None:
+            return check_plain(self.parameters, self.name, parameters)
+        return check(self.signature, self.name, parameters)
+
+    def execute(
+        self,
+        parameters: Mapping[str, JSON] | None = None,
+        injected_kwargs: Mapping[str, object] | None = None,
+        /,
+        **arguments: JSON,
+    ) -> object:
+        """Check the arguments and call the function: `execute({"city": "Oslo"})` or `execute(city="Oslo")`.
+
+        What the function returns is handed back as it is: a coroutine or generator too.
+        """
+        checked = self.validate({**(parameters or {}), **arguments})
+        return self.prepared(checked, ToolContext(tool_name=self.name), injected_kwargs or NOTHING)
+
+    def prepared(
+        self, checked: Mapping[str, object], context: ToolContext, injected: Mapping[str, object] = NOTHING
+    ) -> object:
+        """Call the function with arguments that `validate` has let through."""
+        given = {**self.injected_kwargs, **injected, **checked}
+        if self.signature is not None and self.signature.context_parameter:
+            given[self.signature.context_parameter] = context
+        return self.function(**given)
+
+    def to_schema(self) -> dict[str, JSON]:
+        """The tool as OpenAI's `tools` parameter takes it."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
+        }
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+
+
+@overload
+def tool(
+    description: str | None = None,
+    /,
+    *,
+    name: str = "",
+    injected_kwargs: Mapping[str, object] = NOTHING,
+    timeout_s: float | None = None,
+    retries: int = 0,
+) -> Callable[[Function], Tool]: ...
+
+
+@overload
+def tool(
+    *,
+    description: str,
+    name: str = "",
+    injected_kwargs: Mapping[str, object] = NOTHING,
+    timeout_s: float | None = None,
+    retries: int = 0,
+) -> Callable[[Function], Tool]: ...
+
+
+def tool(
+    subject: Function | str | None = None,
+    /,
+    *,
+    description: str | None = None,
+    name: str = "",
+    injected_kwargs: Mapping[str, object] = NOTHING,
+    timeout_s: float | None = None,
+    retries: int = 0,
+) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of a function: `@tool`, `@tool("what it does")` or `@tool(description=..., name=...)`.
+
+    Args:
+        subject: the function, or the description.
+        description: what the model reads; by default the docstring without its parameters.
+        name: by default the function's.
+        injected_kwargs: arguments that the function gets and the model never sees.
+        timeout_s: seconds before a run stops waiting for it; by default as the agent's settings say.
+        retries: how often it is tried again when it raises.
+
+    Raises:
+        InvalidOption: the signature has a type that JSON cannot hold.
+    """
+    if callable(subject):
+        return Tool.from_function(subject)
+    words = subject if subject is not None else description
+
+    def make(function: Function) -> Tool:
+        made = Tool.from_function(function, words, name=name, injected_kwargs=injected_kwargs)
+        return replace(made, timeout_s=timeout_s, retries=retries)
+
+    return make
+
+
+def build_tool_schema(func: Function) -> dict[str, JSON]:
+    """The schema of a function as OpenAI's `tools` parameter takes it."""
+    return Tool.from_function(func).to_schema()

@@ -1,0 +1,75 @@
+"""A set of tools by name. It can be filled; an agent takes a frozen snapshot of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ragkit.agent.tools.base import Function, Tool
+from ragkit.errors import InvalidOption, UnknownName
+from ragkit.records import JSON
+
+
+class ToolRegistry:
+    """Tools by name, in the order in which they were registered."""
+
+    def __init__(self, tools: Iterable[Tool | Function] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._frozen = False
+        for one in tools:
+            self.register_function(one)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it no longer takes tools."""
+        return self._frozen
+
+    def register(self, tool: Tool) -> Tool:
+        """Add a tool. Raises InvalidOption when its name is taken, or the registry is frozen."""
+        if self._frozen:
+            raise InvalidOption("a frozen tool registry", tool.name, "a registry that is still being filled")
+        if tool.name in self._tools:
+            raise InvalidOption("the name of a tool", tool.name, "a name that no other tool of the registry has")
+        self._tools[tool.name] = tool
+        return tool
+
+    def register_function(self, func: Tool | Function, description: str | None = None) -> Tool:
+        """Add a function or a tool; `description` overrides what the function says of itself."""
+        if isinstance(func, Tool):
+            made = func if description is None else Tool.from_function(func.function, description, name=func.name)
+        else:
+            made = Tool.from_function(func, description)
+        return self.register(made)
+
+    def get(self, name: str) -> Tool:
+        """The tool of that name. Raises UnknownName, with the nearest name."""
+        if name not in self._tools:
+            raise UnknownName("tool", name, self.list_names())
+        return self._tools[name]
+
+    def list_all(self) -> list[Tool]:
+        """Every tool, in order."""
+        return list(self._tools.values())
+
+    def list_names(self) -> list[str]:
+        """Every name, in order."""
+        return list(self._tools)
+
+    def to_schemas(self) -> list[dict[str, JSON]]:
+        """Every tool as OpenAI's `tools` parameter takes it."""
+        return [one.to_schema() for one in self._tools.values()]
+
+    def snapshot(self) -> ToolRegistry:
+        """A frozen copy."""
+        copy = ToolRegistry()
+        copy._tools = dict(self._tools)
+        copy._frozen = True
+        return copy
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())

@@ -1,0 +1,193 @@
+"""The embedder that ships with ragkit: all-MiniLM-L6-v2 in int8, 384 columns, no key, no download.
+
+The files of the model lie beside this module, in `minilm_model/`; `scripts/export_minilm.py` made them. Nothing
+of them but the small card `minilm.json` is read until a vector or a token is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, TypedDict, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.embed.base import PROBE_TEXT, Row, Rows, unit
+from ragkit.embed.options import MiniLMOptions
+from ragkit.errors import Damaged
+from ragkit.records import content_id
+
+if TYPE_CHECKING:
+    from ragkit.embed.onnx_session import OnnxSession
+    from ragkit.embed.wordpiece import WordPiece
+
+MODEL_FOLDER = Path(__file__).parent / "minilm_model"
+REINSTALL = "pip install --force-reinstall ragkit"
+
+
+class Card(TypedDict):
+    """What `minilm.json` says, as far as it is used here."""
+
+    name: str
+    dimension: int
+    max_tokens: int
+    sha256: dict[str, str]
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 (Apache-2.0), int8, on the CPU.
+
+    A row depends on its text alone: not on the texts it is embedded with, their order, or the number of threads. Between
+    processor types rows differ a little (cosine about .995 at least), because the int8 products round differently.
+
+    A text is read up to 256 tokens, special tokens included (about 1,000 characters of English); what is beyond is
+    cut off and counted in `cut_texts`. Every method may be called from several threads at once.
+
+    Raises:
+        Damaged: a file of the model is missing, cut short or altered. On construction for the card, else on first use.
+    """
+
+    def __init__(self, options: MiniLMOptions | None = None, *, folder: Path = MODEL_FOLDER) -> None:
+        """Cheap: reads a small JSON file. `folder` holds the model's files; only tests give another."""
+        self._options = options or MiniLMOptions()
+        self._folder = folder
+        self._card = _read_card(folder / "minilm.json")
+        self._lock = Lock()
+        self._session: OnnxSession | None = None
+        self._tokens: WordPiece | None = None
+        self._cut_texts = 0
+
+    @property
+    def dimension(self) -> int:
+        """384."""
+        return self._card["dimension"]
+
+    @property
+    def max_tokens(self) -> int:
+        """256, special tokens included."""
+        return self._card["max_tokens"]
+
+    @property
+    def fingerprint(self) -> str:
+        """Model name and a hash over the hashes of its files. Threads and batches are no part of it."""
+        files = sorted(self._card["sha256"].items())
+        return f"{self._card['name']}-int8:{content_id(*(part for file in files for part in file))[:16]}"
+
+    @property
+    def cut_texts(self) -> int:
+        """Texts embedded so far that were longer than the model reads."""
+        return self._cut_texts
+
+    def embed_texts(self, texts: Sequence[str]) -> Rows:
+        """One row per text, in order: (len(texts), 384). Best called with some hundred texts or more at a time."""
+        rows = np.empty((len(texts), self.dimension), np.float32)
+        if not len(texts):
+            return rows
+        ids, cut = self._wordpiece().ids(texts)
+        session = self._model()
+        batches = list(_batches(ids, self._options.token_budget))
+
+        def compute(batch: Sequence[int]) -> None:
+            rows[batch] = session.rows([ids[place] for place in batch])
+
+        _run(compute, batches, min(self._options.threads or _cores(), len(batches)))
+        with self._lock:
+            self._cut_texts += cut
+        return unit(rows)
+
+    def embed_query(self, text: str) -> Row:
+        """The row of a question: (384,). The model wants no prefix."""
+        return cast("Row", self.embed_texts([text])[0])
+
+    def probe(self) -> Row:
+        """The row of a fixed sentence: (384,). Kept with an index, it tells when other weights are at work."""
+        return self.embed_query(PROBE_TEXT)
+
+    def token_starts(self, text: str) -> NDArray[np.int64]:
+        """Character offset of each token's start: (n_tokens,), never falling, each in [0, len(text)).
+
+        Special tokens are left out, nothing is cut off. Several tokens of one character (a Korean syllable is read as
+        its letters) begin at the same offset. White space and control characters belong to no token.
+        """
+        return self._wordpiece().starts(text)
+
+    def _wordpiece(self) -> WordPiece:
+        with self._lock:
+            if self._tokens is None:
+                # here, not at the head: asking for a fingerprint shall not import the package
+                from ragkit.embed.wordpiece import WordPiece  # noqa: PLC0415
+
+                self._tokens = WordPiece(self._read("tokenizer.json"), self.max_tokens)
+            return self._tokens
+
+    def _model(self) -> OnnxSession:
+        with self._lock:
+            if self._session is None:
+                from ragkit.embed.onnx_session import OnnxSession  # noqa: PLC0415  # as above
+
+                self._session = OnnxSession(self._read("model.onnx"), str(self._folder / "model.onnx"))
+            return self._session
+
+    def _read(self, name: str) -> bytes:
+        """The bytes of a file of the model, once they are known to be the right ones."""
+        path = self._folder / name
+        try:
+            raw = path.read_bytes()
+        except OSError as error:
+            raise Damaged(str(path), f"cannot be read ({error.strerror})", REINSTALL) from error
+        if hashlib.sha256(raw).hexdigest() != self._card["sha256"].get(name):
+            raise Damaged(str(path), "is cut short or altered: its sha256 is not the one it was shipped with", REINSTALL)
+        return raw
+
+
+def _read_card(path: Path) -> Card:
+    try:
+        card = json.loads(path.read_bytes())
+    except OSError as error:
+        raise Damaged(str(path), f"cannot be read ({error.strerror})", REINSTALL) from error
+    except ValueError as error:
+        raise Damaged(str(path), "is not JSON", REINSTALL) from error
+    if not isinstance(card, dict) or not Card.__required_keys__ <= card.keys():
+        raise Damaged(str(path), "is not the card of a model", REINSTALL)
+    return cast("Card", card)
+
+
+def _cores() -> int:
+    """Cores that this process may use, which in a container are fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _batches(ids: Sequence[Sequence[int]], budget: int) -> Iterator[list[int]]:
+    """Places of texts, long ones first; a batch holds texts of one length and at most `budget` tokens, or one text.
+
+    Texts of one length need no padding, which costs time, and no mask.
+    """
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for place, row in enumerate(ids):
+        by_length[len(row)].append(place)
+    for length in sorted(by_length, reverse=True):
+        places = by_length[length]
+        size = max(1, budget // length)
+        for first in range(0, len(places), size):
+            yield places[first : first + size]
+
+
+def _run(compute: Callable[[list[int]], None], batches: Sequence[list[int]], threads: int) -> None:
+    """Compute every batch on this many threads. At an error or Ctrl-C what has not begun is dropped."""
+    if threads == 1:
+        for batch in batches:
+            compute(batch)
+        return
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="minilm")
+    try:
+        for done in [pool.submit(compute, batch) for batch in batches]:
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)

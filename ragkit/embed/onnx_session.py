@@ -1,0 +1,43 @@
+"""One ONNX model on the CPU: token ids in, rows out. Adapts the package `onnxruntime`; knows nothing of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime as ort  # type: ignore[import-untyped]  # the package ships neither stubs nor py.typed
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors  # type: ignore[import-untyped]
+
+from ragkit.embed.base import Rows
+from ragkit.errors import Damaged
+
+ort.disable_telemetry_events()
+
+LOAD_ERRORS = (
+    ort_errors.Fail,
+    ort_errors.InvalidGraph,
+    ort_errors.InvalidProtobuf,
+    ort_errors.NotImplemented,
+    ort_errors.RuntimeException,
+)
+"""What onnxruntime raises for a model that it cannot read or does not know the operators of; they share no parent."""
+
+
+class OnnxSession:
+    """A loaded model. Safe to call from several threads; each call computes on the thread that makes it."""
+
+    def __init__(self, model: bytes, path: str) -> None:
+        """Load the bytes of a model; `path` is for messages. Raises Damaged."""
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except LOAD_ERRORS as error:
+            reason = f"cannot be loaded by onnxruntime {ort.__version__}"
+            raise Damaged(path, reason, "pip install --upgrade onnxruntime") from error
+
+    def rows(self, ids: Sequence[Sequence[int]]) -> Rows:
+        """Token ids of texts of one length, (texts, tokens) -> (texts, dimension)."""
+        (rows,) = self._session.run(["rows"], {"input_ids": np.array(ids, np.int64)})
+        return np.asarray(rows, np.float32)

@@ -1,0 +1,117 @@
+"""A writer's stay in a knowledge base: lock, open, clean up, and on the way out flush and seal."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.errors import Damaged, SettingsMismatch
+from ragkit.index.catalog import Catalog, EmbedderRow
+from ragkit.index.home import CATALOG, MARKER, create, exists, marker_id, open_catalog, repair_command, write_marker
+from ragkit.index.lock import WriterLock
+from ragkit.index.recipe import same_weights
+from ragkit.index.seal import seal, unseal
+from ragkit.store.vectorfile import VectorFile
+
+
+class WriteSession:
+    """Holds the writer's lock from `__enter__` to `__exit__`.
+
+    Args:
+        directory: the knowledge base; made when there is none and `recipe_line` is given.
+        recipe_line: the recipe of a knowledge base that has to be made; None: it must exist.
+
+    Raises:
+        Locked: another process writes.
+        NotAKnowledgeBase, Damaged: as `open_catalog`.
+    """
+
+    def __init__(self, directory: Path, recipe_line: str | None = None) -> None:
+        self.directory = directory
+        self._recipe_line = recipe_line
+        self._stack = ExitStack()
+        self._open: list[VectorFile] = []
+
+    def __enter__(self) -> WriteSession:
+        if self._recipe_line is not None:
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.directory.is_dir():
+            self._stack.enter_context(WriterLock(self.directory))
+        with self._stack:
+            if self._recipe_line is not None and not exists(self.directory):
+                create(self.directory, self._recipe_line)
+            connection = open_catalog(self.directory)
+            self._stack.callback(connection.close)
+            self.catalog = Catalog(connection)
+            if marker_id(self.directory) is None:
+                write_marker(self.directory, self.catalog.get("id") or "")
+            unseal(self.directory)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if not isinstance(error, Damaged | sqlite3.DatabaseError):
+                self._settle()
+
+    def vectors_for(
+        self, fingerprint: str, dimension: int, probe: NDArray[np.float32]
+    ) -> tuple[EmbedderRow, VectorFile]:
+        """The vector file of an embedder, made when it is new, and cut back to what is committed.
+
+        Args:
+            fingerprint: the embedder's identity.
+            dimension: columns of its rows.
+            probe: its row for the probe sentence, (dimension,).
+
+        Raises:
+            SettingsMismatch: its weights are others than those that the stored vectors were made with.
+        """
+        fix = repair_command(self.directory)
+        known = self.catalog.embedder(fingerprint)
+        if known is None:
+            name = self._new_name()
+            file = VectorFile.create(self.directory / name, dimension, fix=fix)
+            with self.catalog.transaction():
+                known = self.catalog.add_embedder(fingerprint, dimension, name, file.file_id, probe.tobytes())
+        else:
+            before = np.frombuffer(known.probe or b"", np.float32)
+            if len(before) and not same_weights(before, probe):
+                difference = "the embedder's weights give other vectors than those that are stored"
+                raise SettingsMismatch(str(self.directory), [difference], "`ragkit index --rebuild`")
+            path = self.directory / known.file
+            file = VectorFile.open(
+                path, dimension=known.dimension, file_id=known.file_id, rows=known.rows, fix=fix, writable=True
+            )
+        self._open.append(file)
+        return known, file
+
+    def _new_name(self) -> str:
+        """A file name that was never used here, so that no reader takes a new file for an old one."""
+        number = int(self.catalog.get("last_file") or 0) + 1
+        with self.catalog.transaction():
+            self.catalog.set("last_file", str(number))
+        return f"vectors-{number}.f32"
+
+    def _settle(self) -> None:
+        """Bring everything to rest: tails cut off, the log folded in, orphans removed, the seal set."""
+        connection = self.catalog.connection
+        for file in self._open:
+            file.close()
+        rows = connection.execute("SELECT file, rows, dimension FROM embedders").fetchall()
+        connection.execute("PRAGMA optimize")
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        named = {file for file, _, _ in rows}
+        for orphan in self.directory.glob("vectors-*.f32"):
+            if orphan.name not in named:
+                orphan.unlink()
+        # Left without a seal when a reader keeps the log open: then single rows are checked instead.
+        if not busy:
+            seal(self.directory, [CATALOG, MARKER, *sorted(named)])

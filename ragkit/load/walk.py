@@ -1,0 +1,283 @@
+"""Which files of a folder are read, and which are not and why. Opens no file but ignore files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragkit.errors import InvalidOption, LoadError
+from ragkit.load.files import MB, FileStat, kind_of, read_bytes, reason_of
+from ragkit.load.ignore import IgnoreRules
+from ragkit.load.options import positive
+from ragkit.load.secretnames import looks_secret
+
+KB_MARK = "ragkit-kb.json"
+"""The file that makes a folder a knowledge base: it is never part of one."""
+
+IGNORE_FILES = (".gitignore", ".ragkitignore")
+EVERYTHING = ("**/*",)
+MAX_IGNORE_FILE = 1_000_000
+
+
+@dataclass(frozen=True)
+class FolderOptions:
+    """Which files of a folder are read."""
+
+    include: tuple[str, ...] = EVERYTHING
+    """Only files that match one of these; written as in a `.gitignore`: `*.md`, `docs/**`, `/notes/*.txt`."""
+    exclude: tuple[str, ...] = ()
+    """Files and folders that are left out; written as in a `.gitignore`."""
+    max_file_mb: float = 50
+    """Larger files are skipped."""
+    hidden: bool = False
+    """Read files and folders whose name begins with a dot."""
+    follow_links: bool = False
+    """Follow links that lead out of the folder. Links to what lies inside it are never followed."""
+    gitignore: bool = True
+    """Leave out what `.gitignore` files name, those of the repository above the folder too."""
+
+    def __post_init__(self) -> None:
+        positive("max_file_mb", self.max_file_mb)
+        for name in ("include", "exclude"):
+            if isinstance(getattr(self, name), str):
+                raise InvalidOption(name, getattr(self, name), "a list of patterns")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to read."""
+
+    path: Path
+    stat: FileStat
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that is not read, though someone might expect it."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The rules of one folder, and how many parts of a path lie above them."""
+
+    rules: IgnoreRules
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder that is still to be scanned."""
+
+    path: str
+    parts: tuple[str, ...]
+    """Its path from the top of the rules."""
+    scopes: tuple[_Scope, ...]
+
+
+@dataclass
+class _Walk:
+    """What stays the same over one walk."""
+
+    root: str
+    options: FolderOptions
+    top: int
+    """How many parts of a path lie above the source itself."""
+    ignore_names: tuple[str, ...]
+    include: IgnoreRules | None
+    exclude: IgnoreRules
+    max_bytes: int
+    linked: set[tuple[int, int]] = field(default_factory=set)
+    """Folders reached through links, by device and inode, so that none is read twice."""
+
+
+def walk(source: Path, options: FolderOptions | None = None) -> Iterator[Found | Skipped]:
+    """Every file of a folder to be read, in the order of names, and what is skipped with its reason.
+
+    Files that the include patterns, the ignore files or a leading dot leave out are not mentioned one by one;
+    folders that are left out are, once each. A `source` that is one file is read whatever its name matches,
+    unless it looks like a secret.
+
+    Args:
+        source: a folder or a file; a link is followed here.
+        options: which files of a folder are wanted.
+
+    Yields:
+        `Found` and `Skipped` with paths below `source` as it was given. A folder or file that cannot be read
+        is a `Skipped`, never an exception.
+    """
+    options = options or FolderOptions()
+    try:
+        status = os.stat(source)  # noqa: PTH116 - the string form is used throughout
+    except (OSError, ValueError) as error:
+        yield Skipped(source, reason_of(error) if isinstance(error, OSError) else "no file can have this name")
+        return
+    max_bytes = int(options.max_file_mb * MB)
+    if stat.S_ISDIR(status.st_mode):
+        yield from _walk_folder(source, options, max_bytes)
+    else:
+        path = Path(os.path.realpath(source)) if source.is_symlink() else source
+        yield _file(str(path), path.name, status, max_bytes)
+
+
+def _walk_folder(source: Path, options: FolderOptions, max_bytes: int) -> Iterator[Found | Skipped]:
+    above, scopes = _scopes_above(source, options) if options.gitignore else ((), ())
+    names = IGNORE_FILES if options.gitignore else IGNORE_FILES[1:]
+    state = _Walk(
+        root=os.path.realpath(source),
+        options=options,
+        top=len(above),
+        ignore_names=names,
+        include=None if tuple(options.include) == EVERYTHING else IgnoreRules(options.include),
+        exclude=IgnoreRules(options.exclude),
+        max_bytes=max_bytes,
+    )
+    waiting: list[_Folder | Found | Skipped] = [_Folder(str(source), above, scopes)]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, _Folder):
+            waiting.extend(reversed(_scan(item, state)))
+        else:
+            yield item
+
+
+def _scopes_above(source: Path, options: FolderOptions) -> tuple[tuple[str, ...], tuple[_Scope, ...]]:
+    """The `.gitignore` files of the repository that holds `source`, unless they leave out `source` itself."""
+    folder = Path(os.path.realpath(source))
+    tops = [parent for parent in (folder, *folder.parents) if (parent / ".git").exists()]
+    if not tops or tops[0] == folder:
+        return (), ()
+    parts = folder.relative_to(tops[0]).parts
+    scopes: list[_Scope] = []
+    for depth in range(len(parts)):
+        rules = _read_rules(str(tops[0].joinpath(*parts[:depth])), IGNORE_FILES[:1])
+        scopes += [_Scope(rules, depth)] if rules else []
+        if _ignored(parts[: depth + 1], scopes, is_folder=True):
+            return (), ()
+    return parts, tuple(scopes)
+
+
+def _read_rules(folder: str, names: Sequence[str]) -> IgnoreRules:
+    lines: list[str] = []
+    for name in names:
+        try:
+            data = read_bytes(Path(folder, name), None, MAX_IGNORE_FILE)
+        except LoadError:
+            continue  # most often not there; a link or a huge file is no list of rules
+        lines += data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n")
+    return IgnoreRules(lines)
+
+
+def _ignored(parts: Sequence[str], scopes: Sequence[_Scope], *, is_folder: bool) -> bool:
+    """What the deepest rules that speak of a path say."""
+    for scope in reversed(scopes):
+        verdict = scope.rules.decide(parts[scope.depth :], is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _scan(folder: _Folder, state: _Walk) -> list[_Folder | Found | Skipped]:
+    """What one folder holds, in the order of names."""
+    try:
+        with os.scandir(folder.path) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        return [Skipped(Path(folder.path), f"folder {reason_of(error)}")]
+    names = {entry.name for entry in entries if entry.name in (KB_MARK, *state.ignore_names)}
+    if KB_MARK in names:
+        return [Skipped(Path(folder.path), "a knowledge base")]
+    if names:
+        rules = _read_rules(folder.path, [name for name in state.ignore_names if name in names])
+        scopes = (*folder.scopes, _Scope(rules, len(folder.parts))) if rules else folder.scopes
+        folder = _Folder(folder.path, folder.parts, scopes)
+    return [item for entry in entries if (item := _entry(entry, folder, state)) is not None]
+
+
+def _entry(entry: os.DirEntry[str], folder: _Folder, state: _Walk) -> _Folder | Found | Skipped | None:
+    """What becomes of one name; None for what is left out without a word."""
+    try:
+        if entry.is_symlink():
+            return _link(entry, folder, state)
+        is_folder = entry.is_dir(follow_symlinks=False)
+        reason = _left_out(entry.name, (*folder.parts, entry.name), is_folder, folder, state)
+        if is_folder:
+            if reason:
+                return Skipped(Path(entry.path), f"{reason} folder")
+            return _Folder(entry.path, (*folder.parts, entry.name), folder.scopes)
+        if reason:
+            return Skipped(Path(entry.path), "looks like a secret") if looks_secret(entry.name) else None
+        return _file(entry.path, entry.name, entry.stat(follow_symlinks=False), state.max_bytes)
+    except OSError as error:
+        return Skipped(Path(entry.path), reason_of(error))
+
+
+def _left_out(name: str, parts: tuple[str, ...], is_folder: bool, folder: _Folder, state: _Walk) -> str:
+    """Why a name is left out, in one word; '' for one that is wanted."""
+    if name[0] == "." and not state.options.hidden:
+        return "hidden"
+    if folder.scopes and _ignored(parts, folder.scopes, is_folder=is_folder):
+        return "ignored"
+    below = parts[state.top :]
+    if state.exclude and state.exclude.decide(below, is_folder):
+        return "excluded"
+    if is_folder or state.include is None or _included(below, state.include):
+        return ""
+    return "not included"
+
+
+def _included(parts: tuple[str, ...], rules: IgnoreRules) -> bool:
+    """Whether a pattern takes the file, or a folder that it lies in: `docs/` takes all below docs."""
+    verdict = rules.decide(parts, False)
+    depth = len(parts) - 1
+    while verdict is None and depth > 0:
+        verdict = rules.decide(parts[:depth], True)
+        depth -= 1
+    return bool(verdict)
+
+
+def _file(path: str, name: str, status: os.stat_result, max_bytes: int) -> Found | Skipped:
+    if not stat.S_ISREG(status.st_mode):
+        return Skipped(Path(path), f"{kind_of(status.st_mode)}, not a regular file")
+    if looks_secret(name):
+        return Skipped(Path(path), "looks like a secret")
+    if status.st_size > max_bytes:
+        return Skipped(Path(path), f"larger than {max_bytes / MB:g} MB")
+    return Found(Path(path), FileStat.of(status))
+
+
+def _link(entry: os.DirEntry[str], folder: _Folder, state: _Walk) -> _Folder | Found | Skipped | None:
+    parts = (*folder.parts, entry.name)
+    if _left_out(entry.name, parts, False, folder, state):
+        return None
+    path = Path(entry.path)
+    try:
+        status = entry.stat()
+    except OSError:
+        return Skipped(path, "link that leads nowhere")
+    target = os.path.realpath(entry.path)
+    if _is_below(target, state.root):
+        return Skipped(path, "link")
+    if not state.options.follow_links:
+        return Skipped(path, "link out of the folder")
+    if not stat.S_ISDIR(status.st_mode):
+        return _file(target, target.rpartition("/")[2], status, state.max_bytes)
+    return _linked_folder(_Folder(entry.path, parts, folder.scopes), target, status, state)
+
+
+def _linked_folder(folder: _Folder, target: str, status: os.stat_result, state: _Walk) -> _Folder | Skipped:
+    """A folder outside, read the first time that a link leads there."""
+    key = (status.st_dev, status.st_ino)
+    if key in state.linked or _is_below(state.root, target):
+        return Skipped(Path(folder.path), "link to a folder that is read already")
+    state.linked.add(key)
+    return folder
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

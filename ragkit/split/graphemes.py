@@ -1,0 +1,69 @@
+"""Where a text may be cut between two characters without tearing what a reader sees as one.
+
+Covers combining marks, emoji sequences, flags, Hangul jamo, surrogate pairs and CRLF: the cases of Unicode
+Annex 29 that occur in texts, not its whole table.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+LONGEST_CLUSTER = 64
+"""Characters: a longer cluster (marks heaped on marks) may be cut, so that every search stays short."""
+
+_MARKS = frozenset({"Mn", "Me", "Mc"})
+_ZERO_WIDTH_JOINER = "\u200d"
+_TRAILING = frozenset("\u200c\u200d\u0e33\u0eb3\uff9e\uff9f")  # joiners, Thai and Lao AM, half-width voicing
+
+
+def tears(text: str, offset: int) -> bool:
+    """Whether a cut between `text[offset - 1]` and `text[offset]` would tear a cluster."""
+    if not 0 < offset < len(text):
+        return False
+    before, after = text[offset - 1], text[offset]
+    if after < "\u0300":
+        return after == "\n" and before == "\r"
+    if before == _ZERO_WIDTH_JOINER or _attaches(after):
+        return True
+    if "\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff":
+        return True
+    return _is_flag_half(before) and _is_flag_half(after) and _flag_halves_before(text, offset) % 2 == 1
+
+
+def next_cut(text: str, offset: int, end: int) -> int:
+    """The first offset from `offset` up to `end` that tears nothing; `offset` when there is none nearby."""
+    for cut in range(offset, min(end, offset + LONGEST_CLUSTER) + 1):
+        if not tears(text, cut):
+            return cut
+    return offset
+
+
+def last_cut(text: str, start: int, offset: int) -> int | None:
+    """The last offset in (start, offset] that tears nothing; None when there is none nearby."""
+    for cut in range(offset, max(start, offset - LONGEST_CLUSTER), -1):
+        if not tears(text, cut):
+            return cut
+    return None
+
+
+def _attaches(character: str) -> bool:
+    """The character belongs to the one before it."""
+    return (
+        character in _TRAILING
+        or unicodedata.category(character) in _MARKS
+        or "\u1160" <= character <= "\u11ff"  # Hangul vowels and finals
+        or "\ud7b0" <= character <= "\ud7ff"
+        or "\U0001f3fb" <= character <= "\U0001f3ff"  # skin tones
+        or "\U000e0020" <= character <= "\U000e007f"  # tags of a flag
+    )
+
+
+def _is_flag_half(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _flag_halves_before(text: str, offset: int) -> int:
+    start = offset
+    while start > max(0, offset - LONGEST_CLUSTER) and _is_flag_half(text[start - 1]):
+        start -= 1
+    return offset - start

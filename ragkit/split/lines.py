@@ -1,0 +1,71 @@
+"""The lines of a text that are not blank, for every line end in use. Knows nothing of sentences or chunks."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_BREAK_AND_SPACE = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+_ONE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_SPACE = re.compile(r"\s*")
+_COUNTED_BREAK = re.compile(r"\r\n|\n|\r")
+
+
+class Line(NamedTuple):
+    """One line that holds more than white space. Offsets are character offsets into the text."""
+
+    start: int
+    """Its first character, indentation included."""
+    first: int
+    """Its first character that is not white space."""
+    end: int
+    """One past its last character that is not white space."""
+    after_blank: bool
+    """A blank line, or a page break, stands before it. False for the first line of the text."""
+
+
+def lines_of(text: str) -> Iterator[Line]:
+    """The lines of `text` in order, blank lines left out. Linear in the length of `text`."""
+    lead = _SPACE.match(text)
+    first = lead.end() if lead else 0
+    start = _line_start(text, 0, first)
+    after_blank = False
+    for gap in _BREAK_AND_SPACE.finditer(text, first):
+        yield Line(start, first, rstripped(text, first, gap.start()), after_blank)
+        between = gap.group()
+        first = gap.end()
+        start = _line_start(text, gap.start(), first)
+        after_blank = between != "\n" and len(_ONE_BREAK.findall(between)) > 1
+    if first < len(text):
+        yield Line(start, first, rstripped(text, first, len(text)), after_blank)
+
+
+def rstripped(text: str, start: int, end: int) -> int:
+    """The end of `text[start:end]` without the white space behind it; `start` when nothing else is there."""
+    if end > start and not text[end - 1].isspace():
+        return end
+    return start + len(text[start:end].rstrip())
+
+
+def _line_start(text: str, start: int, first: int) -> int:
+    """Where the line that holds `first` begins; `text[start:first]` is white space."""
+    indent = first
+    while indent > start and text[indent - 1] in " \t":
+        indent -= 1
+    return indent
+
+
+class LineNumbers:
+    r"""Turns character offsets of one text into line numbers, counted from 1.
+
+    A line ends at "\n", "\r\n" or a lone "\r", as text editors count.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._starts = [match.end() for match in _COUNTED_BREAK.finditer(text)]
+
+    def at(self, offset: int) -> int:
+        """The number of the line that holds the character at `offset`."""
+        return bisect_right(self._starts, offset) + 1

@@ -1,0 +1,144 @@
+"""Sentences of a text, found by rules in linear time: no model, no word list beyond abbreviations.
+
+A sentence ends at a stop, a blank line, or a line break that was made on purpose (a list item, a row, a
+heading); a line break that only wraps a long line does not end one. Where a language writes no stops
+(Thai, for one), a whole line is one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ragkit.split.base import Span
+from ragkit.split.lines import Line, lines_of
+
+_STOP = re.compile(
+    r"[.!?…‼⁇⁈⁉]+[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*"  # needs white space behind it
+    r"|[。！？｡]+[」』”’）】》〉\"')]*"  # needs none
+    r"|[।॥۔؟።។៕]+"
+)
+_WIDE_STOPS = frozenset("。！？｡")
+_TO_NEXT_WORD = re.compile(r"\s+[\"'“‘«‹(\[{¿¡*_`]*")
+_WORD = re.compile(r"\w+")
+_SPACE = re.compile(r"\s*")
+_DOTTED_LETTERS = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
+_OPENING = "\"'“‘«‹([{¿¡*_`"
+_LONGEST_ABBREVIATION = 24  # characters looked at before a stop
+
+# Followed by more of the same sentence, whatever comes next.
+_NEVER_LAST = frozenset(
+    "dr mr mrs ms mx prof st sta ste rev hon gen col capt cmdr lt sgt maj adm gov sen rep pres messrs mme mlle "
+    "hr fr dipl ing mag herrn e.g i.e eg ie cf viz vs v.s resp approx ca incl excl esp z.b d.h u.a p.ex i.d.r bzw "
+    "vgl ggf evtl sog mt ft al.e".split()
+)
+# Followed by a number, they go on: "Fig. 3", "no. 7", "Jan. 12".
+_BEFORE_NUMBER = frozenset(
+    "no nos nr fig figs tab sec sect eq eqs ch chap vol vols p pp art ref refs ex par para ver ed app col ln "
+    "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s".split()
+)
+# May end a sentence: then one of the words below comes next.
+_MAY_BE_LAST = frozenset("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw".split())
+_SENTENCE_STARTERS = frozenset(
+    "a an the this that these those it its he she they we you i his her their our my in on at for from by with "
+    "when while if as after before since although though because but and or so yet however then there here what "
+    "who why how where no not all some many most each both such its one two also thus hence therefore".split()
+)
+_LONGEST_UNKNOWN_ABBREVIATION = 3  # letters: "abc. def" goes on, "abcd. efgh" does not
+
+_BLOCK_START = re.compile(
+    r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}|[\w .-]{1,30}:(?:\s|$)"
+)
+_WRAPPED_AT_LEAST = 20  # characters: shorter lines were broken on purpose
+_WRAPPED_SHARE = 0.4  # of the lines that follow another must go on in lower case
+
+
+def sentence_spans(text: str) -> list[Span]:
+    """Where the sentences of `text` begin and end, in order.
+
+    Spans do not overlap and are trimmed; every character that is not white space lies in exactly one.
+    Linear in the length of `text`.
+    """
+    return [sentence for start, end in _stretches(text) for sentence in _sentences_between(text, start, end)]
+
+
+def _stretches(text: str) -> Iterator[Span]:
+    """Runs of lines that read as one: a paragraph of wrapped lines, a list item, a single row."""
+    paragraph: list[Line] = []
+    for line in lines_of(text):
+        if line.after_blank and paragraph:
+            yield from _joined(text, paragraph)
+            paragraph = []
+        paragraph.append(line)
+    if paragraph:
+        yield from _joined(text, paragraph)
+
+
+def _joined(text: str, lines: Sequence[Line]) -> Iterator[Span]:
+    """The lines of one paragraph, with those that were only wrapped put together."""
+    if len(lines) == 1:
+        yield lines[0].first, lines[0].end
+        return
+    starts_block = [_BLOCK_START.match(text, line.first, line.end) is not None for line in lines]
+    following = [line for line, block in zip(lines[1:], starts_block[1:], strict=True) if not block]
+    low = sum(1 for line in following if _goes_on(text[line.first]))
+    wrapped = bool(following) and low >= _WRAPPED_SHARE * len(following)
+    start = lines[0].first
+    for number in range(1, len(lines)):
+        before, line = lines[number - 1], lines[number]
+        long_enough = before.end - before.first >= _WRAPPED_AT_LEAST and text[before.first] != "#"
+        if not (wrapped and long_enough and not starts_block[number]):
+            yield start, before.end
+            start = line.first
+    yield start, lines[-1].end
+
+
+def _goes_on(character: str) -> bool:
+    """A lower-case letter, or one of a script that has no case."""
+    return character.isalpha() and not character.isupper()
+
+
+def _sentences_between(text: str, start: int, end: int) -> Iterator[Span]:
+    begin = start
+    for stop in _STOP.finditer(text, start, end):
+        if stop.start() > begin and stop.end() < end and _ends(text, stop, begin, end):
+            yield begin, stop.end()
+            after = _SPACE.match(text, stop.end())
+            begin = after.end() if after else stop.end()
+    if begin < end:
+        yield begin, end
+
+
+def _ends(text: str, stop: re.Match[str], begin: int, end: int) -> bool:
+    """Whether a sentence that began at `begin` ends with this stop; more text follows before `end`."""
+    marks = stop.group()
+    if marks[0] in _WIDE_STOPS:
+        return True
+    gap = _TO_NEXT_WORD.match(text, stop.end(), end)
+    if gap is None:
+        return False
+    if gap.end() == end:
+        return True
+    if marks != ".":
+        return not text[gap.end()].islower()
+    return _full_stop_ends(text, stop.start(), begin, gap.end())
+
+
+def _full_stop_ends(text: str, stop: int, begin: int, following: int) -> bool:
+    """The case of a single full stop: `following` is the first letter or digit behind it."""
+    before = text[max(begin, stop - _LONGEST_ABBREVIATION) : stop]
+    if before[-1].isspace():  # "... slipstream . an experimental ...": texts that were cut into words
+        return True
+    word = before.split()[-1].lstrip(_OPENING)
+    known = word.lower()
+    head = text[following]
+    at_line_start = stop - len(word) == begin
+    if known in _NEVER_LAST or (at_line_start and (word.isdecimal() or len(word) == 1)):
+        return False
+    if known in _BEFORE_NUMBER and head.isdecimal():
+        return False
+    initial = len(word) == 1 and word.isupper()
+    if initial or known in _MAY_BE_LAST or _DOTTED_LETTERS.fullmatch(word):
+        next_word = _WORD.match(text, following, following + _LONGEST_ABBREVIATION)
+        return head.isupper() and next_word is not None and next_word.group().lower() in _SENTENCE_STARTERS
+    return not head.islower() or len(word) > _LONGEST_UNKNOWN_ABBREVIATION

@@ -1,0 +1,177 @@
+"""The pieces that chunks are packed from, and what it costs to begin a chunk at each.
+
+Finds no structure itself: sentences, blocks and lines of code come from the modules that read them. Here
+pieces that are too long for a chunk are cut at words and characters, and crowds of tiny ones are thinned out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.split.base import Span
+from ragkit.split.graphemes import last_cut, next_cut
+from ragkit.split.measure import Offsets, Ruler
+
+# What it costs to begin a chunk at a border, in thousandths of what an empty chunk costs (see pack.py).
+PARAGRAPH = 0
+LINE = 60
+SENTENCE = 150
+CLAUSE = 350
+WORD = 500
+CHARACTER = 1500
+LEAD_IN = 250
+"""More, when the piece before ends with a colon: what it announces comes next."""
+TORN = 5000
+"""More than a chunk can gain: only where nothing else fits (behind a heading, inside a block that fits)."""
+
+_WORD_BORDER = re.compile(r"\s+|(?<=[，、；：])(?![\s，、；：])")
+_CLAUSE_ENDS = np.array([ord(mark) for mark in ",;:—–)，、；："], np.uint32)
+_NOISE_SPAN = 8  # characters on each side that a border's noise is drawn from
+_MOST_PER_CHUNK = 16  # borders among tiny pieces that are kept for each chunk's length
+
+
+class Piece(NamedTuple):
+    """A sentence, a line, a block: text that a chunk takes in whole if it can. Trimmed, except for indentation."""
+
+    start: int
+    end: int
+    cost: int
+    """Of beginning a chunk here."""
+    hard: bool = False
+    """A new subject: a chunk that begins here carries nothing over from the one before."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Pieces in order, column by column."""
+
+    starts: Offsets
+    ends: Offsets
+    costs: Offsets
+    hard: NDArray[np.bool_]
+    resumes: Offsets
+    """Where an overlap may begin, in rising order: sentences, lines, and words of what is longer than a chunk."""
+
+    @classmethod
+    def of(cls, pieces: Iterable[Piece], resumes: Iterable[int] | None = None) -> Units:
+        """From pieces; an overlap may begin at each of them unless `resumes` says where."""
+        rows = np.array([tuple(piece) for piece in pieces], np.int64).reshape(-1, 4)
+        starts = rows[:, 0].copy()
+        again = starts if resumes is None else np.fromiter(resumes, np.int64)
+        return cls(starts, rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 3].astype(bool), again)
+
+
+def fitted(units: Units, ruler: Ruler, limit: int) -> Units:
+    """The same text in units of at most `limit` tokens each, and not too many of them for each chunk."""
+    return _thinned(_cut_to_fit(units, ruler, limit), ruler, limit)
+
+
+def noise(ruler: Ruler, starts: Offsets, ends: Offsets, most: int) -> Offsets:
+    """A number in [0, most) for each border between `ends[i]` and `starts[i]`, drawn from the text beside it.
+
+    Equal surroundings give an equal number wherever they stand: this is what lets borders fall at the
+    same places again behind an edit.
+    """
+    last = len(ruler.codes) - 1
+    mixed = np.zeros(len(starts), np.uint64)
+    for step in range(_NOISE_SPAN):
+        for places in (ends - 1 - step, starts + step):
+            mixed = (mixed ^ ruler.codes[np.clip(places, 0, last)]) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+    return ((mixed >> np.uint64(33)) % np.uint64(most)).astype(np.int64)
+
+
+def _cut_to_fit(units: Units, ruler: Ruler, limit: int) -> Units:
+    sizes = ruler.tokens_before(units.ends) - ruler.tokens_before(units.starts)
+    too_long = np.flatnonzero(sizes > limit)
+    if not len(too_long):
+        return units
+    parts: list[Units] = []
+    done = 0
+    for index in too_long.tolist():
+        parts.append(_rows(units, slice(done, index)))
+        parts.append(_words(units, index, ruler, limit))
+        done = index + 1
+    parts.append(_rows(units, slice(done, None)))
+    return Units(
+        np.concatenate([part.starts for part in parts]),
+        np.concatenate([part.ends for part in parts]),
+        np.concatenate([part.costs for part in parts]),
+        np.concatenate([part.hard for part in parts]),
+        np.unique(np.concatenate([units.resumes, *(part.resumes for part in parts)])),
+    )
+
+
+def _rows(units: Units, rows: slice | NDArray[np.int64]) -> Units:
+    none = np.empty(0, np.int64)
+    return Units(units.starts[rows], units.ends[rows], units.costs[rows], units.hard[rows], none)
+
+
+def _words(units: Units, index: int, ruler: Ruler, limit: int) -> Units:
+    """One unit that is longer than a chunk, word by word."""
+    start, end = int(units.starts[index]), int(units.ends[index])
+    gaps = np.array([gap.span() for gap in _WORD_BORDER.finditer(ruler.text, start + 1, end)], np.int64).reshape(-1, 2)
+    starts, ends = np.append(start, gaps[:, 1]), np.append(gaps[:, 0], end)
+    at_clause = np.isin(ruler.codes[np.maximum(starts - 1, 0)], _CLAUSE_ENDS)
+    at_clause[1:] |= np.isin(ruler.codes[ends[:-1] - 1], _CLAUSE_ENDS)
+    costs = np.where(at_clause, CLAUSE, WORD) + max(0, int(units.costs[index]) - SENTENCE)
+    costs[0] = units.costs[index]
+    sizes = ruler.tokens_before(ends) - ruler.tokens_before(starts)
+    most = max(1, limit // 4)
+    long = np.flatnonzero(sizes > most)
+    inside = [cut for word in long.tolist() for cut in _cuts_inside(ruler, (int(starts[word]), int(ends[word])), limit)]
+    cuts = np.array(inside, np.int64)
+    order = np.argsort(np.concatenate([starts, cuts]), kind="stable")
+    all_starts = np.concatenate([starts, cuts])[order]
+    all_ends = np.sort(np.concatenate([ends, cuts]), kind="stable")
+    all_costs = np.concatenate([costs, np.full(len(cuts), CHARACTER, np.int64)])[order]
+    hard = np.zeros(len(all_starts), bool)
+    hard[0] = units.hard[index]
+    return Units(all_starts, all_ends, all_costs, hard, all_starts)
+
+
+def _cuts_inside(ruler: Ruler, word: Span, limit: int) -> Iterator[int]:
+    """Cuts between characters of a word, a sixteenth of a chunk apart where no cluster is torn by it."""
+    position, end = word
+    step = max(1, limit // _MOST_PER_CHUNK)
+    while True:
+        before = ruler.count_before(position)
+        wanted = ruler.offset_of(before + step)
+        cut = last_cut(ruler.text, position, wanted) if wanted < end else None
+        if cut is None:
+            cut = next_cut(ruler.text, wanted, min(end, ruler.offset_of(before + limit)))
+        if cut >= end:
+            return
+        yield cut
+        position = cut
+
+
+def _thinned(units: Units, ruler: Ruler, limit: int) -> Units:
+    """Of tiny units beside each other, only the best border in each sixteenth of a chunk is kept.
+
+    A chunk of 200 tokens may begin at some 16 places among words, not at 200; what is dropped is a
+    border, never text.
+    """
+    step = limit // _MOST_PER_CHUNK
+    if step < 2 or len(units.starts) < 2:
+        return units
+    first = ruler.tokens_before(units.starts)
+    tiny = ruler.tokens_before(units.ends) - first <= step // 2
+    rows = np.flatnonzero(tiny[1:] & tiny[:-1]) + 1
+    if not len(rows):
+        return units
+    rank = units.costs[rows] * 64 + noise(ruler, units.starts[rows], units.ends[rows - 1], 64)
+    order = np.lexsort((rows, rank, first[rows] // step))
+    buckets = (first[rows] // step)[order]
+    best = np.append(True, buckets[1:] != buckets[:-1])
+    kept = np.ones(len(units.starts), bool)
+    kept[rows[order[~best]]] = False
+    begins = np.flatnonzero(kept)
+    ends = np.append(units.ends[begins[1:] - 1], units.ends[-1])
+    return Units(units.starts[begins], ends, units.costs[begins], units.hard[begins], units.resumes)

@@ -1,0 +1,182 @@
+"""What the store `sqlite` keeps in its database: the tables, connections, and documents as columns.
+
+Vectors are not in it: they lie in a `VectorFile` beside it, and `documents.row` says which row is whose.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from ragkit.errors import Damaged, Locked, StoreError
+from ragkit.records import Document, Heading
+
+FORMAT = 1
+"""The version of the layout."""
+DATABASE = "store.sqlite"
+FIX = "`ragkit verify --repair`, or fill the store again"
+
+Column: TypeAlias = str | bytes | int
+"""A string with lone surrogates, which SQLite refuses as text, is kept as bytes."""
+
+TABLES = """
+-- generation: one more with every commit. file: the vector file's name, '' before the first rows.
+CREATE TABLE IF NOT EXISTS state (
+    one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, generation INTEGER NOT NULL,
+    file TEXT NOT NULL, file_id BLOB NOT NULL, dimension INTEGER NOT NULL,
+    rows INTEGER NOT NULL, documents INTEGER NOT NULL
+);
+
+-- id: UTF-8, so that ids sort by code point. vector: the checksum of the row in the vector file.
+CREATE TABLE IF NOT EXISTS documents (
+    row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE,
+    source NOT NULL, title NOT NULL, format NOT NULL, language NOT NULL,
+    page_starts TEXT NOT NULL, headings TEXT NOT NULL, text NOT NULL,
+    vector INTEGER NOT NULL, checksum INTEGER NOT NULL
+);
+
+-- Every row of the vector file, dead ones too: what a row means never changes while a reader may look at it.
+CREATE TABLE IF NOT EXISTS metadata (row INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL);
+
+-- Rows of the vector file that were replaced or deleted, and the generation that did it.
+CREATE TABLE IF NOT EXISTS dead (row INTEGER PRIMARY KEY, generation INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS dead_by_generation ON dead (generation);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The one row of `state`: what is committed."""
+
+    generation: int
+    file: str
+    file_id: bytes
+    dimension: int
+    """0 before the first rows."""
+    rows: int
+    """Rows of the vector file that count, dead ones included."""
+    documents: int
+    """Documents that are here: rows without the dead ones."""
+
+
+def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
+    """A connection in autocommit mode: transactions are begun and ended by name. For one thread at a time."""
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=rwc",
+        uri=True,
+        timeout=busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA cache_size=-16384")
+    return connection
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Lay out the database, unless it is; several processes may do so at once."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'dead_by_generation'").fetchone():
+        return
+    connection.execute("PRAGMA journal_mode=WAL")
+    first = f"INSERT OR IGNORE INTO state VALUES (1, {FORMAT}, 0, '', x'', 0, 0, 0)"
+    connection.executescript(f"BEGIN IMMEDIATE;{TABLES};{first};COMMIT;")
+
+
+def read_state(connection: sqlite3.Connection, path: Path) -> State:
+    """What is committed, as this connection's transaction sees it."""
+    row = connection.execute(
+        "SELECT format, generation, file, file_id, dimension, rows, documents FROM state"
+    ).fetchone()
+    if row is None or row[0] != FORMAT:
+        raise Damaged(str(path), f"has layout {row[0] if row else None} where {FORMAT} is known", FIX)
+    return State(*row[1:])
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """SQLite's errors as ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            raise Locked(str(path), "another process") from error
+        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            raise Damaged(str(path), f"is not a whole database ({error})", FIX) from error
+        raise StoreError(f"{path} cannot be used: {error}") from error
+
+
+DOCUMENT_COLUMNS = "row, id, source, title, format, language, page_starts, headings, text, vector, checksum"
+
+
+def document_columns(row: int, document: Document, vector: int, metadata: str) -> tuple[Column, ...]:
+    """The values of DOCUMENT_COLUMNS; `vector` is the checksum of the document's row of the matrix."""
+    headings = [[heading.start, heading.level, heading.text] for heading in document.headings]
+    columns: tuple[Column, ...] = (
+        encoded_id(document.id),
+        _text(document.source),
+        _text(document.title),
+        _text(document.format),
+        _text(document.language),
+        json.dumps(document.page_starts),
+        json.dumps(headings),
+        _text(document.text),
+        vector,
+    )
+    return (row, *columns, checksum((*columns, metadata)))
+
+
+def document_of(columns: Sequence[Column], metadata: str, path: Path) -> Document:
+    """The document that `document_columns` made columns of. Raises Damaged when a value has been altered."""
+    row, *values, expected = columns
+    if checksum((*values, metadata)) != expected:
+        raise Damaged(str(path), f"holds an altered document in row {row}", FIX)
+    name, source, title, format_, language, page_starts, headings, text, _ = values
+    return Document(
+        text=_str(text),
+        metadata=json.loads(metadata),
+        source=_str(source),
+        title=_str(title),
+        page_starts=tuple(json.loads(cast("str", page_starts))),
+        headings=tuple(Heading(*heading) for heading in json.loads(cast("str", headings))),
+        format=_str(format_),
+        language=_str(language),
+        id=decoded_id(cast("bytes", name)),
+    )
+
+
+def encoded_id(name: str) -> bytes:
+    """An id as it is kept."""
+    return name.encode("utf-8", "surrogatepass")
+
+
+def decoded_id(name: bytes) -> str:
+    """An id as it was given."""
+    return name.decode("utf-8", "surrogatepass")
+
+
+def checksum(values: Iterable[Column]) -> int:
+    """CRC-32 over some columns, each with its length, so that none can run into the next."""
+    total = 0
+    for value in values:
+        raw = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        total = zlib.crc32(raw, zlib.crc32(len(raw).to_bytes(8, "little"), total))
+    return total
+
+
+def _text(value: str) -> str | bytes:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def _str(value: Column) -> str:
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)

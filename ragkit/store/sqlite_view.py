@@ -1,0 +1,150 @@
+"""What one search of the store `sqlite` sees: the committed rows of one generation, and how to read them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.errors import Damaged
+from ragkit.records import Document, Metadata
+from ragkit.store.base import Rows
+from ragkit.store.columns import Columns
+from ragkit.store.exact import Allowed, RowNumbers
+from ragkit.store.filters import Always, Node
+from ragkit.store.sqlite_tables import (
+    DOCUMENT_COLUMNS,
+    FIX,
+    State,
+    checksum,
+    decoded_id,
+    document_of,
+)
+from ragkit.store.vectorfile import VectorFile, row_checksums
+
+_BATCH = 500
+"""Values in one SQL list; SQLite takes 32,766, older ones 999."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class View:
+    """The store at one generation. Many threads may use it; each brings a connection whose transaction sees it."""
+
+    directory: Path
+    state: State
+    file: VectorFile | None
+    """None before the first rows."""
+    matrix: Rows
+    """(state.rows, dimension)"""
+    is_live: NDArray[np.bool_]
+    """(state.rows,)"""
+    columns: Columns
+
+    def allowed(self, connection: sqlite3.Connection, node: Node) -> Allowed:
+        """The rows that count and that the filter lets through; None for all."""
+        live = self.is_live if self.state.documents < self.state.rows else None
+        if isinstance(node, Always):
+            return live
+        self.columns.fill(self.state.rows, lambda first: self._metadata(connection, first))
+        mask = self.columns.mask(node, self.state.rows)
+        return mask if live is None else mask & live
+
+    def ids(self, connection: sqlite3.Connection, rows: RowNumbers) -> list[str]:
+        """The ids of some live rows, in their order."""
+        found: dict[int, bytes] = {}
+        for some in batches(rows.tolist(), _BATCH):
+            sql = f"SELECT row, id FROM documents WHERE row IN ({marks(some)})"  # noqa: S608  # question marks only
+            found.update(connection.execute(sql, some))
+        return [decoded_id(found[row]) for row in rows.tolist()]
+
+    def documents(self, connection: sqlite3.Connection, rows: RowNumbers) -> list[Document]:
+        """The documents of some live rows, in their order. Raises Damaged when one, or its vector, was altered."""
+        found: dict[int, Document] = {}
+        for some in batches(rows.tolist(), _BATCH):
+            where = f"WHERE documents.row IN ({marks(some)})"
+            found.update((row, document) for row, document in self.read(connection, where, some))
+        if len(found) < len(rows):
+            raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
+        return [found[row] for row in rows.tolist()]
+
+    def read(
+        self, connection: sqlite3.Connection, clause: str, values: Sequence[int] = ()
+    ) -> Iterator[tuple[int, Document]]:
+        """(row, document) for what a WHERE or ORDER BY clause selects, streamed and checked."""
+        names = ", ".join(f"documents.{name}" for name in DOCUMENT_COLUMNS.split(", "))
+        sql = f"SELECT {names}, json FROM documents JOIN metadata ON metadata.row = documents.row {clause}"  # noqa: S608
+        cursor = connection.execute(sql, values)
+        while block := cursor.fetchmany(_BATCH):
+            rows = [columns[0] for columns in block]
+            if max(rows) >= len(self.matrix):
+                raise Damaged(str(self.directory), "holds documents without a vector", FIX)
+            sums = row_checksums(self.matrix[rows])
+            for columns, vector in zip(block, sums.tolist(), strict=True):
+                if columns[-3] != vector:
+                    raise Damaged(str(self.directory / self.state.file), f"has an altered row {columns[0]}", FIX)
+                yield columns[0], document_of(columns[:-1], columns[-1], self.directory)
+
+    def _metadata(self, connection: sqlite3.Connection, first: int) -> Iterator[Metadata]:
+        """The metadata of every row from `first` on, dead ones too."""
+        sql = "SELECT row, json, checksum FROM metadata WHERE row >= ? AND row < ? ORDER BY row"
+        parsed: dict[str, Metadata] = {}
+        expected = first
+        for row, text, stored in connection.execute(sql, (first, self.state.rows)):
+            if row != expected or checksum((text,)) != stored:
+                raise Damaged(str(self.directory), f"holds altered metadata in row {expected}", FIX)
+            expected += 1
+            if text not in parsed:  # the chunks of one document have theirs in common
+                parsed = {text: json.loads(text)}
+            yield parsed[text]
+        if expected != self.state.rows:
+            raise Damaged(str(self.directory), f"lacks the metadata of row {expected}", FIX)
+
+
+def open_view(directory: Path, connection: sqlite3.Connection, state: State, before: View | None) -> View:
+    """The view of what is committed; what it shares with the one before is taken over, not read again.
+
+    Raises:
+        Damaged: the vector file is missing, cut short or another one.
+    """
+    if not state.file:
+        return View(directory, state, None, np.empty((0, 0), np.float32), np.empty(0, bool), Columns())
+    is_live = np.ones(state.rows, bool)
+    if before is not None and before.file is not None and before.file.file_id == state.file_id:
+        file, columns, since = before.file, before.columns, before.state.generation
+        is_live[: before.state.rows] = before.is_live
+    else:
+        file, columns, since = open_vectors(directory, state), Columns(), -1
+    dead = connection.execute("SELECT row FROM dead WHERE generation > ?", (since,)).fetchall()
+    is_live[np.array(dead, np.int64).reshape(-1)] = False
+    return View(directory, state, file, file.matrix(state.rows), is_live, columns)
+
+
+def open_vectors(directory: Path, state: State, *, writable: bool = False) -> VectorFile:
+    """The vector file that the state speaks of. Raises Damaged."""
+    return VectorFile.open(
+        directory / state.file,
+        dimension=state.dimension,
+        file_id=state.file_id,
+        rows=state.rows,
+        fix=FIX,
+        writable=writable,
+    )
+
+
+def batches(items: Sequence[Item], size: int = _BATCH) -> Iterator[Sequence[Item]]:
+    """The items in runs of at most `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def marks(items: Sequence[object]) -> str:
+    """A question mark for each item, for an SQL list."""
+    return ", ".join("?" * len(items))

@@ -1,0 +1,49 @@
+"""What a run may use: tokens, US dollars, seconds. Checked before each request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragkit.errors import BudgetExceeded, InvalidOption
+from ragkit.usage.meter import Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run may use. None: no limit."""
+
+    max_tokens: int | None = None
+    """Tokens sent, received and embedded."""
+    max_cost_usd: float | None = None
+    """US dollars, as far as prices are known: a call whose price is unknown counts as nothing here."""
+    max_seconds: float | None = None
+    """From the start of the run. Waiting for a model or a tool ends at this limit too."""
+    warn_at: float = 0.8
+    """The part of a limit, in (0, 1], from which on a run warns once."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens", "max_cost_usd", "max_seconds"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise InvalidOption(name, value, "a number of at least 0")
+        if not 0 < self.warn_at <= 1:
+            raise InvalidOption("warn_at", self.warn_at, "a part above 0 and at most 1")
+
+    def spent(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
+        """(unit, spent, limit) of every limit that is set."""
+        rows = [
+            ("tokens", float(meter.total.total_tokens), self.max_tokens),
+            ("USD", meter.known_cost_usd, self.max_cost_usd),
+            ("seconds", seconds, self.max_seconds),
+        ]
+        return [(unit, spent, float(limit)) for unit, spent, limit in rows if limit is not None]
+
+    def check(self, meter: Meter, seconds: float) -> None:
+        """Raises BudgetExceeded when a limit is reached."""
+        for unit, spent, limit in self.spent(meter, seconds):
+            if spent >= limit:
+                raise BudgetExceeded(unit, spent, limit)
+
+    def near(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
+        """The limits of which at least `warn_at` is used."""
+        return [row for row in self.spent(meter, seconds) if row[1] >= row[2] * self.warn_at]

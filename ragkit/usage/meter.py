@@ -1,0 +1,327 @@
+"""The meter of a run: every chat, embedding and rerank call reports to it, and it knows by whom and when.
+
+A meter is bound to what runs under it through a context variable, so an embedder deep inside a tool needs no
+argument to report. Threads and tasks started for a run carry the binding with them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields
+from threading import Lock
+from types import MappingProxyType
+from typing import Literal
+
+from ragkit.records import JSON
+from ragkit.usage.pricing import PriceBook
+from ragkit.usage.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class UsageStats:
+    """Tokens and US dollars of one call, or of several added together. A cost of None: a price is unknown."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    embedding_tokens: int = 0
+    cached_tokens: int = 0
+    """Tokens read from a service's prompt cache, and those of answers taken from the response cache."""
+    llm_cost_usd: float | None = 0.0
+    embedding_cost_usd: float | None = 0.0
+    """Embedding and reranking: what retrieval cost."""
+    saved_cost_usd: float = 0.0
+    """What the answers from the response cache would have cost, as far as their prices are known."""
+
+    @property
+    def total_cost_usd(self) -> float | None:
+        """LLM cost + embedding cost; None when either is unknown."""
+        return _sum(self.llm_cost_usd, self.embedding_cost_usd)
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens sent, received and embedded."""
+        return self.prompt_tokens + self.completion_tokens + self.embedding_tokens
+
+    def __add__(self, other: UsageStats) -> UsageStats:
+        return UsageStats(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.embedding_tokens + other.embedding_tokens,
+            self.cached_tokens + other.cached_tokens,
+            _sum(self.llm_cost_usd, other.llm_cost_usd),
+            _sum(self.embedding_cost_usd, other.embedding_cost_usd),
+            self.saved_cost_usd + other.saved_cost_usd,
+        )
+
+    def to_dict(self) -> dict[str, JSON]:
+        """The figures by name, the total included."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "embedding_tokens": self.embedding_tokens,
+            "cached_tokens": self.cached_tokens,
+            "llm_cost_usd": self.llm_cost_usd,
+            "embedding_cost_usd": self.embedding_cost_usd,
+            "total_cost_usd": self.total_cost_usd,
+            "saved_cost_usd": self.saved_cost_usd,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUsage:
+    """What one tool used during a run."""
+
+    calls: int = 0
+    """How often it was executed."""
+    stats: UsageStats = UsageStats()
+    """What was spent inside those executions."""
+
+    def to_dict(self) -> dict[str, JSON]:
+        """`calls` and the figures of `stats`."""
+        return {"calls": self.calls, **self.stats.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentUsage(UsageStats):
+    """All that a run used: the sum, and the same by tool and by iteration."""
+
+    by_tool: Mapping[str, ToolUsage] = field(default_factory=lambda: MappingProxyType({}))
+    iterations: tuple[UsageStats, ...] = ()
+    """One entry per iteration of the loop, the first iteration first."""
+
+    def to_dict(self) -> dict[str, JSON]:
+        """The shape of `usage` in every JSON answer."""
+        return {
+            **UsageStats.to_dict(self),
+            "by_tool": {name: tool.to_dict() for name, tool in self.by_tool.items()},
+            "iterations": [one.to_dict() for one in self.iterations],
+        }
+
+    @staticmethod
+    def from_dict(data: Mapping[str, JSON]) -> AgentUsage:
+        """The inverse of `to_dict`."""
+        tools, iterations = data.get("by_tool"), data.get("iterations")
+        by_tool = {
+            str(name): ToolUsage(_count(one.get("calls")), _stats(one))
+            for name, one in (tools if isinstance(tools, Mapping) else {}).items()
+            if isinstance(one, Mapping)
+        }
+        rounds = iterations if isinstance(iterations, list) else []
+        return _aggregate(_stats(data), by_tool, tuple(_stats(one) for one in rounds if isinstance(one, Mapping)))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that cost something."""
+
+    kind: Literal["chat", "embedding", "rerank"]
+    provider: str
+    model: str
+    usage: UsageStats
+    tool: str = ""
+    """The tool inside which it was made; empty for the loop's own calls."""
+    iteration: int = 0
+    """Counted from 1; 0 outside the loop."""
+    at: float = 0.0
+    """Unix time, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a call is made: which meter counts it, in which iteration and tool."""
+
+    meter: Meter
+    iteration: int = 0
+    tool: str = ""
+
+
+_SCOPE: ContextVar[Scope | None] = ContextVar("ragkit_usage_scope", default=None)
+
+
+class Meter:
+    """Counts what one run uses. Safe to use from many threads.
+
+    A meter that is made while another one counts reports to that one as well: what an agent spends inside a
+    tool of another agent is part of the outer run.
+    """
+
+    def __init__(self, prices: PriceBook | None = None) -> None:
+        self.prices = prices or PriceBook()
+        self._outer = _SCOPE.get()
+        self._lock = Lock()
+        self._calls: list[Call] = []
+        self._total = UsageStats()
+        self._known_usd = 0.0
+        self._by_tool: dict[str, ToolUsage] = {}
+        self._iterations: list[UsageStats] = []
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call so far, in the order in which they were reported."""
+        with self._lock:
+            return tuple(self._calls)
+
+    @property
+    def known_cost_usd(self) -> float:
+        """US dollars spent as far as prices are known: what a budget is checked against."""
+        return self._known_usd
+
+    @property
+    def total(self) -> UsageStats:
+        """The sum so far."""
+        return self._total
+
+    def usage(self) -> AgentUsage:
+        """All that was used so far, as a record."""
+        with self._lock:
+            return _aggregate(self._total, self._by_tool, tuple(self._iterations))
+
+    def restore(self, usage: AgentUsage) -> None:
+        """Start from what an earlier part of the same run has used."""
+        with self._lock:
+            self._total = UsageStats(*(getattr(usage, one.name) for one in fields(UsageStats)))
+            self._known_usd = (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
+            self._by_tool = dict(usage.by_tool)
+            self._iterations = list(usage.iterations)
+
+    def begin_iteration(self, iteration: int) -> None:
+        """Open the entry of an iteration, so that one that used nothing is seen too."""
+        with self._lock:
+            self._entry(iteration)
+
+    def chat(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
+        """Count a chat request and price it."""
+        cost = self.prices.chat(provider, model, tokens)
+        stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
+        self.record(Call("chat", provider, model, stats, iteration=iteration, at=time.time()))
+        return stats
+
+    def cache_hit(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
+        """Count an answer that came from the response cache: cached tokens, no cost, its price saved."""
+        saved = self.prices.chat(provider, model, tokens) or 0.0
+        stats = UsageStats(cached_tokens=tokens.total, saved_cost_usd=saved)
+        self.record(Call("chat", provider, model, stats, iteration=iteration, at=time.time()))
+        return stats
+
+    def executed(self, tool: str) -> None:
+        """Count one execution of a tool."""
+        with self._lock:
+            known = self._by_tool.get(tool, ToolUsage())
+            self._by_tool[tool] = ToolUsage(known.calls + 1, known.stats)
+
+    def record(self, call: Call) -> None:
+        """Add a call to every sum that it belongs to."""
+        usage = call.usage
+        with self._lock:
+            self._calls.append(call)
+            self._total = self._total + usage
+            self._known_usd += (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
+            if call.tool:
+                known = self._by_tool.get(call.tool, ToolUsage())
+                self._by_tool[call.tool] = ToolUsage(known.calls, known.stats + usage)
+            if call.iteration:
+                self._iterations[self._entry(call.iteration)] += usage
+        if self._outer is not None:
+            outer = self._outer
+            outer.meter.record(Call(call.kind, call.provider, call.model, usage, outer.tool, outer.iteration, call.at))
+
+    def _entry(self, iteration: int) -> int:
+        while len(self._iterations) < iteration:
+            self._iterations.append(UsageStats())
+        return iteration - 1
+
+
+def current_scope() -> Scope | None:
+    """Where calls are counted here; None when nothing counts."""
+    return _SCOPE.get()
+
+
+def current_meter() -> Meter | None:
+    """The meter that counts here, or None."""
+    scope = _SCOPE.get()
+    return scope.meter if scope else None
+
+
+@contextmanager
+def metered(meter: Meter, *, iteration: int = 0, tool: str = "") -> Iterator[Meter]:
+    """Let `meter` count the calls made in this block, and in threads and tasks that copy its context."""
+    token = _SCOPE.set(Scope(meter, iteration, tool))
+    try:
+        yield meter
+    finally:
+        _SCOPE.reset(token)
+
+
+def record_chat(provider: str, model: str, tokens: Tokens) -> UsageStats | None:
+    """Report a chat request made outside the loop (by a tool, say). Does nothing where no meter counts."""
+    scope = _SCOPE.get()
+    if scope is None:
+        return None
+    cost = scope.meter.prices.chat(provider, model, tokens)
+    stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
+    _record(scope, "chat", provider, model, stats)
+    return stats
+
+
+def record_embedding(model: str, tokens: int, cost: float | None, *, provider: str = "") -> None:
+    """Report an embedding call: tokens embedded and US dollars (0.0 for a local model, None: unknown).
+
+    Does nothing where no meter counts.
+    """
+    scope = _SCOPE.get()
+    if scope is not None:
+        _record(scope, "embedding", provider, model, UsageStats(embedding_tokens=tokens, embedding_cost_usd=cost))
+
+
+def record_rerank(model: str, cost: float | None, *, provider: str = "") -> None:
+    """Report a rerank call and its US dollars (None: unknown). Does nothing where no meter counts."""
+    scope = _SCOPE.get()
+    if scope is not None:
+        _record(scope, "rerank", provider, model, UsageStats(embedding_cost_usd=cost))
+
+
+def _record(
+    scope: Scope, kind: Literal["chat", "embedding", "rerank"], provider: str, model: str, usage: UsageStats
+) -> None:
+    scope.meter.record(Call(kind, provider, model, usage, scope.tool, scope.iteration, time.time()))
+
+
+def _aggregate(total: UsageStats, by_tool: Mapping[str, ToolUsage], iterations: tuple[UsageStats, ...]) -> AgentUsage:
+    return AgentUsage(
+        total.prompt_tokens,
+        total.completion_tokens,
+        total.embedding_tokens,
+        total.cached_tokens,
+        total.llm_cost_usd,
+        total.embedding_cost_usd,
+        total.saved_cost_usd,
+        MappingProxyType(dict(by_tool)),
+        iterations,
+    )
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def _count(value: JSON) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _dollars(value: JSON) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _stats(data: Mapping[str, JSON]) -> UsageStats:
+    return UsageStats(
+        _count(data.get("prompt_tokens")),
+        _count(data.get("completion_tokens")),
+        _count(data.get("embedding_tokens")),
+        _count(data.get("cached_tokens")),
+        _dollars(data.get("llm_cost_usd")),
+        _dollars(data.get("embedding_cost_usd")),
+        _dollars(data.get("saved_cost_usd")) or 0.0,
+    )

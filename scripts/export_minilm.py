@@ -5,12 +5,12 @@
     python scripts/export_minilm.py            # writes ragkit/embed/minilm_model/
     python scripts/export_minilm.py --check    # makes it again and compares hashes, writes nothing
 
-The float32 weights come from an installed Python package, which is located, not imported: no torch is needed, and nothing
-is downloaded. The graph is written node by node, so the bytes are the same on every run and with every version
-of onnx that knows opset 21.
+The float32 weights come from an installed Python package, which is located, not imported: no torch is needed, and
+nothing is downloaded. The graph is written node by node, so the bytes are the same on every run and with every
+version of onnx that knows opset 21.
 
 How it differs from the usual export:
-- It takes token ids alone: (texts, tokens), every text of a call of the same length, so there is no padding and no mask.
+- It takes token ids alone: (texts, tokens), every text of a call of one length, so there is no padding and no mask.
 - Pooling (mean over all tokens) and scaling to length 1 are part of the graph.
 - Weights are int8 with one scale per output column, word vectors int8 with one scale per word.
 - Activations are quantised with one scale per token, not one per call: the row of a text does not depend on which
@@ -115,9 +115,13 @@ class Export:
         states = self._embeddings()
         for layer in range(LAYERS):
             states = self._layer(states, f"encoder.layer.{layer}.")
-        # the mean and the sum point the same way, and only the direction is kept
-        total = self.graph.node("ReduceSum", states, self.graph.constant(integers(1)), keepdims=0)
-        length = self.graph.node("ReduceL2", total, self.graph.constant(integers(1)), keepdims=1)
+        # The mean and the sum point the same way, and only the direction is kept. The sum is a product with ones,
+        # because onnxruntime's ReduceSum adds up one text in another order than several.
+        ones = self.graph.node(
+            "ConstantOfShape", self._token_count(), value=numpy_helper.from_array(np.ones(1, np.float32))
+        )
+        total = self.graph.node("MatMul", ones, states)
+        length = self.graph.node("ReduceL2", total, self.graph.constant(integers(-1)), keepdims=1)
         self.graph.nodes.append(helper.make_node("Div", [total, length], ["rows"]))
         graph = helper.make_graph(
             self.graph.nodes,
@@ -131,6 +135,9 @@ class Export:
         onnx.checker.check_model(model)
         return model
 
+    def _token_count(self) -> str:
+        return self.graph.node("Shape", "input_ids", start=1, end=2)
+
     def _embeddings(self) -> str:
         graph = self.graph
         values, scales = quantise(self.weights["embeddings.word_embeddings.weight"], axis=1)
@@ -139,9 +146,8 @@ class Export:
         words = graph.node("Mul", words, graph.node("Gather", graph.constant(scales), "input_ids"))
         positions = self.weights["embeddings.position_embeddings.weight"][:MAX_TOKENS]
         positions = positions + self.weights["embeddings.token_type_embeddings.weight"][0]
-        count = graph.node("Shape", "input_ids", start=1, end=2)
         zero = graph.constant(integers(0))
-        read = graph.node("Slice", graph.constant(positions), zero, count, zero)
+        read = graph.node("Slice", graph.constant(positions), zero, self._token_count(), zero)
         return self._normalise(graph.node("Add", words, read), "embeddings.LayerNorm")
 
     def _layer(self, states: str, prefix: str) -> str:
@@ -201,8 +207,8 @@ def source_folder() -> Path:
 def trimmed_tokenizer(text: str) -> bytes:
     """tokenizer.json without padding (to 128) and cutting (at 128), which the embedder does itself.
 
-    Words of more than 100 characters (base64; Thai, which puts no spaces) are read in pieces of 100. As it stands in the
-    source, each of them would be one [UNK], however long: an empty vector, and one token to the splitter.
+    Words of more than 100 characters (base64; Thai, which puts no spaces) are read in pieces of 100. As it stands in
+    the source, each of them would be one [UNK], however long: an empty vector, and one token to the splitter.
     """
     settings = json.loads(text)
     settings["truncation"] = settings["padding"] = None

@@ -168,7 +168,7 @@ def is_json(value: object) -> bool:
 
 def to_json(value: JSON) -> str:
     """One line of JSON that is the same for equal values."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=dict)
 
 
 def _objects(value: JSON) -> list[Mapping[str, JSON]]:

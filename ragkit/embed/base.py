@@ -41,7 +41,10 @@ class Tokenizing(Protocol):
         """Tokens of one text that the model reads, special tokens included; what is beyond is cut off."""
 
     def token_starts(self, text: str) -> NDArray[np.int64]:
-        """Character offset at which each token of `text` begins: (n_tokens,), special tokens left out."""
+        """Character offset at which each token of `text` begins: (n_tokens,), never falling, special tokens left out.
+
+        Neighbours may be equal: some models read one character as several tokens.
+        """
 
 
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog, 1984 times."
@@ -63,3 +66,8 @@ def unit(rows: NDArray[np.floating]) -> Rows:
     rows = np.asarray(rows, np.float32)
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.asarray(rows / np.where(lengths == 0, 1, lengths), np.float32)
+
+
+def probe_of(embedder: EmbeddingProvider) -> Row:
+    """The row of PROBE_TEXT, by the embedder's own `probe` where it has one: (dimension,)."""
+    return embedder.probe() if isinstance(embedder, Probing) else embedder.embed_query(PROBE_TEXT)

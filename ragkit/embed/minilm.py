@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypedDict, cast
@@ -20,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import PROBE_TEXT, Row, Rows, unit
+from ragkit.embed.batches import by_length, in_threads, usable_cores
 from ragkit.embed.options import MiniLMOptions
 from ragkit.errors import Damaged
 from ragkit.records import content_id
@@ -44,8 +42,8 @@ class Card(TypedDict):
 class MiniLM:
     """all-MiniLM-L6-v2 (Apache-2.0), int8, on the CPU.
 
-    A row depends on its text alone: not on the texts it is embedded with, their order, or the number of threads. Between
-    processor types rows differ a little (cosine about .995 at least), because the int8 products round differently.
+    A row depends on its text alone, to the last bit: not on the texts it is embedded with, their order, or the number
+    of threads. Between processor types rows differ a little (cosine about .995), as int8 products round differently.
 
     A text is read up to 256 tokens, special tokens included (about 1,000 characters of English); what is beyond is
     cut off and counted in `cut_texts`. Every method may be called from several threads at once.
@@ -92,12 +90,12 @@ class MiniLM:
             return rows
         ids, cut = self._wordpiece().ids(texts)
         session = self._model()
-        batches = list(_batches(ids, self._options.token_budget))
+        batches = list(by_length([len(row) for row in ids], self._options.token_budget))
 
         def compute(batch: Sequence[int]) -> None:
             rows[batch] = session.rows([ids[place] for place in batch])
 
-        _run(compute, batches, min(self._options.threads or _cores(), len(batches)))
+        in_threads(compute, batches, self._options.threads or usable_cores())
         with self._lock:
             self._cut_texts += cut
         return unit(rows)
@@ -143,7 +141,9 @@ class MiniLM:
         except OSError as error:
             raise Damaged(str(path), f"cannot be read ({error.strerror})", REINSTALL) from error
         if hashlib.sha256(raw).hexdigest() != self._card["sha256"].get(name):
-            raise Damaged(str(path), "is cut short or altered: its sha256 is not the one it was shipped with", REINSTALL)
+            raise Damaged(
+                str(path), "is cut short or altered: its sha256 is not the one it was shipped with", REINSTALL
+            )
         return raw
 
 
@@ -157,37 +157,3 @@ def _read_card(path: Path) -> Card:
     if not isinstance(card, dict) or not Card.__required_keys__ <= card.keys():
         raise Damaged(str(path), "is not the card of a model", REINSTALL)
     return cast("Card", card)
-
-
-def _cores() -> int:
-    """Cores that this process may use, which in a container are fewer than there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _batches(ids: Sequence[Sequence[int]], budget: int) -> Iterator[list[int]]:
-    """Places of texts, long ones first; a batch holds texts of one length and at most `budget` tokens, or one text.
-
-    Texts of one length need no padding, which costs time, and no mask.
-    """
-    by_length: dict[int, list[int]] = defaultdict(list)
-    for place, row in enumerate(ids):
-        by_length[len(row)].append(place)
-    for length in sorted(by_length, reverse=True):
-        places = by_length[length]
-        size = max(1, budget // length)
-        for first in range(0, len(places), size):
-            yield places[first : first + size]
-
-
-def _run(compute: Callable[[list[int]], None], batches: Sequence[list[int]], threads: int) -> None:
-    """Compute every batch on this many threads. At an error or Ctrl-C what has not begun is dropped."""
-    if threads == 1:
-        for batch in batches:
-            compute(batch)
-        return
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="minilm")
-    try:
-        for done in [pool.submit(compute, batch) for batch in batches]:
-            done.result()
-    finally:
-        pool.shutdown(cancel_futures=True)

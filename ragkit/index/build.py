@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -19,14 +19,18 @@ from typing import Protocol
 import numpy as np
 
 from ragkit.embed.base import EmbeddingProvider
-from ragkit.errors import BudgetExceeded
+from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
 from ragkit.index.report import Embedded, Event, Failure, FileRead, IndexReport, Planned, Published
-from ragkit.load.workers import Failed, Parsed
+from ragkit.load.files import FileStat
+from ragkit.load.parse import Failed, Parsed
 from ragkit.records import Chunk, Document
 from ragkit.store.vectorfile import VectorFile
+from ragkit.usage.meter import current_meter
 
+ANY_LOADER = "*"
+"""Stands for the loader of a file that none could read: its recipe changes with every loader's."""
 WINDOW = 1024
 """Texts that are embedded and written together: enough to sort by length, little enough to lose."""
 
@@ -45,7 +49,7 @@ class Lexicon(Protocol):
 class Stations:
     """The parts that a build drives, already chosen and opened."""
 
-    parse: Callable[[Iterable[Work]], Iterator[Parsed[Work] | Failed[Work]]]
+    parse: Callable[[Iterable[Work]], Iterator[tuple[Work, Parsed | Failed]]]
     """Reads files, in order, ahead of the consumer by a bounded number."""
     split: Callable[[Document], list[Chunk]]
     embedding_text: Callable[[Chunk], str]
@@ -65,8 +69,12 @@ class BuildOptions:
 
     kb: str
     dry_run: bool = False
-    spend: Callable[[int], None] = field(default=lambda tokens: None)
+    spend: Callable[[int], None] | None = None
     """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop."""
+    settled: Mapping[str, str] = field(default_factory=dict)
+    """What the catalog shall say of its settings from the first publication on."""
+    roots: tuple[str, ...] = ()
+    """The sources that were named, to be remembered."""
 
 
 @dataclass(slots=True)
@@ -112,8 +120,8 @@ class Build:
         if not self._options.dry_run:
             self._drop_leftovers()
         looked_at = time.time_ns()
-        for outcome in self._stations.parse(plan.work):
-            yield self._take(outcome, looked_at)
+        for work, outcome in self._stations.parse(plan.work):
+            yield self._take(work, outcome, looked_at)
             while len(self._missing) >= WINDOW or sum(len(r.chunks) for r in self._ready) >= 8 * WINDOW:
                 yield from self._flush()
         while self._ready or self._missing:
@@ -143,13 +151,12 @@ class Build:
 
     # reading
 
-    def _take(self, outcome: Parsed[Work] | Failed[Work], looked_at: int) -> FileRead:
-        work = outcome.task
+    def _take(self, work: Work, outcome: Parsed | Failed, looked_at: int) -> FileRead:
         if isinstance(outcome, Failed):
-            return self._take_failure(outcome, looked_at)
-        document = outcome.document
-        row = self._row(work, outcome.content_hash, outcome.loader, looked_at)
-        chunks = self._stations.split(document)
+            return self._take_failure(work, outcome, looked_at)
+        recipe = self._stations.recipe_of_loader(outcome.loader)
+        row = _row(work, outcome.stat, outcome.content_hash, recipe, looked_at)
+        chunks = self._stations.split(outcome.document)
         if not chunks:
             self._settle(replace(row, status="empty", reason="holds no text"), work)
             self._skipped.append((work.source, "holds no text"))
@@ -158,27 +165,22 @@ class Build:
         texts = [self._stations.embedding_text(chunk) for chunk in chunks]
         hashes = [blake2b(text.encode("utf-8"), digest_size=16).digest() for text in texts]
         self._want(dict(zip(hashes, texts, strict=True)))
-        self._ready.append(_Ready(work, row, document, chunks, hashes))
+        self._ready.append(_Ready(work, row, outcome.document, chunks, hashes))
         return FileRead(work.source, len(chunks), work.stat.size)
 
-    def _take_failure(self, outcome: Failed[Work], looked_at: int) -> FileRead:
-        work, error = outcome.task, outcome.error
-        status = "skipped" if outcome.unsupported else "failed"
-        row = self._row(work, outcome.content_hash, outcome.loader, looked_at)
+    def _take_failure(self, work: Work, outcome: Failed, looked_at: int) -> FileRead:
+        error = outcome.error
+        unsupported = isinstance(error, UnsupportedFormat)
+        recipe = self._stations.recipe_of_loader(ANY_LOADER)
+        row = _row(work, outcome.stat or work.stat, outcome.content_hash, recipe, looked_at)
+        status = "skipped" if unsupported else "failed"
         self._settle(replace(row, status=status, reason=error.reason, hint=error.hint), work)
-        if outcome.unsupported:
+        if unsupported:
             self._skipped.append((work.source, error.reason))
         else:
             self._failures.append(Failure(work.source, error.reason, error.hint))
         self._counts[status] += 1
         return FileRead(work.source, 0, work.stat.size, error.reason)
-
-    def _row(self, work: Work, content_hash: str, loader: str, looked_at: int) -> FileRow:
-        stat = stat_to_store(work.stat, looked_at)
-        recipe = self._stations.recipe_of_loader(loader)
-        return FileRow(
-            work.source, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, content_hash, recipe, "indexed"
-        )
 
     def _settle(self, row: FileRow, work: Work) -> None:
         """A file without chunks: what it had before goes when this run is published."""
@@ -209,15 +211,24 @@ class Build:
 
     def _embed(self, window: list[tuple[bytes, str]]) -> Embedded:
         texts = [text for _, text in window]
-        tokens = self._stations.count_tokens(texts)
-        self._options.spend(tokens)
+        if self._options.dry_run or self._options.spend:
+            tokens = self._stations.count_tokens(texts)
+        if self._options.spend:
+            self._options.spend(tokens)
         if not self._options.dry_run:
+            before = self._metered()
             self._write_vectors([key for key, _ in window], self._stations.embedder.embed_texts(texts))
+            tokens = self._metered() - before
         for key, _ in window:
             del self._missing[key]
         self._tokens += tokens
         self._counts["embedded"] += len(window)
         return Embedded(len(window), tokens, len(self._missing))
+
+    def _metered(self) -> int:
+        """Tokens that embedders have reported in this run."""
+        meter = current_meter()
+        return meter.total.embedding_tokens if meter else 0
 
     def _write_vectors(self, keys: Sequence[bytes], rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
         embedder = self._known_embedder()
@@ -243,6 +254,7 @@ class Build:
                 self._insert(ready, live=self._publish_early)
             if self._publish_early:
                 self._catalog.put_files(self._settled)
+                self._settle_settings()
                 generation = self._next_generation()
         if self._publish_early:
             self._settled.clear()
@@ -281,7 +293,7 @@ class Build:
     def _finish(self, plan: Plan, looked_at: int) -> Iterator[Event]:
         gone = [row.document for row in plan.removed if row.document is not None]
         self._counts["chunks removed"] += len(self._catalog.chunk_keys([*gone, *self._emptied()]))
-        if self._options.dry_run or not (self._settled or plan.touched or plan.removed):
+        if self._options.dry_run:
             return
         with self._catalog.transaction():
             self._delete([*gone, *self._replaced])
@@ -290,9 +302,18 @@ class Build:
             self._catalog.delete_files(row.source for row in plan.removed)
             self._catalog.put_files(self._settled)
             self._catalog.put_files(_settled_stat(row, looked_at) for row in plan.touched)
+            self._settle_settings()
             changed = bool(gone or self._replaced or self._settled)
             generation = self._next_generation() if changed else self._catalog.generation()
-        yield Published(generation, len(self._settled) + len(plan.removed))
+        if changed:
+            yield Published(generation, len(self._settled) + len(plan.removed))
+
+    def _settle_settings(self) -> None:
+        """Write down settings and sources, where they are not yet."""
+        for key, value in self._options.settled.items():
+            if self._catalog.get(key) != value:
+                self._catalog.set(key, value)
+        self._catalog.add_roots(self._options.roots)
 
     def _emptied(self) -> list[int]:
         """Documents whose file has no text any more: their chunks are not compared one by one."""
@@ -331,5 +352,11 @@ def refuse_above(limit_usd: float, price_per_token: float) -> Callable[[int], No
     return spend
 
 
+def _row(work: Work, stat: FileStat, content_hash: str, recipe: str, looked_at: int) -> FileRow:
+    stat = stat_to_store(stat, looked_at)
+    return FileRow(work.source, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, content_hash, recipe, "indexed")
+
+
 def _settled_stat(row: FileRow, looked_at: int) -> FileRow:
-    return replace(row, mtime_ns=0) if max(row.mtime_ns, row.ctime_ns) > looked_at - 2_000_000_000 else row
+    stat = stat_to_store(FileStat(row.size, row.mtime_ns, row.ctime_ns, row.inode), looked_at)
+    return replace(row, mtime_ns=stat.mtime_ns)

@@ -7,7 +7,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from ragkit.records import Chunk, Document, Heading
 
@@ -98,11 +98,7 @@ class Catalog:
 
     def put_files(self, rows: Iterable[FileRow]) -> None:
         """Insert or replace file rows."""
-        values = [
-            (r.source, r.size, r.mtime_ns, r.ctime_ns, r.inode, r.content_hash)
-            + (r.recipe, r.status, r.reason, r.hint, r.document)
-            for r in rows
-        ]
+        values = [astuple(row) for row in rows]
         self.connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)
 
     def delete_files(self, sources: Iterable[str]) -> None:
@@ -124,7 +120,7 @@ class Catalog:
     def add_chunks(self, document: int, chunks: Sequence[Chunk], vectors: Sequence[int], *, live: bool) -> range:
         """Insert chunks in order, each with the row of its vector; returns their keys."""
         first = int(self.connection.execute("SELECT coalesce(max(key), 0) + 1 FROM chunks").fetchone()[0])
-        rows = []
+        rows: list[tuple[object, ...]] = []
         for chunk, vector in zip(chunks, vectors, strict=True):
             values = chunk_values(chunk)
             rows.append((first + len(rows), document, vector, int(live), checksum(values), *values))

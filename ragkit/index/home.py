@@ -6,6 +6,8 @@ import json
 import secrets
 import sqlite3
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragkit.errors import Damaged, NotAKnowledgeBase
@@ -28,7 +30,17 @@ def exists(directory: Path) -> bool:
     return (directory / MARKER).exists() or (directory / CATALOG).exists()
 
 
-def create(directory: Path, recipe_line: str) -> None:
+@dataclass(frozen=True)
+class NewBase:
+    """What a knowledge base that has to be made begins with."""
+
+    recipe: str
+    """The recipe as one line of JSON."""
+    prepare: Callable[[sqlite3.Connection], None]
+    """Lays out tables that others keep in the catalog: the lexical index. Called inside the transaction."""
+
+
+def create(directory: Path, new_base: NewBase) -> None:
     """Make an empty knowledge base. After a crash in here there is none, or a whole one."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = directory / f"{CATALOG}.new"
@@ -37,8 +49,9 @@ def create(directory: Path, recipe_line: str) -> None:
     identity = secrets.token_hex(16)
     connection = connect(new, create=True)
     create_tables(connection)
-    settled = {"format": str(FORMAT), "id": identity, "recipe": recipe_line, "generation": "0"}
+    settled = {"format": str(FORMAT), "id": identity, "recipe": new_base.recipe, "generation": "0"}
     connection.execute("BEGIN IMMEDIATE")
+    new_base.prepare(connection)
     connection.executemany("INSERT INTO meta VALUES (?, ?)", settled.items())
     connection.execute("COMMIT")
     connection.close()
@@ -48,9 +61,12 @@ def create(directory: Path, recipe_line: str) -> None:
     write_marker(directory, identity)
 
 
-def write_marker(directory: Path, identity: str) -> None:
-    """Write the file that names the directory a knowledge base."""
-    body = {"what": "a ragkit knowledge base", "format": FORMAT, "id": identity}
+def write_marker(directory: Path, identity: str, roots: Sequence[str] = ()) -> None:
+    """Write the file that names the directory a knowledge base, and what it was built from.
+
+    The sources stand here a second time, so that a lost catalog can be built again.
+    """
+    body = {"what": "a ragkit knowledge base", "format": FORMAT, "id": identity, "roots": list(roots)}
     write_durably(directory / MARKER, (json.dumps(body, indent=1) + "\n").encode())
 
 
@@ -91,6 +107,15 @@ def marker_id(directory: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
+
+
+def marked_roots(directory: Path) -> list[str]:
+    """The sources that the marker file names; none when it cannot be read."""
+    try:
+        roots = json.loads((directory / MARKER).read_bytes())["roots"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [root for root in roots if isinstance(root, str)] if isinstance(roots, list) else []
 
 
 def _check_seal(directory: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from ragkit.errors import LoadError
 from ragkit.index.catalog import FileRow
 from ragkit.index.names import is_within, source_name
-from ragkit.load.walk import FileStat, Found, Skipped
+from ragkit.load.files import FileStat
+from ragkit.load.walk import Found, Skipped
 
 RACY_NS = 2_000_000_000
 """A file younger than this when it was looked at may change again within the clock's tick:
@@ -115,18 +116,20 @@ def stat_to_store(stat: FileStat, looked_at_ns: int) -> FileStat:
 
 def _still_good(found: Found, row: FileRow | None, options: PlanOptions) -> FileRow | None:
     """The row that describes the file as it is now, or None when the file must be worked on."""
-    if row is None or options.everything:
+    if row is None or options.everything or row.recipe != options.recipe_of(row.recipe):
         return None
     if row.status == "failed" and options.retry_failed:
-        return None
-    if row.recipe != options.recipe_of(row.recipe):
         return None
     stat = found.stat
     if (row.size, row.mtime_ns, row.ctime_ns, row.inode) == (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode):
         return row
-    try:
-        if not row.content_hash or options.content_hash(found.path) != row.content_hash:
-            return None
-    except (LoadError, OSError):
+    if not _same_content(found.path, row, options):
         return None
     return replace(row, size=stat.size, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode)
+
+
+def _same_content(path: Path, row: FileRow, options: PlanOptions) -> bool:
+    try:
+        return bool(row.content_hash) and options.content_hash(path) == row.content_hash
+    except (LoadError, OSError):
+        return False

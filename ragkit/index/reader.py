@@ -177,7 +177,9 @@ class View:
         best, scores = nearest(a.matrix, query, top_k, rows)
         score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
         chosen = np.isin(a.vectors, best) if mask is None else np.isin(a.vectors, best) & mask
-        found = [(key, score_of[row]) for key, row in zip(a.keys[chosen].tolist(), a.vectors[chosen].tolist(), strict=True)]
+        found = [
+            (key, score_of[row]) for key, row in zip(a.keys[chosen].tolist(), a.vectors[chosen].tolist(), strict=True)
+        ]
         return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:top_k]
 
     def cosines(self, query: NDArray[np.float32], keys: Sequence[int]) -> NDArray[np.float32]:
@@ -203,18 +205,18 @@ class View:
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """These chunks, in the order asked for. Raises Damaged when a row is not what was written."""
         marks = ",".join("?" * len(keys))
-        rows = self.connection.execute(f"{_CHUNKS} AND c.key IN ({marks})", tuple(keys))  # noqa: S608
+        rows = self.connection.execute(f"{_CHUNKS} AND c.key IN ({marks})", tuple(keys))
         by_key = {row[0]: self._chunk(row) for row in rows}
         return [by_key[key] for key in keys]
 
     def all_chunks(self) -> Iterator[Chunk]:
         """Every live chunk, by source and place."""
-        for row in self.connection.execute(f"{_CHUNKS} ORDER BY d.source, c.start, c.key"):  # noqa: S608
+        for row in self.connection.execute(f"{_CHUNKS} ORDER BY d.source, c.start, c.key"):
             yield self._chunk(row)
 
     def find_chunk(self, chunk_id: str) -> Chunk | None:
         """The live chunk with this id."""
-        row = self.connection.execute(f"{_CHUNKS} AND c.id = ?", (chunk_id,)).fetchone()  # noqa: S608
+        row = self.connection.execute(f"{_CHUNKS} AND c.id = ?", (chunk_id,)).fetchone()
         return None if row is None else self._chunk(row)
 
     def documents(self) -> Iterator[tuple[str, str, int]]:
@@ -249,7 +251,9 @@ class View:
         return self.arrays.masks[name]
 
     def _chunk(self, row: tuple[Any, ...]) -> Chunk:
-        key, identity, start, end, start_line, end_line, page, heading, text, crc, document_id, source, title, meta = row
+        key, identity, start, end, start_line, end_line, page, heading, text, crc, document_id, source, title, meta = (
+            row
+        )
         values = (identity, start, end, start_line, end_line, page, heading, text)
         self._check(crc, values, f"chunk {key}")
         return Chunk(

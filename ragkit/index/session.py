@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 from ragkit.errors import Damaged, SettingsMismatch
 from ragkit.index.catalog import Catalog, EmbedderRow
-from ragkit.index.home import CATALOG, MARKER, create, exists, marker_id, open_catalog, repair_command, write_marker
+from ragkit.index.home import (
+    CATALOG,
+    MARKER,
+    NewBase,
+    create,
+    exists,
+    marked_roots,
+    marker_id,
+    open_catalog,
+    repair_command,
+    write_marker,
+)
 from ragkit.index.lock import WriterLock
 from ragkit.index.recipe import same_weights
 from ragkit.index.seal import seal, unseal
@@ -23,33 +34,31 @@ class WriteSession:
     """Holds the writer's lock from `__enter__` to `__exit__`.
 
     Args:
-        directory: the knowledge base; made when there is none and `recipe_line` is given.
-        recipe_line: the recipe of a knowledge base that has to be made; None: it must exist.
+        directory: the knowledge base; made when there is none and `new_base` is given.
+        new_base: what one that has to be made begins with; None: it must exist.
 
     Raises:
         Locked: another process writes.
         NotAKnowledgeBase, Damaged: as `open_catalog`.
     """
 
-    def __init__(self, directory: Path, recipe_line: str | None = None) -> None:
+    def __init__(self, directory: Path, new_base: NewBase | None = None) -> None:
         self.directory = directory
-        self._recipe_line = recipe_line
+        self._new = new_base
         self._stack = ExitStack()
         self._open: list[VectorFile] = []
 
     def __enter__(self) -> WriteSession:
-        if self._recipe_line is not None:
+        if self._new is not None:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.directory.is_dir():
             self._stack.enter_context(WriterLock(self.directory))
         with self._stack:
-            if self._recipe_line is not None and not exists(self.directory):
-                create(self.directory, self._recipe_line)
+            if self._new is not None and not exists(self.directory):
+                create(self.directory, self._new)
             connection = open_catalog(self.directory)
             self._stack.callback(connection.close)
             self.catalog = Catalog(connection)
-            if marker_id(self.directory) is None:
-                write_marker(self.directory, self.catalog.get("id") or "")
             unseal(self.directory)
             self._stack = self._stack.pop_all()
         return self
@@ -105,13 +114,19 @@ class WriteSession:
         connection = self.catalog.connection
         for file in self._open:
             file.close()
-        rows = connection.execute("SELECT file, rows, dimension FROM embedders").fetchall()
+        named = {row[0] for row in connection.execute("SELECT file FROM embedders")}
+        self._mark()
         connection.execute("PRAGMA optimize")
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        named = {file for file, _, _ in rows}
         for orphan in self.directory.glob("vectors-*.f32"):
             if orphan.name not in named:
                 orphan.unlink()
         # Left without a seal when a reader keeps the log open: then single rows are checked instead.
         if not busy:
             seal(self.directory, [CATALOG, MARKER, *sorted(named)])
+
+    def _mark(self) -> None:
+        """Bring the marker file in line with the catalog."""
+        identity, roots = self.catalog.get("id") or "", self.catalog.roots()
+        if (marker_id(self.directory), marked_roots(self.directory)) != (identity, roots):
+            write_marker(self.directory, identity, roots)

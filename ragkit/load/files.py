@@ -122,8 +122,8 @@ def reason_of(error: OSError) -> str:
     words = {
         errno.EACCES: "not readable (permission denied)",
         errno.EPERM: "not readable (permission denied)",
-        errno.ENOENT: "not there any more",
-        errno.ENOTDIR: "not there any more",
+        errno.ENOENT: "not there",
+        errno.ENOTDIR: "not there",
         errno.ENXIO: "a socket, not a regular file",
         errno.ENAMETOOLONG: "its path is too long for this system",
         errno.ELOOP: "its path holds a loop of links",

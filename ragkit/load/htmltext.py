@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragkit.load.blocks import Block, joined
 from ragkit.load.meta import one_line
 from ragkit.records import Heading
 
@@ -37,8 +38,8 @@ DROPPED = _words("anchor-link gutter hash-link headerlink lineno linenos mw-edit
 MENUS = _words(
     "bd-footer bd-header bd-sidebar breadcrumb breadcrumbs catlinks cookie-banner cookie-notice edit-link footer "
     "md-footer md-header md-sidebar menu nav navbar navbox navigation page-footer pagination prev-next-area "
-    "printfooter related rst-footer-buttons sidebar site-footer site-header skip-link skip-to-content sphinxsidebar toc "
-    "toctree-wrapper-menu wy-breadcrumbs wy-nav-side"
+    "printfooter related rst-footer-buttons sidebar site-footer site-header skip-link skip-to-content sphinxsidebar "
+    "toc wy-breadcrumbs wy-nav-side"
 )
 """Classes and ids of what stands around a page's own text."""
 
@@ -48,19 +49,6 @@ _HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|o
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _NEWLINE = "\x00"
 """Stands for `<br>` inside a line that is still being gathered; the parser hands out no NUL."""
-
-
-@dataclass(slots=True)
-class Block:
-    """A paragraph, heading, list item, table row or verbatim piece."""
-
-    kind: str
-    """p, h, li, row, dt, dd or pre."""
-    text: str
-    level: int
-    """Of a heading: 1 to 6; else 0."""
-    region: str
-    """main, article, rest or menu."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,23 +245,9 @@ def page_text(page: PageReader, *, navigation: bool = False) -> PageText:
         page: the reader after the parser's last event.
         navigation: keep menus and the like; otherwise they stand only where nothing else is.
     """
-    blocks = page.blocks if navigation else own_blocks(page.blocks)
-    parts: list[str] = []
-    headings: list[Heading] = []
-    length, before = 0, ""
-    for block in blocks:
-        gap = "" if not parts else "\n" if block.kind in _FOLLOWS.get(before, ()) else "\n\n"
-        length += len(gap)
-        if block.kind == "h" and block.text:
-            headings.append(Heading(length, block.level, block.text))
-        parts += [gap, block.text]
-        length, before = length + len(block.text), block.kind
+    text, headings = joined(page.blocks if navigation else own_blocks(page.blocks))
     first = next((heading.text for heading in headings if heading.level == 1), "")
-    return PageText("".join(parts), page.title or first, tuple(headings), page.meta)
-
-
-_FOLLOWS: Mapping[str, tuple[str, ...]] = {"row": ("row",), "li": ("li",), "dt": ("dt", "dd"), "dd": ("dt", "dd")}
-"""Kind -> the kinds that stand on the very next line."""
+    return PageText(text, page.title or first, headings, page.meta)
 
 
 def own_blocks(blocks: Sequence[Block]) -> Sequence[Block]:

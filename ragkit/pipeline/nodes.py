@@ -5,6 +5,7 @@ Also the form of a problem: place, message, the offending line and a caret. Noth
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,8 +15,14 @@ from typing import TypeAlias
 Plain: TypeAlias = "bool | int | float | str | None"
 """A value without parts."""
 
+SET = "--set"
+"""The name of a source that is a setting on the command line."""
 WIDTH = 100
 """Columns of an offending line that are shown around its caret."""
+
+_SECRET = re.compile(
+    r"(?:^|_)(?:api)?(?:key|token|secret|password|passwd|pwd|credential|credentials|dsn|auth)(?:$|_)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,7 @@ class Source:
     """A text that settings were read from."""
 
     name: str
-    """As it stands in messages: the path of a file, or `--set`."""
+    """As it stands in messages: the path of a file, or SET."""
     lines: tuple[str, ...]
     first: int = 1
     """The number of the first line."""
@@ -98,7 +105,9 @@ class Table:
         """A copy in which `key` has this value: in its old place when it was there, else at the end."""
         if self.key(key.text) is None:
             return replace(self, pairs=(*self.pairs, (key, node)))
-        return replace(self, pairs=tuple((key, node) if old.text == key.text else (old, was) for old, was in self.pairs))
+        return replace(
+            self, pairs=tuple((key, node) if old.text == key.text else (old, was) for old, was in self.pairs)
+        )
 
     def without(self, *names: str) -> Table:
         """A copy that lacks these keys."""
@@ -114,7 +123,9 @@ def in_profile(node: Node, profile: str) -> Node:
     if isinstance(node, Items):
         return Items(tuple(in_profile(entry, profile) for entry in node.entries), mark)
     if isinstance(node, Table):
-        pairs = ((replace(key, mark=replace(key.mark, profile=profile)), in_profile(x, profile)) for key, x in node.pairs)
+        pairs = (
+            (replace(key, mark=replace(key.mark, profile=profile)), in_profile(x, profile)) for key, x in node.pairs
+        )
         return Table(tuple(pairs), mark)
     return replace(node, mark=mark)
 
@@ -138,6 +149,8 @@ class Problem:
     mark: Mark
     message: str
     """What was met, what is wanted, and the nearest right word."""
+    root: bool = False
+    """The root of everything else that is wrong at this place: only this is worth telling."""
 
     def __str__(self) -> str:
         """`file:line:column: message`, the offending line and a caret under the place."""
@@ -154,8 +167,11 @@ class Problem:
 
 def in_order(problems: Iterable[Problem]) -> list[str]:
     """The problems as text, each once, in the order of their places."""
-    placed = sorted(problems, key=lambda problem: (problem.mark.source.name, problem.mark.line, problem.mark.column))
-    return list(dict.fromkeys(str(problem) for problem in placed))
+    found = list(problems)
+    roots = {problem.mark for problem in found if problem.root}
+    told = [problem for problem in found if problem.root or problem.mark not in roots]
+    told.sort(key=lambda problem: (problem.mark.source.name, problem.mark.line, problem.mark.column))
+    return list(dict.fromkeys(str(problem) for problem in told))
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -169,6 +185,27 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)`, or nothing when no known word is near."""
     near = nearest(word, known)
     return f" (did you mean {near!r}?)" if near else ""
+
+
+def met(node: Node) -> str:
+    """A value in words, as a message names it; what a secret variable holds is not said."""
+    if isinstance(node, Items):
+        return "a list"
+    if isinstance(node, Table):
+        return "a mapping"
+    if any(is_secret(name) for name in node.variables):
+        return f"what {', '.join(node.variables)} holds"
+    shown = _short(repr(node.value)) if isinstance(node.value, str) else _short(node.text) or "empty"
+    return f"{shown} (from {', '.join(node.variables)})" if node.variables else shown
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option or a variable of this name holds what must never be printed: `api_key`, `DB_PASSWORD`."""
+    return bool(_SECRET.search(name))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _printable(text: str) -> str:

@@ -82,7 +82,9 @@ def parse(text: str, source: Source, problems: list[Problem]) -> Node | None:
         Unreadable: it is not YAML, or it goes over a limit.
     """
     if len(text) > MAX_CHARACTERS:
-        raise Unreadable(Problem(Mark(source, source.first, 1), f"the text is longer than {MAX_CHARACTERS:,} characters"))
+        raise Unreadable(
+            Problem(Mark(source, source.first, 1), f"the text is longer than {MAX_CHARACTERS:,} characters")
+        )
     try:
         return _Builder(source, YAML(typ="safe", pure=True).parse(text), problems).document()
     except ReaderError as error:
@@ -118,7 +120,7 @@ def _in_plain_words(error: MarkedYAMLError, source: Source) -> Problem:
     at = _mark(source, mark) if mark is not None else Mark(source, source.first, 1)
     index = at.line - source.first
     if "${" in (source.lines[index] if 0 <= index < len(source.lines) else "") and "{ }" in message:
-        message += "; inside { } and [ ] a variable stands in quotes: \"${NAME}\""
+        message += '; inside { } and [ ] a variable stands in quotes: "${NAME}"'
     return Problem(at, message)
 
 
@@ -161,8 +163,9 @@ class _Builder:
             node = self.items(event, depth)
         else:
             node = self.scalar(event)
-        if event.anchor:
-            self.anchors[event.anchor] = (node, self.count - before)
+        anchor = getattr(event, "anchor", None)
+        if anchor:
+            self.anchors[anchor] = (node, self.count - before)
         return node
 
     def table(self, event: MappingStartEvent, depth: int) -> Table:

@@ -13,14 +13,6 @@ from ragkit.pipeline.nodes import Items, Node, Problem, Scalar, Table, did_you_m
 from ragkit.pipeline.syntax import resolve
 
 _PIECE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
-_SECRET = re.compile(
-    r"(?:^|_)(?:api)?(?:key|token|secret|password|passwd|pwd|credential|credentials|dsn|auth)(?:$|_)", re.IGNORECASE
-)
-
-
-def is_secret(name: str) -> bool:
-    """Whether an option or a variable of this name holds what must never be printed: `api_key`, `DB_PASSWORD`."""
-    return bool(_SECRET.search(name))
 
 
 def expand(node: Node, environ: Mapping[str, str], problems: list[Problem]) -> Node:
@@ -42,7 +34,9 @@ def _expand_scalar(node: Scalar, environ: Mapping[str, str], problems: list[Prob
         if match[0] == "$$":
             return "$"
         if name is None:
-            problems.append(Problem(node.mark, "'${' begins no variable: ${NAME} or ${NAME:-default}, and $$ for a '$'"))
+            problems.append(
+                Problem(node.mark, "'${' begins no variable: ${NAME} or ${NAME:-default}, and $$ for a '$'", root=True)
+            )
             return ""
         used.append(name)
         value = environ.get(name)
@@ -51,7 +45,7 @@ def _expand_scalar(node: Scalar, environ: Mapping[str, str], problems: list[Prob
         if value is None:
             hint = did_you_mean(name, environ)
             message = f"the variable {name} is not set{hint}: set it, or write ${{{name}:-default}}"
-            problems.append(Problem(node.mark, message))
+            problems.append(Problem(node.mark, message, root=True))
         return value or ""
 
     text = _PIECE.sub(piece, node.text)

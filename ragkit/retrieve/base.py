@@ -1,15 +1,76 @@
-"""What every retriever keeps: a question in, ranked hits out."""
+"""What every retriever keeps (a question in, ranked hits out), and what it asks of an index."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
-from ragkit.records import JSON, Hit
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.embed.base import EmbeddingProvider, Row
+from ragkit.records import JSON, Chunk, Hit
+
+Where: TypeAlias = Mapping[str, JSON] | None
+"""A filter in the one filter language; None or an empty one lets everything through."""
+
+Found: TypeAlias = list[tuple[int, float]]
+"""(chunk key, score), best first; equal scores by key."""
+
+
+class Passages(Protocol):
+    """The chunks of one generation of a knowledge base. Keys are ints in the order in which chunks came in."""
+
+    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None) -> Found:
+        """The best chunks for these terms by BM25: scores > 0, and `min(top_k, how many match)` of them."""
+
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float32]:
+        """BM25 of these chunks as `search_terms` gives it: (len(keys),); 0 where no term matches."""
+
+    def search_dense(self, query: Row, top_k: int, where: Where = None) -> Found:
+        """The chunks nearest to a unit row by cosine: `min(top_k, how many the filter lets through)` of them."""
+
+    def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
+        """Cosine of a unit row with each of these chunks: (len(keys),)."""
+
+    def chunks(self, keys: Sequence[int]) -> list[Chunk]:
+        """These chunks, in the order asked for."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a retriever works with beside its options."""
+
+    passages: Passages
+    embedder: EmbeddingProvider
+    """The one that the passages were embedded with."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a hit stands where it stands."""
+
+    hit: Hit
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """By retriever: its place in that one's own list, counted from 1; retrievers that did not list it are left out."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """By retriever: what it adds to `hit.score`. They sum up to it."""
 
 
 class Retriever(Protocol):
-    """Finds the chunks that speak of a question."""
+    """Finds the chunks that speak of a question. Built as `Retriever(options, parts)`."""
 
-    def retrieve(self, question: str, top_k: int, where: Mapping[str, JSON] | None = None) -> list[Hit]:
-        """The best `top_k` hits among the chunks that `where` lets through, best first, ranks from 1."""
+    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
+        """The best hits among the chunks that `where` lets through, best first, ranks from 1.
+
+        `top_k` is how many at most; None takes the number of the retriever's options. A question of white space
+        finds nothing.
+
+        Raises:
+            InvalidOption: `top_k` is less than 1.
+            InvalidFilter: `where` is not a filter.
+        """
+
+    def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
+        """The same hits, each with the reasons for its place."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from threading import Lock
 
-import Stemmer  # type: ignore[import-untyped]  # PyStemmer ships no types
+import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 
 from ragkit.retrieve.stopwords import STOP_WORDS
 
@@ -61,9 +61,7 @@ _ENDING = re.compile(r"'(?:s|ll|ve|re|d|m)\Z", re.IGNORECASE)
 _NEGATION = re.compile(r"n't\Z", re.IGNORECASE)
 # fooBar, HTTPServer, python3: a capital after a small letter, the last capital of several, a digit beside a letter.
 # `PDFs` stays whole: a capital with a single small letter behind it begins no word.
-_HUMPS = re.compile(
-    r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{2})(?=\d)|(?<=\d\d)(?=[A-Za-z]{2})"
-)
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{2})(?=\d)|(?<=\d\d)(?=[A-Za-z]{2})")
 _PLURAL_OF_CAPITALS = re.compile(r"([A-Z]{2,})s\Z")  # PDFs, URLs: the stemmer wants a vowel before an ending
 _VERSION = re.compile(r"[a-z]+(\d+(?:\.\d+)+)\Z")
 
@@ -79,12 +77,18 @@ _SPECIAL_LETTERS = {
     "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŧ": "t", "ı": "i", "ŋ": "n",
     "ى": "ي", "ی": "ي", "ک": "ك", "ة": "ه",
 }  # fmt: skip
-_FOLDED_MARKS = (range(0x300, 0x370), range(0x591, 0x5C8), range(0x610, 0x61B), range(0x64B, 0x660), range(0x670, 0x671))
+_FOLDED_MARKS = (
+    range(0x300, 0x370),
+    range(0x591, 0x5C8),
+    range(0x610, 0x61B),
+    range(0x64B, 0x660),
+    range(0x670, 0x671),
+)
 _FOLDED_LETTERS = (range(0xC0, 0x250), range(0x370, 0x530), range(0x600, 0x700), range(0x1E00, 0x2000))
 
 
 def _folding() -> dict[int, str]:
-    """Letters with accents -> without, for `str.translate`. Only scripts in which the accent is not a letter of its own."""
+    """Letters with accents -> without, for `str.translate`, in the scripts whose readers expect it."""
     marks = {mark for block in _FOLDED_MARKS for mark in block}
     table = dict.fromkeys(marks, "")
     for letter in (chr(code) for block in _FOLDED_LETTERS for code in block if code not in marks):
@@ -181,7 +185,7 @@ def _whole(token: str, whole: str) -> Iterator[str]:
 
 def _split_humps(piece: str) -> Iterable[str]:
     """fooBar -> fooBar, foo, Bar; a piece without humps is its own only part."""
-    if piece.isdigit() or piece.islower() and piece.isalpha():
+    if piece.isdigit() or (piece.islower() and piece.isalpha()):
         return (piece,)
     humps = _HUMPS.split(piece)
     return (piece, *humps) if len(humps) > 1 else humps

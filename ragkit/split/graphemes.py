@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 
-LONGEST_CLUSTER = 64
+LONGEST_CLUSTER = 32
 """Characters: a longer cluster (marks heaped on marks) may be cut, so that every search stays short."""
 
 _MARKS = frozenset({"Mn", "Me", "Mc"})

@@ -50,9 +50,13 @@ class Ruler:
         """`tokens_before` of one offset."""
         return int(np.searchsorted(self._starts, offset))
 
-    def offset_of(self, token: int) -> int:
-        """Where token number `token` starts, counted from 0; the end of the text behind the last one."""
-        return int(self._starts[token]) if token < len(self._starts) else len(self.text)
+    def offset_after(self, tokens: int) -> int:
+        """The first token start with at least `tokens` tokens before it; the end of the text if there is none."""
+        # several tokens may share a start (the bytes of one character), so the next one is looked for
+        place = int(np.searchsorted(self._starts, self._starts[tokens - 1], "right")) if 0 < tokens <= len(
+            self._starts
+        ) else max(0, tokens)
+        return int(self._starts[place]) if place < len(self._starts) else len(self.text)
 
     def _behind_white_space(self, starts: Offsets) -> Offsets:
         """Some tokenizers let a word's token begin at the space before it: move it to the word."""

@@ -17,10 +17,9 @@ import numpy as np
 from ragkit.split.base import Span
 from ragkit.split.graphemes import next_cut
 from ragkit.split.measure import Offsets, Ruler
-from ragkit.split.units import Units, fitted, noise
+from ragkit.split.units import Units, fitted
 
 _EMPTY_CHUNK = 1000  # the cost of a chunk with nothing in it; border costs are measured by it
-_NOISE = 120  # most that noise adds to a border
 _WORD_START = re.compile(r"(?<=\s)\S")
 
 
@@ -64,7 +63,7 @@ def _carries(units: Units, ruler: Ruler, overlap: int) -> Offsets:
 
 def _word_after(ruler: Ruler, token: int, end: int) -> int:
     """The first word that begins at or after this token and before `end`; else the token itself; else `end`."""
-    offset = ruler.offset_of(max(0, token))
+    offset = ruler.offset_after(max(0, token))
     if offset >= end:
         return end
     word = _WORD_START.search(ruler.text, offset, end)
@@ -73,9 +72,7 @@ def _word_after(ruler: Ruler, token: int, end: int) -> int:
 
 def _cheapest_path(units: Units, ruler: Ruler, carries: Offsets, limit: int) -> list[int]:
     """Numbers of the units that chunks begin with, and the number of units at the end."""
-    costs = units.costs.copy()
-    costs[1:] += noise(ruler, units.starts[1:], units.ends[:-1], _NOISE)
-    border_costs = [*costs.tolist(), 0]
+    border_costs = [*units.costs.tolist(), 0]
     lacks = [_EMPTY_CHUNK * lack * lack // (limit * limit) for lack in range(limit + 1)]
     begins = ruler.tokens_before(carries).tolist()
     ends = ruler.tokens_before(units.ends).tolist()
@@ -115,7 +112,7 @@ def _spans(units: Units, ruler: Ruler, borders: list[int], carried: tuple[Offset
 
 
 def _sentence_after(units: Units, ruler: Ruler, token: int, end: int) -> int:
-    place = int(np.searchsorted(units.resumes, ruler.offset_of(token)))
+    place = int(np.searchsorted(units.resumes, ruler.offset_after(token)))
     if place < len(units.resumes) and units.resumes[place] < end:
         return int(units.resumes[place])
     return _word_after(ruler, token, end)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from ragkit.split.base import Span
 from ragkit.split.lines import Line, lines_of
@@ -50,7 +51,7 @@ _BLOCK_START = re.compile(
     r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}|[\w .-]{1,30}:(?:\s|$)"
 )
 _WRAPPED_AT_LEAST = 20  # characters: shorter lines were broken on purpose
-_WRAPPED_SHARE = 0.4  # of the lines that follow another must go on in lower case
+_WRAPPED_SHARE = 0.4  # of the lines that follow a long one must go on in lower case
 
 
 def sentence_spans(text: str) -> list[Span]:
@@ -79,18 +80,29 @@ def _joined(text: str, lines: Sequence[Line]) -> Iterator[Span]:
     if len(lines) == 1:
         yield lines[0].first, lines[0].end
         return
-    starts_block = [_BLOCK_START.match(text, line.first, line.end) is not None for line in lines]
-    following = [line for line, block in zip(lines[1:], starts_block[1:], strict=True) if not block]
-    low = sum(1 for line in following if _goes_on(text[line.first]))
-    wrapped = bool(following) and low >= _WRAPPED_SHARE * len(following)
+    wrapped = _is_wrapped(text, lines)
     start = lines[0].first
-    for number in range(1, len(lines)):
-        before, line = lines[number - 1], lines[number]
-        long_enough = before.end - before.first >= _WRAPPED_AT_LEAST and text[before.first] != "#"
-        if not (wrapped and long_enough and not starts_block[number]):
+    for before, line in pairwise(lines):
+        if not (wrapped and _is_long(text, before) and not _BLOCK_START.match(text, line.first, line.end)):
             yield start, before.end
             start = line.first
     yield start, lines[-1].end
+
+
+def _is_wrapped(text: str, lines: Sequence[Line]) -> bool:
+    """Many of the lines that follow a long one go on in lower case: the breaks between them mean nothing."""
+    following = [
+        line
+        for before, line in pairwise(lines)
+        if _is_long(text, before) and not _BLOCK_START.match(text, line.first, line.end)
+    ]
+    low = sum(1 for line in following if _goes_on(text[line.first]))
+    return bool(following) and low >= _WRAPPED_SHARE * len(following)
+
+
+def _is_long(text: str, line: Line) -> bool:
+    """Long enough to have been wrapped, and no heading."""
+    return line.end - line.first >= _WRAPPED_AT_LEAST and text[line.first] != "#"
 
 
 def _goes_on(character: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,12 +27,14 @@ WORD = 500
 CHARACTER = 1500
 LEAD_IN = 250
 """More, when the piece before ends with a colon: what it announces comes next."""
-TORN = 5000
+TORN = 9000
 """More than a chunk can gain: only where nothing else fits (behind a heading, inside a block that fits)."""
 
 _WORD_BORDER = re.compile(r"\s+|(?<=[，、；：])(?![\s，、；：])")
 _CLAUSE_ENDS = np.array([ord(mark) for mark in ",;:—–)，、；："], np.uint32)
-_NOISE_SPAN = 8  # characters on each side that a border's noise is drawn from
+_NOISE = 20  # what a border gets cheaper with each halving, and a tenth of what it costs
+_MOST_HALVINGS = 9
+_NOISE_REACH = 8  # characters on each side that it is drawn from
 _MOST_PER_CHUNK = 16  # borders among tiny pieces that are kept for each chunk's length
 
 
@@ -69,22 +71,31 @@ class Units:
 
 def fitted(units: Units, ruler: Ruler, limit: int) -> Units:
     """The same text in units of at most `limit` tokens each, and not too many of them for each chunk."""
-    return _thinned(_cut_to_fit(units, ruler, limit), ruler, limit)
+    return _thinned(_with_noise(_cut_to_fit(units, ruler, limit), ruler), ruler, limit)
 
 
-def noise(ruler: Ruler, starts: Offsets, ends: Offsets, most: int) -> Offsets:
-    """A number in [0, most) for each border between `ends[i]` and `starts[i]`, drawn from the text beside it.
+def _with_noise(units: Units, ruler: Ruler) -> Units:
+    """The same units, each border made cheaper by an amount drawn from the text beside it.
 
-    Equal surroundings give an equal number wherever they stand: this is what lets borders fall at the
-    same places again behind an edit.
+    Equal surroundings give an equal amount wherever they stand: this is what lets borders fall at the same
+    places again behind an edit. Amounts are spread as logarithms are (each step half as frequent as the one
+    below), so that among many borders one stands out as clearly as among few. Bad borders vary more than
+    good ones: among words, one border is as bad as the next, and the text alone must decide.
     """
+    starts, ends = units.starts[1:], units.ends[:-1]
     last = len(ruler.codes) - 1
     mixed = np.zeros(len(starts), np.uint64)
-    for step in range(_NOISE_SPAN):
+    for step in range(_NOISE_REACH):
         for places in (ends - 1 - step, starts + step):
             mixed = (mixed ^ ruler.codes[np.clip(places, 0, last)]) * np.uint64(0x9E3779B97F4A7C15)
             mixed ^= mixed >> np.uint64(29)
-    return ((mixed >> np.uint64(33)) % np.uint64(most)).astype(np.int64)
+    # log2 with its curve drawn straight between powers of two: exact, so equal on every machine
+    mantissa, exponent = np.frexp((mixed >> np.uint64(32)).astype(np.float64) + 1)
+    halvings = np.minimum(32 - exponent + 2 * (1 - mantissa), _MOST_HALVINGS)
+    scale = _NOISE + np.clip(units.costs[1:], 0, CHARACTER) // 10
+    costs = units.costs.copy()
+    costs[1:] -= (scale * halvings).astype(np.int64)
+    return replace(units, costs=costs)
 
 
 def _cut_to_fit(units: Units, ruler: Ruler, limit: int) -> Units:
@@ -108,7 +119,7 @@ def _cut_to_fit(units: Units, ruler: Ruler, limit: int) -> Units:
     )
 
 
-def _rows(units: Units, rows: slice | NDArray[np.int64]) -> Units:
+def _rows(units: Units, rows: slice | Offsets) -> Units:
     none = np.empty(0, np.int64)
     return Units(units.starts[rows], units.ends[rows], units.costs[rows], units.hard[rows], none)
 
@@ -116,11 +127,12 @@ def _rows(units: Units, rows: slice | NDArray[np.int64]) -> Units:
 def _words(units: Units, index: int, ruler: Ruler, limit: int) -> Units:
     """One unit that is longer than a chunk, word by word."""
     start, end = int(units.starts[index]), int(units.ends[index])
-    gaps = np.array([gap.span() for gap in _WORD_BORDER.finditer(ruler.text, start + 1, end)], np.int64).reshape(-1, 2)
+    found = _WORD_BORDER.finditer(ruler.text, start + 1, end)
+    gaps = np.fromiter((edge for gap in found for edge in gap.span()), np.int64).reshape(-1, 2)
     starts, ends = np.append(start, gaps[:, 1]), np.append(gaps[:, 0], end)
     at_clause = np.isin(ruler.codes[np.maximum(starts - 1, 0)], _CLAUSE_ENDS)
     at_clause[1:] |= np.isin(ruler.codes[ends[:-1] - 1], _CLAUSE_ENDS)
-    costs = np.where(at_clause, CLAUSE, WORD) + max(0, int(units.costs[index]) - SENTENCE)
+    costs = np.where(at_clause, CLAUSE, WORD)
     costs[0] = units.costs[index]
     sizes = ruler.tokens_before(ends) - ruler.tokens_before(starts)
     most = max(1, limit // 4)
@@ -137,15 +149,15 @@ def _words(units: Units, index: int, ruler: Ruler, limit: int) -> Units:
 
 
 def _cuts_inside(ruler: Ruler, word: Span, limit: int) -> Iterator[int]:
-    """Cuts between characters of a word, a sixteenth of a chunk apart where no cluster is torn by it."""
+    """Cuts between characters of a word, an eighth of a chunk apart where no cluster is torn by it."""
     position, end = word
-    step = max(1, limit // _MOST_PER_CHUNK)
+    step = max(1, limit // 8)
     while True:
         before = ruler.count_before(position)
-        wanted = ruler.offset_of(before + step)
+        wanted = ruler.offset_after(before + step)
         cut = last_cut(ruler.text, position, wanted) if wanted < end else None
         if cut is None:
-            cut = next_cut(ruler.text, wanted, min(end, ruler.offset_of(before + limit)))
+            cut = next_cut(ruler.text, wanted, min(end, ruler.offset_after(before + limit)))
         if cut >= end:
             return
         yield cut
@@ -166,12 +178,13 @@ def _thinned(units: Units, ruler: Ruler, limit: int) -> Units:
     rows = np.flatnonzero(tiny[1:] & tiny[:-1]) + 1
     if not len(rows):
         return units
-    rank = units.costs[rows] * 64 + noise(ruler, units.starts[rows], units.ends[rows - 1], 64)
-    order = np.lexsort((rows, rank, first[rows] // step))
-    buckets = (first[rows] // step)[order]
-    best = np.append(True, buckets[1:] != buckets[:-1])
+    bucket = first[rows] // step
+    bucket_starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
+    # the cheapest border of each bucket, the first of equals: cost and row in one number
+    best = np.minimum.reduceat((units.costs[rows] << 40) + rows, bucket_starts) & ((1 << 40) - 1)
     kept = np.ones(len(units.starts), bool)
-    kept[rows[order[~best]]] = False
+    kept[rows] = False
+    kept[best] = True
     begins = np.flatnonzero(kept)
     ends = np.append(units.ends[begins[1:] - 1], units.ends[-1])
     return Units(units.starts[begins], ends, units.costs[begins], units.hard[begins], units.resumes)

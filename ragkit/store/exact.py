@@ -55,7 +55,7 @@ def nearest(
 
 def candidates(scores: NDArray[np.float32], k: int, slack: float) -> RowNumbers:
     """Positions of all scores down to `slack` below the k-th highest (or a bit more of them); `-inf` never counts."""
-    floor = _floor(scores, k)
+    floor = floor_of(scores, k)
     if floor == -np.inf:
         return np.flatnonzero(scores > -np.inf)
     return np.flatnonzero(scores >= floor - slack)
@@ -89,9 +89,13 @@ def exact_scores(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.floa
 
 
 def _scan(matrix: Rows, query: Rows, allowed: Allowed) -> tuple[NDArray[np.float32], RowNumbers | None]:
-    """float32 scores, and the rows that they belong to (None: all, in order)."""
+    """float32 scores, and the rows that they belong to (None: all, in order).
+
+    `vecdot` takes row by row in this thread. A matrix product would be spread over threads, which saves little, as
+    memory is what it waits for, and costs milliseconds whenever another process holds one of the cores.
+    """
     if allowed is None:
-        return matrix @ query, None
+        return np.vecdot(matrix, query), None
     if allowed.dtype != np.bool_:
         rows = allowed.astype(np.int64, copy=False)
         if len(rows) <= _GATHER_SHARE * len(matrix):
@@ -101,23 +105,24 @@ def _scan(matrix: Rows, query: Rows, allowed: Allowed) -> tuple[NDArray[np.float
     elif np.count_nonzero(allowed) <= _GATHER_SHARE * len(matrix):
         rows = np.flatnonzero(allowed)
         return _gathered(matrix, query, rows), rows
-    return np.where(allowed, matrix @ query, np.float32(-np.inf)), None
+    return np.where(allowed, np.vecdot(matrix, query), np.float32(-np.inf)), None
 
 
 def _gathered(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.float32]:
     scores = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _GATHER_ROWS):
-        scores[start : start + _GATHER_ROWS] = matrix[rows[start : start + _GATHER_ROWS]] @ query
+        scores[start : start + _GATHER_ROWS] = np.vecdot(matrix[rows[start : start + _GATHER_ROWS]], query)
     return scores
 
 
-def _floor(scores: NDArray[np.float32], k: int) -> float:
+def floor_of(scores: NDArray[np.float32], k: int) -> float:
     """A lower bound of the k-th highest score, near to it; -inf when there are not more than `k` scores."""
     if len(scores) <= k:
         return -np.inf
     groups = len(scores) // _SCORE_GROUP
     if groups < 4 * k:
         return float(np.partition(scores, len(scores) - k)[-k])
-    # k groups whose highest score is t or more hold k scores of t or more: far fewer numbers to sort
-    highest = scores[: groups * _SCORE_GROUP].reshape(groups, _SCORE_GROUP).max(axis=1)
+    # k groups whose highest score is t or more hold k scores of t or more: far fewer numbers to sort.
+    # A group is a column here, not a run of neighbours: whole rows of numbers are compared at a time.
+    highest = scores[: groups * _SCORE_GROUP].reshape(_SCORE_GROUP, groups).max(axis=0)
     return float(np.partition(highest, groups - k)[-k])

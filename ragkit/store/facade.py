@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from types import TracebackType
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 from ragkit.errors import InvalidOption, StoreError
 from ragkit.records import Document, SearchResult
@@ -19,8 +19,14 @@ class VectorStore(ABC):
     """A vector store. `VectorStore.create("sqlite", path="index")` opens one by its name.
 
     Whoever writes one inherits this class and keeps what `ragkit.store.base.Store` promises. Four methods are a
-    must; a store that also has `count` and `scan` can be copied and verified.
+    must; a store that also has `count` and `scan` can be copied and verified. What a class says of itself in
+    `persistent` and `shared` is held against it by the conformance suite, `ragkit.testing.stores`.
     """
+
+    persistent: ClassVar[bool] = False
+    """What was added is there again when the store is opened anew, even if the process was killed."""
+    shared: ClassVar[bool] = False
+    """Several processes may have it open, one of them writing; the others see what it has committed."""
 
     @staticmethod
     def create(name: str, **options: object) -> Store:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
 from ragkit.store.columns import Columns
-from ragkit.store.exact import nearest
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import Always, parse_filter
 from ragkit.store.options import MemoryOptions
+from ragkit.store.scanner import Scanner
 
 _COMPACT_ROWS = 256
 """Fewer dead rows than this are never worth the work."""
@@ -57,7 +57,9 @@ class MemoryStore(VectorStore):
                 mask = state.filled_columns().mask(node, len(matrix))
                 allowed = mask if allowed is None else mask & allowed
         documents = state.documents
-        rows, scores = nearest(matrix, query, top_k, allowed, lambda rows: [documents[row].id for row in rows])
+        rows, scores = state.scanner.nearest(
+            matrix, query, top_k, allowed, lambda rows: [documents[row].id for row in rows]
+        )
         return [SearchResult(documents[row], float(score)) for row, score in zip(rows, scores, strict=True)]
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -103,6 +105,7 @@ class _State:
         self.documents: list[Document] = []
         """By row; a dead row keeps its document, as a search may be about to give it out."""
         self.row_of: dict[str, int] = {}
+        self.scanner = Scanner()
         self._columns = Columns()
         self._vectors: Rows = np.empty((0, 0), np.float32)
         self._is_live: NDArray[np.bool_] = np.empty(0, bool)
@@ -141,6 +144,7 @@ class _State:
             return
         vectors = np.empty((2 * rows, self.dimension or 0), np.float32)
         is_live = np.zeros(2 * rows, bool)
-        vectors[: len(self.documents)] = self.matrix()
+        if self.documents:
+            vectors[: len(self.documents)] = self.matrix()
         is_live[: len(self.documents)] = self._is_live[: len(self.documents)]
         self._vectors, self._is_live = vectors, is_live

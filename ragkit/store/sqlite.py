@@ -19,7 +19,6 @@ from pathlib import Path
 from ragkit.errors import Damaged, DimensionMismatch, Locked, StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
-from ragkit.store.exact import nearest
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import parse_filter
 from ragkit.store.options import SqliteOptions
@@ -46,6 +45,9 @@ _COPY_ROWS = 8_192
 
 class SqliteStore(VectorStore):
     """Documents and rows in a directory, searched exactly. Safe for several threads and processes; one writes."""
+
+    persistent = True
+    shared = True
 
     def __init__(self, options: SqliteOptions) -> None:
         """Open the directory, or make it.
@@ -90,8 +92,8 @@ class SqliteStore(VectorStore):
             rows = checked_rows(embeddings, len(kept), state.dimension or self._options.dimension)
             if len(last) < len(kept):
                 kept, rows = [kept[place] for place in last], rows[last]
-            state = self._insert(connection, state, kept, rows)
-        self._tidy(state)
+            committed = self._insert(connection, state, kept, rows)
+        self._tidy(committed)
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
@@ -103,7 +105,9 @@ class SqliteStore(VectorStore):
             if not view.state.documents:
                 return []
             allowed = view.allowed(connection, node)
-            rows, scores = nearest(view.matrix, query, top_k, allowed, lambda rows: view.ids(connection, rows))
+            rows, scores = view.scanner.nearest(
+                view.matrix, query, top_k, allowed, lambda rows: view.ids(connection, rows)
+            )
             documents = view.documents(connection, rows)
         return [SearchResult(document, score) for document, score in zip(documents, scores.tolist(), strict=True)]
 
@@ -114,9 +118,9 @@ class SqliteStore(VectorStore):
             removed = _kill(connection, names, state.generation + 1)
             if not removed:
                 return 0
-            state = replace(state, generation=state.generation + 1, documents=state.documents - removed)
-            _commit(connection, state)
-        self._tidy(state)
+            committed = replace(state, generation=state.generation + 1, documents=state.documents - removed)
+            _commit(connection, committed)
+        self._tidy(committed)
         return removed
 
     def clear(self) -> None:
@@ -158,7 +162,7 @@ class SqliteStore(VectorStore):
             yield connection, view
 
     def _view_for(self, connection: sqlite3.Connection) -> View | None:
-        """The view for this transaction; None, with the transaction ended, when it came too late and must begin anew."""
+        """The view for this transaction; None, with the transaction ended, when it must begin anew."""
         state = read_state(connection, self._path)
         with self._view_lock:
             before = self._view
@@ -263,8 +267,10 @@ class SqliteStore(VectorStore):
             self._remove_files(state)
 
     def _remove_files(self, state: State) -> None:
-        for path in self._path.glob("vectors-*.f32"):
-            if path.name != state.file:
+        # the names of its 8-bit copies begin like that of the vector file that is in use
+        stem = state.file.removesuffix("f32")
+        for path in self._path.glob("vectors-*"):
+            if not stem or not path.name.startswith(stem):
                 path.unlink(missing_ok=True)
 
 

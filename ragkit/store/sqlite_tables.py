@@ -25,29 +25,34 @@ FIX = "`ragkit verify --repair`, or fill the store again"
 Column: TypeAlias = str | bytes | int
 """A string with lone surrogates, which SQLite refuses as text, is kept as bytes."""
 
-TABLES = """
--- generation: one more with every commit. file: the vector file's name, '' before the first rows.
-CREATE TABLE IF NOT EXISTS state (
-    one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, generation INTEGER NOT NULL,
-    file TEXT NOT NULL, file_id BLOB NOT NULL, dimension INTEGER NOT NULL,
-    rows INTEGER NOT NULL, documents INTEGER NOT NULL
-);
-
--- id: UTF-8, so that ids sort by code point. vector: the checksum of the row in the vector file.
-CREATE TABLE IF NOT EXISTS documents (
-    row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE,
-    source NOT NULL, title NOT NULL, format NOT NULL, language NOT NULL,
-    page_starts TEXT NOT NULL, headings TEXT NOT NULL, text NOT NULL,
-    vector INTEGER NOT NULL, checksum INTEGER NOT NULL
-);
-
--- Every row of the vector file, dead ones too: what a row means never changes while a reader may look at it.
-CREATE TABLE IF NOT EXISTS metadata (row INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL);
-
--- Rows of the vector file that were replaced or deleted, and the generation that did it.
-CREATE TABLE IF NOT EXISTS dead (row INTEGER PRIMARY KEY, generation INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS dead_by_generation ON dead (generation);
-"""
+TABLES = (
+    """
+    -- generation: one more with every commit. file: the vector file's name, '' before the first rows.
+    CREATE TABLE state (
+        one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, generation INTEGER NOT NULL,
+        file TEXT NOT NULL, file_id BLOB NOT NULL, dimension INTEGER NOT NULL,
+        rows INTEGER NOT NULL, documents INTEGER NOT NULL
+    )
+    """,
+    """
+    -- id: UTF-8, so that ids sort by code point. vector: the checksum of the row in the vector file.
+    CREATE TABLE documents (
+        row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE,
+        source NOT NULL, title NOT NULL, format NOT NULL, language NOT NULL,
+        page_starts TEXT NOT NULL, headings TEXT NOT NULL, text NOT NULL,
+        vector INTEGER NOT NULL, checksum INTEGER NOT NULL
+    )
+    """,
+    """
+    -- Every row of the vector file, dead ones too: what a row means never changes while a reader may look at it.
+    CREATE TABLE metadata (row INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)
+    """,
+    """
+    -- Rows of the vector file that were replaced or deleted, and the generation that did it.
+    CREATE TABLE dead (row INTEGER PRIMARY KEY, generation INTEGER NOT NULL)
+    """,
+    "CREATE INDEX dead_by_generation ON dead (generation)",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +86,19 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Lay out the database, unless it is; several processes may do so at once."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'dead_by_generation'").fetchone():
+    if _is_laid_out(connection):
         return
     connection.execute("PRAGMA journal_mode=WAL")
-    first = f"INSERT OR IGNORE INTO state VALUES (1, {FORMAT}, 0, '', x'', 0, 0, 0)"
-    connection.executescript(f"BEGIN IMMEDIATE;{TABLES};{first};COMMIT;")
+    connection.execute("BEGIN IMMEDIATE")
+    if not _is_laid_out(connection):  # another process may have been faster
+        for statement in TABLES:
+            connection.execute(statement)
+        connection.execute("INSERT INTO state VALUES (1, ?, 0, '', x'', 0, 0, 0)", (FORMAT,))
+    connection.execute("COMMIT")
+
+
+def _is_laid_out(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone() is not None
 
 
 def read_state(connection: sqlite3.Connection, path: Path) -> State:
@@ -136,7 +149,7 @@ def document_of(columns: Sequence[Column], metadata: str, path: Path) -> Documen
     """The document that `document_columns` made columns of. Raises Damaged when a value has been altered."""
     row, *values, expected = columns
     if checksum((*values, metadata)) != expected:
-        raise Damaged(str(path), f"holds an altered document in row {row}", FIX)
+        raise Damaged(str(path), f"holds an altered document in row {row!r}", FIX)
     name, source, title, format_, language, page_starts, headings, text, _ = values
     return Document(
         text=_str(text),
@@ -165,7 +178,8 @@ def checksum(values: Iterable[Column]) -> int:
     """CRC-32 over some columns, each with its length, so that none can run into the next."""
     total = 0
     for value in values:
-        raw = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        text = str(value) if isinstance(value, int) else value
+        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         total = zlib.crc32(raw, zlib.crc32(len(raw).to_bytes(8, "little"), total))
     return total
 

@@ -18,6 +18,7 @@ from ragkit.store.base import Rows
 from ragkit.store.columns import Columns
 from ragkit.store.exact import Allowed, RowNumbers
 from ragkit.store.filters import Always, Node
+from ragkit.store.scanner import Scanner
 from ragkit.store.sqlite_tables import (
     DOCUMENT_COLUMNS,
     FIX,
@@ -47,6 +48,7 @@ class View:
     is_live: NDArray[np.bool_]
     """(state.rows,)"""
     columns: Columns
+    scanner: Scanner
 
     def allowed(self, connection: sqlite3.Connection, node: Node) -> Allowed:
         """The rows that count and that the filter lets through; None for all."""
@@ -115,16 +117,17 @@ def open_view(directory: Path, connection: sqlite3.Connection, state: State, bef
         Damaged: the vector file is missing, cut short or another one.
     """
     if not state.file:
-        return View(directory, state, None, np.empty((0, 0), np.float32), np.empty(0, bool), Columns())
+        return View(directory, state, None, np.empty((0, 0), np.float32), np.empty(0, bool), Columns(), Scanner())
     is_live = np.ones(state.rows, bool)
     if before is not None and before.file is not None and before.file.file_id == state.file_id:
-        file, columns, since = before.file, before.columns, before.state.generation
+        file, columns, scanner, since = before.file, before.columns, before.scanner, before.state.generation
         is_live[: before.state.rows] = before.is_live
     else:
         file, columns, since = open_vectors(directory, state), Columns(), -1
+        scanner = Scanner(file.path.with_suffix(".i8"), state.file_id)
     dead = connection.execute("SELECT row FROM dead WHERE generation > ?", (since,)).fetchall()
     is_live[np.array(dead, np.int64).reshape(-1)] = False
-    return View(directory, state, file, file.matrix(state.rows), is_live, columns)
+    return View(directory, state, file, file.matrix(state.rows), is_live, columns, scanner)
 
 
 def open_vectors(directory: Path, state: State, *, writable: bool = False) -> VectorFile:

@@ -29,6 +29,10 @@ class Tokens:
         return self.prompt_tokens + self.completion_tokens
 
 
+NO_TOKENS = Tokens()
+"""Nothing reported."""
+
+
 def estimate_tokens(text: str) -> int:
     """About how many tokens `text` has: a quarter of its UTF-8 bytes, rounded up; 0 for an empty text.
 

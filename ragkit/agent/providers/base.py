@@ -16,7 +16,7 @@ from ragkit.agent.tools.base import Tool
 from ragkit.agent.workers import LOOP, WORKERS, aiterate, iterate
 from ragkit.errors import ConnectionFailed, InvalidOption
 from ragkit.records import JSON
-from ragkit.usage.tokens import Tokens
+from ragkit.usage.tokens import NO_TOKENS, Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Completion:
     """What a model answered."""
 
     message: Message
-    usage: Tokens = Tokens()
+    usage: Tokens = NO_TOKENS
     stop_reason: str = "stop"
     """`stop`, `tool_calls`, `length`, `content_filter`, or what the service says."""
     model: str = ""

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from types import MappingProxyType
 from typing import overload
 
-from ragkit.agent.tools.schema import Schema, Signature, check, check_plain, read_signature
+from ragkit.agent.tools.schema import Schema, Signature, check, check_plain, read_signature, routine
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -82,7 +82,7 @@ class Tool:
     def __post_init__(self) -> None:
         if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:
             raise InvalidOption("the name of a tool", self.name, "up to 64 letters, digits, '_' and '-'")
-        target = self.function if inspect.isroutine(self.function) else self.function.__call__
+        target = routine(self.function)
         waits = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
         object.__setattr__(self, "is_async", waits)
 

@@ -17,6 +17,7 @@ import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
+from ragkit.agent.tools.jsonschema import violations
 from ragkit.errors import InvalidOption, RagkitError
 from ragkit.records import JSON
 
@@ -107,9 +108,8 @@ def check_plain(schema: Schema, tool: str, arguments: Mapping[str, JSON]) -> dic
     if schema.get("additionalProperties") is False or known:
         problems += [_unknown(name, list(known)) for name in arguments if name not in known]
     for name, value in arguments.items():
-        rule = known.get(name)
-        if isinstance(rule, Mapping) and not _fits(value, rule):
-            problems.append(f"{name!r} is {value!r}{_wanted(rule)}")
+        if name in known:
+            problems += violations(value, known[name], name)
     if problems:
         raise ToolArgumentsInvalid(tool, problems)
     return dict(arguments)
@@ -144,8 +144,13 @@ def _model(name: str, fields: Mapping[str, tuple[object, object]]) -> tuple[type
     return model, schema
 
 
+def routine(function: Callable[..., object]) -> Callable[..., object]:
+    """The function itself, or for an object that can be called what its class calls."""
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
 def _hints(function: Callable[..., object], name: str) -> dict[str, object]:
-    target = function if inspect.isroutine(function) else function.__call__
+    target = routine(function)
     try:
         return typing.get_type_hints(target, include_extras=True)
     except NameError as error:
@@ -201,28 +206,6 @@ def _nearest(value: object, rule: JSON) -> str:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list, tuple),
-    "object": (dict,),
-    "null": (type(None),),
-}
-
-
-def _fits(value: JSON, rule: Mapping[str, JSON]) -> bool:
-    choices, kind = rule.get("enum"), rule.get("type")
-    if isinstance(choices, list | tuple) and value not in choices:
-        return False
-    kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list | tuple) else []
-    allowed = tuple(one for name in kinds for one in _TYPES.get(str(name), (object,)))
-    if isinstance(value, bool) and kinds and "boolean" not in kinds:
-        return False
-    return not allowed or isinstance(value, allowed)
 
 
 def _plain(node: JSON, table: Mapping[str, JSON]) -> JSON:

@@ -1,0 +1,173 @@
+"""Steps 3 to 6 of a turn: cache, model (with retries), output guardrails, parsing."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ragkit.agent import events as e
+from ragkit.agent.cache import Cache, CacheKeyBuilder
+from ragkit.agent.effects import CallModel, Flow, call_model, do, wait
+from ragkit.agent.guardrails import Guardrail, apply
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.parser import ToolCallParser
+from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.run import Run
+from ragkit.agent.trace import Span, StepType
+from ragkit.errors import GuardrailBlocked, ProviderError
+from ragkit.usage.meter import UsageStats
+
+
+def ask(run: Run) -> Flow[Completion]:
+    """What the model answers now, from the cache or from its service, checked and with its tool calls read."""
+    run.check()
+    yield from _warn(run)
+    request = run.request()
+    completion, cached = yield from _from_cache(run, request)
+    if completion is None:
+        completion = yield from _from_model(run, request)
+    message = completion.message
+    rails = run.config.guardrails.output
+    span = run.trace.open(StepType.OUTPUT_GUARDRAILS)
+    if rails and message.content:
+        message = replace(message, content=(yield from guard(run, "output", rails, message.content, span)))
+        if run.live and not cached:  # the pieces were held back until the guardrails had seen the whole
+            yield e.TextChunk(run.id, message.content)
+    run.trace.close(span)
+    return replace(completion, message=_parsed(run, message))
+
+
+def guard(run: Run, place: str, guardrails: Sequence[Guardrail], text: str, span: Span) -> Flow[str]:
+    """Let guardrails look at a text. Returns what is left of it; raises GuardrailBlocked."""
+    text, findings = apply(guardrails, text)
+    for one in findings:
+        span.attributes[one.guardrail] = one.action
+        yield e.GuardrailTriggered(run.id, place, one.guardrail, one.action, one.reason)
+        if one.action == "block":
+            raise GuardrailBlocked(f"the {place} was blocked by the guardrail {one.guardrail}: {one.reason}")
+    return text
+
+
+def _warn(run: Run) -> Flow[None]:
+    for unit, spent, limit in run.limits.near(run.meter, run.seconds):
+        if unit not in run.warned:
+            run.warned.add(unit)
+            yield e.BudgetWarning(run.id, unit, spent, limit)
+
+
+def _from_cache(run: Run, request: Request) -> Flow[tuple[Completion | None, bool]]:
+    """Step 3. A streamed run does not ask the cache."""
+    cache = run.config.cache
+    span = run.trace.open(StepType.CACHE)
+    found: Completion | None = None
+    if cache is not None and not run.live:
+        found = yield from _lookup(cache, CacheKeyBuilder.build(run.agent.provider.name, request))
+        span.attributes["hit"] = found is not None
+    run.trace.close(span)
+    if found is None:
+        return None, False
+    provider, model = _who(run, request, found)
+    usage = run.meter.cache_hit(provider, model, found.usage, iteration=run.iteration)
+    yield _ended(run, found, usage, cached=True, request=request, seconds=0.0)
+    return found, True
+
+
+def _lookup(cache: Cache, key: str) -> Flow[Completion | None]:
+    return (yield from do(lambda: cache.get(key), waits=cache.waits))
+
+
+def _from_model(run: Run, request: Request) -> Flow[Completion]:
+    """Step 4: the request is sent, again when it failed in a way that may pass, and the answer is stored."""
+    provider, cache = run.agent.provider, run.config.cache
+    held = bool(run.config.guardrails.output)
+    span = run.trace.open(StepType.LLM_CALL, request.model or provider.name)
+    yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
+    began = time.perf_counter()
+    for attempt in range(1, run.config.retry.attempts + 1):
+        try:
+            effect = CallModel(
+                run, provider, request, run.within(run.config.request_timeout_s), live=run.live and not held
+            )
+            completion = yield from call_model(effect)
+            break
+        except ProviderError as error:
+            yield from _retry(run, attempt, error)
+    usage = run.meter.chat(*_who(run, request, completion), completion.usage, iteration=run.iteration)
+    _describe(span, completion, usage)
+    run.trace.close(span)
+    if completion.passed_over:
+        yield e.FellBack(run.id, completion.passed_over, completion.provider)
+    yield _ended(run, completion, usage, cached=False, request=request, seconds=time.perf_counter() - began)
+    if cache is not None and not run.live:
+        key = CacheKeyBuilder.build(provider.name, request)
+        stored = completion
+        yield from do(lambda: cache.set(key, stored), waits=cache.waits)
+    return completion
+
+
+def _retry(run: Run, attempt: int, error: ProviderError) -> Flow[None]:
+    """Wait before the next attempt; raise the error when there is none."""
+    run.check()  # a request that ended because the run's time is over, or it was cancelled
+    delay = run.config.retry.wait(attempt, error)
+    if delay is None:
+        raise error
+    run.trace.note(StepType.RETRY, type(error).__name__, {"attempt": attempt, "wait_s": delay, "error": str(error)})
+    yield e.Retrying(run.id, run.iteration, attempt, delay, error, discard_text=run.live)
+    within = run.within(delay)
+    yield from wait(delay if within is None else within)
+    run.check()
+
+
+def _who(run: Run, request: Request, completion: Completion) -> tuple[str, str]:
+    """Provider and model that answered."""
+    return completion.provider or run.agent.provider.name, completion.model or request.model
+
+
+def _ended(
+    run: Run, completion: Completion, usage: UsageStats, *, cached: bool, request: Request, seconds: float
+) -> e.ModelCallEnded:
+    provider, model = _who(run, request, completion)
+    return e.ModelCallEnded(
+        run.id, run.iteration, provider, model, completion.message, usage, cached, completion.stop_reason, seconds
+    )
+
+
+def _describe(span: Span, completion: Completion, usage: UsageStats) -> None:
+    span.attributes.update(
+        {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "cost_usd": usage.llm_cost_usd,
+            "stop_reason": completion.stop_reason,
+        }
+    )
+
+
+def _parsed(run: Run, message: Message) -> Message:
+    """Step 6: tool calls written as text are read, and every call has an id.
+
+    Where a form was asked for, the text is the answer and is left alone.
+    """
+    span = run.trace.open(StepType.PARSE)
+    calls, text = message.tool_calls, message.content
+    readable = not calls and text and len(run.agent.registry) and run.config.response_format is None
+    if readable and run.config.text_tool_calls:
+        parser = ToolCallParser(bare=not run.agent.provider.native_tools)
+        calls = tuple(parser.parse_all(text, run.agent.registry.list_names()))
+        text = parser.strip(text) if calls else text
+    seen: set[str] = set()
+    calls = tuple(_identified(call, seen) for call in calls)
+    span.attributes["tool_calls"] = [call.name for call in calls]
+    run.trace.close(span)
+    return replace(message, content=text, tool_calls=calls, agent_name=run.agent.name)
+
+
+def _identified(call: ToolCall, seen: set[str]) -> ToolCall:
+    """The call with an id that no other call of the message has."""
+    if call.id and call.id not in seen:
+        seen.add(call.id)
+        return call
+    return replace(call, id=f"call_{secrets.token_hex(8)}")

@@ -1,0 +1,116 @@
+"""What the loop asks of whoever drives it. The loop itself waits for nothing and calls nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+
+from ragkit.agent.events import Event
+from ragkit.agent.messages import ToolCall
+from ragkit.agent.providers.base import Completion, Provider, Request
+from ragkit.agent.result import ToolOutcome
+from ragkit.agent.tools.base import Tool, ToolContext
+
+if TYPE_CHECKING:
+    from ragkit.agent.run import Run
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class CallModel:
+    """Send a request to a model. The outcome is a Completion; a ProviderError is raised into the loop."""
+
+    run: Run
+    provider: Provider
+    request: Request
+    timeout_s: float | None
+    live: bool = False
+    """Whether the pieces of the answer are wanted as they come."""
+
+
+@dataclass(slots=True)
+class ToolJob:
+    """One tool call, checked and ready."""
+
+    run: Run
+    call: ToolCall
+    tool: Tool
+    arguments: dict[str, object]
+    timeout_s: float | None
+    abandoned: bool = False
+    """Nobody waits for it any more."""
+
+    def tool_context(self, attempt: int, tries: int, emit: Callable[[str], None]) -> ToolContext:
+        """What the tool sees of the run."""
+        run = self.run
+        return ToolContext(
+            run.context, run.state, run.agent.name, self.tool.name, self.call.id, run.id, attempt, tries, emit, self.off
+        )
+
+    def off(self) -> bool:
+        """Whether the run was stopped, or has stopped waiting for this tool."""
+        return self.abandoned or (self.run.cancel is not None and self.run.cancel.cancelled)
+
+
+@dataclass(slots=True)
+class RunTools:
+    """Execute tools at the same time. The outcome is a list of ToolOutcomes, in the order of the jobs."""
+
+    run: Run
+    jobs: list[ToolJob]
+
+
+@dataclass(slots=True)
+class Wait:
+    """Let so many seconds pass."""
+
+    seconds: float
+
+
+@dataclass(slots=True)
+class Do(Generic[T]):
+    """Call a function that may wait for a disk, a network or a person. The outcome is what it returns."""
+
+    work: Callable[[], T]
+    waits: bool
+    """False: it takes no time worth speaking of and may be called anywhere."""
+
+
+@dataclass(slots=True)
+class Await(Generic[T]):
+    """Wait for a future. The outcome is its result."""
+
+    future: Future[T]
+
+
+Effect: TypeAlias = CallModel | RunTools | Wait | Do[object] | Await[object]
+Flow: TypeAlias = "Generator[Event | Effect, object, T]"
+"""A part of the loop: yields events and effects, is sent the outcomes of the effects, returns a T."""
+
+
+def call_model(effect: CallModel) -> Flow[Completion]:
+    """Ask for a completion."""
+    return cast("Completion", (yield effect))
+
+
+def run_tools(effect: RunTools) -> Flow[list[ToolOutcome]]:
+    """Ask for tools to be executed."""
+    return cast("list[ToolOutcome]", (yield effect))
+
+
+def wait(seconds: float) -> Flow[None]:
+    """Ask for time to pass."""
+    yield Wait(seconds)
+
+
+def do(work: Callable[[], T], *, waits: bool) -> Flow[T]:
+    """Ask for a function to be called."""
+    return cast("T", (yield cast("Do[object]", Do(work, waits))))
+
+
+def await_future(future: Future[T]) -> Flow[T]:
+    """Ask for a future's result."""
+    return cast("T", (yield cast("Await[object]", Await(future))))

@@ -1,0 +1,231 @@
+"""The memory of a conversation: its messages, kept within limits, in one JSON format.
+
+A tool call is never separated from its results: both stay or both go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from threading import Lock
+from typing import Protocol
+
+from ragkit.agent.messages import Message, Role, to_json
+from ragkit.errors import InvalidOption
+from ragkit.records import JSON
+from ragkit.usage.tokens import estimate_tokens
+
+FORMAT = "ragkit.conversation"
+VERSION = 1
+
+
+class ConversationStore(Protocol):
+    """Where the JSON of a conversation is kept."""
+
+    def load(self) -> str | None:
+        """The JSON that was saved last; None when there is none."""
+
+    def save(self, text: str) -> None:
+        """Put `text` in the place of what was there, whole or not at all."""
+
+
+class Turnstile:
+    """Lets one in at a time, in the order of asking. Waiting costs no thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._busy = False
+        self._waiting: deque[Future[None]] = deque()
+
+    def enter(self) -> Future[None]:
+        """A future that is done when it is the caller's turn. Whoever gets it must call `leave` once."""
+        turn: Future[None] = Future()
+        with self._lock:
+            if self._busy:
+                self._waiting.append(turn)
+            else:
+                self._busy = True
+                turn.set_result(None)
+        return turn
+
+    def leave(self, turn: Future[None]) -> None:
+        """Let the next one in; or, when it was not yet the caller's turn, stop waiting."""
+        if turn.cancel():
+            return
+        with self._lock:
+            while self._waiting:
+                following = self._waiting.popleft()
+                if following.set_running_or_notify_cancel():
+                    following.set_result(None)
+                    return
+            self._busy = False
+
+
+class ConversationMemory:
+    """The messages of one conversation. Safe to use from many threads.
+
+    Args:
+        max_messages: the oldest messages go when there are more; None: no limit.
+        max_tokens: the oldest messages go when there are more, by estimate; None: no limit.
+        store: where it is kept; what is there is read at once. None: in memory only.
+        messages: what it begins with.
+    """
+
+    def __init__(
+        self,
+        max_messages: int | None = None,
+        max_tokens: int | None = None,
+        *,
+        store: ConversationStore | None = None,
+        messages: Iterable[Message] = (),
+    ) -> None:
+        for name, value in (("max_messages", max_messages), ("max_tokens", max_tokens)):
+            if value is not None and value < 1:
+                raise InvalidOption(name, value, "a number of at least 1, or None")
+        self.max_messages, self.max_tokens = max_messages, max_tokens
+        self.turns = Turnstile()
+        """Runs that share this memory take turns."""
+        self._lock = Lock()
+        self._store = store
+        saved = store.load() if store else None
+        self._messages = _read(saved) if saved else list(messages)
+
+    @property
+    def persistent(self) -> bool:
+        """Whether adding to it writes to a file or database."""
+        return self._store is not None
+
+    def get_history(self) -> list[Message]:
+        """Every message, the oldest first."""
+        with self._lock:
+            return list(self._messages)
+
+    def add(self, message: Message) -> list[Message]:
+        """Add a message. Returns what was dropped to stay within the limits."""
+        return self.add_many([message])
+
+    def add_many(self, messages: Sequence[Message]) -> list[Message]:
+        """Add messages that belong together. Returns what was dropped to stay within the limits."""
+        with self._lock:
+            kept, dropped = self._pruned([*self._messages, *messages])
+            self._keep(kept)
+        return dropped
+
+    def add_user(self, text: str) -> None:
+        """Add what a user said."""
+        self.add(Message.user(text))
+
+    def add_assistant(self, text: str) -> None:
+        """Add what a model said."""
+        self.add(Message.assistant(text))
+
+    def pin(self, index: int) -> None:
+        """Never drop this message (and what belongs to it)."""
+        with self._lock:
+            changed = list(self._messages)
+            changed[index] = replace(changed[index], pinned=True)
+            self._keep(changed)
+
+    def clear(self) -> None:
+        """Forget everything, pinned messages too."""
+        with self._lock:
+            self._keep([])
+
+    reset = clear
+
+    def fork(self) -> ConversationMemory:
+        """A memory of its own, in memory only, that begins with the same messages."""
+        return ConversationMemory(self.max_messages, self.max_tokens, messages=self.get_history())
+
+    def tokens(self) -> int:
+        """About how many tokens all messages have."""
+        return sum(map(message_tokens, self.get_history()))
+
+    def to_json(self) -> str:
+        """The conversation as JSON; `from_json` reads it in any later version."""
+        return write_messages(self.get_history())
+
+    @staticmethod
+    def from_json(text: str, *, max_messages: int | None = None, max_tokens: int | None = None) -> ConversationMemory:
+        """Read a conversation. Raises InvalidOption when `text` is not one, or is of a later version."""
+        return ConversationMemory(max_messages, max_tokens, messages=_read(text))
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.get_history())
+
+    def _keep(self, messages: list[Message]) -> None:
+        if self._store is not None:
+            self._store.save(write_messages(messages))
+        self._messages = messages
+
+    def _pruned(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
+        count, size = len(messages), sum(map(message_tokens, messages)) if self.max_tokens else 0
+        dropped: list[Message] = []
+        units = list(_units(messages))
+        kept = list(units)
+        for unit in units[:-1]:  # the newest stays, whatever its size
+            over = (self.max_messages and count > self.max_messages) or (self.max_tokens and size > self.max_tokens)
+            if not over:
+                break
+            if any(one.pinned for one in unit):
+                continue
+            kept.remove(unit)
+            dropped += unit
+            count -= len(unit)
+            size -= sum(map(message_tokens, unit)) if self.max_tokens else 0
+        return [one for unit in kept for one in unit], dropped
+
+
+def message_tokens(message: Message) -> int:
+    """About how many tokens a message has, its tool calls and 4 for its frame included."""
+    calls = sum(estimate_tokens(call.name + to_json(dict(call.arguments))) for call in message.tool_calls)
+    return estimate_tokens(message.content) + calls + 4
+
+
+def write_messages(messages: Sequence[Message]) -> str:
+    """Messages in the one format of conversations."""
+    return json.dumps(
+        {"format": FORMAT, "version": VERSION, "messages": [one.to_dict() for one in messages]}, ensure_ascii=False
+    )
+
+
+def read_messages(data: JSON) -> list[Message]:
+    """The inverse of `write_messages`, for JSON that has been parsed. Raises InvalidOption."""
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+        raise InvalidOption("a saved conversation", _start(str(data)), f"a JSON object with format {FORMAT!r}")
+    version = data.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise InvalidOption("the version of a saved conversation", version, f"at most {VERSION}")
+    messages = data.get("messages")
+    return (
+        [Message.from_dict(one) for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
+    )
+
+
+def _read(text: str) -> list[Message]:
+    try:
+        return read_messages(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise InvalidOption("a saved conversation", _start(text), "JSON") from error
+
+
+def _units(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Messages that must not be separated: a tool call with its results, anything else alone."""
+    unit: list[Message] = []
+    for message in messages:
+        if unit and message.role is not Role.TOOL:
+            yield unit
+            unit = []
+        unit.append(message)
+    if unit:
+        yield unit
+
+
+def _start(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,188 @@
+"""Observers: told of everything that happens in a run. One that raises is logged and never disturbs the run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+from ragkit.agent import events as e
+from ragkit.errors import UnknownName
+
+if TYPE_CHECKING:
+    from ragkit.agent.config import AgentConfig
+
+LOG = logging.getLogger("ragkit.agent")
+
+Hook: TypeAlias = Callable[..., None]
+
+
+class AgentObserver:
+    """Base of observers: override what you want to hear of. Methods are called in the thread that drives the run."""
+
+    def on_agent_start(self, event: e.RunStarted) -> None:
+        """A run begins."""
+
+    def on_agent_end(self, event: e.RunEnded) -> None:
+        """A run is over."""
+
+    def on_error(self, event: e.RunFailed) -> None:
+        """A run ends with an error."""
+
+    def on_iteration_start(self, event: e.IterationStarted) -> None:
+        """A turn of the loop begins."""
+
+    def on_iteration_end(self, event: e.IterationEnded) -> None:
+        """A turn of the loop is over."""
+
+    def on_llm_start(self, event: e.ModelCallStarted) -> None:
+        """A request goes to a model."""
+
+    def on_llm_chunk(self, event: e.TextChunk) -> None:
+        """A piece of text arrives, in a streamed run."""
+
+    def on_llm_end(self, event: e.ModelCallEnded) -> None:
+        """A model, or the cache, has answered."""
+
+    def on_tool_call_chunk(self, event: e.ToolCallChunk) -> None:
+        """A piece of a tool call arrives, in a streamed run."""
+
+    def on_retry(self, event: e.Retrying) -> None:
+        """A request will be sent again."""
+
+    def on_fallback(self, event: e.FellBack) -> None:
+        """A fallback chain passed over providers."""
+
+    def on_tool_start(self, event: e.ToolStarted) -> None:
+        """A tool is about to be executed."""
+
+    def on_tool_chunk(self, event: e.ToolChunk) -> None:
+        """A tool sends a piece of its output."""
+
+    def on_tool_end(self, event: e.ToolEnded) -> None:
+        """A tool has given its result."""
+
+    def on_tool_error(self, event: e.ToolFailed) -> None:
+        """A tool gave no result."""
+
+    def on_guardrail(self, event: e.GuardrailTriggered) -> None:
+        """A guardrail blocked, rewrote or warned."""
+
+    def on_policy(self, event: e.PolicyDecided) -> None:
+        """The policy has judged a call."""
+
+    def on_approval(self, event: e.ApprovalNeeded) -> None:
+        """The run waits for a person's word."""
+
+    def on_handoff(self, event: e.HandedOff) -> None:
+        """Another agent takes over."""
+
+    def on_memory_trim(self, event: e.MemoryTrimmed) -> None:
+        """Memory dropped its oldest messages."""
+
+    def on_budget_warning(self, event: e.BudgetWarning) -> None:
+        """A limit is nearly reached."""
+
+    def handle(self, event: e.Event) -> None:
+        """Hand an event to the method that it belongs to."""
+        getattr(self, NAMES[type(event)])(event)
+
+
+NAMES: Mapping[type[e.Event], str] = {
+    e.RunStarted: "on_agent_start",
+    e.RunEnded: "on_agent_end",
+    e.RunFailed: "on_error",
+    e.IterationStarted: "on_iteration_start",
+    e.IterationEnded: "on_iteration_end",
+    e.ModelCallStarted: "on_llm_start",
+    e.TextChunk: "on_llm_chunk",
+    e.ModelCallEnded: "on_llm_end",
+    e.ToolCallChunk: "on_tool_call_chunk",
+    e.Retrying: "on_retry",
+    e.FellBack: "on_fallback",
+    e.ToolStarted: "on_tool_start",
+    e.ToolChunk: "on_tool_chunk",
+    e.ToolEnded: "on_tool_end",
+    e.ToolFailed: "on_tool_error",
+    e.GuardrailTriggered: "on_guardrail",
+    e.PolicyDecided: "on_policy",
+    e.ApprovalNeeded: "on_approval",
+    e.HandedOff: "on_handoff",
+    e.MemoryTrimmed: "on_memory_trim",
+    e.BudgetWarning: "on_budget_warning",
+}
+"""The observer's method for each kind of event."""
+
+
+_FIELDS: Mapping[type[e.Event], tuple[str, ...]] = {
+    e.RunStarted: ("messages",),
+    e.RunEnded: ("result",),
+    e.RunFailed: ("error",),
+    e.IterationStarted: ("iteration",),
+    e.IterationEnded: ("iteration",),
+    e.ModelCallStarted: ("model", "request.messages"),
+    e.ModelCallEnded: ("message", "usage"),
+    e.ToolStarted: ("call.name", "call.arguments"),
+    e.ToolChunk: ("call.name", "text"),
+    e.ToolEnded: ("call.name", "content"),
+    e.ToolFailed: ("call.name", "error"),
+    e.MemoryTrimmed: ("messages",),
+}
+"""What a hook is called with, in order; an event that is not listed is handed over itself."""
+
+CALLBACKS: Mapping[str, str] = {"new_message": "on_llm_start", "end_message": "on_llm_end"}
+"""Other names for hooks."""
+
+
+class HookObserver(AgentObserver):
+    """Calls plain functions: `{"on_tool_start": my_hook}` calls `my_hook(tool_name, args)`.
+
+    Called with: on_agent_start(messages), on_agent_end(result), on_error(error), on_iteration_start(number),
+    on_iteration_end(number), on_llm_start(model, messages), on_llm_end(message, usage),
+    on_tool_start(name, args), on_tool_chunk(name, text), on_tool_end(name, result), on_tool_error(name, error),
+    on_memory_trim(messages); every other one with its event. `new_message` and `end_message` are other names
+    of on_llm_start and on_llm_end.
+
+    Raises:
+        UnknownName: nothing is called so.
+    """
+
+    def __init__(self, hooks: Mapping[str, Hook]) -> None:
+        known = [*NAMES.values(), *CALLBACKS]
+        for name in hooks:
+            if name not in known:
+                raise UnknownName("hook", name, sorted(known))
+        self._hooks: dict[str, list[Hook]] = {}
+        for name, hook in hooks.items():
+            self._hooks.setdefault(CALLBACKS.get(name, name), []).append(hook)
+
+    def handle(self, event: e.Event) -> None:
+        """Call the functions that want this event."""
+        hooks = self._hooks.get(NAMES[type(event)])
+        if hooks:
+            wanted = _FIELDS.get(type(event))
+            arguments = [attrgetter(one)(event) for one in wanted] if wanted else [event]
+            for hook in hooks:
+                hook(*arguments)
+
+
+class Watch:
+    """Tells every observer of every event, and survives what they raise."""
+
+    def __init__(self, observers: Sequence[AgentObserver]) -> None:
+        self._observers = tuple(observers)
+
+    @staticmethod
+    def of(config: AgentConfig) -> Watch:
+        """The observers of an agent's settings, its hooks included."""
+        hooks = [HookObserver(config.hooks)] if config.hooks else []
+        return Watch([*config.observers, *hooks])
+
+    def see(self, event: e.Event) -> None:
+        """Tell everyone. An observer that raises is logged."""
+        for observer in self._observers:
+            try:
+                observer.handle(event)
+            except Exception:  # a border: who watches a run cannot break it
+                LOG.exception("an observer of run %s failed at %s", event.run_id, type(event).__name__)

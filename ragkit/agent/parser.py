@@ -1,0 +1,135 @@
+"""Tool calls that a model wrote as text: `TOOL_CALL {...}`, in a fence or inline, with JSON as models write it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from ragkit.agent.messages import ToolCall
+from ragkit.records import JSON
+
+MARK = re.compile(r"TOOL_CALL\b[ \t]*:?")
+_FENCE = re.compile(r"```(?:\w+)?[ \t]*\n(.*?)```", re.DOTALL)
+_NAMES = ("tool_name", "tool", "name")
+_PARAMETERS = ("parameters", "params", "arguments", "args")
+
+
+def read_object(text: str) -> JSON:
+    """What a JSON text says: strictly read, or as well as it can be understood. None when it says nothing."""
+    try:
+        return _json(json.loads(text))
+    except json.JSONDecodeError:
+        import json_repair  # noqa: PLC0415 - only texts that are no JSON need it
+
+        return _json(json_repair.loads(text))
+
+
+def read_arguments(name: str, text: str, call_id: str = "") -> ToolCall:
+    """A tool call whose arguments came as JSON text. Text in which no object can be found is kept as `malformed`."""
+    if not text.strip():
+        return ToolCall(name, {}, call_id)
+    found = read_object(text) if "{" in text else None
+    if isinstance(found, dict):
+        return ToolCall(name, found, call_id)
+    return ToolCall(name, {}, call_id, malformed=text)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallParser:
+    """Finds tool calls in text.
+
+    A call is an object with a name under `tool_name`, `tool` or `name`, and arguments under `parameters`,
+    `params`, `arguments` or `args`.
+    """
+
+    bare: bool = True
+    """Whether an object without the word TOOL_CALL before it counts, if it names a known tool."""
+
+    def parse(self, text: str, known: Collection[str] = ()) -> ToolCall | None:
+        """The first call, or None."""
+        return next(iter(self.parse_all(text, known)), None)
+
+    def parse_all(self, text: str, known: Collection[str] = ()) -> list[ToolCall]:
+        """Every call, in order. `known`: names of tools; without them no bare object counts."""
+        calls = list(_marked(text))
+        if calls or not self.bare or not known:
+            return calls
+        return [call for call in _bare(text) if call.name in known]
+
+    def strip(self, text: str) -> str:
+        """The text before the first call: why it is made."""
+        mark = MARK.search(text)
+        return text[: mark.start()].rstrip().removesuffix("```").rstrip() if mark else text
+
+
+def balanced(text: str, start: int) -> str:
+    """The JSON object or list that begins at `start`, up to its closing bracket, or to the end of an open one."""
+    depth, inside, skip = 0, False, False
+    for index in range(start, len(text)):
+        sign = text[index]
+        if skip:
+            skip = False
+        elif inside:
+            skip, inside = sign == "\\", sign != '"'
+        elif sign == '"':
+            inside = True
+        elif sign in "{[":
+            depth += 1
+        elif sign in "}]":
+            depth -= 1
+            if depth == 0:
+                return text[start : index + 1]
+    return text[start:]
+
+
+def _marked(text: str) -> Iterator[ToolCall]:
+    end = 0
+    for mark in MARK.finditer(text):
+        if mark.start() < end:  # the word stands inside the arguments of the call before
+            continue
+        opening = re.compile(r"[\s`:]*(?:json\b)?[\s`]*([{\[])").match(text, mark.end())
+        if opening is None:
+            continue
+        piece = balanced(text, opening.start(1))
+        end = opening.start(1) + len(piece)
+        yield from _calls(read_object(piece))
+
+
+def _bare(text: str) -> Iterator[ToolCall]:
+    pieces = [match.group(1) for match in _FENCE.finditer(text)] or [text]
+    for piece in pieces:
+        position = 0
+        while (start := _next(piece, position)) >= 0:
+            found = balanced(piece, start)
+            position = start + len(found)
+            if any(f'"{name}"' in found for name in _NAMES):
+                yield from _calls(read_object(found))
+
+
+def _next(text: str, position: int) -> int:
+    places = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
+    return min(places, default=-1)
+
+
+def _calls(found: JSON) -> Iterator[ToolCall]:
+    if isinstance(found, list):
+        for one in found:
+            yield from _calls(one)
+    if not isinstance(found, Mapping):
+        return
+    name = next((found[key] for key in _NAMES if isinstance(found.get(key), str)), None)
+    arguments = next((found[key] for key in _PARAMETERS if key in found), {})
+    if isinstance(name, str) and isinstance(arguments, Mapping):
+        yield ToolCall(name, dict(arguments))
+    elif isinstance(name, str) and isinstance(arguments, str):
+        yield read_arguments(name, arguments)
+
+
+def _json(value: object) -> JSON:
+    if isinstance(value, dict):
+        return {str(key): _json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,169 @@
+"""Which tool calls are allowed, which need a person's word, and which are refused.
+
+Pure: a policy looks at a call and decides. Asking the person is the loop's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from io import StringIO
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from ragkit.agent.messages import ToolCall, to_json
+from ragkit.errors import InvalidOption
+from ragkit.records import JSON
+
+Decision: TypeAlias = Literal["allow", "review", "deny"]
+DECISIONS = ("allow", "review", "deny")
+_STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "review", "allow")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDecision:
+    """What a policy says of a call."""
+
+    decision: Decision
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentRule:
+    """A rule about the value of one argument."""
+
+    tool: str
+    """Name of the tool; `*` and `?` stand for any characters."""
+    argument: str
+    """Name of the argument; values that are no text are looked at as JSON."""
+    matches: str
+    """Regular expression that is searched for."""
+    decision: Decision = "deny"
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.decision not in DECISIONS:
+            raise InvalidOption("the decision of a rule", self.decision, f"one of {', '.join(DECISIONS)}")
+        try:
+            re.compile(self.matches)
+        except re.error as error:
+            raise InvalidOption("`matches` of a rule", self.matches, "a regular expression") from error
+
+    def concerns(self, call: ToolCall) -> bool:
+        """Whether the rule speaks of this call."""
+        if self.argument not in call.arguments or not fnmatchcase(call.name, self.tool):
+            return False
+        value = call.arguments[self.argument]
+        return re.search(self.matches, value if isinstance(value, str) else to_json(value)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """Rules about tools. The strictest that fits counts: deny, then review, then allow, then the default."""
+
+    allow: Sequence[str] = ()
+    """Names of tools; `*` and `?` stand for any characters."""
+    review: Sequence[str] = ()
+    """Tools whose calls need a person's word."""
+    deny: Sequence[str] = ()
+    """Tools that are never executed."""
+    when: Sequence[ArgumentRule] = ()
+    """Rules about arguments. One that says `allow` lifts a `review` by name, never a `deny`."""
+    default: Decision = "allow"
+    """For tools that no rule names."""
+
+    def __post_init__(self) -> None:
+        if self.default not in DECISIONS:
+            raise InvalidOption("the default of a policy", self.default, f"one of {', '.join(DECISIONS)}")
+
+    def decide(self, call: ToolCall) -> PolicyDecision:
+        """Judge a call."""
+        rules = [rule for rule in self.when if rule.concerns(call)]
+        by_argument = {rule.decision: rule.reason or f"its {rule.argument} matches {rule.matches!r}" for rule in rules}
+        if _named(call.name, self.deny):
+            return PolicyDecision("deny", f"{call.name} is denied")
+        for decision in _STRICTEST_FIRST:
+            if decision in by_argument:
+                return PolicyDecision(decision, by_argument[decision])
+        if _named(call.name, self.review):
+            return PolicyDecision("review", f"{call.name} needs a person's word")
+        if _named(call.name, self.allow):
+            return PolicyDecision("allow")
+        return PolicyDecision(self.default, "" if self.default == "allow" else "no rule names it")
+
+    @staticmethod
+    def from_dict(data: Mapping[str, JSON]) -> ToolPolicy:
+        """Read a policy from parsed YAML or JSON. Raises InvalidOption, with the key."""
+        known = {one.name for one in fields(ToolPolicy)} | {"version"}
+        for key in data:
+            if key not in known:
+                raise InvalidOption("a key of a policy", key, f"one of {', '.join(sorted(known))}")
+        if data.get("version", 1) != 1:
+            raise InvalidOption("the version of a policy", data.get("version"), "1")
+        rules = data.get("when") or []
+        if not isinstance(rules, list):
+            raise InvalidOption("`when` of a policy", rules, "a list of rules")
+        return ToolPolicy(
+            _names(data, "allow"),
+            _names(data, "review"),
+            _names(data, "deny"),
+            tuple(_rule(one) for one in rules),
+            cast("Decision", str(data.get("default", "allow"))),
+        )
+
+    @staticmethod
+    def from_yaml(path: str | Path) -> ToolPolicy:
+        """Read a policy file. Raises InvalidOption, with the file and the key."""
+        from ruamel.yaml import YAML  # noqa: PLC0415 - only agents with a policy file pay for it
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - as above
+
+        try:
+            data = YAML(typ="safe", pure=True).load(StringIO(Path(path).read_text("utf-8")))
+        except (OSError, UnicodeDecodeError, YAMLError) as error:
+            raise InvalidOption(f"the policy {path}", str(error).splitlines()[0], "a YAML file") from error
+        if not isinstance(data, dict):
+            raise InvalidOption(f"the policy {path}", type(data).__name__, "a mapping")
+        try:
+            return ToolPolicy.from_dict(data)
+        except InvalidOption as error:
+            raise InvalidOption(f"{path}: {error.option}", error.met, error.wanted) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A call that waits for a person's word."""
+
+    call: ToolCall
+    reason: str
+    agent_name: str
+    run_id: str
+
+
+Approver: TypeAlias = Callable[[ApprovalRequest], bool | None]
+"""Asked about each call under review: True lets it pass, False refuses it, None suspends the run."""
+
+
+def _named(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _names(data: Mapping[str, JSON], key: str) -> tuple[str, ...]:
+    names = data.get(key) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidOption(f"{key!r} of a policy", names, "a list of names")
+    return tuple(str(name) for name in names)
+
+
+def _rule(data: JSON) -> ArgumentRule:
+    known = [one.name for one in fields(ArgumentRule)]
+    if not isinstance(data, Mapping) or not {"tool", "argument", "matches"} <= data.keys():
+        raise InvalidOption("a rule of a policy", data, "a mapping with tool, argument and matches")
+    for key in data:
+        if key not in known:
+            raise InvalidOption("a key of a rule", key, f"one of {', '.join(known)}")
+    decision = cast("Decision", str(data.get("decision", "deny")))
+    return ArgumentRule(
+        str(data["tool"]), str(data["argument"]), str(data["matches"]), decision, str(data.get("reason", ""))
+    )

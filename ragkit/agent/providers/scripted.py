@@ -1,0 +1,240 @@
+"""Providers for tests and for machines without any service: scripted, echoing, local, or a plain function.
+
+All answer at once, cost nothing and call nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TypeAlias
+
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers.base import Completion, Delta, Provider, Request, TextDelta, deltas
+from ragkit.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    InvalidOption,
+    InvalidRequest,
+    ProviderError,
+    RateLimited,
+    RequestTimeout,
+)
+from ragkit.records import JSON
+from ragkit.usage.tokens import Tokens, estimate_tokens
+
+MOCK_VARIABLE = "RAGKIT_MOCK_JSON"
+"""Environment variable: a script of model turns, as JSON or as the path of a JSON file."""
+
+Answer: TypeAlias = str | Message | ToolCall | Sequence[ToolCall] | Completion
+"""What a scripted turn says: text, tool calls, or everything."""
+Turn: TypeAlias = Answer | BaseException | Callable[[Request], Answer]
+"""One turn of a script; an error is raised, a function is asked."""
+
+_ERRORS: Mapping[str, type[ProviderError]] = {
+    "authentication": AuthenticationFailed,
+    "rate_limited": RateLimited,
+    "timeout": RequestTimeout,
+    "connection": ConnectionFailed,
+    "invalid_request": InvalidRequest,
+}
+
+
+class ScriptOver(AssertionError):
+    """A scripted provider was asked once more than its script has turns: the test, or the loop, is wrong."""
+
+
+class InstantProvider(Provider):
+    """Base of providers that answer without waiting for anything: write `complete`. Text is streamed by words."""
+
+    name = "local"
+
+    def complete(self, request: Request) -> Completion:
+        """The whole answer."""
+        raise NotImplementedError
+
+    def stream(self, request: Request) -> Iterator[Delta]:
+        """The answer word by word."""
+        completion = self.complete(request)
+        for piece in re.findall(r"\S+\s*|\s+", completion.message.content):
+            yield TextDelta(piece)
+        yield from (delta for delta in deltas(completion) if not isinstance(delta, TextDelta))
+
+    async def acomplete(self, request: Request) -> Completion:
+        """The whole answer."""
+        return self.complete(request)
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+        """The answer word by word."""
+        for delta in self.stream(request):
+            yield delta
+
+
+class ScriptedProvider(InstantProvider):
+    """Answers with the turns of a script, one per request, and keeps what it was asked in `requests`.
+
+    Args:
+        script: text, tool calls, messages or completions; an error among them is raised; a function is given
+            the request and answers.
+        model: what the completions say that they come from.
+    """
+
+    name = "scripted"
+
+    def __init__(self, script: Sequence[Turn], *, model: str = "scripted") -> None:
+        self.default_model = model
+        self.requests: list[Request] = []
+        self._script = list(script)
+        self._lock = Lock()
+
+    @property
+    def left(self) -> int:
+        """How many turns have not been asked for."""
+        return len(self._script) - len(self.requests)
+
+    def complete(self, request: Request) -> Completion:
+        """The next turn. Raises ScriptOver when there is none."""
+        with self._lock:
+            position = len(self.requests)
+            if position >= len(self._script):
+                raise ScriptOver(f"the script has {position} turns and was asked for one more: add a turn to it")
+            self.requests.append(request)
+        return _answer(self._script[position], request)
+
+    @staticmethod
+    def from_json(text: str) -> ScriptedProvider:
+        """Read a script: a JSON list of turns.
+
+        A turn is a text, or an object with `content`, `tool_calls` (a list of `{"name", "arguments"}`),
+        `usage` (`{"prompt_tokens", "completion_tokens", "cached_tokens"}`), `stop_reason`; or with `error`
+        (authentication, rate_limited, timeout, connection, invalid_request) and `retry_after` in seconds.
+
+        Raises:
+            InvalidOption: it is not such a list.
+        """
+        try:
+            turns = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidOption(MOCK_VARIABLE, _start(text), "a JSON list of turns, or the path of a file") from error
+        if not isinstance(turns, list):
+            raise InvalidOption(MOCK_VARIABLE, _start(text), "a JSON list of turns")
+        return ScriptedProvider([_read_turn(turn) for turn in turns])
+
+    @staticmethod
+    def from_environment() -> ScriptedProvider | None:
+        """The script that RAGKIT_MOCK_JSON holds or points at; None when the variable is not set."""
+        value = os.environ.get(MOCK_VARIABLE, "").strip()
+        if not value:
+            return None
+        return ScriptedProvider.from_json(value if value[0] in "[{" else _file(value))
+
+
+class FunctionProvider(InstantProvider):
+    """Answers with what a function says to each request."""
+
+    name = "function"
+
+    def __init__(self, answer: Callable[[Request], Answer], *, model: str = "function") -> None:
+        self.default_model = model
+        self._function = answer
+
+    def complete(self, request: Request) -> Completion:
+        """What the function says."""
+        return _answer(self._function, request)
+
+
+class EchoProvider(InstantProvider):
+    """Says again what the user said last."""
+
+    name = "echo"
+    default_model = "echo"
+
+    def complete(self, request: Request) -> Completion:
+        """The user's last words."""
+        said = [message.content for message in request.messages if message.role is Role.USER]
+        return _answer(said[-1] if said else "", request)
+
+
+class LocalProvider(InstantProvider):
+    """Needs no service and no key: hands on the last tool result, or says what it was told.
+
+    It calls no tools by itself. It is what an agent gets that was given no provider.
+    """
+
+    name = "local"
+    default_model = "local"
+
+    def complete(self, request: Request) -> Completion:
+        """The last tool result of the turn, or the user's last words with a mark of where they come from."""
+        final = request.messages[-1] if request.messages else Message.user("")
+        if final.role is Role.TOOL:
+            return _answer(final.content, request)
+        said = [message.content for message in request.messages if message.role is Role.USER]
+        return _answer(f"[local provider, no model] {said[-1] if said else ''}".rstrip(), request)
+
+
+def _answer(turn: Turn, request: Request) -> Completion:
+    if isinstance(turn, BaseException):
+        raise turn
+    if isinstance(turn, Completion):
+        return turn
+    if isinstance(turn, str):
+        return _completion(Message.assistant(turn), request)
+    if isinstance(turn, Message):
+        return _completion(turn, request)
+    if isinstance(turn, ToolCall):
+        return _completion(Message.assistant("", [turn]), request)
+    if callable(turn):
+        return _answer(turn(request), request)
+    return _completion(Message.assistant("", turn), request)
+
+
+def _completion(message: Message, request: Request) -> Completion:
+    sent = sum(estimate_tokens(one.content) for one in request.messages)
+    received = estimate_tokens(message.content)
+    reason = "tool_calls" if message.tool_calls else "stop"
+    return Completion(message, Tokens(sent, received, cost_usd=0.0), reason)
+
+
+def _read_turn(turn: JSON) -> Turn:
+    if isinstance(turn, str):
+        return turn
+    if not isinstance(turn, Mapping):
+        raise InvalidOption(f"a turn of {MOCK_VARIABLE}", turn, "a text or an object")
+    if "error" in turn:
+        return _read_error(turn)
+    message = Message.from_dict({**turn, "role": "assistant"})
+    usage = turn.get("usage")
+    if not isinstance(usage, Mapping):
+        return message
+    counts = {key: value for key, value in usage.items() if isinstance(value, int)}
+    tokens = Tokens(
+        counts.get("prompt_tokens", 0), counts.get("completion_tokens", 0), counts.get("cached_tokens", 0), cost_usd=0.0
+    )
+    reason = "tool_calls" if message.tool_calls else "stop"
+    return Completion(message, tokens, str(turn.get("stop_reason", reason)))
+
+
+def _read_error(turn: Mapping[str, JSON]) -> ProviderError:
+    kind, message = str(turn["error"]), str(turn.get("message", "scripted"))
+    if kind not in _ERRORS:
+        raise InvalidOption(f"an error of {MOCK_VARIABLE}", kind, f"one of {', '.join(_ERRORS)}")
+    wait = turn.get("retry_after")
+    if kind == "rate_limited":
+        return RateLimited("scripted", message, retry_after=float(wait) if isinstance(wait, int | float) else None)
+    return _ERRORS[kind]("scripted", message)
+
+
+def _file(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise InvalidOption(MOCK_VARIABLE, path, "JSON, or the path of a file that can be read") from error
+
+
+def _start(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,77 @@
+"""The answerer that needs no language model: it calls the tool as a model would, and quotes what answers best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers.base import Completion, Provider, Request
+from ragkit.answer.base import Searcher
+from ragkit.answer.evidence import THRESHOLD
+from ragkit.answer.sentences import Sentence, best_sentences
+from ragkit.answer.tool import TOOL_NAME, Outcome
+from ragkit.records import Hit
+from ragkit.usage.tokens import Tokens
+
+NOT_IN_DOCUMENTS = "Not in these documents."
+"""What an answer begins with when the passages do not hold one."""
+LIMIT = 3
+"""Sentences of an answer."""
+FREE = Tokens(cost_usd=0.0)
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A sentence that an answer is made of, and the number that stands behind it."""
+
+    n: int
+    hit: Hit
+    sentence: Sentence
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What an answer was composed of: the object behind its message."""
+
+    quotes: tuple[Quote, ...]
+    abstained: bool
+
+
+class ExtractiveProvider(Provider):
+    """Answers with the best sentences of the passages, each with its citation; says so when there are none."""
+
+    name = "extractive"
+    default_model = "extractive"
+
+    def __init__(self, searcher: Searcher, *, threshold: float = THRESHOLD) -> None:
+        """Below `threshold`, a probability, it does not answer."""
+        self._searcher = searcher
+        self._threshold = threshold
+
+    def complete(self, request: Request) -> Completion:
+        """A call of the tool after a question; an answer after the tool's result."""
+        last = request.messages[-1]
+        if last.role is Role.TOOL and isinstance(last.data, Outcome):
+            return Completion(self._answer(last.data), FREE)
+        if last.role is Role.TOOL:
+            return Completion(Message.assistant(last.content), FREE)
+        call = ToolCall(TOOL_NAME, {"query": last.content})
+        return Completion(Message.assistant("", [call]), FREE, "tool_calls")
+
+    def _answer(self, outcome: Outcome) -> Message:
+        sentences = best_sentences(outcome.query, outcome.hits, self._searcher, LIMIT)
+        abstained = outcome.evidence < self._threshold or not sentences
+        quotes: list[Quote] = []
+        for sentence in sentences:
+            quotes.append(Quote(len(quotes) + 1, outcome.hits[sentence.hit], sentence))
+        draft = Draft(tuple(quotes), abstained)
+        return Message(Role.ASSISTANT, _refusal(draft) if abstained else _text(draft), data=draft)
+
+
+def _text(draft: Draft) -> str:
+    return " ".join(f"{' '.join(quote.sentence.text.split())} [{quote.n}]" for quote in draft.quotes)
+
+
+def _refusal(draft: Draft) -> str:
+    near = " ".join(f"[{quote.n}]" for quote in draft.quotes)
+    return f"{NOT_IN_DOCUMENTS} The nearest passages: {near}" if near else NOT_IN_DOCUMENTS

@@ -1,0 +1,89 @@
+"""`search_knowledge_base`: the one tool through which an agent reads a knowledge base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+
+from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
+from ragkit.answer.base import Searcher
+from ragkit.answer.evidence import evidence
+from ragkit.index.names import shown
+from ragkit.records import Hit
+from ragkit.store.where import parse_where
+
+TOOL_NAME = "search_knowledge_base"
+SHOWN = "ragkit.shown"
+"""Where a run's state keeps the ids of the passages that the model was shown: the n-th of them is [n]."""
+NOTHING_FOUND = "No passage was found."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one search gave: the object behind the tool's text."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    numbers: tuple[int, ...]
+    """The number that each hit was shown under."""
+    evidence: float
+    """How likely it is that they hold an answer, in [0, 1]."""
+
+
+class RAGTool:
+    """The tool over one searcher. Hand `tool` to any agent."""
+
+    def __init__(self, searcher: Searcher, *, top_k: int = 5, score_threshold: float | None = None) -> None:
+        """`score_threshold` leaves out hits whose score is below it."""
+        self._searcher = searcher
+        self._top_k = top_k
+        self._threshold = score_threshold
+        self._lock = Lock()
+
+    @property
+    def tool(self) -> Tool:
+        """The tool, as an agent takes it."""
+        return Tool.from_function(self.search_knowledge_base)
+
+    def search_knowledge_base(
+        self, query: str, top_k: int = 0, where: str = "", *, context: ToolContext | None = None
+    ) -> ToolResult:
+        """Search the user's documents. Returns numbered passages; cite them as [n].
+
+        Args:
+            query: What to look for: a question or key words, in the words that the documents would use.
+            top_k: How many passages; 0 for the usual number.
+            where: A condition on metadata such as `format == "pdf" and year >= 2020`; empty for none.
+        """
+        condition = parse_where(where) if where.strip() else None
+        hits = self._searcher.search(query, top_k or self._top_k, condition)
+        if self._threshold is not None:
+            hits = [hit for hit in hits if hit.score >= self._threshold]
+        numbers = self._numbers(hits, context)
+        likely = evidence(query, hits, self._searcher)
+        outcome = Outcome(query, tuple(hits), numbers, likely)
+        return ToolResult(passages(outcome), outcome)
+
+    def _numbers(self, hits: list[Hit], context: ToolContext | None) -> tuple[int, ...]:
+        """The number of each hit: the one that it had before, or the next free one. Calls may run side by side."""
+        with self._lock:
+            known = context.state.get(SHOWN, []) if context is not None else []
+            ids = [str(one) for one in known] if isinstance(known, list) else []
+            ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
+            if context is not None:
+                context.state[SHOWN] = list(ids)
+        return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
+
+
+def passages(outcome: Outcome) -> str:
+    """The passages as a model reads them: number, place and text."""
+    if not outcome.hits:
+        return NOTHING_FOUND
+    return "\n\n".join(_passage(n, hit) for n, hit in zip(outcome.numbers, outcome.hits, strict=True))
+
+
+def _passage(n: int, hit: Hit) -> str:
+    chunk = hit.chunk
+    place = f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
+    heading = f", under {' > '.join(chunk.heading)}" if chunk.heading else ""
+    return f"[{n}] {shown(chunk.source)}, {place}{heading}\n{chunk.text}"

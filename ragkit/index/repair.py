@@ -1,0 +1,85 @@
+"""Mend a knowledge base: rows, vectors and files that are not what was written are made again."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+
+from ragkit.embed.base import Rows
+from ragkit.errors import KnowledgeBaseError
+from ragkit.index.catalog import Catalog
+from ragkit.index.home import CATALOG, MARKER, marked_roots
+from ragkit.index.schema import connect
+from ragkit.index.seal import SEAL_FILE, sync_directory
+from ragkit.store.vectorfile import VectorFile, row_checksums
+
+REBUILD = ".rebuild"
+"""The folder in which a knowledge base is built again, inside the damaged one."""
+
+
+class Salvage:
+    """What can still be trusted of a damaged knowledge base: its sources, and vectors that match their checksums."""
+
+    def __init__(self, directory: Path, fingerprint: str) -> None:
+        self.roots = marked_roots(directory)
+        self.hashes: list[bytes] = []
+        self.rows: Rows | None = None
+        self.last_file = max((_number(path) for path in directory.glob("vectors-*.f32")), default=0)
+        if not (directory / CATALOG).exists():
+            return
+        try:
+            connection = connect(directory / CATALOG)
+            self.roots = Catalog(connection).roots() or self.roots
+            self._vectors(connection, directory, fingerprint)
+            connection.close()
+        except (sqlite3.DatabaseError, KnowledgeBaseError, ValueError, OverflowError):
+            return  # whatever cannot be read is made again
+
+    def _vectors(self, connection: sqlite3.Connection, directory: Path, fingerprint: str) -> None:
+        embedder = Catalog(connection).embedder(fingerprint)
+        if embedder is None:
+            return
+        file = VectorFile.open(
+            directory / embedder.file,
+            dimension=embedder.dimension,
+            file_id=embedder.file_id,
+            rows=embedder.rows,
+            fix="",
+        )
+        matrix = file.matrix(embedder.rows)
+        sums = row_checksums(matrix)
+        query = "SELECT text_hash, row, checksum FROM vectors WHERE embedder = ? ORDER BY row"
+        good = [(h, row) for h, row, crc in connection.execute(query, (embedder.key,)) if sums[row] == crc]
+        self.hashes = [text_hash for text_hash, _ in good]
+        self.rows = np.array(matrix[[row for _, row in good]])
+        file.close()
+
+
+def swap_in(directory: Path) -> None:
+    """Put the knowledge base that was built in `directory/.rebuild` in the place of the damaged one.
+
+    The new vector files have names of their own; the rename of the catalog is the moment of the change.
+    """
+    new = directory / REBUILD
+    old = [*directory.glob("vectors-*.f32"), directory / f"{CATALOG}-wal", directory / f"{CATALOG}-shm"]
+    (directory / SEAL_FILE).unlink(missing_ok=True)
+    for name in ("-wal", "-shm"):
+        # a log that belongs to the old catalog would be replayed into the new one
+        (directory / f"{CATALOG}{name}").unlink(missing_ok=True)
+    for path in new.glob("vectors-*.f32"):
+        path.rename(directory / path.name)
+    (new / CATALOG).rename(directory / CATALOG)
+    (new / MARKER).rename(directory / MARKER)
+    (new / SEAL_FILE).rename(directory / SEAL_FILE)
+    sync_directory(directory)
+    for path in old:
+        path.unlink(missing_ok=True)
+    shutil.rmtree(new)
+
+
+def _number(path: Path) -> int:
+    digits = path.stem.removeprefix("vectors-")
+    return int(digits) if digits.isdigit() else 0

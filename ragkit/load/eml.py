@@ -1,0 +1,108 @@
+"""E-mail: subject, sender, receivers, date and the text; attachments are named, never opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
+
+from ragkit.errors import LoadError
+from ragkit.load.encoding import clean, decode
+from ragkit.load.html import read_page
+from ragkit.load.meta import metadata, one_line
+from ragkit.load.options import VERSIONS, EmlOptions
+from ragkit.records import JSON, Document
+
+BROKEN = (ValueError, LookupError, AttributeError, TypeError, AssertionError)
+"""What the standard library's header parser raises for headers that no program should write."""
+
+MAX_PARTS = 1_000
+
+
+class EmlLoader:
+    """The plain text of a message, or else its HTML."""
+
+    version = VERSIONS["eml"]
+
+    def __init__(self, options: EmlOptions | None = None) -> None:
+        self.options = options or EmlOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The message in `data`. Raises LoadError when it is nested beyond reading."""
+        try:
+            message = message_from_bytes(data, policy=policy.default)
+            parts = list(_parts(message))
+        except (RecursionError, *BROKEN) as error:
+            raise LoadError(source, "no message can be read from it", "save it again in the mail program") from error
+        known = {name: _header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
+        attachments = [one_line(clean(name)) for part in parts if (name := _file_name(part))]
+        head = [f"{name}: {value}" for name, value in known.items() if value and self.options.headers]
+        head += [f"Attachments: {', '.join(attachments)}"] if attachments and self.options.headers else []
+        extra: dict[str, JSON] = {name.lower(): value for name, value in known.items() if name != "Subject"}
+        extra["date"] = _iso(known["Date"])
+        extra["attachments"] = list[JSON](attachments)
+        return Document(
+            text="\n\n".join(piece for piece in ("\n".join(head), _body(parts, source)) if piece),
+            metadata=metadata("eml", source, extra),
+            source=source,
+            title=known["Subject"],
+            format="eml",
+        )
+
+
+def _parts(message: EmailMessage) -> Iterator[EmailMessage]:
+    for number, part in enumerate(message.walk()):
+        if number >= MAX_PARTS:
+            return
+        if isinstance(part, EmailMessage) and not part.is_multipart():
+            yield part
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        value = message.get(name, "")
+    except BROKEN:
+        value = next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), "")
+    return one_line(clean(str(value)))[:2000]
+
+
+def _iso(date: str) -> str:
+    """A mail's date as ISO 8601, or as it is written where that is no date."""
+    try:
+        return datetime.isoformat(parsedate_to_datetime(date)) if date else ""
+    except (ValueError, TypeError, OverflowError):
+        return date
+
+
+def _file_name(part: EmailMessage) -> str:
+    """The name of an attachment, '(without a name)' for one without; '' for what is no attachment."""
+    try:
+        name = part.get_filename() or ""
+        attached = part.get_content_disposition() == "attachment"
+    except BROKEN:
+        return "(without a name)"
+    return name or ("(without a name)" if attached else "")
+
+
+def _body(parts: list[EmailMessage], source: str) -> str:
+    """The text parts one below the other, or else the HTML parts."""
+    shown = [part for part in parts if not _file_name(part)]
+    plain = [_text(part).strip() for part in shown if part.get_content_type() == "text/plain"]
+    if any(plain):
+        return "\n\n".join(text for text in plain if text)
+    pages = [read_page(_text(part), source).text for part in shown if part.get_content_type() == "text/html"]
+    return "\n\n".join(page for page in pages if page)
+
+
+def _text(part: EmailMessage) -> str:
+    """The characters of a text part; a charset that is unknown or wrong is found from the bytes."""
+    payload = part.get_payload(decode=True)
+    raw = payload if isinstance(payload, bytes) else b""
+    charset = str(part.get_content_charset() or "")
+    try:
+        text = raw.decode(charset) if charset else decode(raw).text
+    except (LookupError, ValueError):
+        text = decode(raw).text
+    return clean(text.replace("\r\n", "\n"))

@@ -1,0 +1,112 @@
+"""EPUB books: chapters in reading order."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from lxml import etree
+
+from ragkit.errors import LoadError
+from ragkit.load.html import read_page
+from ragkit.load.meta import metadata, one_line
+from ragkit.load.ooxml import child, local, named, part_xml
+from ragkit.load.options import VERSIONS, EpubOptions
+from ragkit.load.ziparchive import ZipArchive
+from ragkit.records import JSON, Document, Heading
+
+CONTAINER = "META-INF/container.xml"
+ENCRYPTION = "META-INF/encryption.xml"
+PAGES = ("application/xhtml+xml", "text/html")
+KNOWN = {
+    "title": "title",
+    "creator": "author",
+    "language": "lang",
+    "publisher": "publisher",
+    "identifier": "identifier",
+}
+"""Elements of a book's metadata -> our names."""
+
+
+class EpubLoader:
+    """Each part of the spine through the HTML reader; a part without a heading gets its own title as one."""
+
+    version = VERSIONS["epub"]
+
+    def __init__(self, options: EpubOptions | None = None) -> None:
+        self.options = options or EpubOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The book in `data`. Raises LoadError for a locked or damaged one, LoadLimit for a zip bomb."""
+        archive = ZipArchive(data, source, self.options)
+        package_name = _package(archive)
+        package = part_xml(archive, package_name)
+        known = _known(package)
+        locked = _locked(archive)
+        texts: list[str] = []
+        headings: list[Heading] = []
+        length = 0
+        for name in _spine(package, posixpath.dirname(package_name)):
+            if name in locked:
+                raise LoadError(source, "protected against copying (DRM)", "only its own reader can open it")
+            if name not in archive:
+                continue
+            page = read_page(archive.read(name), source)
+            if not page.text:
+                continue
+            found = page.headings or ((Heading(0, 1, page.title),) if page.title else ())
+            headings += [Heading(length + each.start, each.level, each.text) for each in found]
+            texts.append(page.text)
+            length += len(page.text) + 2
+        return Document(
+            text="\n\n".join(texts),
+            metadata=metadata("epub", source, {**known, "title": None}),
+            source=source,
+            title=str(known.get("title", "")),
+            headings=tuple(headings),
+            format="epub",
+        )
+
+
+def _package(archive: ZipArchive) -> str:
+    """The part that lists the book. Raises LoadError."""
+    for each in named(part_xml(archive, CONTAINER), "rootfile"):
+        name = unquote(each.get("full-path", ""))
+        if name in archive:
+            return name
+    raise LoadError(archive.source, "its list of chapters is missing", "convert it again, for example with Calibre")
+
+
+def _known(package: etree._Element) -> dict[str, JSON]:
+    known: dict[str, JSON] = {}
+    about = child(package, "metadata")
+    for each in about if about is not None else ():
+        words = one_line("".join(each.itertext()))[:1000]
+        if local(each) in KNOWN and words:
+            known.setdefault(KNOWN[local(each)], words)
+    return known
+
+
+def _spine(package: etree._Element, folder: str) -> Iterator[str]:
+    """The parts of the book's text, in reading order."""
+    manifest, spine = child(package, "manifest"), child(package, "spine")
+    if manifest is None or spine is None:
+        return
+    listed = {
+        item.get("id", ""): posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
+        for item in manifest
+        if item.get("media-type") in PAGES and "nav" not in (item.get("properties") or "").split()
+    }
+    for entry in spine:
+        name = listed.get(entry.get("idref", ""))
+        if name and entry.get("linear") != "no":
+            yield name
+
+
+def _locked(archive: ZipArchive) -> frozenset[str]:
+    """Parts that are encrypted; fonts often are, and do no harm."""
+    if ENCRYPTION not in archive:
+        return frozenset()
+    references = named(part_xml(archive, ENCRYPTION), "CipherReference")
+    return frozenset(unquote(each.get("URI", "")) for each in references)

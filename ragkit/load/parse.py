@@ -1,0 +1,128 @@
+"""One file from path to Document, in this process: read, hash, choose, load, with every error as a value.
+
+The border behind which a parser may fail in any way; `workers` puts it into processes of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from ragkit.errors import LoadError, LoadLimit, RagkitError
+from ragkit.load.files import MB, FileChanged, FileStat, read_with_stat
+from ragkit.load.options import positive
+from ragkit.load.route import Router
+from ragkit.records import Document
+
+READS = 3
+"""How often a file that changes under our eyes is read before it is given up."""
+
+
+@dataclass(frozen=True)
+class ParseLimits:
+    """What one file may cost."""
+
+    seconds: float = 60.0
+    """Wall clock time for reading and parsing; holds in worker processes only."""
+    memory_mb: int = 2048
+    """Address space of a worker process."""
+    text_mb: float = 64
+    """Length of a document's text, in million characters (2**20)."""
+    file_mb: float = 50
+    """Size of a file whose size was not looked at before."""
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "memory_mb", "text_mb", "file_mb"):
+            positive(name, getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A file to parse."""
+
+    path: Path
+    source: str
+    """What the Document gives as its source."""
+    stat: FileStat | None = None
+    """The state in which it was found; None: not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A file that gave a Document; its text may be empty."""
+
+    task: Task
+    document: Document
+    content_hash: str
+    """blake2b of the file's bytes, 32 hex digits."""
+    stat: FileStat
+    """The state in which it was read; newer than the task's where the file changed in between."""
+    loader: str
+    """The name of the loader that took it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A file that gave none. An `UnsupportedFormat` error means that no loader takes its format."""
+
+    task: Task
+    error: LoadError
+    content_hash: str = ""
+    """As in `Parsed`; empty when the file could not be read or the process ended first."""
+    stat: FileStat | None = None
+
+
+def hash_of(data: bytes) -> str:
+    """blake2b of a file's bytes, 16 bytes as 32 hex digits."""
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def parse_file(task: Task, router: Router, limits: ParseLimits) -> Parsed | Failed:
+    """Read a file and load it. Never raises for what is in the file."""
+    try:
+        data, status = _read(task, limits)
+    except LoadError as error:
+        return Failed(task, error)
+    digest = hash_of(data)
+    try:
+        loader, document = load_bytes(data, task.source, router, limits)
+    except LoadError as error:
+        return Failed(task, error, digest, status)
+    return Parsed(task, document, digest, status, loader)
+
+
+def load_bytes(data: bytes, source: str, router: Router, limits: ParseLimits, name: str = "") -> tuple[str, Document]:
+    """The name of the loader that took `data` (`name`, where given), and its Document.
+
+    Raises LoadError, whatever the parser raised.
+    """
+    try:
+        loader, document = router.load(data, source, name)
+    except LoadError:
+        raise
+    except RagkitError as error:
+        raise LoadError(source, str(error)) from error
+    except RecursionError as error:
+        raise LoadLimit(source, "nested too deep", "leave it out") from error
+    except MemoryError as error:
+        raise LoadLimit(source, f"needs more than {limits.memory_mb} MB of memory", "raise memory_mb") from error
+    except Exception as error:  # a border: no parser's fault may stop a run over other files
+        words = " ".join(str(error).split())[:200]
+        reason = f"its parser failed ({type(error).__name__}{': ' if words else ''}{words})"
+        raise LoadError(source, reason, "open it in the program it came from and save it again") from error
+    if len(document.text) > limits.text_mb * MB:
+        raise LoadLimit(source, f"its text is longer than {limits.text_mb:g} million characters", "raise text_mb")
+    return loader, document
+
+
+def _read(task: Task, limits: ParseLimits) -> tuple[bytes, FileStat]:
+    """The bytes in the state found, or else in the newest whole state."""
+    expected = task.stat
+    for _ in range(READS - 1):
+        most = expected.size if expected else int(limits.file_mb * MB)
+        try:
+            return read_with_stat(task.path, expected, most)
+        except FileChanged:
+            expected = None
+    return read_with_stat(task.path, expected, int(limits.file_mb * MB))

@@ -1,0 +1,59 @@
+"""Rows of cells -> lines of text, for CSV and spreadsheets. Knows no file format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+MAX_HEADER = 200
+"""Characters of a cell that may still be the name of a column."""
+
+
+def table_lines(rows: Iterator[Sequence[str]]) -> tuple[Sequence[str], Iterator[str]]:
+    """The names of the columns, and one line for each row that has a value.
+
+    With a header a line reads `name: value; name: value`, empty values left out; cells beyond the header are
+    `column 7: value`. Without one it reads `value | value`.
+    """
+    first = list(islice(rows, 2))
+    if len(first) == 2 and is_header(first[0], first[1]):
+        header = [name or f"column {place}" for place, name in enumerate(_stripped(first[0]), 1)]
+        return header, (line for row in chain(first[1:], rows) if (line := _with_names(header, row)))
+    return [], (line for row in chain(first, rows) if (line := _plain(row)))
+
+
+def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether the first row names the columns: short, distinct words that are no numbers, over a filled row."""
+    names = [name for name in first if name]
+    if not names or len(set(names)) < len(names) or not any(second):
+        return False
+    if len(names) < max(1, len(_stripped(first)) - 1):
+        return False
+    return not any(len(name) > MAX_HEADER or is_number(name) for name in names)
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number, an amount or a date written in digits: it has digits and no letters to speak of."""
+    digits = sum(sign.isdigit() for sign in text)
+    return digits > 0 and sum(sign.isalpha() for sign in text) <= 1
+
+
+def _stripped(row: Sequence[str]) -> Sequence[str]:
+    """A row without the empty cells at its end."""
+    end = len(row)
+    while end and not row[end - 1]:
+        end -= 1
+    return row[:end]
+
+
+def _with_names(header: Sequence[str], row: Sequence[str]) -> str:
+    named = (
+        f"{header[place] if place < len(header) else f'column {place + 1}'}: {value}"
+        for place, value in enumerate(row)
+        if value
+    )
+    return "; ".join(named)
+
+
+def _plain(row: Sequence[str]) -> str:
+    return " | ".join(_stripped(row))

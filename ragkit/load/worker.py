@@ -1,0 +1,117 @@
+"""The process that parses: takes tasks on its standard input, answers on its standard output, one at a time.
+
+Started by `workers` only. It bounds itself, so that the limits hold even when its parent looks away.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from ragkit.errors import LoadLimit
+from ragkit.load.files import MB
+from ragkit.load.parse import Failed, ParseLimits, Task, parse_file
+from ragkit.load.route import Router
+from ragkit.load.wire import LENGTHS, frame, head_of, outcome_frame, read_hello, read_task
+from ragkit.records import JSON
+
+MAX_WRITTEN = 64 * MB
+"""The largest file that this process may write."""
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Parse what is asked for until the parent closes its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    requests, replies = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)  # what a parser prints must not get between the frames
+    head = _receive(requests)
+    if head is None:
+        return
+    limits, routes, parent = read_hello(head)
+    _die_with(parent)
+    _bound(limits)
+    router = Router(routes)
+    _send(replies, frame({"ready": True}))
+    while (head := _receive(requests)) is not None:
+        path, source, status = read_task(head)
+        last = _answer(replies, Task(Path(os.fsdecode(path)), source, status), router, limits)
+        if last:
+            return
+
+
+def _answer(replies: int, task: Task, router: Router, limits: ParseLimits) -> bool:
+    """Parse one file and send what became of it. True when this process has grown too large for another."""
+    signal.setitimer(signal.ITIMER_REAL, limits.seconds)  # its signal ends the process, even inside C code
+    try:
+        outcome = parse_file(task, router, limits)
+        last = _grown(limits) or (isinstance(outcome, Failed) and isinstance(outcome.error, LoadLimit))
+        packed = outcome_frame(outcome, last=last)
+    except MemoryError:
+        error = LoadLimit(task.source, f"needs more than {limits.memory_mb} MB of memory", "raise memory_mb")
+        last, packed = True, outcome_frame(Failed(task, error), last=True)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    _send(replies, packed)
+    return last
+
+
+def _grown(limits: ParseLimits) -> bool:
+    """Whether the peak of memory so far leaves too little for the next file."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 1 if sys.platform == "darwin" else 1024
+    return peak * unit > limits.memory_mb * MB / 2
+
+
+def _die_with(parent: int) -> None:
+    """Ask the system to end this process with its parent; elsewhere the closed pipe does, after the file at hand."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(0)  # it was gone before we could ask
+
+
+def _bound(limits: ParseLimits) -> None:
+    for what, most in (
+        (resource.RLIMIT_AS, limits.memory_mb * MB),
+        (resource.RLIMIT_FSIZE, MAX_WRITTEN),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(what)
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        try:
+            resource.setrlimit(what, (wanted, wanted))
+        except (OSError, ValueError):
+            continue  # a system without this limit still has the limit of time
+
+
+def _receive(handle: int) -> dict[str, JSON] | None:
+    """The next frame's JSON; None once the parent has closed its end."""
+    lengths = _exactly(handle, LENGTHS.size)
+    if lengths is None:
+        return None
+    size, _ = LENGTHS.unpack(lengths)
+    packed = _exactly(handle, size)
+    return None if packed is None else dict(head_of(packed))
+
+
+def _exactly(handle: int, size: int) -> bytes | None:
+    pieces = b""
+    while len(pieces) < size:
+        piece = os.read(handle, size - len(pieces))
+        if not piece:
+            return None
+        pieces += piece
+    return pieces
+
+
+def _send(handle: int, packed: bytes) -> None:
+    view = memoryview(packed)
+    while view:
+        view = view[os.write(handle, view) :]

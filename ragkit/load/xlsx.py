@@ -1,0 +1,110 @@
+"""Excel files: one part a sheet, one line of text for each row, with the names of its columns."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time, timedelta
+
+import openpyxl
+from lxml import etree
+from openpyxl.utils.exceptions import InvalidFileException
+
+from ragkit.errors import LoadError, LoadLimit
+from ragkit.load.blocks import Block, joined
+from ragkit.load.encoding import clean
+from ragkit.load.meta import metadata, one_line
+from ragkit.load.ooxml import properties
+from ragkit.load.options import VERSIONS, XlsxOptions
+from ragkit.load.tables import table_lines
+from ragkit.load.ziparchive import DAMAGED, ZipArchive
+from ragkit.records import Document
+
+BROKEN = (*DAMAGED, InvalidFileException, etree.LxmlError, KeyError, TypeError, AttributeError, IndexError, SyntaxError)
+"""What openpyxl raises for files that are not as it expects; xml.etree's ParseError is a SyntaxError."""
+
+
+class XlsxLoader:
+    """Reads values as they were last calculated; formulas, charts and comments are left out."""
+
+    version = VERSIONS["xlsx"]
+
+    def __init__(self, options: XlsxOptions | None = None) -> None:
+        self.options = options or XlsxOptions()
+
+    def load(self, data: bytes, source: str) -> Document:
+        """The document in `data`. Raises LoadError, and LoadLimit above `max_cells`."""
+        archive = ZipArchive(data, source, self.options)
+        hidden = 0
+        blocks: list[Block] = []
+        left = self.options.max_cells
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of features that have no text
+                book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+                for sheet in book.worksheets:
+                    if sheet.sheet_state != "visible" and not self.options.hidden:
+                        hidden += 1
+                        continue
+                    sheet.reset_dimensions()  # what a file says of its size is often wrong
+                    counted = _Counted(left, source)
+                    blocks += _sheet(str(sheet.title), counted.rows(sheet.iter_rows(values_only=True)))
+                    left = counted.left
+                book.close()
+        except BROKEN as error:
+            reason = f"no table can be read from it ({type(error).__name__})"
+            raise LoadError(source, reason, "open it in a spreadsheet program and save it again") from error
+        known = properties(archive)
+        text, headings = joined(blocks)
+        return Document(
+            text=text,
+            metadata=metadata("xlsx", source, {**known, "title": None, "hidden_sheets": hidden or None}),
+            source=source,
+            title=str(known.get("title", "")),
+            headings=headings,
+            format="xlsx",
+        )
+
+
+class _Counted:
+    """Rows as strings, while there are cells left."""
+
+    def __init__(self, left: int, source: str) -> None:
+        self.left = left
+        self._source = source
+
+    def rows(self, rows: Iterator[Sequence[object]]) -> Iterator[Sequence[str]]:
+        """Rows that have a value, without the empty cells at their end. Raises LoadLimit when too many are met."""
+        for row in rows:
+            cells = [_text(value) for value in row]
+            filled = len(cells) - cells.count("")
+            if not filled:
+                continue
+            self.left -= filled
+            if self.left < 0:
+                raise LoadLimit(self._source, "has more cells than max_cells", "raise max_cells, or cut it")
+            while cells and not cells[-1]:
+                cells.pop()
+            yield cells
+
+
+def _sheet(name: str, rows: Iterator[Sequence[str]]) -> list[Block]:
+    _, lines = table_lines(rows)
+    blocks = [Block("row", line) for line in lines]
+    return [Block("h", one_line(clean(name)), 1), *blocks] if blocks else []
+
+
+def _text(value: object) -> str:
+    """A cell as a reader would write it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return str(value) if isinstance(value, int | timedelta) else one_line(clean(str(value)))

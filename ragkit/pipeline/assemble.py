@@ -1,0 +1,166 @@
+"""From the names in a pipeline to the parts themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, is_dataclass
+from functools import cached_property
+from typing import cast
+
+from ragkit.embed import EMBEDDERS
+from ragkit.embed.base import EmbeddingProvider, Tokenizing
+from ragkit.index.build import ANY_LOADER, Lexicon, Stations
+from ragkit.index.home import NewBase
+from ragkit.index.plan import Work
+from ragkit.index.recipe import Recipe
+from ragkit.load.options import VERSIONS
+from ragkit.load.parse import Failed, Parsed, ParseLimits, Task
+from ragkit.load.route import Route
+from ragkit.load.walk import FolderOptions
+from ragkit.load.workers import ParsePool
+from ragkit.pipeline.choice import Choice
+from ragkit.pipeline.settings import Pipeline
+from ragkit.records import JSON, Chunk, Document, content_id
+from ragkit.registry import Part, Registry
+from ragkit.retrieve import RETRIEVERS
+from ragkit.retrieve.base import Parts, Passages, Retriever
+from ragkit.retrieve.fts import FtsLexicon
+from ragkit.retrieve.terms import TERMS_VERSION, terms
+from ragkit.split import SPLITTERS
+from ragkit.split.base import Splitter, TokenStarts
+from ragkit.split.chunks import chunks_of, embedding_text
+from ragkit.split.measure import word_piece_starts
+
+_CHOOSES_FILES = frozenset({"include", "exclude", "max_file_mb", "hidden", "follow_links", "gitignore"})
+"""Settings of the folder walk: they decide which files are looked at, never what is in a chunk."""
+
+
+class Assembly:
+    """The parts of one pipeline, made when they are first needed."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+
+    @property
+    def folder(self) -> FolderOptions:
+        """Which files of a folder are read."""
+        for choice in self.pipeline.loaders:
+            if isinstance(choice.options, FolderOptions):
+                return choice.options
+        return FolderOptions()
+
+    @cached_property
+    def embedder(self) -> EmbeddingProvider:
+        """The embedder, without its model, which is loaded at its first text."""
+        return make(EMBEDDERS, self.pipeline.embedder)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """What decides chunks and vectors."""
+        load = {
+            f"{choice.name}.{key}": value
+            for choice in self.pipeline.loaders
+            for key, value in options_of(choice).items()
+            if key not in _CHOOSES_FILES
+        }
+        split: dict[str, JSON] = {"name": "+".join(choice.name for choice in self.pipeline.splitters)}
+        for choice in self.pipeline.splitters:
+            split |= options_of(choice)
+        embed = {"name": self.pipeline.embedder.name, "fingerprint": self.embedder.fingerprint}
+        return Recipe(load, split, embed, TERMS_VERSION, dict(VERSIONS))
+
+    def recipe_of_loader(self, loader: str) -> str:
+        """The recipe of the documents that a loader makes: `loader:digest`."""
+        recipe = self.recipe
+        settings = json.dumps([recipe.load, recipe.split, recipe.embed], sort_keys=True)
+        version = str(recipe.versions) if loader == ANY_LOADER else recipe.versions.get(loader, "")
+        return f"{loader}:{content_id(loader, version, settings, recipe.lexicon)}"
+
+    def recipe_of_row(self, recipe: str) -> str:
+        """The recipe that the loader of a stored recipe has today."""
+        return self.recipe_of_loader(recipe.partition(":")[0])
+
+    def split(self, document: Document) -> list[Chunk]:
+        """The chunks of a document, by the splitter that its name is routed to."""
+        for choice, splitter in self._splitters:
+            if choice.takes(document.source):
+                recipe = self.recipe_of_row("")
+                return chunks_of(document, splitter, self._token_starts, recipe)
+        return []
+
+    def stations(self, lexicon: Lexicon, jobs: int) -> Stations:
+        """Everything that a build drives."""
+        return Stations(
+            parse=lambda work: self._parse(work, jobs),
+            split=self.split,
+            embedding_text=embedding_text,
+            count_tokens=self._count_tokens,
+            analyse=terms,
+            embedder=self.embedder,
+            lexicon=lexicon,
+            recipe_of_loader=self.recipe_of_loader,
+        )
+
+    @property
+    def new_base(self) -> NewBase:
+        """What a knowledge base that has to be made begins with."""
+        return NewBase(self.recipe.to_json(), lambda connection: FtsLexicon(connection).create())
+
+    def retriever(self, passages: Passages, mode: str | None = None) -> Retriever:
+        """The retriever of the pipeline, or the one that `mode` names with its own defaults."""
+        choice = self.pipeline.retriever
+        if mode is not None and mode != choice.name:
+            options = RETRIEVERS.options(mode)
+            top_k = getattr(choice.options, "top_k", None)
+            choice = Choice(mode, options(**({"top_k": top_k} if top_k else {})) if options else None)
+        build = cast("Callable[[object, Parts], Retriever]", RETRIEVERS.find(choice.name))
+        return build(choice.options, Parts(passages, self.embedder))
+
+    @cached_property
+    def _splitters(self) -> list[tuple[Choice, Splitter]]:
+        return [(choice, make(SPLITTERS, choice)) for choice in self.pipeline.splitters]
+
+    @cached_property
+    def _token_starts(self) -> TokenStarts:
+        embedder = self.embedder
+        return embedder.token_starts if isinstance(embedder, Tokenizing) else word_piece_starts
+
+    def _count_tokens(self, texts: Sequence[str]) -> int:
+        """Tokens of some texts as the embedder counts them, special tokens left out."""
+        return sum(len(self._token_starts(text)) for text in texts)
+
+    def _parse(self, work: Iterable[Work], jobs: int) -> Iterator[tuple[Work, Parsed | Failed]]:
+        routes = tuple(
+            Route(choice.name, choice.options, choice.only)
+            for choice in self.pipeline.loaders
+            if not isinstance(choice.options, FolderOptions)
+        )
+        waiting: deque[Work] = deque()
+
+        def tasks() -> Iterator[Task]:
+            for one in work:
+                waiting.append(one)
+                yield Task(one.path, one.source, one.stat)
+
+        limits = ParseLimits(file_mb=self.folder.max_file_mb)
+        with ParsePool(jobs or len(os.sched_getaffinity(0)), limits, routes) as pool:
+            for outcome in pool.parse(tasks()):
+                yield waiting.popleft(), outcome
+
+
+def make(registry: Registry[Part], choice: Choice) -> Part:
+    """The part that a choice names, with its options."""
+    part = cast("Callable[..., Part]", registry.find(choice.name))
+    return part() if choice.options is None else part(choice.options)
+
+
+def options_of(choice: Choice) -> dict[str, JSON]:
+    """A choice's options as plain values: what JSON would give back."""
+    options = choice.options
+    if not is_dataclass(options) or isinstance(options, type):
+        return {}
+    plain: dict[str, JSON] = json.loads(json.dumps(asdict(options)))
+    return plain

@@ -1,0 +1,103 @@
+"""The sections of a pipeline file and the parts that each of them can name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass
+from typing import TYPE_CHECKING, Protocol, get_type_hints
+
+from ragkit.embed import EMBEDDERS
+from ragkit.load import LOADERS
+from ragkit.pipeline.choice import AnswerOptions
+from ragkit.registry import Place
+from ragkit.retrieve import RETRIEVERS
+from ragkit.split import SPLITTERS
+from ragkit.store import STORES
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FOLDER = "folder"
+"""The loader that says which files are read, and that leaves each of them to the others."""
+
+
+class Names(Protocol):
+    """What a section needs of a registry."""
+
+    @property
+    def kind(self) -> str:
+        """One word for messages."""
+
+    @property
+    def places(self) -> Mapping[str, Place]:
+        """The parts that no plugin brought."""
+
+    def names(self) -> list[str]:
+        """Every name that can be chosen."""
+
+    def find(self, name: str) -> type[object]:
+        """The class behind a name. Raises UnknownName or MissingExtra."""
+
+    def options(self, name: str) -> type[DataclassInstance] | None:
+        """The dataclass of its options, if it takes any. Raises UnknownName."""
+
+    def extra(self, name: str) -> str:
+        """The optional dependency group that it needs, or ''. Raises UnknownName."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One of the six sections."""
+
+    key: str
+    """As it stands in a file."""
+    attribute: str
+    """The attribute of a Pipeline that holds it."""
+    names: Names | None
+    """The parts that can be chosen here; None for `answer`, which has options only."""
+    routed: bool = False
+    """May hold a list of parts, each for some of the files."""
+    supplied: frozenset[str] = field(default=frozenset())
+    """Options that the knowledge base fills in when the file is silent; they stay '' until then."""
+
+    def options_of(self, name: str) -> type[DataclassInstance] | None:
+        """The dataclass of a part's options, or None when it takes none.
+
+        A part of ours says it in its registry; of a plugin it is what its constructor is annotated with.
+
+        Raises:
+            UnknownName: no part has this name.
+            MissingExtra: a plugin cannot be imported.
+        """
+        if self.names is None:
+            return AnswerOptions
+        declared = self.names.options(name)
+        return declared if declared is not None or not self.is_plugin(name) else _annotated(self.names.find(name))
+
+    def is_plugin(self, name: str) -> bool:
+        """Whether an installed plugin brought this name."""
+        return self.names is not None and name not in self.names.places
+
+
+SECTIONS: Sequence[Section] = (
+    Section("load", "loaders", LOADERS, routed=True),
+    Section("split", "splitters", SPLITTERS, routed=True),
+    Section("embed", "embedder", EMBEDDERS),
+    Section("store", "store", STORES, supplied=frozenset({"path"})),
+    Section("retrieve", "retriever", RETRIEVERS),
+    Section("answer", "answer", None),
+)
+"""In the order of the data path."""
+
+
+def section_keys(sections: Iterable[Section] = SECTIONS) -> list[str]:
+    """`load`, `split`, `embed`, `store`, `retrieve`, `answer`."""
+    return [section.key for section in sections]
+
+
+def _annotated(part: type[object]) -> type[DataclassInstance] | None:
+    hints = get_type_hints(part.__init__)
+    parameters = list(inspect.signature(part.__init__).parameters)[1:]
+    first = hints.get(parameters[0]) if parameters else None
+    return first if isinstance(first, type) and is_dataclass(first) else None

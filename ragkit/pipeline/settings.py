@@ -1,0 +1,194 @@
+"""A pipeline: what every station of the data path is made of, from a file or from code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragkit.errors import MissingExtra, PipelineError, UnknownName
+from ragkit.pipeline import shipped
+from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
+from ragkit.pipeline.dump import flow, settings_of
+from ragkit.pipeline.layers import unknown_pipeline
+from ragkit.pipeline.nodes import Mark, Problem, Source, in_order
+from ragkit.pipeline.parts import SECTIONS, Section
+from ragkit.pipeline.read import Reading, Request, read_path, read_text
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The parts of one system and their options.
+
+    Two pipelines are equal when they choose the same parts with the same options, wherever they came from.
+    """
+
+    loaders: tuple[Choice, ...]
+    """Section `load`: the walk over folders (`folder`), and loaders for some of the files."""
+    splitters: tuple[Choice, ...]
+    """Section `split`: the first one that takes a file cuts it."""
+    embedder: Choice
+    """Section `embed`."""
+    store: Choice
+    """Section `store`."""
+    retriever: Choice
+    """Section `retrieve`."""
+    answer: AnswerOptions = field(default_factory=AnswerOptions)
+    """Section `answer`."""
+    name: str = field(default="pipeline", compare=False)
+    """The name of a shipped pipeline, or of the file without its suffix."""
+    path: Path | None = field(default=None, compare=False)
+    """The file that it was read from."""
+    origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
+    """`split.chunk_size` (`split.0.chunk_size` in a list) -> where its value came from; defaults are not here."""
+
+    @classmethod
+    def default(cls) -> Pipeline:
+        """What a folder is indexed with when nobody says otherwise. Takes no notice of the environment."""
+        return cls.load("default", environ={})
+
+    @classmethod
+    def load(
+        cls,
+        path_or_name: str | os.PathLike[str],
+        overrides: Sequence[str] = (),
+        profile: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        *,
+        thorough: bool = False,
+    ) -> Pipeline:
+        """Read a pipeline file.
+
+        Args:
+            path_or_name: a file, or the name of a shipped pipeline.
+            overrides: `section.option=value` each, laid over the file; values are read as YAML.
+            profile: one of the file's `profiles:`; None asks RAGKIT_PROFILE, which a file without profiles ignores.
+            environ: where variables are looked up; None: the environment of the process.
+            thorough: import every part that is named, and look into every profile.
+
+        Raises:
+            PipelineError: with every problem that was found.
+        """
+        path = _path(path_or_name)
+        environ = os.environ if environ is None else environ
+        reading = read_path(path, Request(environ, tuple(overrides), profile, thorough=thorough))
+        return _made(reading, path.stem, path)
+
+    @classmethod
+    def from_yaml(cls, text: str, environ: Mapping[str, str] | None = None, name: str = "pipeline") -> Pipeline:
+        """Read a text that is no file, such as `to_yaml` gave. Raises PipelineError."""
+        return _made(read_text(text, name, Request(os.environ if environ is None else environ)), name, None)
+
+    @staticmethod
+    def find(start: str | Path = ".", environ: Mapping[str, str] | None = None) -> Path | None:
+        """The `ragkit.yaml` that holds in a folder: there, in a parent up to the repository root, or the user's own."""
+        return shipped.find(Path(start), os.environ if environ is None else environ)
+
+    def validate(self) -> None:
+        """Check that every part exists, takes these options and can be imported.
+
+        Raises:
+            PipelineError: with every problem; one that is missing an extra names its `pip install` line.
+        """
+        try:
+            # without its lines, so that no message shows a value that came out of the environment
+            read_text(self._text(templates=False), self.name, Request({}))
+        except PipelineError as error:
+            raise PipelineError([problem.partition("\n")[0] for problem in error.problems]) from error
+        problems: list[Problem] = []
+        for section, key, choice in self.choices():
+            origin = self.origins.get(f"{key}.name")
+            mark = origin.mark if origin is not None else Mark(Source(self.name, ()), 1, 1)
+            problems += _missing(section, choice, mark)
+        if problems:
+            raise PipelineError(in_order(problems))
+
+    def to_yaml(self, *, complete: bool = False) -> str:
+        """The pipeline as a file: `Pipeline.from_yaml(p.to_yaml()) == p`.
+
+        A value that came through a variable is written as `${NAME}`, so that no secret gets into a file.
+
+        Args:
+            complete: write options that have their default, too.
+        """
+        return self._text(complete=complete)
+
+    def choices(self) -> Iterator[tuple[Section, str, Choice]]:
+        """Every chosen part in the order of the data path, with its section and the key that origins use."""
+        for section in SECTIONS:
+            chosen = getattr(self, section.attribute)
+            if isinstance(chosen, Choice):
+                yield section, section.key, chosen
+            elif isinstance(chosen, tuple):
+                for number, choice in enumerate(chosen):
+                    yield section, section.key if len(chosen) == 1 else f"{section.key}.{number}", choice
+
+    def _text(self, *, complete: bool = False, templates: bool = True) -> str:
+        lines: list[str] = []
+        for section, key, choice in self.choices():
+            in_list = key != section.key
+            if not in_list or key.endswith(".0"):
+                lines.append(f"{section.key}:")
+            pairs: dict[str, object] = {"name": choice.name, **({"only": choice.only} if choice.only else {})}
+            pairs |= settings_of(choice.options, complete=complete)
+            entries = [
+                f"{option}: {self._value(f'{key}.{option}', value, templates)}" for option, value in pairs.items()
+            ]
+            lines += [
+                ("  - " if in_list and not place else "    " if in_list else "  ") + entry
+                for place, entry in enumerate(entries)
+            ]
+        settings = settings_of(self.answer, complete=complete)
+        lines.append("answer:" if settings else "answer: {}")
+        lines += [
+            f"  {option}: {self._value(f'answer.{option}', value, templates)}" for option, value in settings.items()
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _value(self, key: str, value: object, templates: bool) -> str:
+        origin = self.origins.get(key)
+        written = templates and origin is not None and origin.template and origin.value == value
+        return origin.template if origin is not None and written else flow(value)
+
+
+def _path(path_or_name: str | os.PathLike[str]) -> Path:
+    if not isinstance(path_or_name, str):
+        return Path(path_or_name)
+    named = shipped.path_of(path_or_name)
+    if named is not None:
+        return named
+    if "/" not in path_or_name and not path_or_name.endswith((".yaml", ".yml")) and not Path(path_or_name).is_file():
+        raise PipelineError([unknown_pipeline(path_or_name) + ", or the path of a file"])
+    return Path(path_or_name)
+
+
+def _made(reading: Reading, name: str, path: Path | None) -> Pipeline:
+    choices = reading.choices
+    return Pipeline(
+        choices["load"],
+        choices["split"],
+        choices["embed"][0],
+        choices["store"][0],
+        choices["retrieve"][0],
+        reading.answer,
+        name,
+        path,
+        reading.origins,
+    )
+
+
+def _missing(section: Section, choice: Choice, mark: Mark) -> list[Problem]:
+    """What keeps a chosen part from being imported, and options that are not its own."""
+    assert section.names is not None  # noqa: S101 - `answer` is no choice
+    try:
+        wanted = section.options_of(choice.name)
+        section.names.find(choice.name)
+    except (MissingExtra, UnknownName) as error:
+        return [Problem(mark, str(error))]
+    except (ImportError, AttributeError) as error:
+        return [Problem(mark, f"the {section.names.kind} {choice.name!r} cannot be imported: {error}")]
+    if type(choice.options) is (wanted or type(None)):
+        return []
+    name = wanted.__name__ if wanted else "None"
+    return [Problem(mark, f"the options of {choice.name!r} are {type(choice.options).__name__}: {name} is wanted")]

@@ -1,0 +1,74 @@
+"""Passages that are held in memory: retrieval over a list of chunks, without a knowledge base."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.embed.base import Row, Rows
+from ragkit.records import Chunk
+from ragkit.retrieve.base import Found, Where
+from ragkit.retrieve.fts import FtsLexicon, Keys
+from ragkit.retrieve.terms import terms
+from ragkit.store.base import checked_rows
+from ragkit.store.exact import nearest
+from ragkit.store.filters import evaluate, parse_filter
+
+
+class MemoryPassages:
+    """Keeps `Passages`; the key of a chunk is its place in the list. Any number of threads may search."""
+
+    def __init__(self, chunks: Sequence[Chunk], embeddings: Rows) -> None:
+        """Index chunks by their header and text; `embeddings` are their unit rows, (len(chunks), dimension).
+
+        Raises:
+            InvalidVector: `embeddings` has not one unit row for each chunk.
+        """
+        self._chunks = list(chunks)
+        self._matrix = checked_rows(embeddings, len(self._chunks), None)
+        self._lock = Lock()
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._lexicon = FtsLexicon(connection)
+        connection.execute("BEGIN")
+        self._lexicon.create()
+        self._lexicon.add(range(len(self._chunks)), [terms(f"{chunk.header}\n{chunk.text}") for chunk in self._chunks])
+        connection.execute("COMMIT")
+
+    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None) -> Found:
+        """The best chunks for these terms by BM25."""
+        mask = self._mask(where)
+        with self._lock:
+            return self._lexicon.search(terms, top_k, None if mask is None else lambda keys: mask[keys])
+
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float32]:
+        """BM25 of these chunks: (len(keys),)."""
+        with self._lock:
+            return self._lexicon.scores(terms, keys)
+
+    def search_dense(self, query: Row, top_k: int, where: Where = None) -> Found:
+        """The chunks nearest to a unit row, by exact search."""
+        mask = self._mask(where)
+        keys, scores = nearest(self._matrix, query, top_k, None if mask is None else np.flatnonzero(mask))
+        return list(zip(keys.tolist(), scores.tolist(), strict=True))
+
+    def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
+        """Cosine of a unit row with each of these chunks: (len(keys),)."""
+        return np.asarray(self._matrix[np.asarray(keys, np.int64)] @ query, np.float32)
+
+    def chunks(self, keys: Sequence[int]) -> list[Chunk]:
+        """These chunks, in the order asked for."""
+        return [self._chunks[key] for key in keys]
+
+    def keys(self) -> Keys:
+        """The keys of all chunks, rising."""
+        return np.arange(len(self._chunks), dtype=np.int64)
+
+    def _mask(self, where: Where) -> NDArray[np.bool_] | None:
+        if not where:
+            return None
+        condition = parse_filter(where)
+        return np.array([evaluate(condition, chunk.metadata) for chunk in self._chunks], np.bool_)

@@ -1,0 +1,81 @@
+"""The default splitter: cuts each document along the structure that its format has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ragkit.errors import InvalidOption
+from ragkit.records import Document
+from ragkit.split.base import Span, TokenStarts
+from ragkit.split.blocks import heading_blocks, markdown_blocks, structured_units
+from ragkit.split.measure import Ruler
+from ragkit.split.options import SplitOptions
+from ragkit.split.pack import pack
+from ragkit.split.prose import prose_pieces, trimmed
+from ragkit.split.source import code_units
+from ragkit.split.units import Piece, Units
+
+_STRONGEST = -200  # the cost of the first separator's border; each further one costs more
+_PER_RANK = 200
+
+
+@dataclass(frozen=True)
+class RecursiveOptions(SplitOptions):
+    """The options of the default splitter. Raises InvalidOption for a value out of range."""
+
+    separators: tuple[str, ...] = ()
+    """Cut behind these, the first ones by preference, instead of by the document's structure; words and
+    characters follow of themselves where none fits. Empty: headings, blocks, paragraphs, lines, sentences."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        listed = self.separators
+        if isinstance(listed, str) or not all(isinstance(separator, str) for separator in listed):
+            raise InvalidOption("separators", listed, "a list of strings")
+        object.__setattr__(self, "separators", tuple(listed))
+
+
+class RecursiveSplitter:
+    """Markdown along headings, never inside a block that fits; code along definitions; other text along
+    headings (where the loader found some), paragraphs, lines, sentences, words and characters, in this order."""
+
+    def __init__(self, options: RecursiveOptions) -> None:
+        self._options = options
+
+    @property
+    def chunk_tokens(self) -> int | None:
+        """Most tokens of a chunk; None when characters are counted."""
+        return self._options.chunk_tokens
+
+    def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
+        """Where the chunks begin and end; see `Splitter`."""
+        ruler, size = self._options.ruler(document, token_starts), self._options.size(reserve)
+        if self._options.separators:
+            return pack(Units.of(_separated(document.text, self._options.separators)), ruler, size)
+        if document.format == "code":
+            return pack(code_units(document), ruler, size)
+        blocks = markdown_blocks(document) if document.format == "markdown" else heading_blocks(document)
+        if blocks:
+            return pack(structured_units(ruler, blocks, size.limit), ruler, size)
+        return pack(Units.of(prose_pieces(document.text)), ruler, size)
+
+
+def _separated(text: str, separators: Sequence[str]) -> Iterator[Piece]:
+    """What lies between separators; each stays at the end of the piece before it."""
+    ranks = {separator: rank for rank, separator in reversed(list(enumerate(separators))) if separator}
+    either = re.compile("|".join(re.escape(separator) for separator in sorted(ranks, key=lambda one: ranks[one])))
+    start, cost = 0, _STRONGEST
+    for found in either.finditer(text) if ranks else ():
+        following = _STRONGEST + _PER_RANK * ranks[found.group()]
+        piece = trimmed(text, (start, found.end()))
+        if piece[0] == piece[1]:  # nothing but separators since the last one: the stronger border counts
+            cost = min(cost, following)
+        else:
+            yield Piece(*piece, cost)
+            cost = following
+        start = found.end()
+    piece = trimmed(text, (start, len(text)))
+    if piece[0] < piece[1]:
+        yield Piece(*piece, cost)

@@ -1,0 +1,79 @@
+"""Random metadata and random filters, as dirty as users make them (hypothesis strategies)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from hypothesis import strategies as st
+
+from ragkit.records import JSON
+from ragkit.store.base import Filter
+
+FIELDS = (
+    "lang",
+    "year",
+    "tag",
+    "a",
+    "a.b",
+    "a.b.c",
+    "kë y",
+    'it\'s "quoted"',
+    "x'); DROP TABLE documents; --",
+    "id",
+    "",
+)
+"""Few enough that documents and filters often meet; all but `a.b` and `a.b.c` are taken literally."""
+
+NUMBERS = (0, 1, -1, 2, 2.0, 2.5, -0.0, 1e-300, 1.5e300, 2**31, 2**53, 2**53 + 1, float(2**53), 2**70, -(2**63))
+STRINGS = ("", "a", "b", "A", "é", "e\u0301", "日本", "\uffff", "😀", "1", "2.0", "true", "null", "$gt", "%",
+           "a' OR '1'='1", 'b" == "b', "\\", "\n", "\x00", "a.b")  # fmt: skip
+SCALARS = (None, True, False, *NUMBERS, *STRINGS)
+
+
+def scalars() -> st.SearchStrategy[JSON]:
+    """Values that a filter may name."""
+    return st.sampled_from(SCALARS)
+
+
+def values() -> st.SearchStrategy[JSON]:
+    """Values that a document may hold: scalars, lists with anything in them, and mappings."""
+    keys = st.sampled_from(("b", "c", "b.c"))
+    return st.recursive(
+        scalars(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=2),
+        max_leaves=4,
+    )
+
+
+def metadata() -> st.SearchStrategy[dict[str, JSON]]:
+    """A document's metadata."""
+    return st.dictionaries(st.sampled_from(FIELDS), values(), max_size=5)
+
+
+def filters() -> st.SearchStrategy[Filter]:
+    """Valid filters over FIELDS, nested up to a few levels."""
+    return st.recursive(_comparisons(), _combined, max_leaves=6)
+
+
+def _comparisons() -> st.SearchStrategy[Filter]:
+    orderable: st.SearchStrategy[JSON] = st.sampled_from((*NUMBERS, *STRINGS))
+    conditions: list[st.SearchStrategy[JSON]] = [
+        scalars(),
+        _condition(("$eq", "$ne"), scalars()),
+        _condition(("$gt", "$gte", "$lt", "$lte"), orderable),
+        _condition(("$in", "$nin"), st.lists(scalars(), max_size=3)),
+        _condition(("$exists",), st.booleans()),
+        st.builds(lambda low, high: {"$gte": low, "$lt": high}, orderable, orderable),
+        st.builds(lambda inner: {"$not": inner}, _condition(("$gt", "$lte"), orderable)),
+    ]
+    return st.dictionaries(st.sampled_from((*FIELDS, "missing")), st.one_of(conditions), max_size=2)
+
+
+def _condition(operators: tuple[str, ...], operands: st.SearchStrategy[object]) -> st.SearchStrategy[JSON]:
+    chosen = st.dictionaries(st.sampled_from(operators), operands, min_size=1, max_size=1)
+    return cast("st.SearchStrategy[JSON]", chosen)
+
+
+def _combined(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
+    lists = st.dictionaries(st.sampled_from(("$and", "$or")), st.lists(inner, max_size=3), min_size=1, max_size=1)
+    return cast("st.SearchStrategy[Filter]", lists | st.builds(lambda part: {"$not": part}, inner))

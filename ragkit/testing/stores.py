@@ -1,0 +1,323 @@
+"""What every vector store must do, as checks that anyone can run over a store of their own.
+
+    for check in checks_for(MyStore):
+        check(Subject(open=lambda: MyStore(MyOptions()), examples=300))
+
+Each check is a function whose name is the claim; it raises AssertionError when the store does not keep it. Stores are
+held against exact search over a plain dict, with the reference evaluator for filters. Needs hypothesis.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeAlias, cast
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragkit.errors import DimensionMismatch, InvalidFilter, InvalidOption, InvalidVector, StoreError
+from ragkit.records import JSON, Document, Heading
+from ragkit.store.base import Filter, Store
+from ragkit.testing import filters as dirty
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.processes import PERSISTENT_CHECKS, SHARED_CHECKS
+from ragkit.testing.subject import (
+    DIMENSION,
+    Contents,
+    Subject,
+    check_contents,
+    check_search,
+    documents_of,
+    fill,
+    palette,
+    refuses,
+    same,
+)
+
+Check: TypeAlias = Callable[[Subject], None]
+
+
+def an_empty_store_finds_nothing(subject: Subject) -> None:
+    store = subject.open()
+    same(store.search(palette()[0], 5), [], "results")
+    same(store.search(palette()[0], 5, {"a": {"$ne": 1}}), [], "results")
+    same(store.add_documents([], np.empty((0, DIMENSION), np.float32)), [], "ids returned")
+    same(store.delete(["never there"]), 0, "deleted")
+    store.clear()
+    check_contents(store, {})
+    store.close()
+    store.close()
+
+
+def documents_come_back_as_they_went_in(subject: Subject) -> None:
+    store = subject.open()
+    whole = Document(
+        text="Line one\n\n# Zwölf Boxkämpfer 😀\x00\ttail",
+        metadata={
+            "n": None,
+            "deep": {"list": [1, "a", None, {"x": [True]}]},
+            "big": 2**70,
+            "": "empty key",
+            "ü": "\x00",
+        },
+        source="/data/it's; DROP TABLE documents; --.md",
+        title="A “title”",
+        page_starts=(0, 9),
+        headings=(Heading(10, 1, "Zwölf"), Heading(20, 2, "")),
+        format="markdown",
+        language="py",
+        id="an id with 'quotes', \"more\", % and 😀",
+    )
+    huge = Document("x" * 300_000, {"words": ["w" * 1000] * 50})
+    contents = fill(store, [whole, huge, Document("")], palette()[:3])
+    check_contents(store, contents)
+    check_search(store, contents, palette()[0], 3)
+    store.close()
+
+
+def metadata_are_copied(subject: Subject) -> None:
+    store = subject.open()
+    nested: list[JSON] = [1]
+    metadata: dict[str, JSON] = {"a": nested, "pair": (1, 2)}
+    store.add_documents([Document("text", metadata, id="x")], palette()[:1])
+    nested.append(2)
+    metadata["b"] = 1
+    [result] = store.search(palette()[0], 1, {"a": 1})
+    same(result.document.metadata, {"a": [1], "pair": [1, 2]}, "metadata")
+    same(store.search(palette()[0], 1, {"a": 2}), [], "results")
+    store.close()
+
+
+def an_id_that_exists_is_replaced(subject: Subject) -> None:
+    store = subject.open()
+    fill(store, documents_of("abc", {"v": 1, "old": True}), palette()[:3])
+    contents = fill(store, documents_of("abc", {"v": 2}), palette()[3:6])
+    check_contents(store, contents)
+    check_search(store, contents, palette()[0], 5)
+    same(store.search(palette()[0], 5, {"old": True}), [], "results for the old metadata")
+    store.close()
+
+
+def the_last_of_equal_ids_in_a_call_stays(subject: Subject) -> None:
+    store = subject.open()
+    documents = [Document("first", id="x"), Document("other", id="y"), Document("last", id="x")]
+    contents = fill(store, documents, palette()[:3])
+    check_contents(store, contents)
+    check_search(store, contents, palette()[0], 5)
+    store.close()
+
+
+def ids_come_from_the_content(subject: Subject) -> None:
+    store = subject.open()
+    twice = [Document("same text", source="/a"), Document("same text", source="/a"), Document("same text", source="/b")]
+    names = store.add_documents(twice, palette()[:3])
+    same(names[0], names[1], "id of equal content")
+    same(store.count(), 2, "count")
+    store.close()
+
+
+def deleted_documents_are_never_found_again(subject: Subject) -> None:
+    store = subject.open()
+    contents = fill(store, documents_of("abcdef"), palette()[:6])
+    same(store.delete(["b", "never there", "d", "b"]), 2, "deleted")
+    same(store.delete(["b"]), 0, "deleted again")
+    del contents["b"], contents["d"]
+    for row in palette()[:6]:
+        check_search(store, contents, row, 10)
+    check_contents(store, contents)
+    contents |= fill(store, documents_of("b"), palette()[6:7])
+    check_search(store, contents, palette()[6], 10)
+    store.close()
+
+
+def clear_removes_all_and_forgets_the_dimension(subject: Subject) -> None:
+    store = subject.open()
+    fill(store, documents_of("abc"), palette()[:3])
+    store.clear()
+    check_contents(store, {})
+    same(store.search(palette()[0], 3), [], "results")
+    check_contents(store, fill(store, documents_of("xy"), unit_rows(2, DIMENSION + 1, seed=1)))
+    store.close()
+
+
+def ids_are_ordered_by_code_point(subject: Subject) -> None:
+    store = subject.open()
+    names = ["b", "a", "B", "é", "z", "10", "9", "\uffff", "😀", "a b", "aa"]
+    contents = fill(store, documents_of(names), palette()[: len(names)])
+    check_contents(store, contents)
+    store.close()
+
+
+def equal_scores_are_ordered_by_id(subject: Subject) -> None:
+    store = subject.open()
+    names = [f"{n * 37 % 101:03}" for n in range(101)]
+    rows = palette()[[n % 2 for n in range(101)]]
+    contents = fill(store, documents_of(names), rows)
+    for top_k in (1, 7, 51, 60, 101, 500):
+        check_search(store, contents, palette()[0], top_k)
+    store.delete(["000", "050"])
+    del contents["000"], contents["050"]
+    check_search(store, contents, palette()[0], 20)
+    store.close()
+
+
+def results_are_complete_under_a_rare_filter(subject: Subject) -> None:
+    """One in 1,000 gets through, and those are the farthest from the query."""
+    store = subject.open()
+    query = unit_rows(1, DIMENSION, seed=3)[0]
+    rows = unit_rows(3000, DIMENSION, seed=4)
+    rows = rows[np.argsort(-(rows @ query))]
+    documents = [Document(f"{n}", {"n": n, "rare": n % 1000 == 999}, id=f"{n:05}") for n in range(3000)]
+    contents = fill(store, documents, rows)
+    check_search(store, contents, query, 10)
+    check_search(store, contents, query, 10, {"rare": True})
+    check_search(store, contents, query, 2, {"rare": True})
+    check_search(store, contents, query, 10, {"n": {"$gte": 2995}})
+    check_search(store, contents, query, 10, {"n": {"$lt": 0}})
+    store.close()
+
+
+def bad_input_is_refused_and_changes_nothing(subject: Subject) -> None:
+    store = subject.open()
+    contents = fill(store, documents_of("ab"), palette()[:2])
+    one, row = documents_of("c"), palette()[2:3]
+    zero, wide = np.zeros((1, DIMENSION), np.float32), unit_rows(1, DIMENSION + 1, seed=1)
+    nan = np.full((1, DIMENSION), np.nan, np.float32)
+    refuses(DimensionMismatch, f"have {DIMENSION + 1} columns", lambda: store.add_documents(one, wide))
+    refuses(DimensionMismatch, f"holds {DIMENSION}", lambda: store.search(wide[0], 1))
+    refuses(InvalidVector, "length 0", lambda: store.add_documents(documents_of("cd"), np.vstack([row, zero])))
+    refuses(InvalidVector, "length nan", lambda: store.add_documents(one, nan))
+    refuses(InvalidVector, "length 2", lambda: store.add_documents(one, row * 2))
+    refuses(InvalidVector, "shape", lambda: store.add_documents(documents_of("cd"), row))
+    refuses(InvalidVector, "length 0", lambda: store.search(zero[0], 1))
+    refuses(InvalidOption, "top_k", lambda: store.search(row[0], 0))
+    refuses(InvalidOption, "ids", lambda: store.delete("ab"))
+    refuses(InvalidFilter, "'$gtt'", lambda: store.search(row[0], 1, {"a": {"$gtt": 1}}))
+    when = cast("dict[str, JSON]", {"when": datetime(2026, 1, 1, tzinfo=UTC)})
+    undated = [*documents_of("d"), Document("text", when, id="c")]
+    refuses(StoreError, "datetime", lambda: store.add_documents(undated, palette()[:2]))
+    refuses(StoreError, "nan", lambda: store.add_documents([Document("text", {"x": math.nan})], row))
+    check_contents(store, contents)
+    store.close()
+
+
+def filters_mean_what_the_evaluator_says(subject: Subject) -> None:
+    """Random filters over dirty metadata."""
+    store = subject.open()
+    held = st.lists(st.tuples(dirty.metadata(), st.integers(0, 11)), min_size=1, max_size=25)
+    searches = st.lists(st.tuples(dirty.filters(), st.integers(1, 30), st.integers(0, 11)), min_size=10, max_size=20)
+
+    def run(held: list[tuple[dict[str, JSON], int]], searches: list[tuple[Filter, int, int]]) -> None:
+        store.clear()
+        documents = [Document(f"{n}", each, id=f"{n:03}") for n, (each, _) in enumerate(held)]
+        contents = fill(store, documents, palette()[[row for _, row in held]])
+        for where, top_k, query in searches:
+            check_search(store, contents, palette()[query], top_k, where)
+
+    _tried(run, subject.examples // 10, held, searches)
+    store.close()
+
+
+def any_sequence_of_writes_leaves_what_a_dict_would(subject: Subject) -> None:
+    """Random additions, replacements and deletions, with searches in between."""
+    store = subject.open()
+    ids = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=5)
+    step = st.tuples(st.sampled_from(("add", "add", "delete", "clear")), ids, st.integers(0, 11), st.integers(0, 3))
+
+    def run(steps: list[tuple[str, list[str], int, int]]) -> None:
+        store.clear()
+        contents: Contents = {}
+        for verb, names, row, value in steps:
+            _step(store, contents, (verb, names, row, value))
+            check_search(store, contents, palette()[row], 4, {"value": {"$ne": value}})
+        check_contents(store, contents)
+
+    _tried(run, subject.examples // 10, st.lists(step, min_size=1, max_size=8))
+    store.close()
+
+
+def _step(store: Store, contents: Contents, step: tuple[str, list[str], int, int]) -> None:
+    verb, names, row, value = step
+    if verb == "add":
+        rows = palette()[[(row + n) % 12 for n in range(len(names))]]
+        contents.update(fill(store, documents_of(names, {"value": value}), rows))
+    elif verb == "delete":
+        same(store.delete(names), len(contents.keys() & set(names)), "deleted")
+        for name in names:
+            contents.pop(name, None)
+    else:
+        store.clear()
+        contents.clear()
+
+
+def readers_see_whole_batches_while_one_thread_writes(subject: Subject) -> None:
+    """Documents come and go in pairs of one call; a search that meets one must meet the other."""
+    store = subject.open()
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                found = [result.document.id[:-1] for result in store.search(palette()[0], 1000, {"kind": "pair"})]
+                odd = [name for name in set(found) if found.count(name) != 2]
+                same(odd, [], "halves of pairs")
+        except Exception as error:  # noqa: BLE001  # carried over to the thread that runs the check
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for n in range(40):
+        store.add_documents(documents_of([f"{n:03}a", f"{n:03}b"], {"kind": "pair"}), palette()[[0, 1]])
+        if n % 3 == 2:
+            store.delete([f"{n - 1:03}a", f"{n - 1:03}b"])
+    stop.set()
+    for reader in readers:
+        reader.join()
+    if failures:
+        raise failures[0]
+    same(store.count(), 2 * (40 - 13), "count")
+    store.close()
+
+
+def _tried(run: Callable[..., None], examples: int, *strategies: st.SearchStrategy[object]) -> None:
+    """Try a property on random cases; hypothesis finds the smallest one that breaks it."""
+    limits = settings(
+        max_examples=max(examples, 1), deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
+    limits(given(*strategies)(run))()
+
+
+CHECKS: tuple[Check, ...] = (
+    an_empty_store_finds_nothing,
+    documents_come_back_as_they_went_in,
+    metadata_are_copied,
+    an_id_that_exists_is_replaced,
+    the_last_of_equal_ids_in_a_call_stays,
+    ids_come_from_the_content,
+    deleted_documents_are_never_found_again,
+    clear_removes_all_and_forgets_the_dimension,
+    ids_are_ordered_by_code_point,
+    equal_scores_are_ordered_by_id,
+    results_are_complete_under_a_rare_filter,
+    bad_input_is_refused_and_changes_nothing,
+    filters_mean_what_the_evaluator_says,
+    any_sequence_of_writes_leaves_what_a_dict_would,
+    readers_see_whole_batches_while_one_thread_writes,
+)
+"""What is asked of every store."""
+
+
+def checks_for(store: type[Store]) -> tuple[Check, ...]:
+    """The checks for a class: all of CHECKS, and those for what it says of itself in `persistent` and `shared`."""
+    chosen = CHECKS
+    if getattr(store, "persistent", False):
+        chosen += PERSISTENT_CHECKS
+    if getattr(store, "shared", False):
+        chosen += SHARED_CHECKS
+    return chosen

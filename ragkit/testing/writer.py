@@ -1,0 +1,40 @@
+"""A process that writes to a store until it is stopped: `python -m ragkit.testing.writer NAME DIRECTORY BATCHES`.
+
+Each batch has BATCH documents, some of which replace those of the batch before; a line with its number is printed
+when the store says that it is in.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ragkit.records import Document
+from ragkit.store.base import Rows
+from ragkit.testing.opening import open_store, unit_rows
+
+BATCH = 20
+
+
+def batch(number: int) -> tuple[list[Document], Rows]:
+    """Documents and rows of one batch. Half of its ids are new, half are of the batch before."""
+    first = number * BATCH // 2
+    ids = [f"{place:08}" for place in range(first, first + BATCH)]
+    documents = [Document(f"text of {name} in batch {number}", {"batch": number}, id=name) for name in ids]
+    return documents, unit_rows(BATCH, 8, seed=number)
+
+
+def main() -> None:
+    """Write batches, one after another, beginning behind the last one that is there."""
+    name, directory, batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    store = open_store(name, directory)
+    first = max((int(str(document.metadata["batch"])) for _, document, _ in store.scan()), default=-1) + 1
+    for number in range(first, first + batches):
+        store.add_documents(*batch(number))
+        sys.stdout.write(f"{number}\n")
+        sys.stdout.flush()
+    store.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""How tools are used over many runs: calls, success, timing, parameters, streaming. Exports JSON, CSV, DuckDB."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from io import StringIO
+from pathlib import Path
+from threading import Lock
+
+from ragkit.records import JSON
+
+KEPT_VALUES = 50
+"""Distinct values of one parameter that are counted by themselves; later ones are counted as others."""
+KEPT_TIMINGS = 1000
+"""Timings that are kept for each tool; the newest."""
+
+
+@dataclass
+class _Record:
+    calls: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    chunks: int = 0
+    streamed: int = 0
+    timings: list[float] = field(default_factory=list)
+    values: dict[str, Counter[str]] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStatistics:
+    """What is known of one tool."""
+
+    tool: str
+    calls: int
+    successes: int
+    failures: int
+    success_rate: float
+    """0 to 1."""
+    total_seconds: float
+    mean_seconds: float
+    median_seconds: float
+    max_seconds: float
+    streamed_calls: int
+    """Calls that sent pieces of output before they were done."""
+    chunks: int
+    parameters: Mapping[str, Mapping[str, int]]
+    """For each parameter, how often each value was given; values as JSON, cut to 80 characters."""
+    errors: Mapping[str, int]
+    """How often each kind of error was met."""
+
+
+class AgentAnalytics:
+    """Counts tool calls. Safe to use from many threads; give one to the settings of as many agents as you like.
+
+    Args:
+        keep_values: whether the values of parameters are counted; switch it off where they may be private.
+    """
+
+    def __init__(self, *, keep_values: bool = True) -> None:
+        self.keep_values = keep_values
+        self._lock = Lock()
+        self._records: dict[str, _Record] = {}
+
+    def record_tool(
+        self, tool: str, arguments: Mapping[str, JSON], seconds: float, *, error: str = "", chunks: int = 0
+    ) -> None:
+        """Count one call. `error`: the kind of failure; empty when the tool succeeded."""
+        with self._lock:
+            record = self._records.setdefault(tool, _Record())
+            record.calls += 1
+            record.failures += bool(error)
+            record.seconds += seconds
+            record.chunks += chunks
+            record.streamed += chunks > 0
+            record.timings = [*record.timings[1 - KEPT_TIMINGS :], seconds]
+            if error:
+                record.errors[error] += 1
+            if self.keep_values:
+                for name, value in arguments.items():
+                    _count(record.values.setdefault(name, Counter()), value)
+
+    def tools(self) -> list[ToolStatistics]:
+        """Every tool that was called, by name."""
+        with self._lock:
+            return [_statistics(name, self._records[name]) for name in sorted(self._records)]
+
+    def tool(self, name: str) -> ToolStatistics | None:
+        """One tool; None when it was never called."""
+        return next((one for one in self.tools() if one.tool == name), None)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._records.clear()
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Everything as JSON: `{"tools": [...]}`."""
+        return {"tools": [asdict(one) for one in self.tools()]}
+
+    def export_json(self, path: str | Path) -> None:
+        """Write `to_dict` to a file."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+    def export_csv(self, path: str | Path) -> None:
+        """Write one row per tool to a file; parameters and errors as JSON."""
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        rows = [asdict(one) for one in self.tools()]
+        writer.writerow(ToolStatistics.__dataclass_fields__)
+        writer.writerows([_cell(value) for value in row.values()] for row in rows)
+        Path(path).write_text(text.getvalue(), "utf-8")
+
+    def export_duckdb(self, path: str | Path, table: str = "tool_analytics") -> None:
+        """Write one row per tool to a table of a DuckDB file, in the place of what was in it.
+
+        Raises:
+            MissingExtra: the package duckdb is not installed.
+        """
+        from ragkit.usage.analytics_duckdb import write_table  # noqa: PLC0415 - an optional dependency
+
+        columns = list(ToolStatistics.__dataclass_fields__)
+        write_table(path, table, columns, [[_cell(v) for v in asdict(one).values()] for one in self.tools()])
+
+
+def _count(values: Counter[str], value: JSON) -> None:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = text if len(text) <= 80 else text[:77] + "..."
+    values[text if text in values or len(values) < KEPT_VALUES else "(others)"] += 1
+
+
+def _statistics(name: str, record: _Record) -> ToolStatistics:
+    successes = record.calls - record.failures
+    return ToolStatistics(
+        tool=name,
+        calls=record.calls,
+        successes=successes,
+        failures=record.failures,
+        success_rate=successes / record.calls,
+        total_seconds=record.seconds,
+        mean_seconds=record.seconds / record.calls,
+        median_seconds=statistics.median(record.timings),
+        max_seconds=max(record.timings),
+        streamed_calls=record.streamed,
+        chunks=record.chunks,
+        parameters={key: dict(values) for key, values in record.values.items()},
+        errors=dict(record.errors),
+    )
+
+
+def _cell(value: object) -> str | int | float:
+    return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)

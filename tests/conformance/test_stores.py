@@ -1,0 +1,48 @@
+"""Every store that is registered keeps every promise. A name added to STORES is tested here without another line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragkit.errors import MissingExtra
+from ragkit.store import STORES
+from ragkit.testing.opening import CannotOpen, open_store, options_of
+from ragkit.testing.stores import Check, checks_for
+from ragkit.testing.subject import Subject
+
+RANDOM = ("filters_mean_what_the_evaluator_says", "any_sequence_of_writes_leaves_what_a_dict_would")
+
+
+def cases(names: tuple[str, ...] = ()) -> Iterator[object]:
+    """One case for each store and check; a store whose package or server is not here is one skipped case."""
+    for name in STORES:
+        try:
+            store = STORES.find(name)
+            options_of(name, Path())
+        except (MissingExtra, CannotOpen) as error:
+            yield pytest.param(name, None, id=name, marks=pytest.mark.skip(reason=str(error)))
+            continue
+        for check in checks_for(store):
+            if not names or check.__name__ in names:
+                yield pytest.param(name, check, id=f"{name}-{check.__name__}")
+
+
+@pytest.fixture
+def subject(name: str, tmp_path: Path) -> Subject:
+    return Subject(open=lambda: open_store(name, tmp_path), name=name, directory=tmp_path)
+
+
+@pytest.mark.parametrize(("name", "check"), [*cases()])
+def test_the_store_keeps_its_promise(subject: Subject, check: Check) -> None:
+    check(subject)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("name", "check"), [*cases(RANDOM)])
+def test_the_store_keeps_its_promise_on_thousands_of_cases(subject: Subject, check: Check) -> None:
+    check(replace(subject, examples=5000))

@@ -1,0 +1,57 @@
+"""Batches hold texts of one length under a budget; threads compute all of them or stop early."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragkit.embed.batches import by_length, in_threads, usable_cores
+
+
+def test_long_texts_come_first_and_only_equal_lengths_share_a_batch() -> None:
+    assert list(by_length([2, 5, 2, 3, 2, 5], budget=10)) == [[1, 5], [3], [0, 2, 4]]
+
+
+def test_a_budget_limits_a_batch_but_never_below_one_text() -> None:
+    assert list(by_length([4, 4, 4, 9], budget=8)) == [[3], [0, 1], [2]]
+    assert list(by_length([4, 4], budget=1)) == [[0], [1]]
+
+
+def test_no_texts_make_no_batch() -> None:
+    assert list(by_length([], budget=8)) == []
+
+
+@given(st.lists(st.integers(1, 256)), st.integers(1, 1000))
+def test_every_text_is_in_exactly_one_batch(lengths: list[int], budget: int) -> None:
+    batches = list(by_length(lengths, budget))
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    assert all(len(batch) == 1 or sum(lengths[place] for place in batch) <= budget for batch in batches)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 50])
+def test_every_batch_is_computed_once(threads: int) -> None:
+    computed: list[int] = []
+    in_threads(computed.extend, [[n] for n in range(20)], threads)
+    assert sorted(computed) == list(range(20))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_error_comes_out_and_the_rest_is_dropped(error: type[BaseException]) -> None:
+    begun: list[list[int]] = []
+
+    def fail(batch: list[int]) -> None:
+        begun.append(batch)
+        time.sleep(0.005)
+        raise error("stop")
+
+    with pytest.raises(error, match="stop"):
+        in_threads(fail, [[n] for n in range(1000)], threads=2)
+    assert len(begun) < 500
+
+
+def test_as_many_cores_are_used_as_this_process_may_use() -> None:
+    assert usable_cores() == len(os.sched_getaffinity(0))

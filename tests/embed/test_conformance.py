@@ -1,0 +1,134 @@
+"""What every embedder must do. A name in EMBEDDERS that needs no extra is tested here without another line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from ragkit.embed import EMBEDDERS
+from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, Probing, Rows, Tokenizing
+
+CORE = [name for name in EMBEDDERS if not EMBEDDERS.extra(name)]
+ODD = [
+    "",
+    " \n\t",
+    "a\x00b",
+    "\x01\x02",
+    "\ud800 lone",
+    "tail \udfff",
+    "漢字かな",
+    "각 가",
+    "🙂" * 40,
+    "x" * 5000,
+    "?!",
+    "\u200b",
+]
+TEXTS = ["the cat sleeps", "a longer text about cats that sleep all day long", "invoice", "the dog barks", "cat"]
+
+SHOW_IDENTITY = """
+import json, sys
+from ragkit.embed import EMBEDDERS
+for name in json.loads(sys.argv[1]):
+    embedder = EMBEDDERS.find(name)()
+    print(json.dumps([name, embedder.fingerprint, embedder.embed_query("the same words again").tolist()]))
+"""
+
+
+@pytest.fixture(scope="module", params=CORE)
+def embedder(request: pytest.FixtureRequest) -> EmbeddingProvider:
+    return EMBEDDERS.find(request.param)()
+
+
+def assert_unit_rows(rows: Rows, count: int, embedder: EmbeddingProvider) -> None:
+    assert rows.shape == (count, embedder.dimension)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+
+
+def test_every_text_gets_a_row_of_length_1(embedder: EmbeddingProvider) -> None:
+    assert_unit_rows(embedder.embed_texts(TEXTS), len(TEXTS), embedder)
+
+
+def test_odd_texts_get_a_row_of_length_1_too(embedder: EmbeddingProvider) -> None:
+    assert_unit_rows(embedder.embed_texts(ODD), len(ODD), embedder)
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_an_odd_text_alone_gets_the_row_that_it_gets_among_others(embedder: EmbeddingProvider, text: str) -> None:
+    together = embedder.embed_texts([*TEXTS, text])[-1]
+    np.testing.assert_array_equal(embedder.embed_texts([text])[0], together)
+
+
+def test_no_texts_give_no_rows_of_the_right_width(embedder: EmbeddingProvider) -> None:
+    rows = embedder.embed_texts([])
+    assert (rows.shape, rows.dtype) == ((0, embedder.dimension), np.dtype(np.float32))
+
+
+def test_rows_stand_in_the_order_of_their_texts(embedder: EmbeddingProvider) -> None:
+    forwards, backwards = embedder.embed_texts(TEXTS), embedder.embed_texts(TEXTS[::-1])
+    np.testing.assert_array_equal(forwards, backwards[::-1])
+    assert len({row.tobytes() for row in forwards}) == len(TEXTS)
+
+
+def test_equal_texts_get_equal_rows(embedder: EmbeddingProvider) -> None:
+    first, _, again = embedder.embed_texts(["cat", "dog", "cat"])
+    np.testing.assert_array_equal(first, again)
+
+
+def test_a_question_gets_one_row_nearest_to_the_text_that_shares_its_words(embedder: EmbeddingProvider) -> None:
+    row = embedder.embed_query("invoice")
+    assert (row.shape, row.dtype) == ((embedder.dimension,), np.dtype(np.float32))
+    assert TEXTS[int(np.argmax(embedder.embed_texts(TEXTS) @ row))] == "invoice"
+
+
+def test_several_threads_get_the_rows_that_one_gets(embedder: EmbeddingProvider) -> None:
+    alone = embedder.embed_texts(TEXTS)
+    found: list[Rows] = []
+    threads = [Thread(target=lambda: found.append(embedder.embed_texts(TEXTS))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [np.array_equal(rows, alone) for rows in found] == [True] * 6
+
+
+def test_the_probe_of_a_second_instance_agrees(embedder: EmbeddingProvider) -> None:
+    assert isinstance(embedder, Probing)
+    again = type(embedder)()
+    assert isinstance(again, Probing)
+    assert float(embedder.probe() @ again.probe()) >= PROBE_COSINE
+
+
+def test_token_starts_never_fall_and_lie_inside_the_text(embedder: EmbeddingProvider) -> None:
+    assert isinstance(embedder, Tokenizing)
+    assert embedder.max_tokens > 0
+    for text in [*ODD, *TEXTS]:
+        starts = embedder.token_starts(text)
+        assert starts.dtype == np.int64
+        assert all(0 <= start < len(text) for start in starts)
+        assert (np.diff(starts) >= 0).all()
+
+
+def test_words_begin_where_their_tokens_begin(embedder: EmbeddingProvider) -> None:
+    assert isinstance(embedder, Tokenizing)
+    assert embedder.token_starts("the  cat\n\nsleeps").tolist() == [0, 5, 10]
+
+
+def test_fingerprint_and_rows_are_the_same_in_another_process() -> None:
+    command = [sys.executable, "-c", SHOW_IDENTITY, json.dumps(CORE)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for line in output.splitlines():
+        name, fingerprint, row = json.loads(line)
+        embedder = EMBEDDERS.find(name)()
+        assert embedder.fingerprint == fingerprint
+        np.testing.assert_array_equal(embedder.embed_query("the same words again"), np.array(row, np.float32))
+    assert len(output.splitlines()) == len(CORE)
+
+
+def test_fingerprints_differ_from_one_embedder_to_the_next() -> None:
+    assert len({EMBEDDERS.find(name)().fingerprint for name in CORE}) == len(CORE)

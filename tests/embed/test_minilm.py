@@ -1,0 +1,189 @@
+"""The shipped model: right weights, right vectors, refused when it is not what was shipped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragkit.embed.base import Rows
+from ragkit.embed.minilm import MODEL_FOLDER, MiniLM
+from ragkit.embed.options import MiniLMOptions
+from ragkit.errors import Damaged, InvalidOption
+
+GOLDEN = json.loads((Path(__file__).parent / "golden_minilm.json").read_text(encoding="utf-8"))
+PAIRS = 8
+"""The first eight golden texts are four pairs that say the same in other words."""
+FILES = ["minilm.json", "model.onnx", "tokenizer.json"]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> MiniLM:
+    return MiniLM()
+
+
+@pytest.fixture(scope="module")
+def golden_rows() -> Rows:
+    """What sentence-transformers computes in float32."""
+    return np.array(GOLDEN["rows"], np.float32)
+
+
+@pytest.fixture
+def own_copy(tmp_path: Path) -> Iterator[Path]:
+    """A copy of the model's folder that a test may spoil."""
+    copy = tmp_path / "model"
+    shutil.copytree(MODEL_FOLDER, copy)
+    yield copy
+    shutil.rmtree(copy)
+
+
+def many_texts(count: int) -> list[str]:
+    """Texts of 1 to 60 words, no two alike."""
+    dice = random.Random(7)
+    words = ["cat", "sleeps", "while", "seven", "engineers", "retry", "a", "failed", "request", "on", "port", "8080"]
+    return [f"{n} " + " ".join(dice.choices(words, k=dice.randint(1, 60))) for n in range(count)]
+
+
+def test_the_files_are_the_ones_that_their_card_names() -> None:
+    card = json.loads((MODEL_FOLDER / "minilm.json").read_bytes())
+    found = {name: hashlib.sha256((MODEL_FOLDER / name).read_bytes()).hexdigest() for name in card["sha256"]}
+    assert card["sha256"] == found
+    assert sorted(path.name for path in MODEL_FOLDER.iterdir()) == FILES
+
+
+def test_every_row_is_within_cosine_099_of_float32(minilm: MiniLM, golden_rows: Rows) -> None:
+    cosines = (minilm.embed_texts(GOLDEN["texts"]) * golden_rows).sum(axis=1)
+    assert cosines.min() >= 0.99
+
+
+def test_similarities_between_texts_are_those_of_float32(minilm: MiniLM, golden_rows: Rows) -> None:
+    rows = minilm.embed_texts(GOLDEN["texts"])
+    np.testing.assert_allclose(rows @ rows.T, golden_rows @ golden_rows.T, atol=0.05)
+
+
+def test_the_nearest_neighbour_of_every_text_is_its_pair(minilm: MiniLM) -> None:
+    rows = minilm.embed_texts(GOLDEN["texts"])
+    likeness = rows @ rows.T
+    np.fill_diagonal(likeness, -1)
+    assert likeness.argmax(axis=1)[:PAIRS].tolist() == [1, 0, 3, 2, 5, 4, 7, 6]
+
+
+def test_a_row_does_not_depend_on_the_texts_beside_it_nor_on_the_threads() -> None:
+    texts = many_texts(120)
+    alone = MiniLM(MiniLMOptions(threads=1, token_budget=1)).embed_texts(texts)
+    order = random.Random(3).sample(range(120), 120)
+    for threads, token_budget in [(1, 256), (2, 256), (4, 10_000)]:
+        minilm = MiniLM(MiniLMOptions(threads, token_budget))
+        together = minilm.embed_texts([texts[place] for place in order])
+        np.testing.assert_array_equal(together, alone[order])
+
+
+def test_a_text_is_read_up_to_256_tokens_and_the_cut_is_counted(minilm: MiniLM) -> None:
+    before = minilm.cut_texts
+    fits, cut, longer = minilm.embed_texts(["cat " * 254, "cat " * 255, "cat " * 254 + "invoice payment"])
+    np.testing.assert_array_equal(fits, cut)
+    np.testing.assert_array_equal(fits, longer)
+    assert minilm.cut_texts - before == 2
+
+
+def test_a_text_of_megabytes_is_cut_not_computed(minilm: MiniLM) -> None:
+    before = minilm.cut_texts
+    first, second = minilm.embed_texts([" " * 2_000_000 + "cat", "cat " * 500_000])
+    np.testing.assert_array_equal(first, minilm.embed_query(""))
+    np.testing.assert_array_equal(second, minilm.embed_query("cat " * 254))
+    assert minilm.cut_texts - before == 2
+
+
+def test_a_word_too_long_for_the_vocabulary_is_still_told_from_another(minilm: MiniLM) -> None:
+    first, second = minilm.embed_texts(["abcde" * 60, "vwxyz" * 60])
+    assert float(first @ second) < 0.9
+
+
+def test_names_of_special_tokens_in_a_text_are_words(minilm: MiniLM) -> None:
+    assert minilm.token_starts("[SEP] x").tolist() == [0, 1, 4, 6]
+
+
+def test_asking_for_the_fingerprint_imports_neither_runtime_nor_tokenizer() -> None:
+    code = (
+        "import sys; from ragkit.embed.minilm import MiniLM; m = MiniLM(); m.fingerprint, m.dimension, m.max_tokens;"
+        "print(sorted({'onnxruntime', 'tokenizers'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_settings_that_change_no_vector_change_no_fingerprint() -> None:
+    assert MiniLM(MiniLMOptions(threads=3, token_budget=999)).fingerprint == MiniLM().fingerprint
+
+
+def test_another_model_file_changes_the_fingerprint(own_copy: Path) -> None:
+    card = json.loads((own_copy / "minilm.json").read_bytes())
+    card["sha256"]["model.onnx"] = "0" * 64
+    (own_copy / "minilm.json").write_text(json.dumps(card))
+    assert MiniLM(folder=own_copy).fingerprint != MiniLM().fingerprint
+
+
+def test_a_model_file_cut_short_is_named_with_the_way_to_mend_it(own_copy: Path) -> None:
+    with (own_copy / "model.onnx").open("r+b") as file:
+        file.truncate(20_000_000)
+    with pytest.raises(Damaged, match=r"model\.onnx is cut short or altered.*run pip install --force-reinstall ragkit"):
+        MiniLM(folder=own_copy).embed_query("cat")
+
+
+def test_one_flipped_bit_in_the_weights_is_noticed(own_copy: Path) -> None:
+    with (own_copy / "model.onnx").open("r+b") as file:
+        file.seek(10_000_000)
+        byte = file.read(1)[0]
+        file.seek(10_000_000)
+        file.write(bytes([byte ^ 1]))
+    with pytest.raises(Damaged, match=r"model\.onnx is cut short or altered"):
+        MiniLM(folder=own_copy).embed_query("cat")
+
+
+def test_an_altered_tokenizer_is_noticed(own_copy: Path) -> None:
+    (own_copy / "tokenizer.json").write_text("{}")
+    with pytest.raises(Damaged, match=r"tokenizer\.json is cut short or altered"):
+        MiniLM(folder=own_copy).token_starts("cat")
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
+def test_a_missing_file_is_named(own_copy: Path, name: str) -> None:
+    (own_copy / name).unlink()
+    with pytest.raises(Damaged, match=f"{name} cannot be read .No such file or directory.: run pip install"):
+        MiniLM(folder=own_copy).embed_query("cat")
+
+
+def test_a_missing_card_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Damaged, match=r"minilm\.json cannot be read"):
+        MiniLM(folder=tmp_path)
+
+
+@pytest.mark.parametrize(("content", "reason"), [("{", "is not JSON"), ('{"name": "x"}', "is not the card of a model")])
+def test_a_card_that_is_none_is_named(tmp_path: Path, content: str, reason: str) -> None:
+    (tmp_path / "minilm.json").write_text(content)
+    with pytest.raises(Damaged, match=rf"minilm\.json {reason}"):
+        MiniLM(folder=tmp_path)
+
+
+def test_a_model_that_the_runtime_cannot_load_is_named(own_copy: Path) -> None:
+    (own_copy / "model.onnx").write_bytes(b"not a graph")
+    card = json.loads((own_copy / "minilm.json").read_bytes())
+    card["sha256"]["model.onnx"] = hashlib.sha256(b"not a graph").hexdigest()
+    (own_copy / "minilm.json").write_text(json.dumps(card))
+    with pytest.raises(Damaged, match=r"cannot be loaded by onnxruntime \d.*run pip install --upgrade onnxruntime"):
+        MiniLM(folder=own_copy).embed_query("cat")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"), [((-1, 256), r"embed\.threads is -1"), ((0, 0), r"embed\.token_budget is 0: at least 1")]
+)
+def test_options_out_of_range_are_refused(values: tuple[int, int], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        MiniLMOptions(*values)

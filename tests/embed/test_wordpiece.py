@@ -1,0 +1,68 @@
+"""Offsets of tokens: where they begin, in texts of every kind and size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragkit.embed.minilm import MiniLM
+from ragkit.embed.wordpiece import PIECE
+
+MINILM = MiniLM()
+
+
+@pytest.mark.parametrize(
+    ("text", "starts"),
+    [
+        ("", []),
+        (" \n ", []),
+        ("hello world", [0, 6]),
+        ("tokenization", [0, 5]),
+        ("don't stop.", [0, 3, 4, 6, 10]),
+        ("a\x00b c", [0, 4]),
+        ("\ud800 hi", [2]),
+        ("漢字", [0, 1]),
+        ("cafe\u0301 x", [0, 6]),
+        ("각", [0, 0, 0]),
+    ],
+)
+def test_tokens_begin_here(text: str, starts: list[int]) -> None:
+    assert MINILM.token_starts(text).tolist() == starts
+
+
+def test_a_text_of_many_pieces_has_the_tokens_of_its_lines() -> None:
+    line = "Retry a failed request, with 20 % jitter; naïve café.\n"
+    once = MINILM.token_starts(line)
+    lines = 4 * PIECE // len(line)
+    expected = np.concatenate([once + number * len(line) for number in range(lines)])
+    np.testing.assert_array_equal(MINILM.token_starts(line * lines), expected)
+
+
+def test_a_line_without_any_white_space_is_tokenised_to_its_end() -> None:
+    starts = MINILM.token_starts("a1-" * PIECE)
+    assert starts[-1] == 3 * PIECE - 1
+    assert starts[:4].tolist() == [0, 2, 3, 5]
+
+
+def test_a_word_of_megabytes_is_many_tokens_not_one() -> None:
+    starts = MINILM.token_starts("ab" * 100_000)
+    assert np.diff(starts).max() <= 100
+
+
+def test_the_model_counts_the_tokens_that_are_shown() -> None:
+    text = "Electroencephalography, 漢字 and 각 cost 12.50 in total. "
+    count = len(MINILM.token_starts(text))
+    whole = (MINILM.max_tokens - 2) // count
+    before = MINILM.cut_texts
+    MINILM.embed_texts([text * whole, text * (whole + 1)])
+    assert MINILM.cut_texts - before == 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.characters(exclude_categories=()), max_size=200))
+def test_any_text_has_offsets_inside_it_that_never_fall(text: str) -> None:
+    starts = MINILM.token_starts(text)
+    assert (np.diff(starts) >= 0).all()
+    assert all(0 <= start < len(text) for start in starts)

@@ -1,0 +1,62 @@
+"""What is said about each file in `broken/`. `python -m tests.pipeline.golden` writes it down anew, to be read in the diff."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ragkit.errors import PipelineError
+from ragkit.pipeline import shipped
+from ragkit.pipeline.read import Request, read_path
+from tests.pipeline.sample import SECTIONS
+
+BROKEN = Path(__file__).parent / "broken"
+SHIPPED = Path(__file__).parent / "sample_pipelines"
+ENVIRON = {"MODEL_NAME": "small-2", "SAMPLE_API_KEY": "sk-never-to-be-seen"}
+
+REQUESTS: Mapping[str, Request] = {
+    "profile-unknown": Request(ENVIRON, profile="prodution", sections=SECTIONS),
+    "profile-from-the-environment-unknown": Request({"RAGKIT_PROFILE": "staging"}, sections=SECTIONS),
+    "profile-with-a-wrong-value": Request(ENVIRON, profile="production", sections=SECTIONS),
+    "profile-never-chosen-with-a-wrong-value": Request(ENVIRON, thorough=True, sections=SECTIONS),
+    "extra-not-installed": Request(ENVIRON, thorough=True, sections=SECTIONS),
+    "set-without-equals": Request(
+        ENVIRON, ("split.chunk_size", "=300", "profiles.x=1", "split.chunk_size=[1"), sections=SECTIONS
+    ),
+    "set-with-wrong-values": Request(
+        ENVIRON,
+        (
+            "split.chunk_size=many",
+            "stroe.name=files",
+            "load.max_file_mb=2",
+            "load.2.name=pdf",
+            "load.1.max_pages=no",
+            "retrieve.name=fixed",
+            "answer.provider.name=auto",
+        ),
+        sections=SECTIONS,
+    ),
+}
+"""How the files are asked for that are not simply read."""
+
+
+def messages(name: str) -> str:
+    """Every problem in a broken file. Runs in `broken/`, with the sample pipelines as the shipped ones."""
+    try:
+        read_path(Path(f"{name}.yaml"), REQUESTS.get(name, Request(ENVIRON, sections=SECTIONS)))
+    except PipelineError as error:
+        return f"{error}\n"
+    raise AssertionError(f"{name}.yaml is not broken")
+
+
+def names() -> list[str]:
+    """Every broken file."""
+    return sorted(path.stem for path in BROKEN.glob("*.yaml"))
+
+
+if __name__ == "__main__":
+    os.chdir(BROKEN)
+    shipped.folder = lambda: SHIPPED
+    for broken in names():
+        Path(f"{broken}.txt").write_text(messages(broken), encoding="utf-8")

@@ -2,10 +2,10 @@
 
     python benchmarks/beir.py FOLDER [FOLDER ...] [--chunks] [--json] [--cache DIR]
 
-A folder holds `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`) and `qrels.tsv` (a header, then
-query id, document id, grade). Queries that nobody judged are left out. By default each document is one passage, as other
-benchmarks have it, and the embedder cuts what is beyond its limit; with `--chunks` documents are split as a knowledge
-base splits them, and a document stands where its best chunk stands.
+A folder holds `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`) and `qrels.tsv` (a header,
+then query id, document id, grade). Queries that nobody judged are left out. By default each document is one passage,
+as other benchmarks have it, and the embedder cuts what is beyond its limit; with `--chunks` documents are split as a
+knowledge base splits them, and a document stands where its best chunk stands.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from ragkit.retrieve.memory import MemoryPassages
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
 from ragkit.retrieve.terms import TERMS_VERSION
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.store.base import checked_rows
 
 DEPTH = 10
 """How many documents of each ranking are judged."""
@@ -89,6 +90,9 @@ def reciprocal_rank(ranking: Sequence[str], grades: Grades, depth: int = DEPTH) 
     return next((1 / rank for rank, document in enumerate(ranking[:depth], 1) if grades.get(document, 0) > 0), 0.0)
 
 
+METRICS = (ndcg, recall, reciprocal_rank)
+
+
 def read_collection(folder: Path) -> Collection:
     """Read a folder; queries without a relevant document are left out."""
     grades: dict[str, dict[str, int]] = {}
@@ -122,7 +126,8 @@ class CachedQueries:
     """An embedder whose questions are known: keeps the embedder's time out of the figures of each retriever."""
 
     def __init__(self, embedder: MiniLM, queries: Sequence[str], rows: Rows) -> None:
-        self._embedder, self._rows = embedder, dict(zip(queries, rows, strict=True))
+        self._embedder = embedder
+        self._rows: dict[str, Row] = dict(zip(queries, rows, strict=True))
         self.dimension, self.fingerprint = embedder.dimension, embedder.fingerprint
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
@@ -150,8 +155,8 @@ def measure(collection: Collection, name: str, retriever: Retriever) -> Figures:
     rankings = {query: _ranking(retriever, text) for query, text in collection.queries.items()}
     seconds = time.perf_counter() - began
     pairs = [(ranking, collection.grades[query]) for query, ranking in rankings.items()]
-    means = [float(np.mean([metric(*pair) for pair in pairs])) for metric in (ndcg, recall, reciprocal_rank)]
-    return Figures(collection.name, name, *means, len(pairs), 1000 * seconds / len(pairs))
+    ndcg_, recall_, mrr = (float(np.mean([metric(*pair) for pair in pairs])) for metric in METRICS)
+    return Figures(collection.name, name, ndcg_, recall_, mrr, len(pairs), 1000 * seconds / len(pairs))
 
 
 def embedded(embedder: MiniLM, texts: Sequence[str], cache: Path | None) -> Rows:
@@ -159,7 +164,7 @@ def embedded(embedder: MiniLM, texts: Sequence[str], cache: Path | None) -> Rows
     digest = hashlib.blake2b(content_id(embedder.fingerprint, *texts).encode(), digest_size=8).hexdigest()
     path = cache / f"{digest}.npy" if cache else None
     if path is not None and path.exists():
-        return np.asarray(np.load(path), np.float32)
+        return checked_rows(np.load(path), len(texts), embedder.dimension)
     rows = embedder.embed_texts(texts)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,9 +217,8 @@ def main(arguments: Sequence[str]) -> None:
                 f"{row.collection:<16}{row.retriever:<10}{row.ndcg:>9.4f}{row.recall:>11.4f}{row.mrr:>8.4f}"
                 f"{row.queries:>9}{row.ms_per_query:>10.2f}"
             )
-        print(
-            f"  {seconds['chunks']:.0f} passages, embedded in {seconds['embed']:.1f} s, indexed in {seconds['index']:.1f} s"
-        )
+        spent = f"embedded in {seconds['embed']:.1f} s, indexed in {seconds['index']:.1f} s"
+        print(f"  {seconds['chunks']:.0f} passages, {spent}")
     print("  " + ", ".join(f"{name} {value}" for name, value in versions().items()))
 
 

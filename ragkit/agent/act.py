@@ -194,11 +194,11 @@ def _execute(run: Run, plan: Plan) -> Flow[None]:
         found = yield from run_tools(RunTools(run, [_job(run, plan, index) for index in group]))
         for index, outcome in zip(group, found, strict=True):
             run.meter.executed(outcome.name)
-            plan.outcomes[index] = yield from _screened(run, outcome)
-            _tool_span(span, plan.outcomes[index], started)
-    for outcome in plan.outcomes:
-        if outcome is not None:
-            yield _told(run, outcome)
+            plan.outcomes[index] = screened = yield from _screened(run, outcome)
+            _tool_span(span, screened, started)
+    for done in plan.outcomes:
+        if done is not None:
+            yield _told(run, done)
     run.trace.close(span)
 
 
@@ -227,9 +227,7 @@ def _screened(run: Run, outcome: ToolOutcome) -> Flow[ToolOutcome]:
     return outcome if text is outcome.content else replace(outcome, content=text)
 
 
-def _tool_span(parent: Span, outcome: ToolOutcome | None, started: float) -> None:
-    if outcome is None:
-        return
+def _tool_span(parent: Span, outcome: ToolOutcome, started: float) -> None:
     span = Span(StepType.TOOL, outcome.name, started, started + outcome.seconds)
     span.attributes = {"call_id": outcome.call.id, "attempts": outcome.attempts, "chars": len(outcome.content)}
     if outcome.error is not None:

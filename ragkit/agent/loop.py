@@ -111,10 +111,10 @@ def _open(run: Run) -> Flow[None]:
     span = run.trace.open(StepType.INPUT_GUARDRAILS)
     given: list[Message] = []
     for message in run.given:
+        text = message.content
         if message.role is Role.USER and run.config.guardrails.input:
-            text = yield from guard(run, "input", run.config.guardrails.input, message.content, span)
-            message = replace(message, content=text)
-        given.append(message)
+            text = yield from guard(run, "input", run.config.guardrails.input, text, span)
+        given.append(message if text is message.content else replace(message, content=text))
     run.trace.close(span)
     span = run.trace.open(StepType.MEMORY)
     if run.memory is not None:

@@ -6,7 +6,7 @@ Knows annotations, not parts: bool, int, float, str, Path, Literal, `X | Y`, tup
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -28,14 +28,15 @@ _TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "
 class Misfit(Exception):  # a signal inside this module and its callers in this package
     """The value is not what the annotation wants."""
 
-    def __init__(self, node: Node, wanted: str, hint: str = "") -> None:
-        super().__init__(node, wanted, hint)
-        self.node, self.wanted, self.hint = node, wanted, hint
+    def __init__(self, node: Node, wanted: str, hint: str = "", inner: Sequence[Problem] = ()) -> None:
+        super().__init__(node, wanted, hint, inner)
+        self.node, self.wanted, self.hint, self.inner = node, wanted, hint, inner
 
-    def under(self, key: str, node: Node) -> str:
-        """The message about the key whose value is `node`; the misfit may lie inside it."""
+    def under(self, key: str, node: Node) -> list[Problem]:
+        """What is wrong with the key whose value is `node`; the misfit may lie inside it."""
         what = key if self.node is node else f"an entry of {key}"
-        return f"{what} is {met(self.node)}: {self.wanted} is wanted{self.hint}"
+        own = Problem(self.node.mark, f"{what} is {met(self.node)}: {self.wanted} is wanted{self.hint}")
+        return list(self.inner) or [own]
 
 
 def hints_of(options: type[DataclassInstance]) -> dict[str, Hint]:
@@ -128,7 +129,7 @@ class Options:
             try:
                 values[key.text] = convert(node, hints[key.text])
             except Misfit as misfit:
-                self.problems.append(Problem(misfit.node.mark, misfit.under(key.text, node)))
+                self.problems += misfit.under(key.text, node)
         return values
 
     def _made(self, table: Table, values: dict[str, object], at: Key | None) -> DataclassInstance | None:
@@ -141,7 +142,7 @@ class Options:
                 name = error.option.rpartition(".")[2]
                 node = table.get(name)
                 mark = node.mark if node is not None else (at.mark if at is not None else table.mark)
-                shown = met(node) if node is not None else repr(error.met)
+                shown = met(node) if node is not None else f"{error.met!r} (its default)"
                 self.problems.append(Problem(mark, f"{name} is {shown}: {error.wanted} is wanted"))
                 if name not in values or name in required:
                     return None
@@ -174,7 +175,7 @@ def _any_of(node: Node, hints: tuple[Hint, ...]) -> object:
             return convert(node, hint)
         except Misfit as misfit:
             misfits.append(misfit)
-    inner = [misfit for misfit in misfits if misfit.node is not node]
+    inner = [misfit for misfit in misfits if misfit.node is not node or misfit.inner]
     hint = next((misfit.hint for misfit in misfits if misfit.hint), "")
     raise inner[0] if inner else Misfit(node, wanted, hint)
 
@@ -197,7 +198,7 @@ def _container(node: Node, hint: Hint) -> object:
             raise Misfit(node, wanted_by(hint))
         return {key.text: convert(value, arguments[1]) for key, value in node.pairs}
     if not isinstance(node, Items):
-        near = f" (did you mean [{node.text}]?)" if isinstance(node, Scalar) and node.text else ""
+        near = f' (did you mean ["{node.text}"]?)' if isinstance(node, Scalar) and node.text else ""
         raise Misfit(node, wanted_by(hint), near)
     entries = [convert(entry, arguments[0]) for entry in node.entries]
     return tuple(entries) if origin is tuple else entries
@@ -209,7 +210,7 @@ def _nested(node: Node, hint: type[DataclassInstance]) -> object:
     problems: list[Problem] = []
     made = Options(hint, "this mapping", problems).read(node)
     if problems:
-        raise Misfit(node, "; ".join(problem.message for problem in problems) + ";")
+        raise Misfit(node, "a mapping", inner=problems)
     return made
 
 
@@ -230,7 +231,8 @@ def _single(node: Node, hint: Hint) -> object:
         return value
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
-    raise Misfit(node, wanted_by(hint), _slip(node, hint))
+    endless = isinstance(value, float) and not math.isfinite(value)
+    raise Misfit(node, "a finite number" if endless and hint is float else wanted_by(hint), _slip(node, hint))
 
 
 def _slip(node: Scalar, hint: Hint) -> str:

@@ -40,17 +40,17 @@ class Chain:
     """May extend files; a text that is no file extends shipped pipelines only."""
 
     def read(self) -> Table:
-        """The merged tree of the whole chain, without `extends`."""
+        """The merged tree of the whole chain."""
         return self.over(read_file(self.top, self.problems), self.top, ())
 
     def over(self, tree: Table, path: Path, above: tuple[Path, ...]) -> Table:
-        """The tree of the file at `path`, laid over what it extends."""
+        """The tree of the file at `path`, laid over what it extends; `extends` stays in it when it leads nowhere."""
         extends = tree.get("extends")
         if extends is None:
             return tree
         own, above = tree.without("extends"), (*above, path.resolve())
         base = self._base(extends, path, above)
-        return own if base is None else merge(self.over(read_file(base, self.problems), base, above), own)
+        return tree if base is None else merge(self.over(read_file(base, self.problems), base, above), own)
 
     def _base(self, extends: Node, path: Path, above: tuple[Path, ...]) -> Path | None:
         """The file that `extends` names, or None with a problem."""
@@ -95,8 +95,10 @@ def read_file(path: Path, problems: list[Problem]) -> Table:
     except OSError as error:
         raise Unreadable(Problem(start, f"the file cannot be read: {error.strerror or error}")) from error
     except UnicodeDecodeError as error:
-        message = f"byte {error.start + 1} is not UTF-8: a pipeline file is UTF-8 text"
-        raise Unreadable(Problem(start, message)) from error
+        message = f"the byte 0x{error.object[error.start]:02x} is not UTF-8: a pipeline file is UTF-8 text"
+        before = error.object[: error.start].decode("utf-8").split("\n")
+        source = source_of(name, error.object.decode("utf-8", "replace"))
+        raise Unreadable(Problem(Mark(source, len(before), len(before[-1]) + 1), message)) from error
     return tree_of(text, name, problems)
 
 

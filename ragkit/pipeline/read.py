@@ -100,11 +100,13 @@ def _one(
         tree = with_profile(tree, profile, asked, problems)
     tree = with_settings(tree.without("profiles"), request.overrides, problems)
     _check_keys(tree, request.sections, problems)
+    partial = tree.get("extends") is not None
     missing = [section.key for section in request.sections if tree.get(section.key) is None]
-    if missing:
-        what = f"the section {missing[0]} is" if len(missing) == 1 else f"the sections {', '.join(missing)} are"
-        problems.append(Problem(tree.mark, f"{what} missing: write it, or take it over with `extends: default`"))
-    reader = _Reader(request, problems)
+    if missing and not partial:
+        what = "section" if len(missing) == 1 else "sections"
+        message = f"no {what} {', '.join(missing)}: write what is missing, or `extends: default`"
+        problems.append(Problem(tree.mark, message))
+    reader = _Reader(request, problems, partial)
     for section in request.sections:
         node, key = tree.get(section.key), tree.key(section.key)
         if node is not None and key is not None:
@@ -135,7 +137,7 @@ def _check_shape(tree: Table, sections: Sequence[Section], problems: list[Proble
 def _check_keys(tree: Table, sections: Sequence[Section], problems: list[Problem]) -> None:
     known = section_keys(sections)
     for key, _ in tree.pairs:
-        if key.text not in (*known, "profiles"):
+        if key.text not in (*known, "profiles", "extends"):
             hint = did_you_mean(key.text, [*known, "profiles", "extends"])
             problems.append(Problem(key.mark, f"{key.text!r} is no section{hint}; known: {', '.join(known)}"))
 
@@ -146,6 +148,8 @@ class _Reader:
 
     request: Request
     problems: list[Problem]
+    partial: bool
+    """What the file extends could not be read: a part without a name may have had one there."""
     choices: dict[str, tuple[Choice, ...]] = field(default_factory=dict)
     answer: AnswerOptions | None = None
     origins: dict[str, Origin] = field(default_factory=dict)
@@ -156,7 +160,7 @@ class _Reader:
             self._route(section, key, node)
             return
         if not isinstance(node, Table):
-            self._no_table(section, node)
+            self._no_table(section, node, section.key)
             return
         if section.names is None:
             options = Options(AnswerOptions, section.key, self.problems).read(node, key)
@@ -173,7 +177,7 @@ class _Reader:
         for number, entry in enumerate(node.entries):
             at = Key(str(number), entry.mark)
             if not isinstance(entry, Table):
-                self._no_table(section, entry)
+                self._no_table(section, entry, f"an entry of {section.key}")
             elif (choice := self._choice(section, f"{section.key}.{number}", at, entry)) is not None:
                 chosen.append(choice)
         if not node.entries:
@@ -202,6 +206,8 @@ class _Reader:
         """The registered name that a section gives, or None with a problem."""
         names, node = section.names, table.get("name")
         assert names is not None  # noqa: S101 - `answer` was read before
+        if node is None and self.partial:
+            return None
         if node is None:
             listed = ", ".join(names.names())
             self.problems.append(
@@ -240,13 +246,13 @@ class _Reader:
         ]
         return None
 
-    def _no_table(self, section: Section, node: Node) -> None:
+    def _no_table(self, section: Section, node: Node, what: str) -> None:
         shape = "{provider: auto}" if section.names is None else "{name: ..., option: ...}"
         known = section.names.names() if section.names else []
         if isinstance(node, Scalar) and node.text in known:
             shape = f"{{name: {node.text}}}"
-        wanted = f"a mapping {shape}" + (" or a list of such" if section.routed and isinstance(node, Scalar) else "")
-        self.problems.append(Problem(node.mark, f"{section.key} is {met(node)}: {wanted} is wanted"))
+        wanted = f"a mapping {shape}" + (" or a list of such" if section.routed and what == section.key else "")
+        self.problems.append(Problem(node.mark, f"{what} is {met(node)}: {wanted} is wanted"))
 
     def _remember(self, prefix: str, table: Table, options: DataclassInstance | None) -> None:
         for key, node in table.pairs:

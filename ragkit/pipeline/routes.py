@@ -24,7 +24,7 @@ def read_only(section: Section, name: str, node: Node, problems: list[Problem]) 
     try:
         convert(node, tuple[str, ...])
     except Misfit as misfit:
-        problems.append(Problem(misfit.node.mark, misfit.under("only", node)))
+        problems += misfit.under("only", node)
         return ()
     entries = [entry for entry in node.entries if isinstance(entry, Scalar)] if isinstance(node, Items) else []
     patterns = section.key == "split"

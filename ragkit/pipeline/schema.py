@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
@@ -71,6 +72,11 @@ def json_schema(sections: Sequence[Section] = SECTIONS, *, plugins: bool = False
             **{f"{key}.{name}": part for key, found in parts.items() for name, part in found.items() if name},
         },
     }
+
+
+def schema_text() -> str:
+    """The schema as the file beside the shipped pipelines holds it."""
+    return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def descriptions(options: type[DataclassInstance]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
@@ -59,6 +59,9 @@ _PLAINER = (
     ("expected '<document start>'", "more text after the end of the mapping"),
 )
 
+_BEGUN_EARLIER = ("found unexpected end of stream", "expected ',' or", "could not find expected ':'")
+"""Faults that the parser notices at their end: their beginning is the place to tell."""
+
 
 class Unreadable(Exception):  # a signal inside this package, never seen by a caller
     """The text cannot be made a tree at all."""
@@ -89,7 +92,7 @@ def parse(text: str, source: Source, problems: list[Problem]) -> Node | None:
         return _Builder(source, YAML(typ="safe", pure=True).parse(text), problems).document()
     except ReaderError as error:
         at = _place_of(text, source, error.position)
-        raise Unreadable(Problem(at, f"a character that YAML does not allow: {error.character!r}")) from error
+        raise Unreadable(Problem(at, f"the character U+{error.character:04X}, which YAML does not allow")) from error
     except MarkedYAMLError as error:
         raise Unreadable(_in_plain_words(error, source)) from error
     except (YAMLError, ValueError) as error:  # ValueError: an escape beyond the last character of Unicode
@@ -113,14 +116,16 @@ def _place_of(text: str, source: Source, offset: int) -> Mark:
 def _in_plain_words(error: MarkedYAMLError, source: Source) -> Problem:
     said = str(error.problem or error.context or "this is not YAML")
     mark = error.problem_mark or error.context_mark
-    unclosed = "found unexpected end of stream" in said or "expected ',' or" in said
-    if unclosed and error.context_mark is not None:
+    if error.context_mark is not None and any(words in said for words in _BEGUN_EARLIER):
         mark = error.context_mark
-    message = next((plainer for words, plainer in _PLAINER if words in said), f"this is not YAML: {said}")
     at = _mark(source, mark) if mark is not None else Mark(source, source.first, 1)
     index = at.line - source.first
-    if "${" in (source.lines[index] if 0 <= index < len(source.lines) else "") and "{ }" in message:
-        message += '; inside { } and [ ] a variable stands in quotes: "${NAME}"'
+    line = source.lines[index] if 0 <= index < len(source.lines) else ""
+    message = next((plainer for words, plainer in _PLAINER if words in said), f"this is not YAML: {said}")
+    if "{ }" in message and "${" in line:
+        message = 'a variable that is not in quotes: inside { } and [ ] write "${NAME}"'
+    if "second ':'" in message and ": " not in line[: at.column - 1]:
+        message = "a line that is indented further than the line above it allows"
     return Problem(at, message)
 
 
@@ -173,17 +178,25 @@ class _Builder:
         while not isinstance(start := next(self.events), MappingEndEvent):
             key_node = self.node(start, depth + 1)
             value = self.node(next(self.events), depth + 1)
-            if not isinstance(key_node, Scalar) or not isinstance(key_node.value, str):
-                self.problems.append(Problem(key_node.mark, "a key that is not text: keys are words"))
-                continue
-            key = Key(key_node.value, key_node.mark)
-            first = table.key(key.text)
-            if first is None:
+            key = self.key(key_node, table)
+            if key is not None:
+                if isinstance(value, Scalar) and value.plain and not value.text:
+                    value = replace(value, mark=key.mark)  # the parser takes the next line for its place
                 table = table.with_pair(key, value)
-            else:
-                message = f"{key.text!r} stands here a second time; the first is in line {first.mark.line}"
-                self.problems.append(Problem(key.mark, message))
         return table
+
+    def key(self, node: Node, table: Table) -> Key | None:
+        """The key that a node is, or None with a problem."""
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            message = "a key that is not text: keys are words"
+        elif node.value == "<<" and node.plain:
+            message = "the merge key '<<', which YAML 1.2 does not have: write the options out, or use `extends`"
+        elif (first := table.key(node.value)) is not None:
+            message = f"{node.value!r} stands here a second time; the first is in line {first.mark.line}"
+        else:
+            return Key(node.value, node.mark)
+        self.problems.append(Problem(node.mark, message, root=True))
+        return None
 
     def items(self, event: SequenceStartEvent, depth: int) -> Items:
         entries: list[Node] = []
@@ -198,7 +211,7 @@ class _Builder:
 
     def alias(self, event: AliasEvent) -> Node:
         if event.anchor not in self.anchors:
-            raise self.refused(event, f"'*{event.anchor}' points to no '&{event.anchor}' above it")
+            raise self.refused(event, f"'*{event.anchor}' points to nothing: no '&{event.anchor}' is complete above it")
         node, size = self.anchors[event.anchor]
         self.counted(event, size)
         return node
@@ -212,7 +225,7 @@ class _Builder:
         tag = getattr(event, "tag", None)
         if tag is not None:
             message = f"the tag {_short(str(tag))!r}: a pipeline file holds plain values, without tags"
-            self.problems.append(Problem(self.mark(event), message))
+            self.problems.append(Problem(self.mark(event), message, root=True))
 
     def mark(self, event: Event) -> Mark:
         return _mark(self.source, event.start_mark)

@@ -115,7 +115,7 @@ def _cut_to_fit(units: Units, ruler: Ruler, limit: int) -> Units:
         np.concatenate([part.ends for part in parts]),
         np.concatenate([part.costs for part in parts]),
         np.concatenate([part.hard for part in parts]),
-        np.unique(np.concatenate([units.resumes, *(part.resumes for part in parts)])),
+        np.sort(np.concatenate([units.resumes, *(part.resumes for part in parts)]), kind="stable"),
     )
 
 

@@ -1,4 +1,7 @@
-"""What is said about each file in `broken/`. `python -m tests.pipeline.golden` writes it down anew, to be read in the diff."""
+"""What is said about each file in `broken/`.
+
+`python -m tests.pipeline.golden` writes all of it down anew, to be read in the diff.
+"""
 
 from __future__ import annotations
 

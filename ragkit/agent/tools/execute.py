@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ragkit.agent.result import ToolOutcome
-from ragkit.agent.tools.base import ToolContext, ToolResult
+from ragkit.agent.tools.base import ToolResult
 from ragkit.errors import RagkitError
 
 if TYPE_CHECKING:

@@ -1,0 +1,159 @@
+"""The agent: its definition, and the five ways of running it. All of them drive the same loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from ragkit.agent.cancel import Cancellation
+from ragkit.agent.drive import adrive, drive
+from ragkit.agent.events import Event, RunEnded
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Message
+from ragkit.agent.observers import Watch
+from ragkit.agent.result import AgentResult, SuspendedRun
+from ragkit.agent.run import Run, Start
+from ragkit.agent.spec import AgentSpec
+from ragkit.agent.workers import Workers
+from ragkit.records import JSON
+
+Input: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
+"""What a run is given: the user's words, messages, or a suspended run that somebody has decided about."""
+
+NO_CONTEXT: Mapping[str, JSON] = {}
+
+
+class Agent(AgentSpec):
+    """A model with tools. It is immutable and carries no conversation: one agent serves any number of runs.
+
+    `run` waits for the result, `stream` yields the events on the way there; `arun` and `astream` are the same
+    for asynchronous code; `batch` and `abatch` run many inputs at the same time.
+    """
+
+    def run(
+        self,
+        given: Input,
+        *,
+        context: Mapping[str, JSON] = NO_CONTEXT,
+        memory: ConversationMemory | None = None,
+        cancel: Cancellation | None = None,
+    ) -> AgentResult:
+        """Run until there is an answer.
+
+        Args:
+            given: what the user says.
+            context: the caller's data for tools; the run works on a deep copy, handed back with the result.
+            memory: the conversation that this run goes on with; by default the agent's own, if it has one.
+            cancel: a switch that stops the run.
+
+        Raises:
+            ProviderError: the model's service failed, after all retries.
+            BudgetExceeded: a limit was reached.
+            RunError: the run was cancelled, blocked by a guardrail, or could not be handed over.
+
+            Every error carries what the run had: `partial_result(error)`.
+        """
+        return run_to_end(prepare(self, given, Start(context=context, memory=memory, cancel=cancel)))
+
+    async def arun(
+        self,
+        given: Input,
+        *,
+        context: Mapping[str, JSON] = NO_CONTEXT,
+        memory: ConversationMemory | None = None,
+        cancel: Cancellation | None = None,
+    ) -> AgentResult:
+        """The same as `run`, for asynchronous code."""
+        return await arun_to_end(prepare(self, given, Start(context=context, memory=memory, cancel=cancel)))
+
+    def stream(
+        self,
+        given: Input,
+        *,
+        context: Mapping[str, JSON] = NO_CONTEXT,
+        memory: ConversationMemory | None = None,
+        cancel: Cancellation | None = None,
+    ) -> Iterator[Event]:
+        """The events of a run as they happen; the last one is RunEnded, with the result. Raises as `run` does."""
+        start = Start(context=context, memory=memory, cancel=cancel, live=True)
+        return drive(prepare(self, given, start), Watch.of(self.config))
+
+    def astream(
+        self,
+        given: Input,
+        *,
+        context: Mapping[str, JSON] = NO_CONTEXT,
+        memory: ConversationMemory | None = None,
+        cancel: Cancellation | None = None,
+    ) -> AsyncIterator[Event]:
+        """The same as `stream`, for asynchronous code."""
+        start = Start(context=context, memory=memory, cancel=cancel, live=True)
+        return adrive(prepare(self, given, start), Watch.of(self.config))
+
+    def batch(self, inputs: Sequence[Input], *, max_concurrency: int = 8) -> list[AgentResult]:
+        """Run many inputs at the same time, each with a conversation of its own. Results keep the order.
+
+        Raises what the first run that failed (in order) raised, once all are done.
+        """
+        pool = Workers(max_concurrency)
+        futures = [pool.submit(lambda one=one: self._alone(one)) for one in inputs]  # type: ignore[misc]
+        return _first_error([future.exception() or future.result() for future in futures])
+
+    async def abatch(self, inputs: Sequence[Input], *, max_concurrency: int = 8) -> list[AgentResult]:
+        """The same as `batch`, for asynchronous code."""
+        room = asyncio.Semaphore(max_concurrency)
+
+        async def one(given: Input) -> AgentResult:
+            async with room:
+                return await arun_to_end(prepare(self, given, Start(memory=ConversationMemory())))
+
+        return _first_error(await asyncio.gather(*map(one, inputs), return_exceptions=True))
+
+    def reset(self) -> None:
+        """Clear the agent's own memory, if it has one; an agent without memory has nothing to forget."""
+        if self.memory is not None:
+            self.memory.clear()
+
+    def _alone(self, given: Input) -> AgentResult:
+        return run_to_end(prepare(self, given, Start(memory=ConversationMemory())))
+
+
+def prepare(agent: AgentSpec, given: Input, start: Start) -> Run:
+    """The run of an agent on what it is given."""
+    if isinstance(given, SuspendedRun):
+        working = start.team.get(given.agent_name, agent)
+        return Run.resume(working, given, start)
+    if isinstance(given, str):
+        return Run(agent, [Message.user(given)], start)
+    return Run(agent, [given] if isinstance(given, Message) else list(given), start)
+
+
+def run_to_end(run: Run) -> AgentResult:
+    """Drive a run in this thread to its result."""
+    result: AgentResult | None = None
+    for event in drive(run, Watch.of(run.config)):
+        if isinstance(event, RunEnded):
+            result = event.result
+    return _found(result)
+
+
+async def arun_to_end(run: Run) -> AgentResult:
+    """Drive a run in this task to its result."""
+    result: AgentResult | None = None
+    async for event in adrive(run, Watch.of(run.config)):
+        if isinstance(event, RunEnded):
+            result = event.result
+    return _found(result)
+
+
+def _found(result: AgentResult | None) -> AgentResult:
+    assert result is not None  # noqa: S101 - a run ends with RunEnded or raises
+    return result
+
+
+def _first_error(found: Sequence[AgentResult | BaseException]) -> list[AgentResult]:
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in found if isinstance(one, AgentResult)]

@@ -1,0 +1,61 @@
+"""`ragkit ask`: one question, one cited answer."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ragkit.answer.base import Answer
+from ragkit.cli import EXIT_UNSUPPORTED
+from ragkit.cli.common import Shell, verb
+from ragkit.cli.show_answer import answer_json, print_answer, print_trace
+
+
+@click.command()
+@click.argument("question", required=False)
+@click.option("--model", metavar="PROVIDER:MODEL", help="Who answers (default: as the pipeline says).")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop before more is spent.")
+@click.option("--strict", is_flag=True, help="Exit with 6 when the documents do not hold an answer.")
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@click.option("--trace", is_flag=True, help="Show each step, with times and tokens.")
+@verb
+def command(
+    shell: Shell,
+    question: str | None,
+    model: str | None,
+    max_cost: float | None,
+    strict: bool,
+    no_stream: bool,
+    trace: bool,
+) -> int:
+    """Answer QUESTION from the documents, with citations. Without QUESTION it is read from stdin.
+
+    \b
+        ragkit ask "How do I retry?"
+        echo "How do I retry?" | ragkit ask --json
+    """
+    asked = (question if question is not None else _stdin()).strip()
+    if not asked:
+        raise click.UsageError('ask something: ragkit ask "How do I retry?"')
+    streams = not (no_stream or shell.json) and sys.stdout.isatty()
+    with shell.open() as kb:
+        on_text = (lambda piece: click.echo(piece, nl=False)) if streams else None
+        answer = kb.ask(asked, model=model, max_cost_usd=max_cost, on_text=on_text)
+    _show(shell, answer, streamed=streams, trace=trace)
+    return EXIT_UNSUPPORTED if strict and answer.abstained else 0
+
+
+def _stdin() -> str:
+    if sys.stdin.isatty():
+        raise click.UsageError('ask something: ragkit ask "How do I retry?"')
+    return sys.stdin.read()
+
+
+def _show(shell: Shell, answer: Answer, *, streamed: bool, trace: bool) -> None:
+    if shell.json:
+        shell.out_json(answer_json(answer))
+        return
+    print_answer(shell, answer, streamed=streamed)
+    if trace:
+        print_trace(shell, answer)

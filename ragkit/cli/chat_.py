@@ -1,0 +1,39 @@
+"""`ragkit chat`: questions and cited answers, one after the other."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ragkit.cli.common import Shell, verb
+from ragkit.cli.show_answer import answer_json, print_answer
+
+PROMPT = "> "
+
+
+@click.command()
+@click.option("--model", metavar="PROVIDER:MODEL", help="Who answers (default: as the pipeline says).")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop before an answer costs more.")
+@verb
+def command(shell: Shell, model: str | None, max_cost: float | None) -> None:
+    """Answer questions, each with what was said before in mind. An empty line or Ctrl-D ends it."""
+    with shell.open() as kb:
+        conversation = kb.chat(model=model, max_cost_usd=max_cost)
+        while question := _next_question():
+            answer = conversation.ask(question)
+            if shell.json:
+                shell.out_json(answer_json(answer))
+            else:
+                print_answer(shell, answer, streamed=False)
+
+
+def _next_question() -> str:
+    """The next line that was typed; empty at the end."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().strip()
+    try:
+        return input(PROMPT).strip()
+    except EOFError:
+        click.echo(err=True)
+        return ""

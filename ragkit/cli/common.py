@@ -1,0 +1,131 @@
+"""What every verb shares: its common options, where the knowledge base is, and how things are printed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import click
+
+from ragkit.index.names import shown
+from ragkit.pipeline.knowledge_base import KnowledgeBase, stored_pipeline
+from ragkit.pipeline.settings import Pipeline
+from ragkit.records import JSON, Chunk
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Shell:
+    """The flags that every verb takes, before it or after it."""
+
+    kb: Path
+    config: str | None
+    quiet: bool
+    verbose: bool
+    json: bool
+
+    def say(self, line: str = "", *, level: int = 0) -> None:
+        """A line for the person, on stderr: nothing with -q, and lines of level 1 only with -v."""
+        if not self.quiet and (level == 0 or self.verbose):
+            click.echo(line, err=True)
+
+    def out(self, line: str = "") -> None:
+        """A line of the answer, on stdout."""
+        click.echo(line)
+
+    def out_json(self, value: Mapping[str, JSON]) -> None:
+        """One JSON object on one line, on stdout."""
+        click.echo(json.dumps(value, ensure_ascii=False))
+
+    def pipeline(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> Pipeline | None:
+        """The pipeline that was asked for; None: what the knowledge base was built with."""
+        chosen = name or os.environ.get("RAGKIT_PIPELINE") or self.config or Pipeline.find()
+        if chosen is not None:
+            return Pipeline.load(chosen, overrides)
+        if not overrides:
+            return None
+        stored = stored_pipeline(self.kb)
+        return Pipeline.load("default", overrides) if stored is None else Pipeline.from_yaml(stored, overrides=overrides)
+
+    def open(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> KnowledgeBase:
+        """The knowledge base, held against the pipeline that was asked for. It must be there."""
+        kb = KnowledgeBase.open(self.kb, self.pipeline(name, overrides))
+        kb.require()
+        return kb
+
+
+def verb(function: Callable[Concatenate[Shell, P], R]) -> Callable[P, R]:
+    """Give a verb the common options; it receives them as a Shell."""
+
+    @click.option("--kb", "kb_", metavar="DIR", help="The knowledge base (default: .ragkit, or RAGKIT_KB).")
+    @click.option("--config", "config_", metavar="FILE", help="A pipeline file instead of the ragkit.yaml found.")
+    @click.option("-q", "--quiet", "quiet_", is_flag=True, help="Say only what was asked for, and errors.")
+    @click.option("-v", "--verbose", "verbose_", is_flag=True, help="Say more.")
+    @click.option("--no-color", "no_color_", is_flag=True, help="No colours (also NO_COLOR).")
+    @click.option("--json", "json_", is_flag=True, help="JSON on stdout.")
+    @click.pass_context
+    @wraps(function)
+    def command(ctx: click.Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        own = {name: kwargs.pop(f"{name}_") for name in ("kb", "config", "quiet", "verbose", "no_color", "json")}
+        before = ctx.obj or {}
+        if own["no_color"] or before.get("no_color") or os.environ.get("NO_COLOR"):
+            ctx.color = False
+        kb = own["kb"] or before.get("kb") or os.environ.get("RAGKIT_KB") or ".ragkit"
+        config = own["config"] or before.get("config")
+        shell = Shell(
+            Path(str(kb)),
+            str(config) if config else None,
+            bool(own["quiet"] or before.get("quiet")),
+            bool(own["verbose"] or before.get("verbose")),
+            bool(own["json"]),
+        )
+        return function(shell, *args, **kwargs)
+
+    return command
+
+
+def place(chunk: Chunk) -> str:
+    """Where a chunk stands, as a person reads it: `guide.md:10-24` or `paper.pdf, page 3`."""
+    name = shown(chunk.source)
+    if chunk.page is not None:
+        return f"{name}, page {chunk.page}"
+    lines = f"{chunk.start_line}" if chunk.start_line == chunk.end_line else f"{chunk.start_line}-{chunk.end_line}"
+    return f"{name}:{lines}"
+
+
+def chunk_json(chunk: Chunk) -> dict[str, JSON]:
+    """The contract's line of `list --chunks --json`."""
+    return {
+        "id": chunk.id,
+        "source": shown(chunk.source),
+        "start": chunk.start,
+        "end": chunk.end,
+        "text": chunk.text,
+        "metadata": dict(chunk.metadata),
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "page": chunk.page,
+        "heading": list(chunk.heading),
+        "title": chunk.title,
+    }
+
+
+def figures(count: int, noun: str) -> str:
+    """`1 file`, `1,200 files`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def size(count: float) -> str:
+    """Bytes for people: `1.4 MB`."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:  # noqa: PLR2004
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

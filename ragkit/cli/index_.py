@@ -1,0 +1,111 @@
+"""`ragkit index`: bring the knowledge base in line with folders and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ragkit.cli import EXIT_SOME_FAILED
+from ragkit.cli.common import Shell, figures, verb
+from ragkit.cli.progress import Progress
+from ragkit.index.names import shown
+from ragkit.index.report import IndexReport
+from ragkit.pipeline.knowledge_base import IndexRun, KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
+
+SHOWN_FAILURES = 20
+
+
+@click.command()
+@click.argument("sources", nargs=-1, metavar="SOURCE...", type=click.Path(exists=True, path_type=Path))
+@click.option("--pipeline", metavar="FILE|NAME", help="A pipeline file, or the name of a ready-made one.")
+@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change one setting of the pipeline.")
+@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files that match; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, with tokens, and change nothing.")
+@click.option("--retry-failed", is_flag=True, help="Take up files again that failed before.")
+@click.option("--rebuild", is_flag=True, help="Accept other settings, and do everything again.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes that read files.")
+@verb
+def command(  # noqa: PLR0913 - one parameter an option
+    shell: Shell,
+    sources: tuple[Path, ...],
+    pipeline: str | None,
+    overrides: tuple[str, ...],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    dry_run: bool,
+    retry_failed: bool,
+    rebuild: bool,
+    jobs: int | None,
+) -> int:
+    """Bring the knowledge base in line with folders and files.
+
+    Unchanged files cost nothing; what is gone from a named source is removed; a source that is not named
+    stays as it is.
+
+    \b
+        ragkit index docs/
+        ragkit index docs/ notes.md --exclude '*.log'
+    """
+    if not sources and not rebuild:
+        raise click.UsageError("name a folder or a file: ragkit index docs/")
+    chosen = shell.pipeline(pipeline, (*overrides, *_globs("include", include), *_globs("exclude", exclude)))
+    kb = KnowledgeBase.open(shell.kb, chosen, check=not rebuild)
+    with Progress(shell) as progress:
+        run = IndexRun(
+            dry_run=dry_run, retry_failed=retry_failed, rebuild=rebuild, jobs=jobs or 0, on_event=progress.event
+        )
+        report = kb.index(*sources, run=run)
+    if shell.json:
+        shell.out_json(_relative(report))
+    else:
+        _print(shell, report, kb.pipeline)
+    return EXIT_SOME_FAILED if report.failures else 0
+
+
+def _globs(key: str, patterns: tuple[str, ...]) -> list[str]:
+    """The overrides that stand for --include and --exclude."""
+    quoted = ", ".join("'" + pattern.replace("'", "''") + "'" for pattern in patterns)
+    return [f"load.{key}=[{quoted}]"] if patterns else []
+
+
+def _relative(report: IndexReport) -> dict[str, object]:
+    found = report.to_json()
+    for key in ("failures", "skipped"):
+        found[key] = [{**one, "source": shown(str(one["source"]))} for one in found[key]]  # type: ignore[union-attr, index, dict-item]
+    return found  # type: ignore[return-value]
+
+
+def _print(shell: Shell, report: IndexReport, pipeline: Pipeline) -> None:
+    for note in report.notes:
+        shell.say(f"note: {note}")
+    f, c = report.files, report.chunks
+    changes = ", ".join(f"{f[key]} {key}" for key in ("added", "updated", "removed") if f[key]) or "nothing changed"
+    rest = ", ".join(f"{f[key]} {key}" for key in ("unchanged", "skipped", "failed") if f[key])
+    shell.out(f"{'would be: ' if report.dry_run else ''}{changes}" + (f" ({rest})" if rest else ""))
+    if report.dry_run:
+        shell.out(f"{figures(report.embedded, 'chunk')} to embed, {figures(report.tokens, 'token')}, "
+                  f"{'at no cost' if pipeline.embedder.name in LOCAL else 'price unknown'}")  # fmt: skip
+    elif report.embedded or c["added"] or c["removed"]:
+        rate = f", {report.embedded / report.seconds:.0f} a second" if report.embedded and report.seconds else ""
+        shell.out(f"{figures(c['added'], 'chunk')} added, {c['removed']} removed; "
+                  f"{report.embedded:,} embedded in {report.seconds:.1f} s{rate}")  # fmt: skip
+    for source, reason in report.skipped:
+        shell.say(f"skipped {shown(source)}: {reason}", level=1)
+    _print_failures(shell, report)
+
+
+LOCAL = frozenset({"minilm", "hashing", "static"})
+"""Embedders that run in this process, and cost nothing."""
+
+
+def _print_failures(shell: Shell, report: IndexReport) -> None:
+    for failure in report.failures[:SHOWN_FAILURES]:
+        hint = f" ({failure.hint})" if failure.hint else ""
+        shell.say(f"failed {shown(failure.source)}: {failure.error}{hint}")
+    if len(report.failures) > SHOWN_FAILURES:
+        shell.say(f"... and {len(report.failures) - SHOWN_FAILURES} more: ragkit list --failed")
+    if report.failures:
+        shell.say("try them again with --retry-failed")

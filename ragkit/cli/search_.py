@@ -1,0 +1,92 @@
+"""`ragkit search`: passages, without an answer."""
+
+from __future__ import annotations
+
+import click
+
+from ragkit.cli.common import Shell, place, verb
+from ragkit.index.names import shown
+from ragkit.pipeline.knowledge_base import Mode
+from ragkit.records import JSON, Hit
+from ragkit.retrieve.base import Explanation
+from ragkit.store.where import parse_where
+from ragkit.usage.meter import Meter, metered
+
+PREVIEW = 320
+"""Characters of a passage that are printed."""
+
+
+@click.command()
+@click.argument("question")
+@click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="How many passages.")
+@click.option("--where", metavar="EXPR", help="""A condition on metadata: 'format == "pdf" and year >= 2020'.""")
+@click.option("--mode", type=click.Choice(["dense", "lexical", "hybrid"]), help="How to search.")
+@click.option("--explain", is_flag=True, help="Say why each passage stands where it stands.")
+@verb
+def command(
+    shell: Shell, question: str, top_k: int | None, where: str | None, mode: Mode | None, explain: bool
+) -> None:
+    """Find the passages that speak of QUESTION.
+
+    \b
+        ragkit search "refund period" -k 3
+        ragkit search "refund period" --where 'format == "pdf"'
+    """
+    condition = parse_where(where) if where else None
+    meter = Meter()
+    with metered(meter), shell.open() as kb:
+        found = kb.explain(question, top_k, condition, mode)
+    if shell.json:
+        hits: list[JSON] = [_json(one, explain) for one in found]
+        shell.out_json({"question": question, "hits": hits, "usage": meter.usage().to_dict()})
+        return
+    for one in found:
+        _print(shell, one, explain)
+    if not found:
+        shell.say("nothing found")
+
+
+def hit_json(hit: Hit) -> dict[str, JSON]:
+    """A hit with the keys of the contract."""
+    chunk = hit.chunk
+    return {
+        "rank": hit.rank,
+        "chunk_id": chunk.id,
+        "source": shown(chunk.source),
+        "text": chunk.text,
+        "score": round(hit.score, 6),
+        "scores": {
+            "dense": _rounded(hit, "dense"),
+            "lexical": _rounded(hit, "lexical"),
+            "rerank": _rounded(hit, "rerank"),
+        },
+        "start": chunk.start,
+        "end": chunk.end,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "page": chunk.page,
+        "heading": list(chunk.heading),
+        "metadata": dict(chunk.metadata),
+    }
+
+
+def _rounded(hit: Hit, name: str) -> float | None:
+    return round(hit.scores[name], 6) if name in hit.scores else None
+
+
+def _json(one: Explanation, explain: bool) -> dict[str, JSON]:
+    found = hit_json(one.hit)
+    return {**found, "explain": {"ranks": dict(one.ranks), "shares": dict(one.shares)}} if explain else found
+
+
+def _print(shell: Shell, one: Explanation, explain: bool) -> None:
+    hit = one.hit
+    heading = " > ".join(hit.chunk.heading)
+    shell.out(f"{hit.rank}. {click.style(place(hit.chunk), bold=True)}" + (f"  {heading}" if heading else ""))
+    if explain:
+        scores = ", ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
+        ranks = ", ".join(f"{name} #{rank}" for name, rank in one.ranks.items())
+        shares = " + ".join(f"{share:.3f} {name}" for name, share in one.shares.items())
+        shell.out(f"   score {hit.score:.3f} = {shares}; {scores}; {ranks}")
+    text = " ".join(hit.chunk.text.split())
+    shell.out(f"   {text[:PREVIEW]}{'...' if len(text) > PREVIEW else ''}\n")

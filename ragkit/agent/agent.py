@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeAlias
 
 from ragkit.agent.cancel import Cancellation
@@ -15,7 +17,6 @@ from ragkit.agent.observers import Watch
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.run import Run, Start
 from ragkit.agent.spec import AgentSpec
-from ragkit.agent.workers import Workers
 from ragkit.records import JSON
 
 Input: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
@@ -96,8 +97,8 @@ class Agent(AgentSpec):
 
         Raises what the first run that failed (in order) raised, once all are done.
         """
-        pool = Workers(max_concurrency)
-        futures = [pool.submit(lambda one=one: self._alone(one)) for one in inputs]  # type: ignore[misc]
+        with ThreadPoolExecutor(max_concurrency) as pool:
+            futures = [pool.submit(copy_context().run, self._alone, one) for one in inputs]
         return _first_error([future.exception() or future.result() for future in futures])
 
     async def abatch(self, inputs: Sequence[Input], *, max_concurrency: int = 8) -> list[AgentResult]:

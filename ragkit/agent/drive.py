@@ -311,7 +311,8 @@ class _Hands:
         task = asyncio.ensure_future(work)
         stop, forget = self._stop()
         try:
-            await asyncio.wait([task, stop] if stop else [task], timeout=timeout_s, return_when="FIRST_COMPLETED")
+            futures: list[asyncio.Future[T] | asyncio.Future[None]] = [task, stop] if stop else [task]
+            await asyncio.wait(futures, timeout=timeout_s, return_when="FIRST_COMPLETED")
             if stop is not None and stop.done():
                 raise Cancelled("the run was cancelled")
             return task.result() if task.done() else None
@@ -323,14 +324,13 @@ class _Hands:
         """A future that is done when the run is cancelled, and what ends the listening."""
         if self.run.cancel is None:
             return None, lambda: None
-        loop = asyncio.get_running_loop()
-        stop: asyncio.Future[None] = loop.create_future()
+        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done() -> None:
             if not stop.done():
                 stop.set_result(None)
 
-        return stop, self.run.cancel.listen(lambda: loop.call_soon_threadsafe(done))
+        return stop, self._listen(done)
 
     async def _live(self, call: CallModel) -> AsyncIterator[Event]:
         inbox: asyncio.Queue[Delta | asyncio.Task[None] | None] = asyncio.Queue()
@@ -411,7 +411,11 @@ class _Hands:
         if self.run.cancel is None:
             return lambda: None
         loop = asyncio.get_running_loop()
-        return self.run.cancel.listen(lambda: loop.call_soon_threadsafe(stop))
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(stop)
+
+        return self.run.cancel.listen(tell)
 
 
 async def _get(inbox: asyncio.Queue[T], timeout_s: float | None) -> T | TimeoutError:

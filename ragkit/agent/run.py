@@ -198,6 +198,6 @@ Outcome = FinalAnswer | RunAgain | HandOff | Stopped
 
 
 def _marked(message: Message) -> Message:
-    if message.role is not Role.TOOL or message.is_error:
+    if message.role is not Role.TOOL:
         return message
     return replace(message, content=mark_as_data(message.name, message.content))

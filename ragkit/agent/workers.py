@@ -21,15 +21,9 @@ IDLE_S = 10.0
 
 
 class Workers:
-    """Threads that are started when none is free and kept for a while.
+    """Threads that are started when none is free and kept for a while."""
 
-    Args:
-        most: how many there are at most; work waits when all are busy. None: as many as there is work.
-    """
-
-    def __init__(self, most: int | None = None) -> None:
-        self._most = most
-        self._threads = 0
+    def __init__(self) -> None:
         self._lock = Lock()
         self._free = 0
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -50,9 +44,8 @@ class Workers:
                 future.set_result(found)
 
         with self._lock:
-            start = self._free == 0 and (self._most is None or self._threads < self._most)
-            self._threads += start
-            self._free -= self._free > 0
+            start = self._free == 0
+            self._free -= not start
         self._jobs.put(job)
         if start:
             Thread(target=self._work, name="ragkit-worker", daemon=True).start()
@@ -67,7 +60,6 @@ class Workers:
                     if self._free == 0:  # a job was promised to this thread while it gave up waiting
                         continue
                     self._free -= 1
-                    self._threads -= 1
                     return
             job()
             del job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from ragkit.answer.base import Searcher
 from ragkit.records import Chunk, Citation, Hit
@@ -71,14 +71,14 @@ def best_quote(chunk: Chunk, statement: str) -> tuple[int, int]:
     return chunk.start + start, chunk.start + end
 
 
-def citations_of(text: str, hits: Sequence[Hit], searcher: Searcher) -> list[Citation]:
-    """The citations of an answer that a model wrote: each [n] in it means the n-th hit that it was shown.
+def citations_of(text: str, shown: Mapping[int, Hit], searcher: Searcher) -> list[Citation]:
+    """The citations of an answer that a model wrote: each [n] in it means the hit that was shown under n.
 
     A number that no hit has is left out: it cites nothing.
     """
     found = []
     for n in numbers_in(text):
-        if 1 <= n <= len(hits):
-            hit = hits[n - 1]
+        if n in shown:
+            hit = shown[n]
             found.append(cite(n, hit, *best_quote(hit.chunk, statement_before(text, n)), searcher))
     return found

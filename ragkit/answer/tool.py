@@ -43,11 +43,13 @@ class RAGTool:
     @property
     def tool(self) -> Tool:
         """The tool, as an agent takes it."""
-        return Tool.from_function(self.search_knowledge_base)
+        return Tool.from_function(self._search, name=TOOL_NAME)
 
-    def search_knowledge_base(
-        self, query: str, top_k: int = 0, where: str = "", *, context: ToolContext | None = None
-    ) -> ToolResult:
+    def search_knowledge_base(self, query: str, top_k: int = 0, where: str = "") -> ToolResult:
+        """The tool called by hand: numbered passages as text, and the Outcome behind it as `data`."""
+        return self._search(query, top_k, where, context=ToolContext())
+
+    def _search(self, query: str, top_k: int = 0, where: str = "", *, context: ToolContext) -> ToolResult:
         """Search the user's documents. Returns numbered passages; cite them as [n].
 
         Args:
@@ -59,19 +61,16 @@ class RAGTool:
         hits = self._searcher.search(query, top_k or self._top_k, condition)
         if self._threshold is not None:
             hits = [hit for hit in hits if hit.score >= self._threshold]
-        numbers = self._numbers(hits, context)
-        likely = evidence(query, hits, self._searcher)
-        outcome = Outcome(query, tuple(hits), numbers, likely)
+        outcome = Outcome(query, tuple(hits), self._numbers(hits, context), evidence(query, hits, self._searcher))
         return ToolResult(passages(outcome), outcome)
 
-    def _numbers(self, hits: list[Hit], context: ToolContext | None) -> tuple[int, ...]:
+    def _numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
         """The number of each hit: the one that it had before, or the next free one. Calls may run side by side."""
         with self._lock:
-            known = context.state.get(SHOWN, []) if context is not None else []
+            known = context.state.get(SHOWN)
             ids = [str(one) for one in known] if isinstance(known, list) else []
             ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
-            if context is not None:
-                context.state[SHOWN] = list(ids)
+            context.state[SHOWN] = list(ids)
         return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
 
 

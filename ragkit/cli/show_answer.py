@@ -37,7 +37,7 @@ def print_answer(shell: Shell, answer: Answer, *, streamed: bool) -> None:
 def print_trace(shell: Shell, answer: Answer) -> None:
     """The steps of the run, one line each."""
     for step in answer.trace.steps:
-        shell.say(f"  {step.duration_ms:8.1f} ms  {step.type}  {step.summary}")
+        shell.say(f"  {step.seconds * 1000:8.1f} ms  {step.type.value:18} {step.name}")
 
 
 def _place(citation: Citation) -> str:

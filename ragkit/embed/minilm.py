@@ -21,6 +21,7 @@ from ragkit.embed.batches import by_length, in_threads, usable_cores
 from ragkit.embed.options import MiniLMOptions
 from ragkit.errors import Damaged
 from ragkit.records import content_id
+from ragkit.usage.meter import record_embedding
 
 if TYPE_CHECKING:
     from ragkit.embed.onnx_session import OnnxSession
@@ -98,6 +99,7 @@ class MiniLM:
         in_threads(compute, batches, self._options.threads or usable_cores())
         with self._lock:
             self._cut_texts += cut
+        record_embedding("minilm", sum(map(len, ids)), 0.0, provider="local")
         return unit(rows)
 
     def embed_query(self, text: str) -> Row:

@@ -92,9 +92,14 @@ class Catalog:
 
     def files(self) -> dict[str, FileRow]:
         """Every file that was looked at, by source."""
-        columns = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
-        rows = self.connection.execute(f"SELECT {columns} FROM files ORDER BY source")  # noqa: S608
+        rows = self.connection.execute(f"SELECT {_FILE_COLUMNS} FROM files ORDER BY source")  # noqa: S608
         return {row[0]: FileRow(*row) for row in rows}
+
+    def file(self, source: str) -> FileRow | None:
+        """What is known of one file."""
+        query = f"SELECT {_FILE_COLUMNS} FROM files WHERE source = ?"  # noqa: S608
+        row = self.connection.execute(query, (source,)).fetchone()
+        return None if row is None else FileRow(*row)
 
     def put_files(self, rows: Iterable[FileRow]) -> None:
         """Insert or replace file rows."""
@@ -196,6 +201,9 @@ class Catalog:
         rows = [(embedder, key, first + i, checksums[i]) for i, key in enumerate(hashes)]
         self.connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?,?,?,?)", rows)
         self.connection.execute("UPDATE embedders SET rows = ? WHERE key = ?", (first + len(hashes), embedder))
+
+
+_FILE_COLUMNS = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
 
 
 def checksum(values: Sequence[object]) -> int:

@@ -66,7 +66,7 @@ def known_codec(name: str) -> str:
     """The name as Python spells it. Raises InvalidOption when it has no such codec for text."""
     try:
         info = codecs.lookup(name)
-        b"".decode(info.name)
+        b"a".decode(info.name, "replace")
     except (LookupError, ValueError, AssertionError) as error:  # codecs such as idna assert
         raise InvalidOption("encoding", name, "a text encoding of Python, such as utf-8 or cp1252,") from error
     return info.name
@@ -90,9 +90,9 @@ def without_mark(sample: bytes) -> str:
     if len(sample) < 4 or 0 not in sample:
         return ""
     share = [sample[place::4].count(0) / (len(sample) // 4) for place in range(4)]
-    if share[0] < 0.05 and share[1] < 0.05 and share[2] > 0.9 and share[3] > 0.9:
+    if share[0] < 0.05 and share[2] > 0.9 and share[3] > 0.9:
         return "utf-32-le"
-    if share[3] < 0.05 and share[2] < 0.05 and share[1] > 0.9 and share[0] > 0.9:
+    if share[3] < 0.05 and share[1] > 0.9 and share[0] > 0.9:
         return "utf-32-be"
     even, odd = (share[0] + share[2]) / 2, (share[1] + share[3]) / 2
     if odd > 0.4 and even < 0.05:

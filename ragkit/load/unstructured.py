@@ -31,7 +31,7 @@ except ImportError as error:
 MODEL = "en_core_web_sm"
 """The spaCy model that the package tells titles from sentences with."""
 
-WITHOUT_MODEL = frozenset({".csv", ".tsv", ".xls", ".xlsx"})
+WITHOUT_MODEL = frozenset({".csv", ".tsv"})
 """Suffixes that it reads without the model."""
 
 BROKEN = (UnprocessableEntityError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, OSError)

@@ -188,7 +188,7 @@ def _scan(folder: _Folder, state: _Walk) -> list[_Folder | Found | Skipped]:
         with os.scandir(folder.path) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
-        return [Skipped(Path(folder.path), f"folder {reason_of(error)}")]
+        return [Skipped(Path(folder.path), f"folder: {reason_of(error)}")]
     names = {entry.name for entry in entries if entry.name in (KB_MARK, *state.ignore_names)}
     if KB_MARK in names:
         return [Skipped(Path(folder.path), "a knowledge base")]

@@ -109,6 +109,11 @@ class Assembly:
         """What a knowledge base that has to be made begins with."""
         return NewBase(self.recipe.to_json(), lambda connection: FtsLexicon(connection).create())
 
+    @property
+    def top_k(self) -> int:
+        """How many hits a search gives when nobody says."""
+        return int(getattr(self.pipeline.retriever.options, "top_k", 8))
+
     def retriever(self, passages: Passages, mode: str | None = None) -> Retriever:
         """The retriever of the pipeline, or the one that `mode` names with its own defaults."""
         choice = self.pipeline.retriever

@@ -198,7 +198,9 @@ def _container(node: Node, hint: Hint) -> object:
             raise Misfit(node, wanted_by(hint))
         return {key.text: convert(value, arguments[1]) for key, value in node.pairs}
     if not isinstance(node, Items):
-        near = f' (did you mean ["{node.text}"]?)' if isinstance(node, Scalar) and node.text else ""
+        near = (
+            f' (did you mean ["{node.text}"]?)' if isinstance(node, Scalar) and node.text and not node.variables else ""
+        )
         raise Misfit(node, wanted_by(hint), near)
     entries = [convert(entry, arguments[0]) for entry in node.entries]
     return tuple(entries) if origin is tuple else entries

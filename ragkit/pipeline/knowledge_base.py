@@ -12,13 +12,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.memory import ConversationMemory
+from ragkit.answer.agent import RAGAgent, RAGOptions
+from ragkit.answer.base import Answer
 from ragkit.embed.base import probe_of
 from ragkit.errors import Damaged, LoadError, SettingsMismatch
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog import Catalog, FileRow
 from ragkit.index.home import exists, open_catalog
 from ragkit.index.lock import WriterLock
-from ragkit.index.names import is_within, source_name
+from ragkit.index.names import is_within, source_name, source_path
 from ragkit.index.plan import Plan, PlanOptions, make_plan
 from ragkit.index.reader import Reader
 from ragkit.index.recipe import Recipe
@@ -26,7 +33,7 @@ from ragkit.index.repair import REBUILD, Salvage, swap_in
 from ragkit.index.report import Event, IndexReport
 from ragkit.index.session import WriteSession
 from ragkit.index.verify import Verification, verify
-from ragkit.load.files import read_bytes
+from ragkit.load.files import FileStat, read_bytes
 from ragkit.load.parse import hash_of
 from ragkit.load.walk import Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
@@ -34,6 +41,8 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
 from ragkit.retrieve.fts import FtsLexicon
+from ragkit.pipeline.providers import model_name, provider_for
+from ragkit.usage.limits import Limits
 from ragkit.usage.meter import Meter, metered
 
 Mode = Literal["dense", "lexical", "hybrid"]
@@ -75,6 +84,8 @@ class Status:
     sources: tuple[str, ...]
     """What was named when it was indexed."""
     settings: Mapping[str, JSON]
+    stale: int
+    """Indexed files that have changed, or are gone, since."""
 
 
 class KnowledgeBase:
@@ -88,7 +99,11 @@ class KnowledgeBase:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], pipeline: Pipeline | str | os.PathLike[str] | None = None
+        cls,
+        path: str | os.PathLike[str],
+        pipeline: Pipeline | str | os.PathLike[str] | None = None,
+        *,
+        check: bool = True,
     ) -> KnowledgeBase:
         """The knowledge base in the directory `path`; it is made there by the first `index`.
 
@@ -96,6 +111,7 @@ class KnowledgeBase:
             path: its directory.
             pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made one. None: the settings
                 that the knowledge base was built with, or the default ones when there is none yet.
+            check: hold `pipeline` against the settings that the knowledge base was built with.
 
         Raises:
             SettingsMismatch: it was built with other loader, splitter or embedder settings.
@@ -109,7 +125,7 @@ class KnowledgeBase:
         else:
             chosen = pipeline if isinstance(pipeline, Pipeline) else Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
         kb = cls(directory, chosen)
-        if stored is not None and pipeline is not None:
+        if check and stored is not None and pipeline is not None:
             kb._check_settings(Recipe.from_json(stored[0]))
         return kb
 
@@ -118,6 +134,11 @@ class KnowledgeBase:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def require(self) -> None:
+        """Raises NotAKnowledgeBase when nothing has been indexed here yet."""
+        if not exists(self.path):
+            open_catalog(self.path)
 
     def close(self) -> None:
         """Let go of every file."""
@@ -272,6 +293,50 @@ class KnowledgeBase:
         with self.reader.view() as view:
             return self._parts.retriever(view, mode).explain(question, top_k, where)
 
+    def agent(
+        self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
+    ) -> RAGAgent:
+        """The agent that answers from this knowledge base, for use beside other agents or with other tools.
+
+        Args:
+            model: `provider:model`; None: as the pipeline says.
+            max_cost_usd: what one answer may cost; None: as the pipeline says.
+            memory: the conversation that it keeps, if any.
+        """
+        answer = self.pipeline.answer
+        provider = provider_for(model or answer.provider, self)
+        limit = answer.max_cost_usd if max_cost_usd is None else max_cost_usd
+        limits = Limits(max_cost_usd=limit) if provider.remote else Limits()
+        config = AgentConfig(model=model_name(model or answer.provider), max_iterations=answer.max_iterations, limits=limits)
+        return RAGAgent(self, provider, config, RAGOptions(self._parts.top_k), memory)
+
+    def ask(
+        self,
+        question: str,
+        *,
+        model: str | None = None,
+        max_cost_usd: float | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Answer:
+        """A cited answer. Without a model's key it is made of sentences of the documents.
+
+        Args:
+            question: in plain words.
+            model: `provider:model`; None: as the pipeline says.
+            max_cost_usd: stop before more is spent; None: as the pipeline says.
+            on_text: called with each piece of the answer as it comes.
+
+        Raises:
+            NotAKnowledgeBase, Damaged, ProviderError, BudgetExceeded, RunError.
+        """
+        self.require()
+        return self.agent(model, max_cost_usd).ask(question, on_text=on_text)
+
+    def chat(self, *, model: str | None = None, max_cost_usd: float | None = None) -> RAGAgent:
+        """An agent that keeps the conversation: ask it one question after the other."""
+        self.require()
+        return self.agent(model, max_cost_usd, ConversationMemory())
+
     def chunks(self) -> Iterator[Chunk]:
         """Every chunk, by source and place in it."""
         with self.reader.view() as view:
@@ -314,7 +379,39 @@ class KnowledgeBase:
                 bytes=sum(path.stat().st_size for path in self.path.iterdir() if path.is_file()),
                 sources=tuple(catalog.roots()),
                 settings=asdict(Recipe.from_json(catalog.get("recipe") or "")),
+                stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
             )
+
+    # what answering asks for
+
+    def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
+        """How rare each term is among the chunks: (len(terms),)."""
+        with self.reader.view() as view:
+            return FtsLexicon(view.connection).idf(terms)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit rows of some texts: (len(texts), dimension)."""
+        return self._parts.embedder.embed_texts(texts)
+
+    def embed_question(self, question: str) -> NDArray[np.float32]:
+        """The unit row of a question: (dimension,)."""
+        return self._parts.embedder.embed_query(question)
+
+    def is_stale(self, source: str) -> bool:
+        """Whether the file on disk is not the one that was indexed, or is gone."""
+        with self.reader.view() as view:
+            row = Catalog(view.connection).file(source)
+        return row is None or self._is_changed(row)
+
+    def _is_changed(self, row: FileRow) -> bool:
+        path = source_path(row.source)
+        try:
+            stat = FileStat.of(path.stat())
+            if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == (row.size, row.mtime_ns, row.ctime_ns, row.inode):
+                return False
+            return stat.size != row.size or self._hash(path) != row.content_hash
+        except (OSError, LoadError):
+            return True
 
     # looking after
 
@@ -365,6 +462,12 @@ class KnowledgeBase:
     def _mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
         fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"
         return SettingsMismatch(str(self.path), differences, fix)
+
+
+def stored_pipeline(directory: Path) -> str | None:
+    """The pipeline file that a knowledge base was built with, as text; None when there is none."""
+    stored = _stored_settings(directory) if exists(directory) else None
+    return stored[1] if stored else None
 
 
 def _stored_settings(directory: Path) -> tuple[str, str] | None:

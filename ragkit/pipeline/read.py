@@ -221,7 +221,7 @@ class _Reader:
         if node.value in names.names():
             return node.value
         hint, known = did_you_mean(node.value, names.names()), ", ".join(names.names())
-        message = f"{node.value!r} is not the name of {_a(names.kind)}{hint}; known: {known}"
+        message = f"{met(node)} is not the name of {_a(names.kind)}{hint}; known: {known}"
         self.problems.append(Problem(node.mark, message))
         return None
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ragkit.pipeline.choice import Choice
 from ragkit.pipeline.convert import Misfit, convert
-from ragkit.pipeline.nodes import Items, Node, Problem, Scalar
+from ragkit.pipeline.nodes import Items, Node, Problem, Scalar, met
 from ragkit.pipeline.parts import FOLDER, Section
 
 _GLOB = frozenset("*?[")
@@ -33,8 +33,10 @@ def read_only(section: Section, name: str, node: Node, problems: list[Problem]) 
         is_pattern = bool(_GLOB & set(entry.text))
         if (is_pattern and patterns) or (entry.text.startswith(".") and not is_pattern and len(entry.text) > 1):
             continue
-        hint = f" (did you mean '.{entry.text.lstrip('*.')}'?)" if entry.text.strip("*.") else ""
-        problems.append(Problem(entry.mark, f"an entry of only is {entry.text!r}: {wanted} is wanted{hint}"))
+        hint = (
+            f" (did you mean '.{entry.text.lstrip('*.')}'?)" if entry.text.strip("*.") and not entry.variables else ""
+        )
+        problems.append(Problem(entry.mark, f"an entry of only is {met(entry)}: {wanted} is wanted{hint}"))
     return tuple(entry.text for entry in entries)
 
 

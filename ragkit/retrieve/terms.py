@@ -73,6 +73,9 @@ _LOOKALIKES = {"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u2010": "-", "\u20
 _ODD = re.compile("[\u00ad\u02bc\u0640\u200b-\u200f\u2010\u2011\u2018\u2019\u2060\ufeff]")
 """The lookalikes, and what goes without a trace: soft hyphens, joiners, direction marks, the Arabic stretch."""
 
+_HEAP_OF_MARKS = re.compile(r"([^\w\s\0-\x7f]{30})[^\w\s\0-\x7f]+")
+"""More marks (or signs) in a row than any language has: normalising takes time by the square of their number."""
+
 _SPECIAL_LETTERS = {
     "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŧ": "t", "ı": "i", "ŋ": "n",
     "ى": "ي", "ی": "ي", "ک": "ك", "ة": "ه",
@@ -130,14 +133,14 @@ def terms(text: str) -> list[str]:
         tokens = _ASCII_TOKEN.findall(text)
     else:
         plain = _ODD.sub(lambda found: _LOOKALIKES.get(found[0], ""), text)
-        tokens = _TOKEN.findall(unicodedata.normalize("NFKC", plain))
+        tokens = _TOKEN.findall(unicodedata.normalize("NFKC", _HEAP_OF_MARKS.sub(r"\1", plain)))
     found: list[str] = []
     for token in tokens:
         found += _of_token(token) if len(token) <= _CACHED_TOKEN else _analyse(token)
     return found or [term for token in tokens for term in _analyse(token, keep_stop_words=True)]
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 16)
 def _of_token(token: str) -> tuple[str, ...]:
     return _analyse(token)
 

@@ -25,13 +25,21 @@ def character_starts(text: str) -> NDArray[np.int64]:
 class Splitter(Protocol):
     """Cuts a document into pieces that an embedder can take in whole."""
 
-    def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
-        """Where the chunks of `document` begin and end, in rising order of start.
+    @property
+    def chunk_tokens(self) -> int | None:
+        """Most tokens of a chunk; None when chunks are not measured in tokens."""
 
-        No character but white space is left out of every span, and no span is empty or white space only.
+    def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
+        """Where the chunks of `document` begin and end, rising in start and in end.
+
+        Every character but white space lies in at least one span. No span is empty, begins or ends with
+        white space (the indentation of a first line of code excepted), or lies within another.
+        Equal arguments give equal spans.
 
         Args:
             document: what is cut.
-            token_starts: the measure of `chunk_size`.
-            reserve: tokens of each chunk that the caller needs for itself (a header).
+            token_starts: the measure of `chunk_tokens`; called once, on the whole text. A span's tokens are
+                those that start in it.
+            reserve: tokens of each chunk that the caller needs for itself; a splitter gives up three
+                quarters of its chunk size at most. Counted in characters where chunks are.
         """

@@ -27,7 +27,7 @@ _LONGEST_MARKUP = 10  # characters before the words of a heading: "  ###### "
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _ATX = re.compile(r"(#{1,6})[ \t]+(?=\S)")
 _UNDERLINE = re.compile(r"[ \t]*\r?\n[ \t]{0,3}(?:=+|-+)[ \t]*(?=[\r\n]|\Z)")
-_TABLE_RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?")
+_TABLE_RULE = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)++\|?")
 _BREAK = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
 
 
@@ -86,10 +86,11 @@ def _block_pieces(ruler: Ruler, block: Block, top: int, limit: int) -> Iterator[
         yield Piece(block.start, block.end, HEADING_COSTS[min(depth, len(HEADING_COSTS) - 1)], hard=not depth)
     elif ruler.count_before(block.end) - ruler.count_before(block.start) <= limit:
         if block.end > block.start:
-            yield Piece(block.start, block.end, 0)
+            yield Piece(block.start, block.end, 0, rigid=True)
     else:
         for line in _lines_between(ruler.text, block):
-            yield Piece(line.start, line.end, BLOCK_PARAGRAPH if line.after_blank else BLOCK_LINE)
+            cost = BLOCK_PARAGRAPH if line.after_blank else BLOCK_LINE
+            yield Piece(line.start, line.end, cost, rigid=True)
 
 
 def _lines_between(text: str, block: Block) -> Iterator[Line]:
@@ -102,7 +103,7 @@ def _heading_blocks(text: str, headings: Sequence[Heading], *, setext: bool) -> 
     for heading in headings:
         start = heading.start
         line = text.rfind("\n", max(0, start - _LONGEST_MARKUP), start) + 1
-        if line and not any(character.isalnum() for character in text[line:start]):
+        if (line or start <= _LONGEST_MARKUP) and not any(character.isalnum() for character in text[line:start]):
             start = line
         stop = _BREAK.search(text, heading.start, heading.start + _LONGEST_HEADING)
         end = stop.start() if stop else len(text)

@@ -9,18 +9,17 @@ was cut, and an edit moves the borders near it only; packing from the top would 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from ragkit.split.base import Span
-from ragkit.split.graphemes import next_cut
+from ragkit.split.cuts import word_after
 from ragkit.split.measure import Offsets, Ruler
 from ragkit.split.units import Units, fitted
 
 _EMPTY_CHUNK = 1000  # the cost of a chunk with nothing in it; border costs are measured by it
-_WORD_START = re.compile(r"(?<=\s)\S")
+_SQUEEZED = 4000  # more than a chunk of several pieces gains by giving up some overlap; less than tearing a block
 
 
 @dataclass(frozen=True)
@@ -55,37 +54,31 @@ def _carries(units: Units, ruler: Ruler, overlap: int) -> Offsets:
     resumes = np.append(units.resumes, len(ruler.text))
     found = resumes[np.searchsorted(ruler.tokens_before(units.resumes), least)]
     carries[1:] = np.minimum(found, units.starts[1:])
-    for index in (np.flatnonzero(found >= units.starts[1:]) + 1).tolist():
-        carries[index] = _word_after(ruler, int(least[index - 1]), int(units.starts[index]))
+    nothing_whole = (found >= units.starts[1:]) & ~units.rigid[:-1]
+    for index in (np.flatnonzero(nothing_whole) + 1).tolist():
+        offset = ruler.offset_after(int(least[index - 1]))
+        carries[index] = word_after(ruler.text, offset, int(units.starts[index]))
     carries[units.hard] = units.starts[units.hard]
     return carries
-
-
-def _word_after(ruler: Ruler, token: int, end: int) -> int:
-    """The first word that begins at or after this token and before `end`; else the token itself; else `end`."""
-    offset = ruler.offset_after(max(0, token))
-    if offset >= end:
-        return end
-    word = _WORD_START.search(ruler.text, offset, end)
-    return word.start() if word else next_cut(ruler.text, offset, end)
 
 
 def _cheapest_path(units: Units, ruler: Ruler, carries: Offsets, limit: int) -> list[int]:
     """Numbers of the units that chunks begin with, and the number of units at the end."""
     border_costs = [*units.costs.tolist(), 0]
     lacks = [_EMPTY_CHUNK * lack * lack // (limit * limit) for lack in range(limit + 1)]
-    begins = ruler.tokens_before(carries).tolist()
+    carried = ruler.tokens_before(carries).tolist()
+    begins = ruler.tokens_before(units.starts).tolist()
     ends = ruler.tokens_before(units.ends).tolist()
     count = len(ends)
     cheapest = [0] + [1 << 62] * count
     came_from = [0] * (count + 1)
     for begin in range(count):
-        so_far, room = cheapest[begin], begins[begin] + limit
+        so_far, room, most = cheapest[begin], carried[begin] + limit, begins[begin] + limit
         end = begin
-        while end < count and (ends[end] <= room or end == begin):
-            lack = max(0, room - ends[end])  # below 0: one unit that leaves less room for the overlap
+        while end < count and ends[end] <= most:
+            lack = room - ends[end]
+            cost = so_far + border_costs[end + 1] + (lacks[lack] if lack >= 0 else _SQUEEZED if end > begin else 0)
             end += 1
-            cost = so_far + lacks[lack] + border_costs[end]
             if cost < cheapest[end]:
                 cheapest[end], came_from[end] = cost, begin
     borders = [count]
@@ -105,14 +98,16 @@ def _spans(units: Units, ruler: Ruler, borders: list[int], carried: tuple[Offset
         least = ruler.count_before(end) - limit
         if start < fresh and (start <= fresh_before or ruler.count_before(start) < least):
             token = max(least, ruler.count_before(fresh_before + 1))
-            start = _sentence_after(units, ruler, token, fresh)
+            start = _carry_from(units, ruler.text, ruler.offset_after(token), begin)
         spans.append((start, end))
         fresh_before = fresh
     return spans
 
 
-def _sentence_after(units: Units, ruler: Ruler, token: int, end: int) -> int:
-    place = int(np.searchsorted(units.resumes, ruler.offset_after(token)))
-    if place < len(units.resumes) and units.resumes[place] < end:
+def _carry_from(units: Units, text: str, offset: int, begin: int) -> int:
+    """Where the chunk that begins with this unit may begin its overlap when it must not be before `offset`."""
+    fresh = int(units.starts[begin])
+    place = int(np.searchsorted(units.resumes, offset))
+    if place < len(units.resumes) and units.resumes[place] < fresh:
         return int(units.resumes[place])
-    return _word_after(ruler, token, end)
+    return fresh if units.rigid[begin - 1] else word_after(text, offset, fresh)

@@ -60,7 +60,7 @@ def code_units(document: Document) -> Units:
             cost = _line_cost(document.text, line, lines[number - 1] if number else None)
         else:
             cost = DEFINITION_COSTS[min(depth, len(DEFINITION_COSTS) - 1)]
-        pieces.append(Piece(line.start, line.end, cost, hard=depth == 0))
+        pieces.append(Piece(line.start, line.end, cost, hard=depth == 0, rigid=True))
     return Units.of(pieces)
 
 

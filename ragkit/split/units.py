@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.split.base import Span
-from ragkit.split.graphemes import last_cut, next_cut
+from ragkit.split.cuts import last_cut, next_cut
 from ragkit.split.measure import Offsets, Ruler
 
 # What it costs to begin a chunk at a border, in thousandths of what an empty chunk costs (see pack.py).
@@ -47,6 +47,8 @@ class Piece(NamedTuple):
     """Of beginning a chunk here."""
     hard: bool = False
     """A new subject: a chunk that begins here carries nothing over from the one before."""
+    rigid: bool = False
+    """A row or a line of code: an overlap takes in the whole of it or nothing, never its last words."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,17 @@ class Units:
     ends: Offsets
     costs: Offsets
     hard: NDArray[np.bool_]
+    rigid: NDArray[np.bool_]
     resumes: Offsets
     """Where an overlap may begin, in rising order: sentences, lines, and words of what is longer than a chunk."""
 
     @classmethod
     def of(cls, pieces: Iterable[Piece], resumes: Iterable[int] | None = None) -> Units:
         """From pieces; an overlap may begin at each of them unless `resumes` says where."""
-        rows = np.array([tuple(piece) for piece in pieces], np.int64).reshape(-1, 4)
-        starts = rows[:, 0].copy()
+        rows = np.array([tuple(piece) for piece in pieces], np.int64).reshape(-1, len(Piece._fields))
+        starts, ends, costs, hard, rigid = rows.T.copy()
         again = starts if resumes is None else np.fromiter(resumes, np.int64)
-        return cls(starts, rows[:, 1].copy(), rows[:, 2].copy(), rows[:, 3].astype(bool), again)
+        return cls(starts, ends, costs, hard.astype(bool), rigid.astype(bool), again)
 
 
 def fitted(units: Units, ruler: Ruler, limit: int) -> Units:
@@ -110,18 +113,19 @@ def _cut_to_fit(units: Units, ruler: Ruler, limit: int) -> Units:
         parts.append(_words(units, index, ruler, limit))
         done = index + 1
     parts.append(_rows(units, slice(done, None)))
-    return Units(
-        np.concatenate([part.starts for part in parts]),
-        np.concatenate([part.ends for part in parts]),
-        np.concatenate([part.costs for part in parts]),
-        np.concatenate([part.hard for part in parts]),
-        np.sort(np.concatenate([units.resumes, *(part.resumes for part in parts)]), kind="stable"),
-    )
+    again = np.sort(np.concatenate([units.resumes, *(part.resumes for part in parts)]), kind="stable")
+    columns = zip(*(_columns(part) for part in parts), strict=True)
+    starts, ends, costs, hard, rigid = (np.concatenate(column) for column in columns)
+    return Units(starts, ends, costs, hard.astype(bool), rigid.astype(bool), again)
 
 
-def _rows(units: Units, rows: slice | Offsets) -> Units:
-    none = np.empty(0, np.int64)
-    return Units(units.starts[rows], units.ends[rows], units.costs[rows], units.hard[rows], none)
+def _columns(units: Units) -> tuple[NDArray[np.int64] | NDArray[np.bool_], ...]:
+    return units.starts, units.ends, units.costs, units.hard, units.rigid
+
+
+def _rows(units: Units, rows: slice) -> Units:
+    starts, ends, costs = units.starts[rows], units.ends[rows], units.costs[rows]
+    return Units(starts, ends, costs, units.hard[rows], units.rigid[rows], np.empty(0, np.int64))
 
 
 def _words(units: Units, index: int, ruler: Ruler, limit: int) -> Units:
@@ -145,7 +149,7 @@ def _words(units: Units, index: int, ruler: Ruler, limit: int) -> Units:
     all_costs = np.concatenate([costs, np.full(len(cuts), CHARACTER, np.int64)])[order]
     hard = np.zeros(len(all_starts), bool)
     hard[0] = units.hard[index]
-    return Units(all_starts, all_ends, all_costs, hard, all_starts)
+    return Units(all_starts, all_ends, all_costs, hard, np.zeros(len(all_starts), bool), all_starts)
 
 
 def _cuts_inside(ruler: Ruler, word: Span, limit: int) -> Iterator[int]:
@@ -187,4 +191,5 @@ def _thinned(units: Units, ruler: Ruler, limit: int) -> Units:
     kept[best] = True
     begins = np.flatnonzero(kept)
     ends = np.append(units.ends[begins[1:] - 1], units.ends[-1])
-    return Units(units.starts[begins], ends, units.costs[begins], units.hard[begins], units.resumes)
+    rigid = units.rigid[np.append(begins[1:] - 1, len(kept) - 1)]
+    return Units(units.starts[begins], ends, units.costs[begins], units.hard[begins], rigid, units.resumes)

@@ -105,8 +105,7 @@ class _RawColumn:
         self._codes = array("i")
 
     def add(self, row: int, value: object) -> None:
-        # the type belongs to the key: True, 1 and 1.0 are equal to Python
-        key = (type(value), json.dumps(value) if isinstance(value, list | tuple | Mapping) else value)
+        key = value if type(value) is str else _key_of(value)
         code = self._index.get(key)
         if code is None:
             code = self._index[key] = len(self.values)
@@ -117,6 +116,11 @@ class _RawColumn:
     def write(self, codes: Codes) -> None:
         """Put the code of every row that holds the key into its place."""
         codes[np.array(self._rows, np.int64)] = np.array(self._codes, np.int32)
+
+
+def _key_of(value: object) -> object:
+    """A hashable stand-in: the type belongs to it, as True, 1 and 1.0 are equal to Python."""
+    return (type(value), json.dumps(value) if isinstance(value, list | tuple | Mapping) else value)
 
 
 def _write_nested(raw: _RawColumn, path: list[str], codes: Codes, values: list[object]) -> None:

@@ -75,15 +75,16 @@ class Int8Index:
         codes = self._codes[:rows] if picked is None else self._codes.take(picked, axis=0)
         scales = self._scales[:rows] if picked is None else self._scales.take(picked)
         errors = self._errors[:rows] if picked is None else self._errors.take(picked)
-        highest, lowest = _bounds(codes, code, scales * scale[0], errors)
+        lowest = _lower_bounds(codes, code, scales * scale[0], errors)
         mask = _as_mask(allowed, rows) if picked is None and allowed is not None else None
         if mask is not None:
             np.copyto(lowest, -np.inf, where=~mask)
+        longest = float(errors.max(initial=0))
         # what the query's own error may add, to the upper bounds as well as to the lower ones
-        room = 2 * float(error[0]) * (_SAFETY + float(errors.max(initial=0))) + 1e-6
-        found = np.flatnonzero(highest >= floor_of(lowest, k) - room)
-        if mask is not None:
-            return found[mask[found]]
+        room = 2 * float(error[0]) * (_SAFETY + longest) + 1e-6
+        floor = floor_of(lowest, k) - room
+        found = np.flatnonzero(lowest >= floor - 2 * longest) if floor > -np.inf else np.flatnonzero(lowest > -np.inf)
+        found = found[lowest[found] + 2 * errors[found] >= floor]
         return found if picked is None else picked[found]
 
     def _reserve(self, rows: int) -> None:
@@ -111,16 +112,15 @@ def quantised(rows: Rows) -> tuple[Codes, Rows, Rows]:
     return codes, scales, errors
 
 
-def _bounds(codes: Codes, code: Codes, scales: Rows, errors: Rows) -> tuple[Rows, Rows]:
-    """Upper and lower bounds of the products, but for what the query's error adds."""
-    highest, lowest = np.empty(len(codes), np.float32), np.empty(len(codes), np.float32)
+def _lower_bounds(codes: Codes, code: Codes, scales: Rows, errors: Rows) -> Rows:
+    """Lower bounds of the products, but for what the query's error takes off; the upper ones are 2 * errors higher."""
+    lowest = np.empty(len(codes), np.float32)
     for start in range(0, len(codes), _SCAN_ROWS):
         part = slice(start, start + _SCAN_ROWS)
         products = np.asarray(cdist(codes[part], code, "dot", out_dtype="float32")).reshape(-1)
-        products = products * scales[part]
-        np.add(products, errors[part], out=highest[part])
-        np.subtract(products, errors[part], out=lowest[part])
-    return highest, lowest
+        np.multiply(products, scales[part], out=lowest[part])
+        np.subtract(lowest[part], errors[part], out=lowest[part])
+    return lowest
 
 
 def _picked(allowed: Allowed, rows: int) -> RowNumbers | None:

@@ -8,7 +8,6 @@ does not fit, and may be deleted at any time.
 from __future__ import annotations
 
 import mmap
-import os
 import secrets
 import struct
 import threading
@@ -111,7 +110,7 @@ class Scanner:
                     file.write(bytes(_codes_at(index.rows) - file.tell()))
                     file.write(np.ascontiguousarray(index.codes).data)
                 # not synced: a file that a power cut left in pieces has a wrong checksum
-                os.replace(fresh, self._cache)
+                fresh.replace(self._cache)
                 self._saved_rows = index.rows
             finally:
                 fresh.unlink(missing_ok=True)

@@ -176,12 +176,12 @@ def decoded_id(name: bytes) -> str:
 
 def checksum(values: Iterable[Column]) -> int:
     """CRC-32 over some columns, each with its length, so that none can run into the next."""
-    total = 0
+    parts: list[bytes] = []
     for value in values:
         text = str(value) if isinstance(value, int) else value
         raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        total = zlib.crc32(raw, zlib.crc32(len(raw).to_bytes(8, "little"), total))
-    return total
+        parts += (b"%d:" % len(raw), raw)
+    return zlib.crc32(b"".join(parts))
 
 
 def _text(value: str) -> str | bytes:

@@ -73,7 +73,7 @@ class Tool:
     """Seconds before a run stops waiting for it; None: as the agent's settings say."""
     retries: int = 0
     """How often it is tried again when it raises."""
-    injected_kwargs: Mapping[str, object] = field(default=NOTHING, repr=False)
+    injected_kwargs: Mapping[str, object] = field(default_factory=dict, repr=False)
     """Arguments that are handed to the function and that the model never sees."""
     signature: Signature | None = field(default=None, repr=False, compare=False)
     """Read from the function; None for a schema that was written by hand."""

@@ -1,4 +1,4 @@
-"""Where a text may be cut between two characters without tearing what a reader sees as one.
+"""Where a text may be cut: at words, else between characters without tearing what a reader sees as one.
 
 Covers combining marks, emoji sequences, flags, Hangul jamo, surrogate pairs and CRLF: the cases of Unicode
 Annex 29 that occur in texts, not its whole table.
@@ -6,11 +6,13 @@ Annex 29 that occur in texts, not its whole table.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 LONGEST_CLUSTER = 32
 """Characters: a longer cluster (marks heaped on marks) may be cut, so that every search stays short."""
 
+_WORD_START = re.compile(r"(?<=\s)\S")
 _MARKS = frozenset({"Mn", "Me", "Mc"})
 _ZERO_WIDTH_JOINER = "\u200d"
 _TRAILING = frozenset("\u200c\u200d\u0e33\u0eb3\uff9e\uff9f")  # joiners, Thai and Lao AM, half-width voicing
@@ -28,6 +30,22 @@ def tears(text: str, offset: int) -> bool:
     if "\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff":
         return True
     return _is_flag_half(before) and _is_flag_half(after) and _flag_halves_before(text, offset) % 2 == 1
+
+
+def word_after(text: str, offset: int, end: int) -> int:
+    """The first word that begins in [offset, end); else the first cut between characters there; else `end`."""
+    if offset >= end:
+        return end
+    word = _WORD_START.search(text, offset, end)
+    return word.start() if word else next_cut(text, offset, end)
+
+
+def word_end(text: str, offset: int, start: int = 0) -> int:
+    """The last offset in (start, offset] that lies in no word; the last cut between characters if there is none."""
+    if offset >= len(text) or text[offset].isspace() or text[offset - 1].isspace():
+        return rstripped(text, start, offset) or offset
+    words = text[start:offset].rsplit(None, 1)
+    return rstripped(text, start, offset - len(words[1])) if len(words) == 2 else last_cut(text, start, offset) or offset
 
 
 def next_cut(text: str, offset: int, end: int) -> int:

@@ -1,0 +1,128 @@
+"""The response cache in a Redis server, shared by many processes. The one file that knows redis."""
+
+from __future__ import annotations
+
+import json
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, cast
+
+from ragkit.agent.cache import CacheStats
+from ragkit.agent.messages import Message
+from ragkit.agent.providers.base import Completion
+from ragkit.errors import MissingExtra, RagkitError
+from ragkit.records import JSON
+from ragkit.usage.tokens import Tokens
+
+try:
+    import redis
+except ImportError as error:
+    raise MissingExtra("RedisCache", extra="redis") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class CacheUnreachable(RagkitError):
+    """The cache's server cannot be reached, or refuses."""
+
+
+class RedisCache:
+    """Keeps completions in Redis; the server forgets them when their time is over.
+
+    A server that fails is treated as an empty cache: the model is asked. Only the first use of a client tells
+    whether there is a server; `ping` asks on purpose.
+
+    Args:
+        url: `redis://host:port/db`; by default what REDIS_URL says, else the server of this machine.
+        default_ttl: seconds that an entry is good; None: until the server needs room.
+        prefix: what its keys begin with.
+        timeout_s: seconds to wait for the server.
+    """
+
+    waits = True
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        default_ttl: float | None = 300.0,
+        prefix: str = "ragkit:cache:",
+        timeout_s: float = 2.0,
+    ) -> None:
+        self.url = url or os.environ.get("REDIS_URL") or "redis://127.0.0.1:6379/0"
+        self.default_ttl, self.prefix = default_ttl, prefix
+        self._client = redis.Redis.from_url(self.url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        self._lock = Lock()
+        self._hits = self._misses = 0
+
+    @property
+    def stats(self) -> CacheStats:
+        """Hits and misses of this client; entries of all clients. Expired entries are not counted."""
+        try:
+            size = sum(1 for _ in self._keys())
+        except redis.RedisError:
+            size = 0
+        return CacheStats(self._hits, self._misses, 0, size)
+
+    def ping(self) -> None:
+        """Raises CacheUnreachable when the server does not answer."""
+        try:
+            self._client.ping()
+        except redis.RedisError as error:
+            raise CacheUnreachable(f"no Redis at {self.url} ({error}): start it, or set REDIS_URL") from error
+
+    def get(self, key: str) -> Completion | None:
+        """What was stored under the key and is still good."""
+        try:
+            found = cast("bytes | None", self._client.get(self.prefix + key))
+        except redis.RedisError:
+            found = None
+        with self._lock:
+            self._hits += found is not None
+            self._misses += found is None
+        return _read(found) if found is not None else None
+
+    def set(self, key: str, completion: Completion) -> None:
+        """Store a completion under the key."""
+        milliseconds = None if self.default_ttl is None else max(1, int(self.default_ttl * 1000))
+        try:
+            self._client.set(self.prefix + key, _write(completion), px=milliseconds)
+        except redis.RedisError:
+            return  # an answer that is not stored is asked for again
+
+    def clear(self) -> None:
+        """Drop every entry with this prefix. Raises CacheUnreachable."""
+        try:
+            for key in self._keys():
+                self._client.delete(key)
+        except redis.RedisError as error:
+            raise CacheUnreachable(f"no Redis at {self.url} ({error}): start it, or set REDIS_URL") from error
+        with self._lock:
+            self._hits = self._misses = 0
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._client.close()
+
+    def _keys(self) -> Iterator[bytes]:
+        return cast("Iterator[bytes]", self._client.scan_iter(match=f"{self.prefix}*"))
+
+
+def _write(completion: Completion) -> bytes:
+    usage = completion.usage
+    data: dict[str, JSON] = {
+        "message": completion.message.to_dict(),
+        "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.cache_write_tokens],
+        "cost_usd": usage.cost_usd,
+        "stop_reason": completion.stop_reason,
+        "model": completion.model,
+        "provider": completion.provider,
+    }
+    return json.dumps(data, ensure_ascii=False, default=dict).encode()
+
+
+def _read(raw: bytes) -> Completion:
+    data = json.loads(raw)
+    usage = Tokens(*data["usage"], cost_usd=data["cost_usd"])
+    return Completion(Message.from_dict(data["message"]), usage, data["stop_reason"], data["model"], data["provider"])

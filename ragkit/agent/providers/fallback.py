@@ -1,0 +1,172 @@
+"""A chain of providers: when one fails the next is asked. One that keeps failing is left out for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from types import TracebackType
+
+from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request
+from ragkit.errors import InvalidOption, InvalidRequest, ProviderError
+
+
+@dataclass(slots=True)
+class _Circuit:
+    failures: int = 0
+    open_until: float = 0.0
+
+
+class FallbackProvider(Provider):
+    """Asks providers in order until one answers.
+
+    After `max_failures` failures in a row a provider is left out for `cooldown_s` seconds; then one request may
+    try it again. An InvalidRequest is raised at once: the next provider would be asked the same wrong thing.
+    A stream falls back only before its first piece.
+
+    Args:
+        providers: whom to ask, the best first.
+        models: the model of each provider; None: the first is asked for the request's model, the others for
+            their own default.
+        max_failures: failures in a row that open a provider's circuit.
+        cooldown_s: seconds for which an open circuit leaves its provider out.
+        clock: seconds, rising; for tests.
+    """
+
+    name = "fallback"
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        *,
+        models: Sequence[str] | None = None,
+        max_failures: int = 3,
+        cooldown_s: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not providers:
+            raise InvalidOption("providers of a FallbackProvider", "none", "at least one")
+        if models is not None and len(models) != len(providers):
+            raise InvalidOption("models of a FallbackProvider", len(models), f"{len(providers)}, one for each provider")
+        self.providers = tuple(providers)
+        self.default_model = models[0] if models else providers[0].default_model
+        self.native_tools = all(one.native_tools for one in providers)
+        self.remote = any(one.remote for one in providers)
+        self._models = models
+        self._max_failures, self._cooldown_s, self._clock = max_failures, cooldown_s, clock
+        self._circuits = [_Circuit() for _ in providers]
+        self._lock = Lock()
+
+    def complete(self, request: Request) -> Completion:
+        """The answer of the first provider that gives one."""
+        chain = _Chain(self, request)
+        for provider, own in chain:
+            with chain:
+                return chain.signed(provider.complete(own))
+        raise chain.error
+
+    async def acomplete(self, request: Request) -> Completion:
+        """The answer of the first provider that gives one."""
+        chain = _Chain(self, request)
+        for provider, own in chain:
+            with chain:
+                return chain.signed(await provider.acomplete(own))
+        raise chain.error
+
+    def stream(self, request: Request) -> Iterator[Delta]:
+        """The pieces of the first provider that sends one."""
+        chain = _Chain(self, request)
+        for provider, own in chain:
+            with chain:
+                for delta in provider.stream(own):
+                    yield chain.passed(delta)
+                return
+        raise chain.error
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+        """The pieces of the first provider that sends one."""
+        chain = _Chain(self, request)
+        for provider, own in chain:
+            with chain:
+                async for delta in provider.astream(own):
+                    yield chain.passed(delta)
+                return
+        raise chain.error
+
+    def available(self) -> list[str]:
+        """Names of the providers whose circuit is closed, or may be tried again."""
+        now = self._clock()
+        return [one.name for one, c in zip(self.providers, self._circuits, strict=True) if c.open_until <= now]
+
+    def model_for(self, index: int, request: Request) -> str:
+        """What provider number `index` is asked for."""
+        if self._models is not None:
+            return self._models[index]
+        return request.model if index == 0 else self.providers[index].default_model
+
+    def closed(self, index: int) -> bool:
+        """Whether this provider may be asked. An open circuit lets one request in when its time is over."""
+        with self._lock:
+            circuit = self._circuits[index]
+            if circuit.open_until > self._clock():
+                return False
+            if circuit.failures >= self._max_failures:
+                circuit.open_until = self._clock() + self._cooldown_s
+            return True
+
+    def note(self, index: int, *, failed: bool) -> None:
+        """Count a failure, or forget the earlier ones."""
+        with self._lock:
+            circuit = self._circuits[index]
+            circuit.failures = circuit.failures + 1 if failed else 0
+            circuit.open_until = 0.0
+            if circuit.failures >= self._max_failures:
+                circuit.open_until = self._clock() + self._cooldown_s
+
+
+class _Chain:
+    """One request on its way along the providers: iterate over them, and try each inside `with`."""
+
+    def __init__(self, owner: FallbackProvider, request: Request) -> None:
+        self._owner, self._request = owner, request
+        self._index = 0
+        self._speaking = False
+        self._errors: list[str] = []
+        self.error: ProviderError = ProviderError(owner.name, "every provider is left out after repeated failures")
+
+    def __iter__(self) -> Iterator[tuple[Provider, Request]]:
+        for self._index, provider in enumerate(self._owner.providers):
+            if self._owner.closed(self._index):
+                yield provider, replace(self._request, model=self._owner.model_for(self._index, self._request))
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Note how it went; True lets the next provider try."""
+        if error is None:
+            self._owner.note(self._index, failed=False)
+        if not isinstance(error, ProviderError) or isinstance(error, InvalidRequest):
+            return False
+        self._owner.note(self._index, failed=True)
+        self._errors.append(str(error))
+        self.error = error
+        return not self._speaking
+
+    def signed(self, completion: Completion) -> Completion:
+        """The completion with the name of who gave it and of those who were passed over."""
+        provider = self._owner.providers[self._index]
+        return replace(
+            completion,
+            provider=completion.provider or provider.name,
+            model=completion.model or self._owner.model_for(self._index, self._request),
+            passed_over=tuple(self._errors),
+        )
+
+    def passed(self, delta: Delta) -> Delta:
+        """A piece on its way to the caller: from now on there is no falling back."""
+        self._speaking = True
+        return Completed(self.signed(delta.completion)) if isinstance(delta, Completed) else delta

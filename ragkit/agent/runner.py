@@ -1,0 +1,153 @@
+"""A team of agents behind one door: who answers is decided by the conversation, turn by turn.
+
+`AgentRunner` lives long and holds nothing but agents; each turn is a `Run` of its own. A conversation is a
+`ConversationState`, which can be written as JSON and continued in another process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ragkit.agent.agent import Input, arun_to_end, prepare, run_to_end
+from ragkit.agent.cancel import Cancellation
+from ragkit.agent.drive import adrive, drive
+from ragkit.agent.events import Event
+from ragkit.agent.memory import FORMAT, read_messages, write_messages
+from ragkit.agent.messages import Message, Role
+from ragkit.agent.observers import Watch
+from ragkit.agent.result import AgentResult, SuspendedRun
+from ragkit.agent.run import Run, Start
+from ragkit.agent.spec import AgentSpec
+from ragkit.errors import InvalidOption
+from ragkit.records import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationState:
+    """A conversation between turns: all that the next turn needs."""
+
+    messages: tuple[Message, ...] = ()
+    """What was said, each answer with the name of the agent that gave it."""
+    current_agent: str = ""
+    """Who answers next; empty: the runner's first agent."""
+    state: Mapping[str, JSON] = field(default_factory=dict)
+    """What tools keep."""
+    data: Mapping[str, JSON] = field(default_factory=dict)
+    """The caller's data."""
+
+    @staticmethod
+    def of(result: AgentResult) -> ConversationState:
+        """The conversation after a run."""
+        return ConversationState(result.messages, result.agent_name, result.state, result.context)
+
+    def to_dict(self) -> dict[str, JSON]:
+        """A JSON object; `from_dict` reads it."""
+        return {
+            **json.loads(write_messages(self.messages)),
+            "current_agent": self.current_agent,
+            "state": dict(self.state),
+            "data": dict(self.data),
+        }
+
+    def to_json(self) -> str:
+        """JSON that holds the whole conversation."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    @staticmethod
+    def from_dict(data: Mapping[str, JSON]) -> ConversationState:
+        """The inverse of `to_dict`. Raises InvalidOption."""
+        state, context = data.get("state"), data.get("data")
+        return ConversationState(
+            tuple(read_messages(data)),
+            str(data.get("current_agent", "")),
+            dict(state) if isinstance(state, Mapping) else {},
+            dict(context) if isinstance(context, Mapping) else {},
+        )
+
+    @staticmethod
+    def from_json(text: str) -> ConversationState:
+        """The inverse of `to_json`. Raises InvalidOption."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidOption("a saved conversation", text[:60], "JSON") from error
+        if not isinstance(data, dict):
+            raise InvalidOption("a saved conversation", text[:60], "a JSON object")
+        return ConversationState.from_dict(data)
+
+
+Context = ConversationState | Mapping[str, JSON]
+"""A conversation, the JSON object that it was saved as, or plain data of the caller for a new one."""
+
+
+class AgentRunner:
+    """Runs conversations with a team of agents. Safe to use from many threads; nothing in it changes.
+
+    Args:
+        agents: the team; the first one answers first. Handoffs may name any of them.
+    """
+
+    def __init__(self, agents: Sequence[AgentSpec]) -> None:
+        if not agents:
+            raise InvalidOption("agents of a runner", "none", "at least one")
+        self.team: Mapping[str, AgentSpec] = {agent.name: agent for agent in agents}
+        if len(self.team) != len(agents):
+            raise InvalidOption("agents of a runner", [agent.name for agent in agents], "names that differ")
+        self.entry = agents[0]
+
+    def run(self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None) -> AgentResult:
+        """One turn. `ConversationState.of(result)` is what the next turn is given as its context."""
+        return run_to_end(self._run(given, context, cancel))
+
+    async def arun(
+        self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
+    ) -> AgentResult:
+        """The same as `run`, for asynchronous code."""
+        return await arun_to_end(self._run(given, context, cancel))
+
+    def stream(
+        self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
+    ) -> Iterator[Event]:
+        """The events of one turn as they happen."""
+        run = self._run(given, context, cancel, live=True)
+        return drive(run, Watch.of(run.config))
+
+    def astream(
+        self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
+    ) -> AsyncIterator[Event]:
+        """The same as `stream`, for asynchronous code."""
+        run = self._run(given, context, cancel, live=True)
+        return adrive(run, Watch.of(run.config))
+
+    def agent_for(self, conversation: ConversationState) -> AgentSpec:
+        """Who answers next: who is said to, else who spoke last, else the first of the team."""
+        spoke = [one.agent_name for one in reversed(conversation.messages) if one.role is Role.ASSISTANT]
+        for name in (conversation.current_agent, *spoke[:1]):
+            if name in self.team:
+                return self.team[name]
+        return self.entry
+
+    def _run(self, given: Input, context: Context | None, cancel: Cancellation | None, *, live: bool = False) -> Run:
+        conversation = _conversation(context)
+        start = Start(
+            context=conversation.data,
+            state=conversation.state,
+            history=conversation.messages,
+            cancel=cancel,
+            team=self.team,
+            live=live,
+        )
+        agent = self.agent_for(conversation)
+        if isinstance(given, SuspendedRun):
+            agent = self.team.get(given.agent_name, agent)
+        return prepare(agent, given, start)
+
+
+def _conversation(context: Context | None) -> ConversationState:
+    if context is None:
+        return ConversationState()
+    if isinstance(context, ConversationState):
+        return context
+    return ConversationState.from_dict(context) if context.get("format") == FORMAT else ConversationState(data=context)

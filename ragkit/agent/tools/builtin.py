@@ -1,0 +1,260 @@
+"""Tools that come with the agent: a calculator, reading inside one folder, and search on the web if it is set up.
+
+A calculator reads its expression as a tree and never evaluates code. The tools of a folder cannot leave it.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import math
+import operator
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from ragkit.agent.tools.base import Tool, ToolResult, tool
+from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.errors import RagkitError
+
+Number: TypeAlias = int | float
+
+MAX_DIGITS = 4300
+"""Digits of the largest whole number; Python's own limit for writing one out."""
+MAX_FILE_BYTES = 1_000_000
+MAX_FOUND = 200
+
+
+class ToolProblem(RagkitError):
+    """A tool cannot do what it was asked. The message is for the model."""
+
+
+@tool(
+    description="Compute an arithmetic expression, such as 'sqrt(2) * (3 + 4) ** 2'. Functions: abs, round, min, max, "
+    "sum, pow, sqrt, sin, cos, tan, log, log10, exp, floor, ceil; constants: pi, e."
+)
+def calculator(expression: str) -> str:
+    """Compute an expression.
+
+    Args:
+        expression: numbers, + - * / // % **, parentheses, functions and constants.
+    """
+    return str(calculate(expression))
+
+
+def calculate(expression: str) -> Number:
+    """The value of an arithmetic expression. Raises ToolProblem, in words for the model."""
+    if len(expression) > 1000:
+        raise ToolProblem("the expression has more than 1000 characters")
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ToolProblem(f"{expression!r} is not an arithmetic expression") from error
+    try:
+        value = _number(_value(tree.body))
+        str(value)  # a whole number that is too long to write
+    except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
+        raise ToolProblem(f"{expression!r} has no value: {error}") from error
+    return value
+
+
+_BINARY: Mapping[type[ast.operator], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
+        digits = math.log10(abs(base)) * exponent if abs(base) > 1 else 1
+        if digits > MAX_DIGITS:
+            raise ToolProblem(f"{base} ** {exponent} has more than {MAX_DIGITS} digits")
+    value = base**exponent
+    if isinstance(value, complex):
+        raise ToolProblem(f"{base} ** {exponent} is not a real number")
+    return float(value) if isinstance(value, float) else int(value)
+
+
+def _round(value: Number, digits: Number | None = None) -> Number:
+    return round(value) if digits is None else round(value, int(digits))
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Number]] = {
+    "abs": abs,
+    "round": _round,
+    "min": min,
+    "max": max,
+    "sum": sum,
+    "pow": _power,
+    "sqrt": math.sqrt,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "log": math.log,
+    "log10": math.log10,
+    "exp": math.exp,
+    "floor": math.floor,
+    "ceil": math.ceil,
+}
+_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e}
+
+Value: TypeAlias = Number | list[Number]
+
+
+def _value(node: ast.expr) -> Value:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.Name(id=name) if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(_value(operand))
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _number(_value(operand))
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            return _power(_number(_value(left)), _number(_value(right)))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _small(_BINARY[type(op)](_number(_value(left)), _number(_value(right))))
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_number(_value(item)) for item in items]
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*map(_value, args))
+    raise ToolProblem(f"{ast.unparse(node)[:80]!r} is not known: use numbers, operators, and the listed functions")
+
+
+def _small(value: Number) -> Number:
+    if isinstance(value, int) and value.bit_length() > MAX_DIGITS * 3.33:
+        raise ToolProblem(f"the number has more than {MAX_DIGITS} digits")
+    return value
+
+
+def _number(value: Value) -> Number:
+    if isinstance(value, list):
+        raise ToolProblem("a list is only known inside sum, min and max")
+    return value
+
+
+class Folder:
+    """The tools of one folder: `read_file`, `list_files`, `search_files`. Nothing outside it can be reached.
+
+    Args:
+        root: the folder. Paths are resolved, links included, before anything is opened.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root).resolve()
+
+    def tools(self) -> list[Tool]:
+        """The three tools."""
+        return [Tool.from_function(one) for one in (self.read_file, self.list_files, self.search_files)]
+
+    def read_file(self, path: str, first_line: int = 1, lines: int = 2000) -> str:
+        """Read a text file.
+
+        Args:
+            path: the file, from the folder's root.
+            first_line: where to begin, counted from 1.
+            lines: how many lines at most.
+        """
+        found = self._inside(path)
+        if not found.is_file():
+            raise ToolProblem(f"{path!r} is not a file here: list_files shows what there is")
+        with found.open("rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
+        if b"\0" in raw[:8192]:
+            raise ToolProblem(f"{path!r} is not a text file")
+        text = raw[:MAX_FILE_BYTES].decode("utf-8", "replace")
+        kept = text.splitlines()[max(0, first_line - 1) :][: max(0, lines)]
+        more = f"\n[the first {MAX_FILE_BYTES} bytes of a longer file]" if len(raw) > MAX_FILE_BYTES else ""
+        return "\n".join(kept) + more
+
+    def list_files(self, pattern: str = "*") -> ToolResult:
+        """List files, hidden ones left out.
+
+        Args:
+            pattern: of the path from the folder's root; * stands for any characters, slashes too.
+        """
+        found = [name for name in self._names() if fnmatch.fnmatchcase(name, pattern)]
+        return _listed(found, "no file matches")
+
+    def search_files(self, text: str, pattern: str = "*") -> ToolResult:
+        """Find lines that contain a text, upper and lower case alike.
+
+        Args:
+            text: what to look for.
+            pattern: of the path from the folder's root; * stands for any characters, slashes too.
+        """
+        found: list[str] = []
+        for name in self._names():
+            path = self.root / name
+            if not fnmatch.fnmatchcase(name, pattern) or path.stat().st_size > MAX_FILE_BYTES:
+                continue
+            raw = path.read_bytes()
+            if b"\0" in raw[:8192]:
+                continue
+            for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
+                if text.lower() in line.lower():
+                    found.append(f"{name}:{number}: {line.strip()[:200]}")
+            if len(found) > MAX_FOUND:
+                break
+        return _listed(found, "no line contains that")
+
+    def _names(self) -> list[str]:
+        """Paths of the files from the root, sorted; hidden ones, and links that lead out, are left out."""
+        names: list[str] = []
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            for file in files:
+                path = Path(folder, file)
+                if not file.startswith(".") and path.resolve().is_relative_to(self.root) and path.is_file():
+                    names.append(path.relative_to(self.root).as_posix())
+        return sorted(names)
+
+    def _inside(self, path: str) -> Path:
+        try:
+            found = (self.root / path).resolve()
+        except (OSError, ValueError) as error:
+            raise ToolProblem(f"{path!r} is not a path") from error
+        if not found.is_relative_to(self.root):
+            raise ToolProblem(f"{path!r} leads out of the folder")
+        return found
+
+
+class WebSearch(Protocol):
+    """Searches the web. There is none until you write or choose one."""
+
+    def search(self, query: str, num_results: int) -> Sequence[tuple[str, str, str]]:
+        """(title, address, excerpt) of what was found, best first."""
+
+
+def web_search_tool(engine: WebSearch) -> Tool:
+    """The tool `web_search` over an engine of your choice."""
+
+    def web_search(query: str, num_results: int = 5) -> ToolResult:
+        """Search the web.
+
+        Args:
+            query: what to look for.
+            num_results: how many results, 1 to 20.
+        """
+        found = list(engine.search(query, min(20, max(1, num_results))))
+        lines = [f"{n}. {title}\n{address}\n{excerpt}" for n, (title, address, excerpt) in enumerate(found, 1)]
+        return ToolResult("\n\n".join(lines) or "nothing was found", [list(one) for one in found])
+
+    return Tool.from_function(web_search)
+
+
+def create_default_registry(root: str | Path | None = None, *, search: WebSearch | None = None) -> ToolRegistry:
+    """The calculator; with a root the tools of that folder; with an engine the search on the web."""
+    folder = Folder(root).tools() if root is not None else []
+    return ToolRegistry([calculator, *folder, *([web_search_tool(search)] if search else [])])
+
+
+def _listed(found: Sequence[str], nothing: str) -> ToolResult:
+    more = f"\n[the first {MAX_FOUND} of more]" if len(found) > MAX_FOUND else ""
+    return ToolResult("\n".join(found[:MAX_FOUND]) + more if found else nothing, list(found[:MAX_FOUND]))

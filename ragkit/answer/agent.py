@@ -1,0 +1,134 @@
+"""`RAGAgent`: the general agent with one tool, `search_knowledge_base`, and answers whose citations are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.events import RunEnded, TextChunk
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Message
+from ragkit.agent.providers.base import Provider
+from ragkit.agent.result import AgentResult
+from ragkit.agent.tools.base import Tool
+from ragkit.answer.base import Answer, Searcher
+from ragkit.answer.citations import citations_of, cite
+from ragkit.answer.extractive import NOT_IN_DOCUMENTS, Draft, ExtractiveProvider
+from ragkit.answer.tool import Outcome, RAGTool
+from ragkit.errors import RunError
+from ragkit.records import Citation, Hit
+
+INSTRUCTIONS = f"""\
+You answer questions about the user's documents, which you can read only through search_knowledge_base.
+Search before you answer, with the words that the documents would use; search again with other words when the \
+passages do not answer the question.
+Say only what the passages say. Behind every statement put the number of the passage that it comes from, as [1].
+When the passages do not answer the question, answer with exactly: {NOT_IN_DOCUMENTS}
+"""
+
+
+@dataclass(frozen=True)
+class RAGOptions:
+    """How a RAGAgent searches and answers."""
+
+    top_k: int = 8
+    """Passages that the tool shows for one search."""
+    score_threshold: float | None = None
+    """Passages with a lower score are left out."""
+    instructions: str = INSTRUCTIONS
+    """What a language model is told about its task."""
+    tools: Sequence[Tool] = ()
+    """Further tools beside `search_knowledge_base`."""
+
+
+class RAGAgent(Agent):
+    """An agent over documents. Use `ask` for an Answer; `run`, `stream` and the rest are those of every agent."""
+
+    searcher: Searcher
+
+    def __init__(
+        self,
+        searcher: Searcher,
+        provider: Provider | None = None,
+        config: AgentConfig | None = None,
+        options: RAGOptions | None = None,
+        memory: ConversationMemory | None = None,
+    ) -> None:
+        """Without a provider the answers are quoted from the documents, with no model and at no cost."""
+        chosen = options or RAGOptions()
+        tool = RAGTool(searcher, top_k=chosen.top_k, score_threshold=chosen.score_threshold)
+        super().__init__(
+            provider or ExtractiveProvider(searcher),
+            [tool.tool, *chosen.tools],
+            config=config or AgentConfig(max_iterations=6),
+            memory=memory,
+            name="rag",
+            instructions=chosen.instructions,
+        )
+        object.__setattr__(self, "searcher", searcher)
+
+    def ask(
+        self,
+        question: str,
+        *,
+        memory: ConversationMemory | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> Answer:
+        """The answer to a question.
+
+        Args:
+            question: in plain words.
+            memory: the conversation that it goes on with.
+            on_text: called with each piece of the answer's text as it comes; text that leads to a tool call too.
+
+        Raises:
+            ProviderError, BudgetExceeded, RunError: as `run` does.
+        """
+        for event in self.stream(question, memory=memory):
+            if isinstance(event, TextChunk) and on_text is not None:
+                on_text(event.text)
+            if isinstance(event, RunEnded):
+                return self.answer_of(question, event.result)
+        raise RunError("the run ended without a result")
+
+    def answer_of(self, question: str, result: AgentResult) -> Answer:
+        """What a run over these documents found, with its citations looked up and checked."""
+        last = result.new_messages[-1] if result.new_messages else Message.assistant(result.content)
+        outcomes = [call.data for call in result.tool_calls if isinstance(call.data, Outcome)]
+        if isinstance(last.data, Draft):
+            citations = [
+                cite(quote.n, quote.hit, quote.sentence.start, quote.sentence.end, self.searcher)
+                for quote in last.data.quotes
+            ]
+            abstained = last.data.abstained
+        else:
+            citations = citations_of(result.content, _shown(outcomes, result.messages), self.searcher)
+            abstained = result.content.strip().startswith(NOT_IN_DOCUMENTS.rstrip("."))
+        return Answer(
+            question=question,
+            text=result.content,
+            citations=tuple(citations),
+            abstained=abstained,
+            evidence=max((outcome.evidence for outcome in outcomes), default=0.0),
+            model=_model(result, self.provider),
+            usage=result.usage,
+            trace=result.trace,
+            trace_id=result.trace.id,
+        )
+
+
+def _shown(outcomes: Sequence[Outcome], messages: Sequence[Message]) -> dict[int, Hit]:
+    """The hits that the model was shown, in this run and in earlier turns of the conversation, by their numbers."""
+    earlier = [message.data for message in messages if isinstance(message.data, Outcome)]
+    return {n: hit for one in (*earlier, *outcomes) for n, hit in zip(one.numbers, one.hits, strict=True)}
+
+
+def _model(result: AgentResult, provider: Provider) -> str:
+    """Who answered, as `provider:model`."""
+    for span in reversed(result.trace.steps):
+        model = span.attributes.get("model")
+        if span.type == "llm_call" and model:
+            return f"{span.attributes.get('provider', provider.name)}:{model}"
+    return provider.name

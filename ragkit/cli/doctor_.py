@@ -1,0 +1,114 @@
+"""`ragkit doctor`: what is installed, what works, and what to run where it does not."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from re import match
+
+import click
+
+from ragkit import __version__
+from ragkit.cli import EXIT_ERROR
+from ragkit.cli.common import Shell, verb
+from ragkit.errors import RagkitError
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "COHERE_API_KEY", "VOYAGE_API_KEY")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    what: str
+    fix: str = ""
+    """A command that helps, when it is not well; an optional thing that is missing is well, and has one too."""
+
+
+@click.command()
+@verb
+def command(shell: Shell) -> int:
+    """Say what is installed and whether it works. Exits with 1 when something that is needed does not."""
+    checks = [*_core(), *_extras(), *_keys(), *_knowledge_base(shell)]
+    if shell.json:
+        shell.out_json({"checks": [{"name": c.name, "ok": c.ok, "what": c.what, "fix": c.fix} for c in checks]})
+    else:
+        for check in checks:
+            mark = click.style("ok  ", fg="green") if check.ok else click.style("FAIL", fg="red")
+            fix = f"  -> {check.fix}" if check.fix else ""
+            shell.out(f"{mark} {check.name}: {check.what}{fix}")
+    return 0 if all(check.ok for check in checks) else EXIT_ERROR
+
+
+def _core() -> Iterator[Check]:
+    yield Check("ragkit", True, f"{__version__} on Python {'.'.join(map(str, sys.version_info[:3]))}")
+    yield _try("sqlite", _sqlite, "use a Python whose sqlite3 has FTS5")
+    yield _try("embedder minilm", _minilm, "pip install --force-reinstall ragkit")
+
+
+def _sqlite() -> str:
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE VIRTUAL TABLE t USING fts5(a)")
+    return f"{sqlite3.sqlite_version} with FTS5"
+
+
+def _minilm() -> str:
+    # here: the doctor's patient may be the import itself
+    from ragkit.embed.minilm import MiniLM  # noqa: PLC0415
+
+    model = MiniLM()
+    return f"{model.fingerprint}, {len(model.probe())} columns"
+
+
+def _extras() -> Iterator[Check]:
+    """Every optional dependency group, and whether its packages are here."""
+    groups: dict[str, list[str]] = {}
+    for line in requires("ragkit") or []:
+        found = match(r"([A-Za-z0-9_.-]+).*extra == ['\"]([a-z0-9-]+)['\"]", line)
+        if found and found[2] != "all":
+            groups.setdefault(found[2], []).append(found[1])
+    for extra, packages in sorted(groups.items()):
+        missing = [name for name in packages if not _installed(name)]
+        fix = f"pip install 'ragkit[{extra}]'" if missing else ""
+        yield Check(f"extra {extra}", True, f"not installed: {', '.join(missing)}" if missing else "installed", fix)
+
+
+def _installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return find_spec(package.replace("-", "_")) is not None
+    return True
+
+
+def _keys() -> Iterator[Check]:
+    there = [key for key in KEYS if os.environ.get(key)]
+    yield Check("keys", True, ", ".join(there) + " set" if there else "none set: answers are quoted, at no cost")
+
+
+def _knowledge_base(shell: Shell) -> Iterator[Check]:
+    if not shell.kb.exists():
+        yield Check("knowledge base", True, f"none at {shell.kb}", "ragkit index FOLDER")
+        return
+
+    def look() -> str:
+        with KnowledgeBase.open(shell.kb) as kb:
+            status = kb.status()
+        return f"{status.documents} documents, {status.chunks} chunks at {shell.kb}"
+
+    yield _try("knowledge base", look, f"ragkit verify --kb {shell.kb}")
+
+
+def _try(name: str, look: Callable[[], str], fix: str) -> Check:
+    try:
+        return Check(name, True, look())
+    except (RagkitError, ImportError, OSError, sqlite3.Error) as error:
+        return Check(name, False, str(error), fix)

@@ -1,0 +1,122 @@
+"""Chunk records from a document and a splitter: ids, lines, pages, headings; and the text that is embedded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from ragkit.records import Chunk, Document, Heading, content_id
+from ragkit.split.base import Splitter, TokenStarts
+from ragkit.split.cuts import word_end
+from ragkit.split.lines import LineNumbers, first_visible
+from ragkit.split.measure import LONGEST_TOKEN, word_piece_starts
+
+HEADER_TOKENS = 40
+"""Most tokens that a chunk's header takes of what an embedder reads."""
+SPECIAL_TOKENS = 2
+"""What an embedder puts around a text, [CLS] and [SEP] for one. 200 + 40 + 2 stays below the usual 256."""
+
+_LONGEST_HEADER = HEADER_TOKENS * LONGEST_TOKEN  # characters
+
+
+def chunks_of(
+    document: Document,
+    splitter: Splitter,
+    token_starts: TokenStarts,
+    recipe: str,
+    header_tokens: bool = True,
+    max_tokens: int | None = None,
+) -> list[Chunk]:
+    """The chunks of a document, in order of start.
+
+    A chunk's id is made of the document's source (its id where it has none), the chunk's text and header, the
+    recipe, and its number among equal ones of the document: text that only moved keeps its id.
+
+    Args:
+        document: what is cut; its metadata becomes that of every chunk.
+        splitter: where it is cut. Its chunk size bounds the text of a chunk, the header comes on top.
+        token_starts: the measure of the embedder that will read the chunks.
+        recipe: the fingerprint of everything that the chunks depend on beside the document.
+        header_tokens: the embedder will read the header too (`embedding_text`).
+        max_tokens: all that the embedder reads of one text, where it has such a bound: chunks are then made
+            shorter where text, header and special tokens would not fit. None: chunk size alone decides.
+    """
+    spans = splitter.spans(document, token_starts, _reserve(splitter, header_tokens, max_tokens))
+    line_numbers, headings = LineNumbers(document.text), _HeadingPaths(document)
+    seen: Counter[tuple[str, str]] = Counter()
+    chunks: list[Chunk] = []
+    covered = 0
+    for start, end in spans:
+        fresh = first_visible(document.text, max(start, covered), end)
+        chunk = Chunk(
+            id="",
+            document_id=document.id,
+            source=document.source,
+            text=document.text[start:end],
+            start=start,
+            end=end,
+            start_line=line_numbers.at(start),
+            end_line=line_numbers.at(end - 1),
+            page=document.page_at(fresh),
+            heading=headings.at(fresh),
+            title=document.title,
+            metadata=document.metadata,
+        )
+        number = seen[chunk.text, chunk.header]
+        seen[chunk.text, chunk.header] += 1
+        parts = (document.source or document.id, chunk.text, chunk.header, recipe, str(number))
+        chunks.append(replace(chunk, id=content_id(*parts)))
+        covered = end
+    return chunks
+
+
+def embedding_text(chunk: Chunk, token_starts: TokenStarts = word_piece_starts) -> str:
+    """What an embedder and a lexical index read of a chunk: its header on a line of its own, then its text.
+
+    A header of more than HEADER_TOKENS tokens by `token_starts` loses headings from the middle of its path,
+    then words from its end. Without a header it is the text alone.
+    """
+    header = _fitting_header(chunk, token_starts)
+    return f"{header}\n{chunk.text}" if header else chunk.text
+
+
+def _fitting_header(chunk: Chunk, token_starts: TokenStarts) -> str:
+    path = [chunk.title, *(heading for heading in chunk.heading if heading != chunk.title)]
+    parts = [" ".join(part[:_LONGEST_HEADER].split()) for part in path if part.strip()]
+    header = " > ".join(parts)
+    while len(parts) > 2 and len(token_starts(header)) > HEADER_TOKENS:
+        del parts[1]
+        header = " > ".join(parts)
+    header = header[:_LONGEST_HEADER]
+    starts = token_starts(header)
+    if len(starts) <= HEADER_TOKENS:
+        return header
+    cut = int(starts[HEADER_TOKENS])
+    return header[: word_end(header, cut)]
+
+
+class _HeadingPaths:
+    """`Document.heading_path_at` for offsets that rise: one pass over the headings, however many chunks ask."""
+
+    def __init__(self, document: Document) -> None:
+        self._headings = document.headings
+        self._next = 0
+        self._path: list[Heading] = []
+
+    def at(self, offset: int) -> tuple[str, ...]:
+        """The headings above the character at `offset`, highest first; `offset` is not below the last one."""
+        while self._next < len(self._headings) and self._headings[self._next].start <= offset:
+            heading = self._headings[self._next]
+            while self._path and self._path[-1].level >= heading.level:
+                self._path.pop()
+            self._path.append(heading)
+            self._next += 1
+        return tuple(heading.text for heading in self._path)
+
+
+def _reserve(splitter: Splitter, header_tokens: bool, max_tokens: int | None) -> int:
+    """Tokens of each chunk that its header and the special tokens need, beyond what the embedder has to spare."""
+    if max_tokens is None or splitter.chunk_tokens is None:
+        return 0
+    around = SPECIAL_TOKENS + (HEADER_TOKENS if header_tokens else 0)
+    return max(0, splitter.chunk_tokens + around - max_tokens)

@@ -1,0 +1,120 @@
+"""Plain text: every encoding is read, no byte is fatal, offsets stay those of the file."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragkit.errors import InvalidOption
+from ragkit.load.options import TextOptions
+from ragkit.load.text import TextLoader
+from ragkit.records import Document
+
+GERMAN = "Für die größten Städte gilt: schöne Grüße aus Köln."
+RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 5
+JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。" * 5
+
+
+def load(data: bytes, source: str = "/x/a.txt", encoding: str = "") -> Document:
+    return TextLoader(TextOptions(encoding)).load(data, source)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le"])
+def test_every_form_of_unicode_is_read_with_and_without_its_mark(encoding: str) -> None:
+    assert load(GERMAN.encode(encoding)).text == GERMAN
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("café crème", "cp1252"),
+        ("café crème", "latin-1"),
+        (GERMAN, "cp1252"),
+        ("“quoted” – 5 €", "cp1252"),
+        (RUSSIAN, "cp1251"),
+        (RUSSIAN, "koi8-r"),
+        (JAPANESE, "shift_jis"),
+        (JAPANESE, "euc_jp"),
+    ],
+)
+def test_older_encodings_are_found_from_the_bytes(text: str, encoding: str) -> None:
+    assert load(text.encode(encoding)).text == text
+
+
+def test_an_encoding_can_be_given() -> None:
+    assert load("Zażółć".encode("cp1250"), encoding="cp1250").text == "Zażółć"
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "hex", "rot13"])
+def test_an_encoding_that_is_none_of_text_is_refused(encoding: str) -> None:
+    with pytest.raises(InvalidOption, match=f"encoding is '{encoding}': a text encoding of Python"):
+        load(b"x", encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("ééé é".encode() + b"\xff", "ééé é\ufffd"),
+        (b"\xff" + "ééé é".encode(), "\ufffdééé é"),
+        ("ééé".encode() + b"\xc3" + "ééé".encode(), "ééé\ufffdééé"),
+        (b"a\0b", "a\ufffdb"),
+        ("é".encode() * 9 + b"\xed\xa0\x80", "é" * 9 + "\ufffd" * 3),
+    ],
+)
+def test_bytes_that_mean_nothing_become_replacement_characters(data: bytes, text: str) -> None:
+    assert load(data).text == text
+
+
+def test_the_sample_of_a_long_file_may_end_inside_a_character() -> None:
+    text = "x" + "é" * 100_000
+    assert load(text.encode()).text == text
+
+
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
+def test_an_empty_file_is_a_document_without_text(data: bytes) -> None:
+    assert load(data).text == ""
+
+
+@pytest.mark.parametrize("text", ["a\rb", "a\r\nb\n", "a\u2028b\x0bc\x0cd", "\u202eabc\u200b\U000e0041", "\n" * 1000])
+def test_line_ends_and_odd_characters_stay_as_they_are(text: str) -> None:
+    assert load(text.encode()).text == text
+
+
+def test_metadata_says_what_name_and_content_say_and_no_times() -> None:
+    document = load("café".encode("latin-1"), "/x/Notes.TXT")
+    assert document.metadata == {"format": "text", "name": "Notes.TXT", "suffix": ".txt", "encoding": "cp1252"}
+    assert document.source == "/x/Notes.TXT"
+
+
+def test_a_name_that_is_no_utf8_can_be_stored() -> None:
+    document = load(b"x", "/x/caf\udce9.txt")
+    assert document.metadata["name"] == "caf?.txt"
+    assert document.source == "/x/caf\udce9.txt"
+
+
+RST = """=====
+Title
+=====
+
+Intro
+-----
+
+text
+====================== a table row, no heading
+
+Deeper
+~~~~~~
+
+Second
+------
+
+Too long a title
+---
+"""
+
+
+def test_restructured_text_has_its_headings() -> None:
+    document = load(RST.encode(), "/x/a.rst")
+    assert document.text == RST
+    assert [(h.level, h.text) for h in document.headings] == [(1, "Title"), (2, "Intro"), (3, "Deeper"), (2, "Second")]
+    assert all(document.text[h.start :].startswith(h.text) for h in document.headings)
+    assert (document.title, document.format) == ("Title", "rst")

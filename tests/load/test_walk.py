@@ -1,0 +1,300 @@
+"""Which files of a folder are read, and what is said of the others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragkit.errors import InvalidOption
+from ragkit.load.walk import FolderOptions, Found, Skipped, walk
+
+
+def tree(root: Path, *names: str) -> None:
+    """Make files that hold their own name; a name that ends with `/` is a folder."""
+    for name in names:
+        path = root / name
+        if name.endswith("/"):
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name)
+
+
+def found(root: Path, options: FolderOptions | None = None) -> list[str]:
+    return [str(item.path.relative_to(root)) for item in walk(root, options) if isinstance(item, Found)]
+
+
+def skipped(root: Path, options: FolderOptions | None = None) -> dict[str, str]:
+    return {str(item.path.relative_to(root)): item.reason for item in walk(root, options) if isinstance(item, Skipped)}
+
+
+def test_files_come_in_the_order_of_names_through_all_folders(tmp_path: Path) -> None:
+    tree(tmp_path, "b.txt", "a/2.txt", "a/1.txt", "a/z/0.txt", "c/", "B.txt")
+    assert found(tmp_path) == ["B.txt", "a/1.txt", "a/2.txt", "a/z/0.txt", "b.txt"]
+
+
+def test_a_found_file_carries_the_state_that_it_was_found_in(tmp_path: Path) -> None:
+    tree(tmp_path, "a.txt")
+    [item] = walk(tmp_path)
+    status = (tmp_path / "a.txt").stat()
+    assert isinstance(item, Found)
+    assert (item.stat.size, item.stat.mtime_ns) == (5, status.st_mtime_ns)
+    assert (item.stat.ctime_ns, item.stat.inode) == (status.st_ctime_ns, status.st_ino)
+
+
+def test_hidden_files_are_left_out_silently_and_hidden_folders_are_said_once(tmp_path: Path) -> None:
+    tree(tmp_path, ".git/config", ".git/a/b", ".hidden.txt", "a.txt")
+    assert found(tmp_path) == ["a.txt"]
+    assert skipped(tmp_path) == {".git": "hidden folder"}
+
+
+def test_hidden_files_are_read_on_request(tmp_path: Path) -> None:
+    tree(tmp_path, ".d/a.txt", ".b.txt")
+    assert found(tmp_path, FolderOptions(hidden=True)) == [".b.txt", ".d/a.txt"]
+
+
+def test_the_deepest_gitignore_that_speaks_of_a_file_decides(tmp_path: Path) -> None:
+    tree(tmp_path, "a.log", "d/a.log", "d/b.log", "d/e/c.log", "out/x")
+    (tmp_path / ".gitignore").write_text("*.log\nout/\n")
+    (tmp_path / "d/.gitignore").write_text("!a.log\n/e/\n")
+    assert found(tmp_path) == ["d/a.log"]
+    assert skipped(tmp_path) == {"d/e": "ignored folder", "out": "ignored folder"}
+
+
+def test_a_gitignore_with_a_mark_and_windows_line_ends_is_read(tmp_path: Path) -> None:
+    tree(tmp_path, "a.log", "b.txt")
+    (tmp_path / ".gitignore").write_bytes(b"\xef\xbb\xbf*.log\r\n")
+    assert found(tmp_path) == ["b.txt"]
+
+
+def test_the_gitignore_of_the_repository_above_holds_too(tmp_path: Path) -> None:
+    tree(tmp_path, ".git/", "docs/a.md", "docs/a.tmp", "docs/api/b.md")
+    (tmp_path / ".gitignore").write_text("*.tmp\n/docs/api/\n")
+    assert found(tmp_path / "docs") == ["a.md"]
+
+
+def test_a_folder_named_outright_is_read_though_its_repository_ignores_it(tmp_path: Path) -> None:
+    tree(tmp_path, ".git/", "build/a.md")
+    (tmp_path / ".gitignore").write_text("build/\n")
+    assert found(tmp_path / "build") == ["a.md"]
+
+
+def test_ragkitignore_holds_without_gitignore(tmp_path: Path) -> None:
+    tree(tmp_path, "a.md", "b.md", "c.md")
+    (tmp_path / ".gitignore").write_text("a.md\n")
+    (tmp_path / ".ragkitignore").write_text("b.md\n")
+    assert found(tmp_path) == ["c.md"]
+    assert found(tmp_path, FolderOptions(gitignore=False)) == ["a.md", "c.md"]
+
+
+def test_ragkitignore_has_the_last_word_over_gitignore(tmp_path: Path) -> None:
+    tree(tmp_path, "a.md", "b.md")
+    (tmp_path / ".gitignore").write_text("*.md\n")
+    (tmp_path / ".ragkitignore").write_text("!b.md\n")
+    assert found(tmp_path) == ["b.md"]
+
+
+def test_include_takes_patterns_names_and_folders(tmp_path: Path) -> None:
+    tree(tmp_path, "a.md", "a.txt", "d/b.md", "docs/x.txt", "docs/e/y.txt")
+    assert found(tmp_path, FolderOptions(include=("*.md",))) == ["a.md", "d/b.md"]
+    assert found(tmp_path, FolderOptions(include=("/*.md",))) == ["a.md"]
+    assert found(tmp_path, FolderOptions(include=("**/*.txt",))) == ["a.txt", "docs/e/y.txt", "docs/x.txt"]
+    assert found(tmp_path, FolderOptions(include=("docs/",))) == ["docs/e/y.txt", "docs/x.txt"]
+    assert skipped(tmp_path, FolderOptions(include=("*.md",))) == {}
+
+
+def test_exclude_leaves_out_files_and_folders(tmp_path: Path) -> None:
+    tree(tmp_path, "a.md", "drafts/b.md", "d/a.md", "d/c.md")
+    options = FolderOptions(exclude=("drafts/", "/a.md"))
+    assert found(tmp_path, options) == ["d/a.md", "d/c.md"]
+    assert skipped(tmp_path, options) == {"drafts": "excluded folder"}
+
+
+@pytest.mark.parametrize("name", ["include", "exclude"])
+def test_one_string_is_no_list_of_patterns(name: str) -> None:
+    with pytest.raises(InvalidOption, match=f"{name} is '\\*.md': a list of patterns is wanted"):
+        FolderOptions(**{name: "*.md"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".env", ".env.local", "server.pem", "ID_RSA", "id_ed25519", "tls.key", "credentials.json", ".npmrc", ".netrc"]
+    + ["a.p12", "store.jks", "secrets.yaml", ".pgpass", "service-account-x.json", "kubeconfig", "terraform.tfstate"],
+)
+def test_a_file_that_looks_like_a_secret_is_skipped_and_said_so(tmp_path: Path, name: str) -> None:
+    tree(tmp_path, name)
+    assert found(tmp_path, FolderOptions(hidden=True)) == []
+    assert skipped(tmp_path) == {name: "looks like a secret"}
+
+
+def test_a_secret_that_is_ignored_too_is_said_so(tmp_path: Path) -> None:
+    tree(tmp_path, "server.pem")
+    (tmp_path / ".gitignore").write_text("*.pem\n")
+    assert skipped(tmp_path) == {"server.pem": "looks like a secret"}
+
+
+@pytest.mark.parametrize("name", ["id_rsa.pub", "keys.md", "secret-garden.txt", "environment.md"])
+def test_a_file_that_only_sounds_like_a_secret_is_read(tmp_path: Path, name: str) -> None:
+    tree(tmp_path, name)
+    assert found(tmp_path) == [name]
+
+
+def test_a_file_above_the_limit_is_skipped_without_reading_it(tmp_path: Path) -> None:
+    with (tmp_path / "huge.txt").open("wb") as file:
+        file.truncate(1 << 40)
+    tree(tmp_path, "a.txt")
+    assert found(tmp_path) == ["a.txt"]
+    assert skipped(tmp_path) == {"huge.txt": "larger than 50 MB"}
+    assert found(tmp_path, FolderOptions(max_file_mb=0.000001)) == []
+
+
+def test_pipes_sockets_and_devices_are_refused_by_kind(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{short}/sock")
+        assert skipped(Path(short)) == {"sock": "a socket, not a regular file"}
+    assert skipped(tmp_path) == {"pipe": "a named pipe, not a regular file"}
+    assert list(walk(Path("/dev/null"))) == [Skipped(Path("/dev/null"), "a device, not a regular file")]
+
+
+def test_links_are_never_followed_by_default(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    tree(tmp_path, "root/a.txt", "root/d/b.txt", "outside/c.txt")
+    (root / "file").symlink_to(root / "a.txt")
+    (root / "folder").symlink_to(root / "d")
+    (root / "loop").symlink_to(root)
+    (root / "out").symlink_to(outside)
+    (root / "passwd").symlink_to("/etc/passwd")
+    (root / "zero").symlink_to("/dev/zero")
+    (root / "self").symlink_to(root / "self")
+    (root / "gone").symlink_to(root / "nowhere")
+    assert found(root) == ["a.txt", "d/b.txt"]
+    assert skipped(root) == {
+        "file": "link",
+        "folder": "link",
+        "gone": "link that leads nowhere",
+        "loop": "link",
+        "out": "link out of the folder",
+        "passwd": "link out of the folder",
+        "self": "link that leads nowhere",
+        "zero": "link out of the folder",
+    }
+
+
+def test_links_out_of_the_folder_are_followed_once_on_request(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    tree(tmp_path, "root/a.txt", "outside/c.txt", "single.txt")
+    (tmp_path / "outside/back").symlink_to(root)
+    (tmp_path / "outside/up").symlink_to(tmp_path)
+    (root / "one").symlink_to(tmp_path / "outside")
+    (root / "single").symlink_to(tmp_path / "single.txt")
+    (root / "two").symlink_to(tmp_path / "outside")
+    items = list(walk(root, FolderOptions(follow_links=True)))
+    assert [item.path for item in items if isinstance(item, Found)] == [
+        root / "a.txt",
+        root / "one/c.txt",
+        tmp_path / "single.txt",
+    ]
+    assert {item.path.name: item.reason for item in items if isinstance(item, Skipped)} == {
+        "back": "link",
+        "two": "link to a folder that is read already",
+        "up": "link to a folder that is read already",
+    }
+
+
+def test_a_link_given_as_the_source_is_followed(tmp_path: Path) -> None:
+    tree(tmp_path, "real/a.txt", "b.txt")
+    (tmp_path / "linked").symlink_to(tmp_path / "real")
+    (tmp_path / "file").symlink_to(tmp_path / "b.txt")
+    assert found(tmp_path / "linked") == ["a.txt"]
+    assert [item.path for item in walk(tmp_path / "file")] == [tmp_path / "b.txt"]
+
+
+def test_a_knowledge_base_inside_the_folder_is_skipped_whole(tmp_path: Path) -> None:
+    tree(tmp_path, "a.txt", "kb/ragkit-kb.json", "kb/catalog.txt", "kb/d/e.txt")
+    assert found(tmp_path) == ["a.txt"]
+    assert skipped(tmp_path) == {"kb": "a knowledge base"}
+
+
+STRANGE = [" lead", "a b", "a\nb", "quote'\"", "-rf", "naïve", "\U0001f600", "tab\t", "back\\slash", "n" * 255]
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strange_name_survives(tmp_path: Path, name: str) -> None:
+    tree(tmp_path, name)
+    assert found(tmp_path) == [name]
+
+
+def test_a_name_that_is_no_utf8_survives(tmp_path: Path) -> None:
+    raw = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    Path(os.fsdecode(raw)).write_text("x")
+    [item] = walk(tmp_path)
+    assert os.fsencode(item.path) == raw
+
+
+def test_a_source_that_is_one_file_is_read_whatever_the_patterns_say(tmp_path: Path) -> None:
+    tree(tmp_path, ".notes.txt", "server.pem")
+    (tmp_path / ".gitignore").write_text("*\n")
+    [item] = walk(tmp_path / ".notes.txt", FolderOptions(include=("*.md",)))
+    assert isinstance(item, Found)
+    assert list(walk(tmp_path / "server.pem")) == [Skipped(tmp_path / "server.pem", "looks like a secret")]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"), [("nowhere", "not there"), ("n" * 300, "its path is too long for this system")]
+)
+def test_a_source_that_cannot_be_looked_at_is_skipped_with_its_reason(
+    tmp_path: Path, source: str, reason: str
+) -> None:
+    assert list(walk(tmp_path / source)) == [Skipped(tmp_path / source, reason)]
+
+
+@pytest.fixture
+def nobody() -> Iterator[Path]:
+    """A folder, and a user who may be refused things (root may not)."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        was_root = os.geteuid() == 0
+        yield root
+        if was_root:
+            os.seteuid(0)
+        for path in root.rglob("*"):
+            path.chmod(0o700)
+
+
+def test_a_folder_that_may_not_be_read_is_skipped_and_the_rest_is_read(nobody: Path) -> None:
+    tree(nobody, "a.txt", "closed/b.txt", "z.txt")
+    (nobody / "closed").chmod(0)
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    assert found(nobody) == ["a.txt", "z.txt"]
+    assert skipped(nobody) == {"closed": "folder: not readable (permission denied)"}
+
+
+def test_a_path_too_long_for_the_system_is_skipped(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        for _ in range(25):
+            Path("d" * 200).mkdir()
+            os.chdir("d" * 200)
+    [item] = walk(tmp_path)
+    assert isinstance(item, Skipped)
+    assert item.reason == "folder: its path is too long for this system"
+
+
+def test_ten_thousand_files_take_well_under_a_second(tmp_path: Path) -> None:
+    for folder in range(100):
+        (tmp_path / str(folder)).mkdir()
+        for number in range(100):
+            os.close(os.open(f"{tmp_path}/{folder}/{number}.txt", os.O_CREAT | os.O_WRONLY))
+    (tmp_path / ".gitignore").write_text("*.log\nbuild/\n/out/**/x\n")
+    started = time.process_time()
+    assert len(found(tmp_path)) == 10_000
+    assert time.process_time() - started < 1.0

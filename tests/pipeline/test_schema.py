@@ -1,0 +1,160 @@
+"""The JSON Schema says the same as the reader, as far as a schema can."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+from ragkit.pipeline import shipped
+from ragkit.pipeline.schema import FILE_NAME, descriptions, json_schema, schema_text
+from ragkit.records import JSON
+from tests.pipeline.golden import BROKEN, SHIPPED
+from tests.pipeline.sample import SECTIONS, RemoteOptions, ServerOptions
+
+
+def errors(text: str) -> list[str]:
+    """What an independent validator says against the schema of the sample parts."""
+    found = Draft202012Validator(json_schema(SECTIONS)).iter_errors(YAML(typ="safe", pure=True).load(text))
+    return sorted(error.message for error in found)
+
+
+def part(name: str) -> JSON:
+    definitions = json_schema(SECTIONS)["$defs"]
+    assert isinstance(definitions, dict)
+    return definitions[name]
+
+
+def test_the_file_in_the_repository_is_up_to_date() -> None:
+    said = "run `ragkit pipeline schema > pipelines/ragkit.schema.json`"
+    assert (shipped.folder() / FILE_NAME).read_text(encoding="utf-8") == schema_text(), said
+
+
+def test_the_schema_is_a_schema() -> None:
+    Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_every_shipped_pipeline_is_valid_against_the_file_in_the_repository(name: str) -> None:
+    schema = json.loads((shipped.folder() / FILE_NAME).read_text(encoding="utf-8"))
+    text = (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    Draft202012Validator(schema).validate(YAML(typ="safe", pure=True).load(text))
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_every_shipped_pipeline_tells_editors_of_the_schema_beside_it(name: str) -> None:
+    text = (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    assert text.startswith(f"# yaml-language-server: $schema={FILE_NAME}\n")
+
+
+def test_the_docstring_below_a_field_is_its_description() -> None:
+    assert descriptions(RemoteOptions) == {
+        "model": "As the service names it.",
+        "api_key": "Empty: from the environment.",
+        "dimensions": "Columns of a row; null: as many as the model has.",
+        "headers": "Sent with every request.",
+        "cache": "A folder for answers.\n\n    A second paragraph, which is part of the docstring.",
+    }
+
+
+def test_a_field_that_is_inherited_keeps_its_description() -> None:
+    assert descriptions(ServerOptions) == {
+        "path": "The folder.",
+        "sync": "Wait for the disk.",
+        "retries": "How often a request is repeated.",
+    }
+
+
+def test_every_option_of_every_shipped_part_has_a_description() -> None:
+    definitions = json_schema()["$defs"]
+    assert isinstance(definitions, dict)
+    bare = [
+        f"{name}.{option}"
+        for name, definition in definitions.items()
+        if "." in name and isinstance(definition, dict) and isinstance(properties := definition["properties"], dict)
+        for option, schema in properties.items()
+        if option != "name" and isinstance(schema, dict) and "description" not in schema
+    ]
+    assert bare == []
+
+
+def test_a_part_is_written_out_in_full() -> None:
+    assert part("embed.remote") == {
+        "description": "A model behind an address.",
+        "type": "object",
+        "properties": {
+            "name": {"const": "remote"},
+            "model": {"description": "As the service names it.", "type": "string"},
+            "api_key": {"description": "Empty: from the environment.", "type": "string", "default": ""},
+            "dimensions": {
+                "description": "Columns of a row; null: as many as the model has.",
+                "anyOf": [{"type": "integer"}, {"type": "null"}, {"$ref": "#/$defs/variable"}],
+                "default": None,
+            },
+            "headers": {
+                "description": "Sent with every request.",
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "default": {},
+            },
+            "cache": {
+                "description": "A folder for answers. A second paragraph, which is part of the docstring.",
+                "anyOf": [{"type": "string"}, {"type": "null"}],
+                "default": None,
+            },
+        },
+        "additionalProperties": False,
+        "required": ["model"],
+    }
+
+
+def test_what_the_knowledge_base_fills_in_is_not_required() -> None:
+    definition = part("store.files")
+    assert isinstance(definition, dict)
+    assert "required" not in definition
+
+
+@pytest.mark.parametrize("name", ["plain", "careful"])
+def test_the_sample_pipelines_are_valid(name: str) -> None:
+    assert errors((SHIPPED / f"{name}.yaml").read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unknown-section",
+        "sections-missing",
+        "section-is-a-word",
+        "list-where-one-part-is-wanted",
+        "list-without-entries",
+        "unknown-part",
+        "unknown-option",
+        "text-for-a-whole-number",
+        "yes-for-true",
+        "word-that-is-no-choice",
+        "text-for-a-list",
+        "required-option-missing",
+        "profile-with-an-unknown-section",
+    ],
+)
+def test_what_a_schema_can_say_it_refuses_too(name: str) -> None:
+    assert errors((BROKEN / f"{name}.yaml").read_text(encoding="utf-8")) != []
+
+
+def test_a_variable_may_stand_for_a_number_and_for_a_name() -> None:
+    text = "extends: plain\nsplit: {name: recursive, chunk_size: '${SIZE}'}\nembed: {name: '${EMBEDDER:-small}'}\n"
+    assert errors(text) == []
+
+
+def test_options_without_a_name_may_be_any_parts() -> None:
+    assert errors("extends: plain\nsplit: {chunk_size: 5}\n") == []
+    assert errors("extends: plain\nsplit: {chunksize: 5}\n") != []
+
+
+def test_the_schema_of_a_path_is_text() -> None:
+    definition = part("embed.remote")
+    assert isinstance(definition, dict)
+    assert str(Path) not in json.dumps(definition)

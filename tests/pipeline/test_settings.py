@@ -1,0 +1,325 @@
+"""Pipeline: from a file, from code, to YAML and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragkit.embed.options import HashingOptions, MiniLMOptions
+from ragkit.errors import PipelineError
+from ragkit.load.options import MarkdownOptions, PypdfOptions
+from ragkit.load.walk import FolderOptions
+from ragkit.pipeline import shipped
+from ragkit.pipeline.choice import AnswerOptions, Choice
+from ragkit.pipeline.dump import flow
+from ragkit.pipeline.parts import SECTIONS
+from ragkit.pipeline.settings import Pipeline
+from ragkit.retrieve.options import HybridOptions
+from ragkit.store.options import MemoryOptions
+
+
+def test_the_default_is_the_shipped_file_of_that_name() -> None:
+    assert Pipeline.default() == Pipeline.load(shipped.folder() / "default.yaml", environ={})
+    assert Pipeline.default().name == "default"
+
+
+def test_the_default_is_what_it_says() -> None:
+    default = Pipeline.default()
+    assert default.loaders == (Choice("folder", FolderOptions()),)
+    assert [choice.name for choice in default.splitters] == ["recursive"]
+    assert default.embedder == Choice("minilm", MiniLMOptions())
+    assert default.store.name == "sqlite"
+    assert default.retriever == Choice("hybrid", HybridOptions())
+    assert default.answer == AnswerOptions("auto", 6, 0.05)
+
+
+def test_the_default_takes_no_notice_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGKIT_PROFILE", "production")
+    assert Pipeline.default().name == "default"
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> None:
+    pipeline = Pipeline.load(name, environ={}, thorough=True)
+    pipeline.validate()
+    assert Pipeline.from_yaml(pipeline.to_yaml(), environ={}) == pipeline
+    assert Pipeline.from_yaml(pipeline.to_yaml(complete=True), environ={}) == pipeline
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_every_shipped_pipeline_says_what_it_is_for(name: str) -> None:
+    assert shipped.summary(name).endswith(".")
+    assert "schema" not in shipped.summary(name)
+
+
+def test_shipped_pipelines_are_found_inside_the_package_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "ragkit" / "pipeline"
+    monkeypatch.setattr(shipped, "_HERE", package)
+    assert shipped.folder() == tmp_path / "pipelines"
+    (package / "files").mkdir(parents=True)
+    assert shipped.folder() == package / "files"
+
+
+def test_an_unknown_name_is_met_with_the_nearest_one() -> None:
+    known = ", ".join(shipped.names())
+    said = f"^'defualt' is not the name of a shipped pipeline \\(did you mean 'default'\\?\\); known: {known}, or the path of"
+    with pytest.raises(PipelineError, match=said):
+        Pipeline.load("defualt")
+
+
+def test_a_name_with_a_suffix_or_a_slash_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("default.yaml", "./default"):
+        with pytest.raises(PipelineError, match=r"^default(\.yaml)?:1:1: the file cannot be read: No such file"):
+            Pipeline.load(name)
+
+
+def test_overrides_a_profile_and_the_environment_are_taken_in(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    text = (
+        "extends: default\nembed: {name: hashing, dimension: '${COLUMNS}'}\nprofiles: {small: {retrieve: {top_k: 3}}}\n"
+    )
+    path.write_text(text, encoding="utf-8")
+    pipeline = Pipeline.load(path, ["split.chunk_size=300"], "small", {"COLUMNS": "64"})
+    assert pipeline.embedder == Choice("hashing", HashingOptions(64))
+    assert pipeline.retriever == Choice("hybrid", HybridOptions(top_k=3))
+    assert getattr(pipeline.splitters[0].options, "chunk_size", None) == 300
+    assert (pipeline.name, pipeline.path) == ("own", path)
+
+
+def built() -> Pipeline:
+    """A pipeline out of code, with something of everything."""
+    default = Pipeline.default()
+    return Pipeline(
+        loaders=(
+            Choice("folder", FolderOptions(include=("*.md", "docs/**"), max_file_mb=2.5)),
+            Choice("pypdf", PypdfOptions(max_pages=7), (".pdf",)),
+            Choice("markdown", MarkdownOptions(front_matter=False)),
+        ),
+        splitters=(Choice("recursive", default.splitters[0].options, (".log", "report-*")), *default.splitters),
+        embedder=Choice("hashing", HashingOptions(64)),
+        store=Choice("memory", MemoryOptions()),
+        retriever=Choice("hybrid", HybridOptions(dense_weight=0.25, fusion="rrf")),
+        answer=AnswerOptions("openai:gpt-$mini", 2, None),
+    )
+
+
+def test_a_pipeline_from_code_reads_back_as_the_same() -> None:
+    for complete in (False, True):
+        assert Pipeline.from_yaml(built().to_yaml(complete=complete), environ={}) == built()
+
+
+def test_to_yaml_writes_what_differs_from_the_defaults() -> None:
+    assert (
+        built().to_yaml()
+        == """\
+load:
+  - name: folder
+    include: ["*.md", "docs/**"]
+    max_file_mb: 2.5
+  - name: pypdf
+    only: [".pdf"]
+    max_pages: 7
+  - name: markdown
+    front_matter: false
+split:
+  - name: recursive
+    only: [".log", "report-*"]
+  - name: recursive
+embed:
+  name: hashing
+  dimension: 64
+store:
+  name: memory
+retrieve:
+  name: hybrid
+  dense_weight: 0.25
+  fusion: rrf
+answer:
+  provider: "openai:gpt-$$mini"
+  max_iterations: 2
+  max_cost_usd: null
+"""
+    )
+
+
+def test_to_yaml_writes_variables_and_not_what_they_hold() -> None:
+    text = "extends: default\nembed:\n  name: hashing\n  dimension: ${COLUMNS}\nanswer:\n  provider: '${MODEL:-auto}'\n"
+    pipeline = Pipeline.from_yaml(text + "load: {include: ['${ONE}', \"*.md\"]}\n", {"COLUMNS": "64", "ONE": "*.txt"})
+    written = pipeline.to_yaml()
+    assert "dimension: ${COLUMNS}\n" in written
+    assert "provider: ${MODEL:-auto}\n" in written or 'provider: "${MODEL:-auto}"\n' in written
+    assert 'include: ["${ONE}", "*.md"]\n' in written
+    other = Pipeline.from_yaml(written, {"COLUMNS": "32", "ONE": "*.rst", "MODEL": "groq"})
+    assert other.embedder == Choice("hashing", HashingOptions(32))
+    assert other.loaders == (Choice("folder", FolderOptions(include=("*.rst", "*.md"))),)
+    assert other.answer.provider == "groq"
+
+
+def test_a_value_that_was_changed_in_code_is_written_as_it_is_now() -> None:
+    text = "extends: default\nembed:\n  name: hashing\n  dimension: ${COLUMNS}\n"
+    pipeline = replace(Pipeline.from_yaml(text, {"COLUMNS": "64"}), embedder=Choice("hashing", HashingOptions(32)))
+    assert "dimension: 32\n" in pipeline.to_yaml()
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=st.text(max_size=30), number=st.floats(0, 1e9), words=st.lists(st.text(max_size=8), max_size=4))
+def test_any_text_and_number_reads_back_as_the_same(text: str, number: float, words: list[str]) -> None:
+    pipeline = replace(
+        Pipeline.default(),
+        loaders=(Choice("folder", FolderOptions(include=tuple(words), max_file_mb=number or 1.0)),),
+        answer=AnswerOptions(f"x{text}", 1, number),
+    )
+    assert Pipeline.from_yaml(pipeline.to_yaml(), environ={}) == pipeline
+
+
+def test_true_and_one_are_told_apart_and_so_are_text_and_number() -> None:
+    assert [flow(value) for value in (True, 1, 1.0, "1", "true", "null", "", None)] == [
+        "true",
+        "1",
+        "1.0",
+        '"1"',
+        '"true"',
+        '"null"',
+        '""',
+        "null",
+    ]
+
+
+def test_from_yaml_extends_shipped_pipelines_and_no_files() -> None:
+    assert Pipeline.from_yaml("extends: default\n", environ={}) == Pipeline.default()
+    with pytest.raises(PipelineError, match="'pipelines/default.yaml' is not the name of a shipped pipeline"):
+        Pipeline.from_yaml("extends: pipelines/default.yaml\n")
+
+
+def test_validate_names_the_install_line_of_a_missing_extra() -> None:
+    pipeline = replace(
+        Pipeline.default(), loaders=(*Pipeline.default().loaders, Choice("unstructured", _unstructured(), (".msg",)))
+    )
+    with pytest.raises(
+        PipelineError, match=r"the loader 'unstructured' needs .*: pip install 'ragkit\[unstructured\]'"
+    ):
+        pipeline.validate()
+
+
+def test_a_file_that_names_a_missing_extra_loads_and_fails_to_validate_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "extends: default\nload:\n  - {name: folder}\n  - {name: unstructured, only: [.msg]}\n", encoding="utf-8"
+    )
+    pipeline = Pipeline.load(path)
+    with pytest.raises(PipelineError, match=rf"^{path}:4:12: the loader 'unstructured' needs an optional dependency"):
+        pipeline.validate()
+
+
+WRONG: list[tuple[str, Callable[[Pipeline], Pipeline]]] = [
+    ("'memry' is not the name of a store", lambda p: replace(p, store=Choice("memry", MemoryOptions()))),
+    (
+        "the options of 'memory' are HashingOptions: MemoryOptions is wanted",
+        lambda p: replace(p, store=Choice("memory", HashingOptions())),
+    ),
+    (
+        "no entry takes the files that are left over",
+        lambda p: replace(p, splitters=(replace(p.splitters[0], only=(".md",)),)),
+    ),
+    ("include is 'x': a list of texts is wanted", lambda p: replace(p, loaders=(Choice("folder", _folder("x")),))),
+    ("a second entry for 'folder'", lambda p: replace(p, loaders=p.loaders * 2)),
+]
+
+
+@pytest.mark.parametrize(("said", "change"), WRONG, ids=[said for said, _ in WRONG])
+def test_validate_refuses_what_a_file_could_not_say(said: str, change: Callable[[Pipeline], Pipeline]) -> None:
+    with pytest.raises(PipelineError, match=said):
+        change(Pipeline.default()).validate()
+
+
+def test_no_message_of_validate_holds_a_secret() -> None:
+    pipeline = Pipeline.from_yaml("extends: default\nanswer: {provider: '${THE_KEY}'}\n", {"THE_KEY": "sk-secret"})
+    with pytest.raises(PipelineError, match="is not the name of a store") as caught:
+        replace(pipeline, store=Choice("memry")).validate()
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_the_file_of_the_folder_holds_then_of_its_parents_up_to_the_repository_then_the_users(tmp_path: Path) -> None:
+    home, root, inner = tmp_path / "home", tmp_path / "code" / "project", tmp_path / "code" / "project" / "docs" / "api"
+    inner.mkdir(parents=True)
+    (root / ".git").mkdir()
+    environ = {"HOME": str(home)}
+    files = [
+        home / ".config" / "ragkit" / "ragkit.yaml",
+        root / "ragkit.yaml",
+        root / "docs" / "ragkit.yaml",
+        inner / "ragkit.yaml",
+    ]
+    (tmp_path / "code" / "ragkit.yaml").write_text("above the repository: never found", encoding="utf-8")
+    assert Pipeline.find(inner, environ) is None
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("extends: default\n", encoding="utf-8")
+        assert Pipeline.find(inner, environ) == file
+
+
+def test_outside_of_a_repository_no_parent_is_looked_at(tmp_path: Path) -> None:
+    inner = tmp_path / "a"
+    inner.mkdir()
+    (tmp_path / "ragkit.yaml").write_text("extends: default\n", encoding="utf-8")
+    assert Pipeline.find(inner, {"HOME": str(tmp_path / "home")}) is None
+    assert Pipeline.find(tmp_path, {"HOME": str(tmp_path / "home")}) == tmp_path / "ragkit.yaml"
+
+
+def test_the_users_folder_follows_the_xdg_variable_when_it_is_absolute(tmp_path: Path) -> None:
+    for folder in (tmp_path / "xdg" / "ragkit", tmp_path / ".config" / "ragkit", tmp_path / "empty"):
+        folder.mkdir(parents=True)
+    for folder in ("xdg", ".config"):
+        (tmp_path / folder / "ragkit" / "ragkit.yaml").write_text("extends: default\n", encoding="utf-8")
+    found = {
+        given: Pipeline.find(tmp_path / "empty", {"HOME": str(tmp_path), "XDG_CONFIG_HOME": given})
+        for given in (str(tmp_path / "xdg"), "xdg")
+    }
+    assert found == {
+        str(tmp_path / "xdg"): tmp_path / "xdg" / "ragkit" / "ragkit.yaml",
+        "xdg": tmp_path / ".config" / "ragkit" / "ragkit.yaml",
+    }
+
+
+@pytest.mark.parametrize(
+    ("only", "source", "taken"),
+    [
+        ((), "/a/b.md", True),
+        ((".md",), "/a/B.MD", True),
+        ((".md",), "/a/md", False),
+        ((".tar.gz",), "x.tar.gz", True),
+        (("report-*.txt", ".md"), "/a/Report-7.txt", True),
+        (("report-*.txt",), "/report-1.txt/other.txt", False),
+        ((".html",), "https://x.org/a/page.html?q=1.md#top", True),
+        ((".md",), "https://x.org/a/page.html?q=1.md", False),
+    ],
+)
+def test_an_entry_takes_files_by_suffix_or_pattern_of_their_name(
+    only: tuple[str, ...], source: str, taken: bool
+) -> None:
+    assert Choice("recursive", None, only).takes(source) is taken
+
+
+def test_every_part_that_is_registered_has_options_that_a_file_can_say() -> None:
+    for section in SECTIONS:
+        for name in section.names.names() if section.names else []:
+            options = section.options_of(name)
+            assert options is None or (is_dataclass(options) and all(one.init for one in fields(options))), name
+
+
+def _unstructured() -> object:
+    options = SECTIONS[0].options_of("unstructured")
+    assert options is not None
+    return options()
+
+
+def _folder(include: object) -> FolderOptions:
+    options = FolderOptions()
+    object.__setattr__(options, "include", include)  # as code without a type checker could have it
+    return options

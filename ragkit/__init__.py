@@ -1,3 +1,148 @@
-"""Cited answers over a folder of documents."""
+"""Cited answers over a folder of documents: no key, no model download, no server.
+
+Names are imported when they are first used, so that `import ragkit` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragkit.agent.agent import Agent as Agent
+    from ragkit.agent.cache import CacheStats as CacheStats
+    from ragkit.agent.cache import InMemoryCache as InMemoryCache
+    from ragkit.agent.config import AgentConfig as AgentConfig
+    from ragkit.agent.memory import ConversationMemory as ConversationMemory
+    from ragkit.agent.messages import Message as Message
+    from ragkit.agent.messages import Role as Role
+    from ragkit.agent.messages import ToolCall as ToolCall
+    from ragkit.agent.policy import ToolPolicy as ToolPolicy
+    from ragkit.agent.providers.base import Provider as Provider
+    from ragkit.agent.result import AgentResult as AgentResult
+    from ragkit.agent.spec import HandoffTool as HandoffTool
+    from ragkit.agent.tools.base import Tool as Tool
+    from ragkit.agent.tools.base import ToolContext as ToolContext
+    from ragkit.agent.tools.base import tool as tool
+    from ragkit.agent.tools.registry import ToolRegistry as ToolRegistry
+    from ragkit.agent.trace import AgentTrace as AgentTrace
+    from ragkit.agent.trace import StepType as StepType
+    from ragkit.answer.agent import RAGAgent as RAGAgent
+    from ragkit.answer.base import Answer as Answer
+    from ragkit.answer.tool import RAGTool as RAGTool
+    from ragkit.embed.base import EmbeddingProvider as EmbeddingProvider
+    from ragkit.errors import RagkitError as RagkitError
+    from ragkit.index.report import IndexReport as IndexReport
+    from ragkit.load.documents import DocumentLoader as DocumentLoader
+    from ragkit.pipeline.knowledge_base import IndexRun as IndexRun
+    from ragkit.pipeline.knowledge_base import KnowledgeBase as KnowledgeBase
+    from ragkit.pipeline.settings import Pipeline as Pipeline
+    from ragkit.records import Chunk as Chunk
+    from ragkit.records import Citation as Citation
+    from ragkit.records import Document as Document
+    from ragkit.records import Hit as Hit
+    from ragkit.records import SearchResult as SearchResult
+    from ragkit.split.text import RecursiveTextSplitter as RecursiveTextSplitter
+    from ragkit.split.text import TextSplitter as TextSplitter
+    from ragkit.store.facade import VectorStore as VectorStore
+    from ragkit.usage.analytics import AgentAnalytics as AgentAnalytics
+    from ragkit.usage.meter import AgentUsage as AgentUsage
+    from ragkit.usage.meter import UsageStats as UsageStats
 
 __version__ = "0.1.0"
+
+_PLACES = {
+    "Agent": "ragkit.agent.agent",
+    "AgentAnalytics": "ragkit.usage.analytics",
+    "AgentConfig": "ragkit.agent.config",
+    "AgentResult": "ragkit.agent.result",
+    "AgentTrace": "ragkit.agent.trace",
+    "AgentUsage": "ragkit.usage.meter",
+    "Answer": "ragkit.answer.base",
+    "CacheStats": "ragkit.agent.cache",
+    "Chunk": "ragkit.records",
+    "Citation": "ragkit.records",
+    "ConversationMemory": "ragkit.agent.memory",
+    "Document": "ragkit.records",
+    "DocumentLoader": "ragkit.load.documents",
+    "EmbeddingProvider": "ragkit.embed.base",
+    "HandoffTool": "ragkit.agent.spec",
+    "Hit": "ragkit.records",
+    "IndexReport": "ragkit.index.report",
+    "IndexRun": "ragkit.pipeline.knowledge_base",
+    "InMemoryCache": "ragkit.agent.cache",
+    "KnowledgeBase": "ragkit.pipeline.knowledge_base",
+    "Message": "ragkit.agent.messages",
+    "Pipeline": "ragkit.pipeline.settings",
+    "Provider": "ragkit.agent.providers.base",
+    "RAGAgent": "ragkit.answer.agent",
+    "RagkitError": "ragkit.errors",
+    "RAGTool": "ragkit.answer.tool",
+    "RecursiveTextSplitter": "ragkit.split.text",
+    "Role": "ragkit.agent.messages",
+    "SearchResult": "ragkit.records",
+    "StepType": "ragkit.agent.trace",
+    "TextSplitter": "ragkit.split.text",
+    "Tool": "ragkit.agent.tools.base",
+    "tool": "ragkit.agent.tools.base",
+    "ToolCall": "ragkit.agent.messages",
+    "ToolContext": "ragkit.agent.tools.base",
+    "ToolPolicy": "ragkit.agent.policy",
+    "ToolRegistry": "ragkit.agent.tools.registry",
+    "UsageStats": "ragkit.usage.meter",
+    "VectorStore": "ragkit.store.facade",
+}
+"""Where each public name lives."""
+
+__all__ = [
+    "__version__",
+    "Agent",
+    "AgentAnalytics",
+    "AgentConfig",
+    "AgentResult",
+    "AgentTrace",
+    "AgentUsage",
+    "Answer",
+    "CacheStats",
+    "Chunk",
+    "Citation",
+    "ConversationMemory",
+    "Document",
+    "DocumentLoader",
+    "EmbeddingProvider",
+    "HandoffTool",
+    "Hit",
+    "InMemoryCache",
+    "IndexReport",
+    "IndexRun",
+    "KnowledgeBase",
+    "Message",
+    "Pipeline",
+    "Provider",
+    "RAGAgent",
+    "RAGTool",
+    "RagkitError",
+    "RecursiveTextSplitter",
+    "Role",
+    "SearchResult",
+    "StepType",
+    "TextSplitter",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolPolicy",
+    "ToolRegistry",
+    "UsageStats",
+    "VectorStore",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'ragkit' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

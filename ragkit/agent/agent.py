@@ -16,7 +16,7 @@ from ragkit.agent.messages import Message
 from ragkit.agent.observers import Watch
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.run import Run, Start
-from ragkit.agent.spec import AgentSpec
+from ragkit.agent.spec import AgentSpec, HandoffTool
 from ragkit.records import JSON
 
 Input: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
@@ -123,11 +123,25 @@ class Agent(AgentSpec):
 def prepare(agent: AgentSpec, given: Input, start: Start) -> Run:
     """The run of an agent on what it is given."""
     if isinstance(given, SuspendedRun):
-        working = start.team.get(given.agent_name, agent)
+        working = start.team.get(given.agent_name) or _member(agent, given.agent_name)
         return Run.resume(working, given, start)
     if isinstance(given, str):
         return Run(agent, [Message.user(given)], start)
     return Run(agent, [given] if isinstance(given, Message) else list(given), start)
+
+
+def _member(agent: AgentSpec, name: str) -> AgentSpec:
+    """The agent of that name among those that `agent` can hand over to; itself when there is none."""
+    waiting, seen = [agent], {agent.name}
+    while waiting:
+        one = waiting.pop()
+        if one.name == name:
+            return one
+        for target in (tool.target for tool in one.registry if isinstance(tool, HandoffTool)):
+            if isinstance(target, AgentSpec) and target.name not in seen:
+                seen.add(target.name)
+                waiting.append(target)
+    return agent
 
 
 def run_to_end(run: Run) -> AgentResult:

@@ -124,5 +124,6 @@ def _write(completion: Completion) -> bytes:
 
 def _read(raw: bytes) -> Completion:
     data = json.loads(raw)
-    usage = Tokens(*data["usage"], cost_usd=data["cost_usd"])
+    prompt, completion, cached, written = data["usage"]
+    usage = Tokens(prompt, completion, cached, written, data["cost_usd"])
     return Completion(Message.from_dict(data["message"]), usage, data["stop_reason"], data["model"], data["provider"])

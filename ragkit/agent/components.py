@@ -63,7 +63,7 @@ class ToolExecutor:
         try:
             value = self.registry.get(call.name).execute(call.arguments)
             return render(collect(value, lambda _: None)).content
-        except Exception as error:  # noqa: BLE001 - a border: whatever a tool raises goes back to the model
+        except Exception as error:  # a border: whatever a tool raises goes back to the model
             LOG.exception("Tool failed %s", call.name)
             return f"Error executing {call.name}: {error}"
 

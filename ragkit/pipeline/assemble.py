@@ -88,7 +88,7 @@ class Assembly:
         for choice, splitter in self._splitters:
             if choice.takes(document.source):
                 recipe = self.recipe_of_row("")
-                return chunks_of(document, splitter, self._token_starts, recipe)
+                return chunks_of(document, splitter, self._token_starts, recipe, max_tokens=self._max_tokens)
         return []
 
     def stations(self, lexicon: Lexicon, jobs: int) -> Stations:
@@ -132,6 +132,12 @@ class Assembly:
     def _token_starts(self) -> TokenStarts:
         embedder = self.embedder
         return embedder.token_starts if isinstance(embedder, Tokenizing) else word_piece_starts
+
+    @property
+    def _max_tokens(self) -> int | None:
+        """Tokens of one text that the embedder reads, where that is known."""
+        embedder = self.embedder
+        return embedder.max_tokens if isinstance(embedder, Tokenizing) else None
 
     def _count_tokens(self, texts: Sequence[str]) -> int:
         """Tokens of some texts as the embedder counts them, special tokens left out."""

@@ -21,8 +21,9 @@ WIDTH = 100
 """Columns of an offending line that are shown around its caret."""
 
 _SECRET = re.compile(
-    r"(?:^|_)(?:api)?(?:key|token|secret|password|passwd|pwd|credential|credentials|dsn|auth)(?:$|_)", re.IGNORECASE
+    r"(?:passw(?:or)?d|secret|token|credentials?|(?:^|_)(?:api_?)?(?:key|pwd|dsn|auth))_?\d*$", re.IGNORECASE
 )
+_PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*):[^/@\s]+@")
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def met(node: Node) -> str:
         return "a list"
     if isinstance(node, Table):
         return "a mapping"
-    if any(is_secret(name) for name in node.variables):
+    if node.variables and (any(is_secret(name) for name in node.variables) or without_password(node.text) != node.text):
         return f"what {', '.join(node.variables)} holds"
     shown = _short(repr(node.value)) if isinstance(node.value, str) else _short(node.text) or "empty"
     return f"{shown} (from {', '.join(node.variables)})" if node.variables else shown
@@ -202,6 +203,11 @@ def met(node: Node) -> str:
 def is_secret(name: str) -> bool:
     """Whether an option or a variable of this name holds what must never be printed: `api_key`, `DB_PASSWORD`."""
     return bool(_SECRET.search(name))
+
+
+def without_password(text: str) -> str:
+    """The text with the password of every `scheme://user:password@host` in it hidden."""
+    return _PASSWORD_IN_URL.sub(r"\1:(hidden)@", text)
 
 
 def _short(text: str) -> str:

@@ -99,11 +99,17 @@ def _section(section: Section, parts: Mapping[str, Schema]) -> Schema:
 
 def _one_of(section: Section, parts: Mapping[str, Schema]) -> Schema:
     """A part is found by its name. Without one it is that of the file below: any part's option may stand here."""
-    every: Schema = {}
-    for part in parts.values():
-        properties = part["properties"]
+    every: dict[str, dict[str, str]] = {}
+    for part, schema in parts.items():
+        properties = schema["properties"]
         assert isinstance(properties, dict)  # noqa: S101 - made so by `_object`
-        every |= dict.fromkeys(properties, True)
+        for option, one in properties.items():
+            every.setdefault(option, {}).setdefault(
+                json.dumps(one), f"#/$defs/{section.key}.{part}/properties/{option}"
+            )
+    options: Schema = {
+        option: _any_of([{"$ref": place} for place in found.values()]) for option, found in every.items()
+    }
     cases: list[JSON] = [
         {
             "if": {"properties": {"name": {"const": name}}, "required": ["name"]},
@@ -113,7 +119,7 @@ def _one_of(section: Section, parts: Mapping[str, Schema]) -> Schema:
     ]
     kind = section.names.kind if section.names else section.key
     name: Schema = {"anyOf": [{"enum": list(parts)}, _VARIABLE], "description": f"The name of a {kind}."}
-    return {"type": "object", "properties": {**every, "name": name}, "additionalProperties": False, "allOf": cases}
+    return {"type": "object", "properties": {**options, "name": name}, "additionalProperties": False, "allOf": cases}
 
 
 def _parts(section: Section, plugins: bool) -> dict[str, Schema]:

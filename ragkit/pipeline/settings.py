@@ -6,15 +6,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragkit.errors import MissingExtra, PipelineError, UnknownName
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
-from ragkit.pipeline.dump import flow, settings_of
+from ragkit.pipeline.dump import flow, same, settings_of
 from ragkit.pipeline.layers import unknown_pipeline
 from ragkit.pipeline.nodes import Mark, Problem, Source, in_order
 from ragkit.pipeline.parts import SECTIONS, Section
 from ragkit.pipeline.read import Reading, Request, read_path, read_text
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -124,32 +128,48 @@ class Pipeline:
                 for number, choice in enumerate(chosen):
                     yield section, section.key if len(chosen) == 1 else f"{section.key}.{number}", choice
 
+    def origin_of(self, key: str, value: object) -> Origin | None:
+        """Where the value at a key came from; None for a default and for what was changed in code since."""
+        origin = self.origins.get(key)
+        return origin if origin is not None and same(origin.value, value) else None
+
     def _text(self, *, complete: bool = False, templates: bool = True) -> str:
         lines: list[str] = []
+        writer = _Writer(self, complete, templates)
         for section, key, choice in self.choices():
             in_list = key != section.key
             if not in_list or key.endswith(".0"):
                 lines.append(f"{section.key}:")
-            pairs: dict[str, object] = {"name": choice.name, **({"only": choice.only} if choice.only else {})}
-            pairs |= settings_of(choice.options, complete=complete)
-            entries = [
-                f"{option}: {self._value(f'{key}.{option}', value, templates)}" for option, value in pairs.items()
-            ]
-            lines += [
-                ("  - " if in_list and not place else "    " if in_list else "  ") + entry
-                for place, entry in enumerate(entries)
-            ]
-        settings = settings_of(self.answer, complete=complete)
-        lines.append("answer:" if settings else "answer: {}")
-        lines += [
-            f"  {option}: {self._value(f'answer.{option}', value, templates)}" for option, value in settings.items()
-        ]
+            head: dict[str, object] = {"name": choice.name, **({"only": choice.only} if choice.only else {})}
+            entries = [*writer.lines(key, head), *writer.options(key, choice.options)]
+            first, rest = ("  - ", "    ") if in_list else ("  ", "  ")
+            lines += [(rest if place else first) + entry for place, entry in enumerate(entries)]
+        answer = writer.options("answer", self.answer)
+        lines += ["answer:", *(f"  {entry}" for entry in answer)] if answer else ["answer: {}"]
         return "\n".join(lines) + "\n"
 
-    def _value(self, key: str, value: object, templates: bool) -> str:
-        origin = self.origins.get(key)
-        written = templates and origin is not None and origin.template and origin.value == value
-        return origin.template if origin is not None and written else flow(value)
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes options as `name: value`, one a line."""
+
+    pipeline: Pipeline
+    complete: bool
+    templates: bool
+
+    def lines(self, key: str, values: Mapping[str, object]) -> list[str]:
+        return [f"{name}: {self._template(f'{key}.{name}', value) or flow(value)}" for name, value in values.items()]
+
+    def options(self, key: str, options: DataclassInstance | None) -> list[str]:
+        """The options that are not at their default, and those that a variable brought there."""
+        every = settings_of(options, complete=True)
+        told = every if self.complete else settings_of(options)
+        kept = {name: value for name, value in every.items() if name in told or self._template(f"{key}.{name}", value)}
+        return self.lines(key, kept)
+
+    def _template(self, key: str, value: object) -> str:
+        origin = self.pipeline.origin_of(key, value) if self.templates else None
+        return origin.template if origin is not None else ""
 
 
 def _path(path_or_name: str | os.PathLike[str]) -> Path:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ragkit.pipeline.choice import Choice, Origin
 from ragkit.pipeline.convert import default_of, fields_of, is_required
 from ragkit.pipeline.dump import flow, same, settings_of
-from ragkit.pipeline.nodes import is_secret
+from ragkit.pipeline.nodes import is_secret, without_password
 from ragkit.pipeline.settings import Pipeline
 
 if TYPE_CHECKING:
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
 HIDDEN = "(hidden)"
 """Stands for a value that must not be seen."""
+CODE = "code"
+"""The origin of what no file said."""
 COLUMN = 44
 """Where the origins begin, unless a value is longer."""
 
@@ -54,58 +55,55 @@ def diagram_mermaid(pipeline: Pipeline) -> str:
 
 def _ways(pipeline: Pipeline) -> list[tuple[str, list[tuple[str, str]]]]:
     chosen: dict[str, list[str]] = {}
-    for section, _, choice in pipeline.choices():
-        chosen.setdefault(section.key, []).append(_summary(choice))
+    for section, key, choice in pipeline.choices():
+        only = f" for {' '.join(choice.only)}" if choice.only else ""
+        told = ", ".join([choice.name + only, *_changed(pipeline, key, choice.options)])
+        chosen.setdefault(section.key, []).append(told)
     said = {key: " | ".join(parts) for key, parts in chosen.items()}
-    answer = ", ".join([pipeline.answer.provider, *_changed(pipeline.answer, skip="provider")])
+    provider = _shown(pipeline, "answer", "provider", pipeline.answer.provider)
+    answer = [
+        provider,
+        *(told for told in _changed(pipeline, "answer", pipeline.answer) if not told.startswith("provider ")),
+    ]
     return [
         ("files", [(key, said[key]) for key in ("load", "split", "embed", "store")]),
-        ("question", [("retrieve", said["retrieve"]), ("answer", answer)]),
+        ("question", [("retrieve", said["retrieve"]), ("answer", ", ".join(answer))]),
     ]
 
 
-def _summary(choice: Choice) -> str:
-    only = f" for {' '.join(choice.only)}" if choice.only else ""
-    return ", ".join([choice.name + only, *_changed(choice.options)])
-
-
-def _changed(options: DataclassInstance | None, skip: str = "") -> list[str]:
+def _changed(pipeline: Pipeline, key: str, options: DataclassInstance | None) -> list[str]:
     """`option value` of everything that differs from its default."""
-    settings = settings_of(options)
-    return [f"{name} {_shown(name, value, None)}" for name, value in settings.items() if name != skip]
+    return [f"{name} {_shown(pipeline, key, name, value)}" for name, value in settings_of(options).items()]
 
 
 def _groups(pipeline: Pipeline) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     for _, key, choice in pipeline.choices():
-        named = pipeline.origins.get(f"{key}.name")
-        rows = [(f"name: {choice.name}", str(named) if named else "code")]
-        if choice.only:
-            only = pipeline.origins.get(f"{key}.only")
-            rows.append((f"only: {flow(choice.only)}", str(only) if only else "code"))
+        head: dict[str, object] = {"name": choice.name, **({"only": choice.only} if choice.only else {})}
+        rows = [
+            (f"{name}: {_shown(pipeline, key, name, value)}", str(pipeline.origin_of(f"{key}.{name}", value) or CODE))
+            for name, value in head.items()
+        ]
         yield key, rows + _rows(pipeline, key, choice.options)
     yield "answer", _rows(pipeline, "answer", pipeline.answer)
 
 
 def _rows(pipeline: Pipeline, key: str, options: DataclassInstance | None) -> list[tuple[str, str]]:
-    if options is None:
-        return []
     rows: list[tuple[str, str]] = []
-    for one in fields_of(type(options)):
+    for one in fields_of(type(options)) if options is not None else ():
         value = getattr(options, one.name)
-        origin = pipeline.origins.get(f"{key}.{one.name}")
-        if origin is not None and not same(origin.value, value):
-            origin = None  # changed in code since it was read
         unset = is_required(one) and value == ""
         at_default = unset or (not is_required(one) and same(value, default_of(one)))
-        came_from = str(origin) if origin else "default" if at_default else "code"
-        shown = "(the knowledge base)" if unset else _shown(one.name, value, origin)
-        rows.append((f"{one.name}: {shown}", came_from))
+        origin = pipeline.origin_of(f"{key}.{one.name}", value)
+        shown = "(the knowledge base)" if unset else _shown(pipeline, key, one.name, value)
+        rows.append((f"{one.name}: {shown}", str(origin or ("default" if at_default else CODE))))
     return rows
 
 
-def _shown(name: str, value: object, origin: Origin | None) -> str:
+def _shown(pipeline: Pipeline, key: str, name: str, value: object) -> str:
+    """A value on one line, unless it is a secret; text is shown as it is, with a single `$`."""
+    origin = pipeline.origin_of(f"{key}.{name}", value)
     secret = any(is_secret(word) for word in (name, *(origin.variables if origin else ())))
-    return HIDDEN if secret and value not in (None, "") else flow(value).replace("$$", "$")
+    return HIDDEN if secret and value not in (None, "") else without_password(flow(value).replace("$$", "$"))
 
 
 def _aligned(row: str, origin: str) -> str:

@@ -143,8 +143,8 @@ class FtsLexicon:
         except sqlite3.DatabaseError as error:
             return [f"the postings do not agree with the terms of the chunks ({error})"]
         odd = self._run(
-            "SELECT count(*) FROM (SELECT rowid FROM @ EXCEPT SELECT key FROM @_lengths"
-            " UNION ALL SELECT key FROM @_lengths EXCEPT SELECT rowid FROM @)"
+            "SELECT (SELECT count(*) FROM @ WHERE rowid NOT IN (SELECT key FROM @_lengths))"
+            " + (SELECT count(*) FROM @_lengths WHERE key NOT IN (SELECT rowid FROM @))"
         ).fetchone()[0]
         return [f"{odd} chunks have terms and no length, or the other way round"] if odd else []
 

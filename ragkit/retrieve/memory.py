@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from threading import Lock
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class MemoryPassages:
         self._matrix = checked_rows(embeddings, len(self._chunks), None)
         self._lock = Lock()
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        finalize(self, connection.close)
         self._lexicon = FtsLexicon(connection)
         connection.execute("BEGIN")
         self._lexicon.create()

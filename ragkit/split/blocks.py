@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ragkit.records import Document, Heading
 from ragkit.split.lines import Line, lines_of
 from ragkit.split.measure import Ruler
-from ragkit.split.prose import border_cost, prose_pieces
+from ragkit.split.prose import border_cost, prose_pieces, trimmed
 from ragkit.split.units import TORN, Piece, Units
 
 HEADING_COSTS = (-450, -350, -250, -200)
@@ -106,23 +106,13 @@ def _heading_blocks(text: str, headings: Sequence[Heading], *, setext: bool) -> 
         if (line or start <= _LONGEST_MARKUP) and not any(character.isalnum() for character in text[line:start]):
             start = line
         stop = _BREAK.search(text, heading.start, heading.start + _LONGEST_HEADING)
-        end = stop.start() if stop else len(text)
+        end = stop.start() if stop else min(len(text), heading.start + _LONGEST_HEADING)
         underline = _UNDERLINE.match(text, end) if setext else None
         end = underline.end() if underline else end
-        start, end = start + _leading_space(text, start, end), end - _trailing_space(text, start, end)
+        start, end = trimmed(text, (start, end))
         if start < end <= start + _LONGEST_HEADING and (not blocks or start >= blocks[-1].end):
             blocks.append(Block(start, end, max(1, heading.level)))
     return blocks
-
-
-def _leading_space(text: str, start: int, end: int) -> int:
-    part = text[start : min(end, start + _LONGEST_HEADING)]
-    return len(part) - len(part.lstrip())
-
-
-def _trailing_space(text: str, start: int, end: int) -> int:
-    part = text[max(start, end - _LONGEST_HEADING) : end]
-    return len(part) - len(part.rstrip())
 
 
 def _merged(whole: Sequence[Block], headings: Sequence[Block]) -> list[Block]:

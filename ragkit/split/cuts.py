@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from ragkit.split.lines import rstripped
+
 LONGEST_CLUSTER = 32
 """Characters: a longer cluster (marks heaped on marks) may be cut, so that every search stays short."""
 
@@ -45,7 +47,9 @@ def word_end(text: str, offset: int, start: int = 0) -> int:
     if offset >= len(text) or text[offset].isspace() or text[offset - 1].isspace():
         return rstripped(text, start, offset) or offset
     words = text[start:offset].rsplit(None, 1)
-    return rstripped(text, start, offset - len(words[1])) if len(words) == 2 else last_cut(text, start, offset) or offset
+    return (
+        rstripped(text, start, offset - len(words[1])) if len(words) == 2 else last_cut(text, start, offset) or offset
+    )
 
 
 def next_cut(text: str, offset: int, end: int) -> int:

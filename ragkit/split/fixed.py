@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ragkit.records import Document
 from ragkit.split.base import Span, TokenStarts
-from ragkit.split.cuts import last_cut, word_after
-from ragkit.split.lines import rstripped
+from ragkit.split.cuts import word_after, word_end
+from ragkit.split.lines import first_visible, rstripped
 from ragkit.split.measure import Ruler
 from ragkit.split.options import SplitOptions
-
-_SPACE = re.compile(r"\s*")
 
 
 class FixedSplitter:
@@ -34,11 +31,11 @@ class FixedSplitter:
         ruler, size = self._options.ruler(document, token_starts), self._options.size(reserve)
         text, length = document.text, rstripped(document.text, 0, len(document.text))
         spans: list[Span] = []
-        start, done = _visible_from(text, 0, length), 0
+        start, done = first_visible(text, 0, length), 0
         while done < length:
             end = _end_of(ruler, start, done, size.limit)
             if not text[max(start, done) : end].strip():  # nothing but white space behind the overlap
-                start = _visible_from(text, done, length)
+                start = first_visible(text, done, length)
                 end = _end_of(ruler, start, done, size.limit)
             done = rstripped(text, start, min(end, length))
             spans.append((start, done))
@@ -51,23 +48,11 @@ def _next_start(ruler: Ruler, span: Span, overlap: int) -> int:
     if overlap:
         offset = ruler.offset_after(ruler.count_before(end) - overlap)
         end = word_after(ruler.text, max(offset, start + 1), end)
-    return _visible_from(ruler.text, end, len(ruler.text))
+    return first_visible(ruler.text, end, len(ruler.text))
 
 
 def _end_of(ruler: Ruler, start: int, done: int, limit: int) -> int:
     """Behind the last word that fits and is not `done`; behind the last character that fits if that word is long."""
-    text = ruler.text
     before = ruler.count_before(start)
-    most = ruler.offset_after(before + limit)
-    if most >= len(text) or text[most].isspace() or text[most - 1].isspace():
-        return most
     least = max(done, ruler.offset_after(before + limit // 2))
-    words = text[least:most].rsplit(None, 1)
-    if len(words) == 2:
-        return most - len(words[1])
-    return last_cut(text, max(start, done), most) or most
-
-
-def _visible_from(text: str, offset: int, end: int) -> int:
-    space = _SPACE.match(text, offset, end)
-    return space.end() if space else offset
+    return word_end(ruler.text, ruler.offset_after(before + limit), least)

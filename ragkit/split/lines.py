@@ -28,8 +28,7 @@ class Line(NamedTuple):
 
 def lines_of(text: str) -> Iterator[Line]:
     """The lines of `text` in order, blank lines left out. Linear in the length of `text`."""
-    lead = _SPACE.match(text)
-    first = lead.end() if lead else 0
+    first = first_visible(text, 0, len(text))
     start = _line_start(text, 0, first)
     after_blank = False
     for gap in _BREAK_AND_SPACE.finditer(text, first):
@@ -47,6 +46,12 @@ def rstripped(text: str, start: int, end: int) -> int:
     if end > start and not text[end - 1].isspace():
         return end
     return start + len(text[start:end].rstrip())
+
+
+def first_visible(text: str, start: int, end: int) -> int:
+    """The first character of `text[start:end]` that is not white space; `end` when there is none."""
+    space = _SPACE.match(text, start, end)
+    return space.end() if space else start
 
 
 def _line_start(text: str, start: int, first: int) -> int:

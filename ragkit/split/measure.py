@@ -53,9 +53,11 @@ class Ruler:
     def offset_after(self, tokens: int) -> int:
         """The first token start with at least `tokens` tokens before it; the end of the text if there is none."""
         # several tokens may share a start (the bytes of one character), so the next one is looked for
-        place = int(np.searchsorted(self._starts, self._starts[tokens - 1], "right")) if 0 < tokens <= len(
-            self._starts
-        ) else max(0, tokens)
+        place = (
+            int(np.searchsorted(self._starts, self._starts[tokens - 1], "right"))
+            if 0 < tokens <= len(self._starts)
+            else max(0, tokens)
+        )
         return int(self._starts[place]) if place < len(self._starts) else len(self.text)
 
     def _behind_white_space(self, starts: Offsets) -> Offsets:

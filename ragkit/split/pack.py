@@ -10,6 +10,7 @@ was cut, and an edit moves the borders near it only; packing from the top would 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -92,7 +93,7 @@ def _spans(units: Units, ruler: Ruler, borders: list[int], carried: tuple[Offset
     carries, limit = carried
     spans: list[Span] = []
     fresh_before = -1  # where the new text of the chunk before began
-    for begin, stop in zip(borders, borders[1:], strict=False):
+    for begin, stop in pairwise(borders):
         fresh, end = int(units.starts[begin]), int(units.ends[stop - 1])
         start = int(carries[begin])
         least = ruler.count_before(end) - limit

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ragkit.split.base import Span
+from ragkit.split.lines import first_visible, rstripped
 from ragkit.split.sentences import sentence_spans
 from ragkit.split.units import LEAD_IN, LINE, PARAGRAPH, SENTENCE, Piece
 
@@ -37,5 +38,5 @@ def border_cost(text: str, end: int, start: int) -> int:
 def trimmed(text: str, span: Span) -> Span:
     """The span without the white space at both of its ends."""
     start, end = span
-    part = text[start:end]
-    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
+    first = first_visible(text, start, end)
+    return first, rstripped(text, first, end)

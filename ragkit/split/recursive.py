@@ -10,7 +10,6 @@ from ragkit.errors import InvalidOption
 from ragkit.records import Document
 from ragkit.split.base import Span, TokenStarts
 from ragkit.split.blocks import heading_blocks, markdown_blocks, structured_units
-from ragkit.split.measure import Ruler
 from ragkit.split.options import SplitOptions
 from ragkit.split.pack import pack
 from ragkit.split.prose import prose_pieces, trimmed
@@ -25,7 +24,7 @@ _PER_RANK = 200
 class RecursiveOptions(SplitOptions):
     """The options of the default splitter. Raises InvalidOption for a value out of range."""
 
-    separators: tuple[str, ...] = ()
+    separators: Sequence[str] = ()
     """Cut behind these, the first ones by preference, instead of by the document's structure; words and
     characters follow of themselves where none fits. Empty: headings, blocks, paragraphs, lines, sentences."""
 

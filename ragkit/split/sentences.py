@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ragkit.split.base import Span
-from ragkit.split.lines import Line, lines_of
+from ragkit.split.cuts import tears
+from ragkit.split.lines import Line, first_visible, lines_of
 
 _STOP = re.compile(
     r"[.!?…‼⁇⁈⁉]+[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*"  # needs white space behind it
@@ -22,28 +23,32 @@ _STOP = re.compile(
 _WIDE_STOPS = frozenset("。！？｡")
 _TO_NEXT_WORD = re.compile(r"\s+[\"'“‘«‹(\[{¿¡*_`]*")
 _WORD = re.compile(r"\w+")
-_SPACE = re.compile(r"\s*")
 _DOTTED_LETTERS = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
 _OPENING = "\"'“‘«‹([{¿¡*_`"
 _LONGEST_ABBREVIATION = 24  # characters looked at before a stop
 
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
 # Followed by more of the same sentence, whatever comes next.
-_NEVER_LAST = frozenset(
+_NEVER_LAST = _words(
     "dr mr mrs ms mx prof st sta ste rev hon gen col capt cmdr lt sgt maj adm gov sen rep pres messrs mme mlle "
     "hr fr dipl ing mag herrn e.g i.e eg ie cf viz vs v.s resp approx ca incl excl esp z.b d.h u.a p.ex i.d.r bzw "
-    "vgl ggf evtl sog mt ft al.e".split()
+    "vgl ggf evtl sog mt ft al.e"
 )
 # Followed by a number, they go on: "Fig. 3", "no. 7", "Jan. 12".
-_BEFORE_NUMBER = frozenset(
+_BEFORE_NUMBER = _words(
     "no nos nr fig figs tab sec sect eq eqs ch chap vol vols p pp art ref refs ex par para ver ed app col ln "
-    "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s".split()
+    "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s"
 )
 # May end a sentence: then one of the words below comes next.
-_MAY_BE_LAST = frozenset("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw".split())
-_SENTENCE_STARTERS = frozenset(
+_MAY_BE_LAST = _words("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw")
+_SENTENCE_STARTERS = _words(
     "a an the this that these those it its he she they we you i his her their our my in on at for from by with "
     "when while if as after before since although though because but and or so yet however then there here what "
-    "who why how where no not all some many most each both such its one two also thus hence therefore".split()
+    "who why how where no not all some many most each both such its one two also thus hence therefore"
 )
 _LONGEST_UNKNOWN_ABBREVIATION = 3  # letters: "abc. def" goes on, "abcd. efgh" does not
 
@@ -115,8 +120,7 @@ def _sentences_between(text: str, start: int, end: int) -> Iterator[Span]:
     for stop in _STOP.finditer(text, start, end):
         if stop.start() > begin and stop.end() < end and _ends(text, stop, begin, end):
             yield begin, stop.end()
-            after = _SPACE.match(text, stop.end())
-            begin = after.end() if after else stop.end()
+            begin = first_visible(text, stop.end(), end)
     if begin < end:
         yield begin, end
 
@@ -125,7 +129,7 @@ def _ends(text: str, stop: re.Match[str], begin: int, end: int) -> bool:
     """Whether a sentence that began at `begin` ends with this stop; more text follows before `end`."""
     marks = stop.group()
     if marks[0] in _WIDE_STOPS:
-        return True
+        return not tears(text, stop.end())
     gap = _TO_NEXT_WORD.match(text, stop.end(), end)
     if gap is None:
         return False

@@ -34,9 +34,13 @@ _GENERIC = re.compile(
 )
 _DEFINITIONS: Mapping[str, re.Pattern[str]] = {
     "python": re.compile(r"(?:async\s+)?def\b|class\b|@"),
-    "javascript": re.compile(_GENERIC.pattern + r"|(?:export\s+)?(?:const|let|var)\s+\w+\s*=\s*(?:async\b|function\b|\()"),
+    "javascript": re.compile(
+        _GENERIC.pattern + r"|(?:export\s+)?(?:const|let|var)\s+\w+\s*=\s*(?:async\b|function\b|\()"
+    ),
     "c": re.compile(r"(?:\w+[\s*]+){1,6}\w+\s*\(|(?:typedef|struct|enum|union)\b"),
-    "cpp": re.compile(r"(?:[\w:<>,]+[\s*&]+){1,6}[\w:~]+\s*\(|(?:typedef|struct|enum|union|class|namespace|template)\b"),
+    "cpp": re.compile(
+        r"(?:[\w:<>,]+[\s*&]+){1,6}[\w:~]+\s*\(|(?:typedef|struct|enum|union|class|namespace|template)\b"
+    ),
     "shell": re.compile(r"function\b|[\w-]+\s*\(\s*\)"),
     "sql": re.compile(r"(?:create|alter|drop|insert|update|delete|select|with|begin|grant)\b", re.IGNORECASE),
     "css": re.compile(r"[.#@\w*:\[]"),
@@ -45,7 +49,13 @@ _DEFINITIONS: Mapping[str, re.Pattern[str]] = {
     "yaml": re.compile(r"[\w\"'-]+:|---"),
     "terraform": re.compile(r"[a-z]+\s"),
 }
-_SAME_AS: Mapping[str, str] = {"typescript": "javascript", "objectivec": "cpp", "cuda": "cpp", "scss": "css", "less": "css"}
+_SAME_AS: Mapping[str, str] = {
+    "typescript": "javascript",
+    "objectivec": "cpp",
+    "cuda": "cpp",
+    "scss": "css",
+    "less": "css",
+}
 _SEEN_OF_A_LINE = 200  # characters that a definition is looked for in
 
 
@@ -80,9 +90,10 @@ def _named_definitions(document: Document, lines: Sequence[Line]) -> dict[int, i
     top = section_level([heading.level for heading in document.headings])
     found: dict[int, int] = {}
     for number, level in _heading_lines(document, lines):
-        while number and not lines[number].after_blank and _leads_in(document.text, lines[number - 1]):
-            number -= 1
-        found.setdefault(number, max(0, level - top))
+        first = number
+        while first and not lines[first].after_blank and _leads_in(document.text, lines[first - 1]):
+            first -= 1
+        found.setdefault(first, max(0, level - top))
     return found
 
 

@@ -66,7 +66,7 @@ class Scanner:
             if self._index is None:
                 self._index = self._read(matrix)
             if self._index is None and self._searches >= PATIENCE:
-                self._index = Int8Index.of(matrix[:0])
+                self._index = Int8Index.empty(matrix.shape[1])
             if self._index is not None and self._index.rows < len(matrix):
                 self._index.grow(matrix)
                 self._write(self._index)

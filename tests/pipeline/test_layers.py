@@ -191,8 +191,9 @@ def test_a_variable_may_say_null_where_null_is_allowed(write: Write) -> None:
 
 
 def test_what_a_secret_variable_holds_is_never_said_wherever_it_stands(write: Write) -> None:
-    text = "extends: plain\nload:\n- {name: folder, include: '${K_TOKEN}'}\n- {name: '${K_TOKEN}'}\n- {name: pdf, only: ['${K_TOKEN}']}\n"
-    path = write(text + "split: {unit: '${K_TOKEN}', chunk_size: '${K_TOKEN}'}\n")
+    load = "[{name: folder, include: '${K_TOKEN}'}, {name: '${K_TOKEN}'}, {name: pdf, only: ['${K_TOKEN}']}]"
+    split = "{unit: '${K_TOKEN}', chunk_size: '${K_TOKEN}'}"
+    path = write(f"extends: plain\nload: {load}\nsplit: {split}\n")
     with pytest.raises(PipelineError, match="what K_TOKEN holds") as caught:
         read(path, environ={"K_TOKEN": "tokens7"})
     assert len(caught.value.problems) == 5

@@ -8,6 +8,7 @@ import pytest
 
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import Choice
+from ragkit.pipeline.convert import fields_of
 from ragkit.pipeline.nodes import is_secret
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.show import diagram_mermaid, diagram_text, show_resolved
@@ -52,7 +53,7 @@ def test_every_value_is_shown_with_where_it_came_from(pipeline: Pipeline) -> Non
     default = shipped.folder() / "default.yaml"
     lines = default.read_text(encoding="utf-8").splitlines()
     chunk_size = next(number for number, line in enumerate(lines, 1) if "chunk_size" in line)
-    assert shown["load.0.include"] == ('["*.md"]', "own.yaml:3:28")
+    assert shown["load.0.include"] == ('["*.md"]', "own.yaml:3:29")
     assert shown["load.1.only"] == ('[".tsv"]', "own.yaml:4:23")
     assert shown["load.1.delimiter"] == ('";"', "environment TAB (own.yaml:4:42)")
     assert shown["retrieve.top_k"] == ("4", "own.yaml:5:19")
@@ -66,8 +67,8 @@ def test_every_value_is_shown_with_where_it_came_from(pipeline: Pipeline) -> Non
 def test_every_option_of_every_part_is_shown(pipeline: Pipeline) -> None:
     shown = rows(pipeline)
     for _, key, choice in pipeline.choices():
-        for option in vars(choice.options):
-            assert f"{key}.{option}" in shown
+        for option in fields_of(type(choice.options)) if choice.options else ():
+            assert f"{key}.{option.name}" in shown
 
 
 def test_values_from_code_say_so(pipeline: Pipeline) -> None:
@@ -85,6 +86,11 @@ def test_what_a_secret_variable_holds_is_not_shown() -> None:
     assert "hunter2" not in shown
 
 
+def test_the_password_in_an_address_is_hidden() -> None:
+    pipeline = Pipeline.from_yaml("extends: default\nstore: {path: 'postgres://ann:hunter2@db:5432/x'}\n", {})
+    assert rows(pipeline)["store.path"] == ('"postgres://ann:(hidden)@db:5432/x"', "pipeline:2:15")
+
+
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
@@ -95,6 +101,9 @@ def test_what_a_secret_variable_holds_is_not_shown() -> None:
         ("DB_PASSWORD", True),
         ("dsn", True),
         ("apikey", True),
+        ("PGPASSWORD", True),
+        ("API_KEY_2", True),
+        ("AWS_SECRET_ACCESS_KEY", True),
         ("token_budget", False),
         ("max_tokens", False),
         ("keywords", False),

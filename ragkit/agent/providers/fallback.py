@@ -136,9 +136,10 @@ class _Chain:
         self.error: ProviderError = ProviderError(owner.name, "every provider is left out after repeated failures")
 
     def __iter__(self) -> Iterator[tuple[Provider, Request]]:
-        for self._index, provider in enumerate(self._owner.providers):
-            if self._owner.closed(self._index):
-                yield provider, replace(self._request, model=self._owner.model_for(self._index, self._request))
+        for index, provider in enumerate(self._owner.providers):
+            if self._owner.closed(index):
+                self._index = index
+                yield provider, replace(self._request, model=self._owner.model_for(index, self._request))
 
     def __enter__(self) -> None:
         return None

@@ -59,16 +59,6 @@ def calculate(expression: str) -> Number:
     return value
 
 
-_BINARY: Mapping[type[ast.operator], Callable[[Number, Number], Number]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-
-
 def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
         digits = math.log10(abs(base)) * exponent if abs(base) > 1 else 1
@@ -84,6 +74,15 @@ def _round(value: Number, digits: Number | None = None) -> Number:
     return round(value) if digits is None else round(value, int(digits))
 
 
+_BINARY: Mapping[type[ast.operator], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "abs": abs,
     "round": _round,
@@ -107,24 +106,24 @@ Value: TypeAlias = Number | list[Number]
 
 
 def _value(node: ast.expr) -> Value:
+    value: Value
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return number
+            value = number
         case ast.Name(id=name) if name in _CONSTANTS:
-            return _CONSTANTS[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_number(_value(operand))
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _number(_value(operand))
-        case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            return _power(_number(_value(left)), _number(_value(right)))
+            value = _CONSTANTS[name]
+        case ast.UnaryOp(op=(ast.USub() | ast.UAdd()) as sign, operand=operand):
+            value = _number(_value(operand)) * (-1 if isinstance(sign, ast.USub) else 1)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _small(_BINARY[type(op)](_number(_value(left)), _number(_value(right))))
+            value = _small(_BINARY[type(op)](_number(_value(left)), _number(_value(right))))
         case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_number(_value(item)) for item in items]
+            value = [_number(_value(item)) for item in items]
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*map(_value, args))
-    raise ToolProblem(f"{ast.unparse(node)[:80]!r} is not known: use numbers, operators, and the listed functions")
+            value = _FUNCTIONS[name](*map(_value, args))
+        case _:
+            words = ast.unparse(node)[:80]
+            raise ToolProblem(f"{words!r} is not known: use numbers, operators, and the listed functions")
+    return value
 
 
 def _small(value: Number) -> Number:

@@ -1,0 +1,5 @@
+"""`python -m ragkit`."""
+
+from ragkit.cli import main
+
+main()

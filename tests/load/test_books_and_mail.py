@@ -1,0 +1,128 @@
+"""EPUB books and e-mail."""
+
+from __future__ import annotations
+
+import base64
+from email.message import EmailMessage
+
+import pytest
+
+from ragkit.errors import LoadError, LoadLimit
+from ragkit.load.eml import EmlLoader
+from ragkit.load.epub import EpubLoader
+from ragkit.load.options import EmlOptions, EpubOptions
+from ragkit.records import Document
+from tests.load import made
+
+
+def test_a_book_is_read_chapter_by_chapter() -> None:
+    data = made.book({"b.xhtml": "<h1>One</h1><p>words</p>", "a.xhtml": "<h1>Two</h1><h2>Deep</h2><p>more</p>"})
+    document = EpubLoader().load(data, "/x/a.epub")
+    assert document.text == "One\n\nwords\n\nTwo\n\nDeep\n\nmore"
+    assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "One"), (12, 1, "Two"), (17, 2, "Deep")]
+    assert document.title == "A Book"
+    assert document.metadata == {"author": "Ada", "lang": "en", "format": "epub", "name": "a.epub", "suffix": ".epub"}
+
+
+def test_a_chapter_without_a_heading_is_called_by_its_title() -> None:
+    document = EpubLoader().load(made.book({"a": "<title>Prologue</title><p>words"}), "")
+    assert [(h.start, h.text) for h in document.headings] == [(0, "Prologue")]
+
+
+def test_a_book_that_is_locked_says_so() -> None:
+    lock = '<encryption><EncryptedData><CipherReference URI="OEBPS/a"/></EncryptedData></encryption>'
+    with pytest.raises(LoadError, match=r"protected against copying \(DRM\)"):
+        EpubLoader().load(made.book({"a": "x"}, more={"META-INF/encryption.xml": lock}), "")
+
+
+def test_a_book_whose_fonts_are_locked_is_read() -> None:
+    lock = '<encryption><EncryptedData><CipherReference URI="OEBPS/font"/></EncryptedData></encryption>'
+    assert EpubLoader().load(made.book({"a": "x"}, more={"META-INF/encryption.xml": lock}), "").text == "x"
+
+
+def test_a_book_whose_list_of_chapters_is_gone_is_an_error() -> None:
+    with pytest.raises(LoadError, match="its list of chapters is missing"):
+        EpubLoader().load(made.replaced(made.book({"a": "x"}), {"META-INF/container.xml": "<container/>"}), "")
+
+
+def test_a_book_that_is_a_bomb_is_refused() -> None:
+    with pytest.raises(LoadLimit, match="unpacks to 19 MB, 1 MB are read at most"):
+        EpubLoader(EpubOptions(max_expanded_mb=1)).load(made.book({"a": "x" * 20_000_000}), "")
+
+
+def mail(data: bytes | EmailMessage, options: EmlOptions | None = None) -> Document:
+    return EmlLoader(options).load(bytes(data), "/x/a.eml")
+
+
+def letter() -> EmailMessage:
+    message = EmailMessage()
+    message["Subject"] = "Größe der Tür"
+    message["From"] = "Ann <ann@example.org>"
+    message["To"] = "bo@example.org, cy@example.org"
+    message["Date"] = "Mon, 06 May 2024 07:08:09 +0200"
+    message.set_content("Hello Bo,\n\nsee below.\n")
+    return message
+
+
+def test_a_message_begins_with_who_wrote_to_whom() -> None:
+    document = mail(letter())
+    assert document.text == (
+        "From: Ann <ann@example.org>\nTo: bo@example.org, cy@example.org\n"
+        "Date: Mon, 06 May 2024 07:08:09 +0200\nSubject: Größe der Tür\n\nHello Bo,\n\nsee below."
+    )
+    assert document.title == "Größe der Tür"
+    assert (document.metadata["from"], document.metadata["date"]) == (
+        "Ann <ann@example.org>",
+        "2024-05-06T07:08:09+02:00",
+    )
+
+
+def test_the_head_can_be_left_out() -> None:
+    assert mail(letter(), EmlOptions(headers=False)).text == "Hello Bo,\n\nsee below."
+
+
+def test_plain_text_is_preferred_and_attachments_are_only_named() -> None:
+    message = letter()
+    message.add_alternative("<p>in <b>HTML</b></p>", subtype="html")
+    message.add_attachment(b"secret", maintype="application", subtype="pdf", filename="../../etc/cron.d/x")
+    document = mail(message)
+    assert "HTML" not in document.text
+    assert "secret" not in document.text
+    assert document.metadata["attachments"] == ["../../etc/cron.d/x"]
+    assert "Attachments: ../../etc/cron.d/x\n\nHello Bo" in document.text
+
+
+def test_html_is_read_where_there_is_no_plain_text() -> None:
+    message = EmailMessage()
+    message.set_content("<style>x</style><p>in <b>HTML</b></p>", subtype="html")
+    assert mail(message).text == "in HTML"
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"Subject: x\nContent-Type: text/plain; charset=klingon\n\ncaf\xc3\xa9", "Subject: x\n\ncafé"),
+        (b"Subject: x\nContent-Type: text/plain; charset=utf-8\n\ncaf\xe9", "Subject: x\n\ncafé"),
+        (b"Content-Transfer-Encoding: base64\n\n" + base64.b64encode(b"hello"), "hello"),
+        (b"Content-Transfer-Encoding: base64\n\n!!!", "!!!"),
+        (b"Subject: =?utf-8?b?w6k=?= =?bad?x?y?=\n\nx", "Subject: é =?bad?x?y?=\n\nx"),
+        (b"Date: yesterday\n\nx", "Date: yesterday\n\nx"),
+        (b"From: " + b"(" * 3000 + b"\n\nx", ""),
+        (b"Content-Type: multipart/mixed\n\nno boundary", "no boundary"),
+        (b"", ""),
+    ],
+    ids=["charset", "lie", "base64", "no base64", "words", "date", "brackets", "boundary", "empty"],
+)
+def test_a_broken_message_gives_what_it_has(raw: bytes, text: str) -> None:
+    if text or not raw:
+        assert mail(raw).text == text
+    else:
+        assert mail(raw).text.endswith("x")
+
+
+def test_a_message_inside_a_message_inside_a_message_ends() -> None:
+    raw = b"".join(b'Content-Type: multipart/mixed; boundary="%d"\n\n--%d\n' % (n, n) for n in range(3000))
+    try:
+        assert mail(raw + b"\ndeep").text in ("", "deep")
+    except LoadError as error:
+        assert error.reason == "no message can be read from it"

@@ -1,0 +1,205 @@
+"""Web pages: what a reader sees, in the order in which it is read."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ragkit.load.html import HtmlLoader
+from ragkit.load.options import HtmlOptions
+from ragkit.records import Document
+
+
+def load(page: str | bytes, options: HtmlOptions | None = None) -> Document:
+    return HtmlLoader(options).load(page if isinstance(page, bytes) else page.encode(), "/x/a.html")
+
+
+def text(page: str | bytes) -> str:
+    return load(page).text
+
+
+def test_blocks_stand_apart_and_white_space_is_one_space() -> None:
+    assert text("<h1>A  B</h1><p>one\n two<p>three<br>four<div>five <b>si</b>x</div>") == (
+        "A B\n\none two\n\nthree\nfour\n\nfive six"
+    )
+
+
+def test_headings_point_into_the_text() -> None:
+    document = load("<title>T</title><h1>One ¶</h1><p>x</p><h3><a href=#>Two</a></h3>")
+    assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "One"), (8, 3, "Two")]
+    assert document.text[8:] == "Two"
+    assert document.title == "T"
+
+
+def test_a_page_without_a_title_is_called_by_its_first_heading() -> None:
+    assert load("<h2>Minor</h2><h1>Major</h1>").title == "Major"
+
+
+def test_the_title_of_a_drawing_is_not_that_of_the_page() -> None:
+    assert load("<body><svg><title>icon</title></svg><h1>Page</h1>").title == "Page"
+
+
+def test_lists_keep_their_bullets_and_depth() -> None:
+    page = "<ul><li>one<li><p>two<p>more<ol><li>deep</ol></ul><p>end"
+    assert text(page) == "- one\n- two\n  more\n  - deep\n\nend"
+
+
+def test_definitions_stand_below_their_terms() -> None:
+    assert text("<dl><dt>a<dd>first<dt>b<dd>second</dl>") == "a\nfirst\nb\nsecond"
+
+
+def test_a_table_is_one_line_a_row() -> None:
+    page = "<table><caption>Ages</caption><tr><th>name<th>age<tr><td>Ann <p>Lee<td>7<tr><td><td></table>after"
+    assert text(page) == "Ages\n\nname | age\nAnn Lee | 7\n\nafter"
+
+
+def test_a_table_that_only_places_blocks_is_no_table() -> None:
+    page = "<table><tr><td>menu<td><h1>Page</h1><p>words</p><table><tr><td>a<td>b</table></table>"
+    assert text(page) == "menu\n\nPage\n\nwords\n\na | b"
+
+
+def test_code_is_kept_letter_by_letter_without_its_line_numbers() -> None:
+    page = "<p>see<table><tr><td class=linenos><pre>1\n2</pre><td><pre>\nif x:\n    y  = 1\n</pre></table>"
+    assert text(page) == "see\n\nif x:\n    y  = 1"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<script>no</script>",
+        "<style>no</style>",
+        "<template><p>no</template>",
+        "<noscript><p>no</noscript>",
+        "<svg><text>no</text></svg>",
+        "<iframe srcdoc='no'>no</iframe>",
+        "<select><option>no</select>",
+        "<button>no</button>",
+        "<p hidden>no</p>",
+        "<p style='color:red; display : NONE'>no</p>",
+        "<div style='visibility:hidden'><p>no</p></div>",
+        "<span style='font-size:0px'>no</span>",
+        "<span style='opacity:0.0'>no</span>",
+        "<a class='headerlink' href='#x'>no</a>",
+        "<!-- no -->",
+    ],
+)
+def test_what_a_reader_does_not_see_is_left_out(piece: str) -> None:
+    assert text(f"<p>before</p>{piece}<p>after</p>") == "before\n\nafter"
+
+
+@pytest.mark.parametrize("style", ["opacity:0.5", "font-size:0.8em", "display:block", "opacity:.9"])
+def test_what_is_only_styled_is_kept(style: str) -> None:
+    assert text(f"<p style='{style}'>yes</p>") == "yes"
+
+
+@pytest.mark.parametrize(
+    "menu",
+    [
+        "<nav>menu</nav>",
+        "<header>menu</header>",
+        "<footer>menu</footer>",
+        "<aside>menu</aside>",
+        "<div role='navigation'>menu</div>",
+        "<div class='x sphinxsidebar'><ul><li>menu</ul></div>",
+        "<div class='related'>menu</div>",
+        "<div id='breadcrumbs'>menu</div>",
+        "<a class='skip-link'>menu</a>",
+    ],
+)
+def test_what_stands_around_a_page_is_left_out(menu: str) -> None:
+    page = f"<body>{menu}<div><h1>Page</h1><p>words</p></div>{menu}</body>"
+    assert text(page) == "Page\n\nwords"
+    assert load(page, HtmlOptions(navigation=True)).text.startswith("menu" if "<ul>" not in menu else "- menu")
+
+
+def test_a_page_that_is_all_menu_is_kept() -> None:
+    assert text("<nav><ul><li>one<li>two</ul></nav>") == "- one\n- two"
+
+
+def test_the_main_part_of_a_page_is_its_text() -> None:
+    page = "<div>login</div><main><header><h1>Page</h1></header><p>words</p><nav>toc</nav></main><div>legal</div>"
+    assert text(page) == "Page\n\nwords"
+
+
+def test_a_main_part_with_next_to_nothing_is_not_the_text() -> None:
+    page = f"<main>x</main><div>{'words ' * 100}</div>"
+    assert text(page).startswith("x\n\nwords words")
+
+
+def test_an_article_is_the_text_where_there_is_no_main() -> None:
+    assert text("<div>ad</div><article><header><h1>News</h1></header><p>words</article>") == "News\n\nwords"
+
+
+def test_metadata_is_what_the_page_says() -> None:
+    page = '<html lang="de"><meta name="Author" content="Ada"><meta name=description content=" a  b "><p>x'
+    assert load(page).metadata == {
+        "author": "Ada",
+        "description": "a b",
+        "lang": "de",
+        "format": "html",
+        "name": "a.html",
+        "suffix": ".html",
+    }
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p>café".encode(),
+        "<meta charset=utf-8><p>café".encode(),
+        "<meta charset=iso-8859-1><p>café".encode("latin-1"),
+        '<meta http-equiv=Content-Type content="text/html; charset=windows-1252"><p>café'.encode("cp1252"),
+        '<?xml version="1.0" encoding="ISO-8859-1"?><html><p>café</p></html>'.encode("latin-1"),
+        "\ufeff<p>café".encode("utf-16"),
+        "<p>café".encode("utf-16-le"),
+        "<p>café".encode("latin-1"),
+        "<meta charset=iso-8859-1><p>café".encode(),
+        "<meta charset=utf-8><p>café".encode("latin-1"),
+        "<meta charset=utf-16><p>café".encode(),
+        "<meta charset=klingon><p>café".encode(),
+    ],
+    ids=["none", "utf8", "latin", "http", "xml", "mark", "wide", "bare", "lie1", "lie2", "lie3", "lie4"],
+)
+def test_the_encoding_is_what_the_bytes_are_in_whatever_the_page_says(page: bytes) -> None:
+    assert text(page) == "café"
+
+
+def test_utf7_is_never_believed() -> None:
+    assert text(b"<meta charset=utf-7><p>+ADw-script+AD4-") == "+ADw-script+AD4-"
+
+
+def test_entities_are_resolved_and_wrong_ones_do_no_harm() -> None:
+    assert text("<p>a&amp;b &eacute; &#x41; &nosuch; x&nbsp;y &#x110000;z&shy;&#8203;!") == (
+        "a&b é A &nosuch; x y \ufffdz!"
+    )
+
+
+HANG = {
+    "nested": (b"<div>" * 100_000 + b"deep", "deep"),
+    "nested inline": (b"<b>" * 100_000 + b"deep", "deep"),
+    "nested lists": (b"<ul><li>" * 20_000 + b"deep", "deep"),
+    "open tags": (b"words" + b"<b" * 200_000, "words"),
+    "comments": (b"words" + b"<!--" * 100_000, "words"),
+    "cdata": (b"words" + b"<![CDATA[" * 100_000, "words"),
+    "entities": (b"&amp;" * 200_000 + b"end", "&end"),
+    "cells": (b"<table><tr>" + b"<td>x" * 20_000 + b"</table>", "x | x"),
+    "tables": (b"<table><tr><td>" * 3_000 + b"deep", "deep"),
+    "image": (b"<img src='data:image/png;base64," + b"A" * 20_000_000 + b"'>words", "words"),
+    "attributes": (b"<a " + b" ".join(b"x%d=1" % n for n in range(50_000)) + b">words", "words"),
+    "classes": (b"<p class='" + b"x " * 500_000 + b"'>words", "words"),
+    "line": (b"<p>" + b"word " * 2_000_000, "word"),
+}
+
+
+@pytest.mark.parametrize("name", HANG)
+def test_pages_made_to_hang_parsers_give_their_text_in_moments(name: str) -> None:
+    page, part = HANG[name]
+    started = time.process_time()
+    assert part in text(page)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("page", ["", "   ", "<html></html>", "<p hidden>x", "\ufeff"])
+def test_a_page_without_words_is_a_document_without_text(page: str) -> None:
+    assert text(page) == ""

@@ -1,0 +1,231 @@
+"""Word, PowerPoint and Excel files, and the zip files that they are."""
+
+from __future__ import annotations
+
+import zipfile
+from datetime import date, datetime
+
+import pytest
+
+from ragkit.errors import InvalidOption, LoadError, LoadLimit
+from ragkit.load import LOADERS
+from ragkit.load.docx import DocxLoader
+from ragkit.load.options import DocxOptions, PptxOptions, XlsxOptions, ZipOptions
+from ragkit.load.pptx import PptxLoader
+from ragkit.load.xlsx import XlsxLoader
+from ragkit.load.ziparchive import ZipArchive
+from ragkit.records import Document
+from tests.load import made
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+WORD = made.word()
+TALK = made.slides([("Welcome", "first\nsecond", "say hello"), ("", "", ""), ("End", "bye", "")])
+
+
+def word(body: str, more: dict[str, str] | None = None) -> Document:
+    parts = {"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>", **(more or {})}
+    return DocxLoader().load(made.replaced(WORD, parts), "/x/a.docx")
+
+
+def test_a_word_file_is_read_in_its_order() -> None:
+    document = DocxLoader().load(WORD, "/x/a.docx")
+    assert document.text == (
+        "Start here\n\nFirst words.\n\nDeeper\n\n- one\n- two\n\nname | age\nAnn | 7\n\nLast words."
+    )
+    assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "Start here"), (26, 2, "Deeper")]
+    assert (document.title, document.metadata["author"]) == ("The Handbook", "Ada")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r></w:p>", "a\tb\nc"),
+        ("<w:p><w:hyperlink><w:r><w:t>link</w:t></w:r></w:hyperlink></w:p>", "link"),
+        ("<w:sdt><w:sdtContent><w:p><w:r><w:t>control</w:t></w:r></w:p></w:sdtContent></w:sdt>", "control"),
+        ("<w:p><w:ins><w:r><w:t>new</w:t></w:r></w:ins><w:del><w:r><w:t>old</w:t></w:r></w:del></w:p>", "new"),
+        ("<w:p><w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r><w:r><w:t>seen</w:t></w:r></w:p>", "seen"),
+        ("<w:p><w:r><w:instrText>PAGE</w:instrText><w:t>1</w:t></w:r></w:p>", "1"),
+        ("<w:p><w:r><w:t>p</w:t><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r></w:p></w:txbxContent></w:r></w:p>", "p\n\nbox"),
+        ("<w:tbl><w:tr><w:tc><w:p><w:r><w:t>frame</w:t></w:r></w:p></w:tc></w:tr></w:tbl>", "frame"),
+        ('<w:p><w:pPr><w:numPr><w:ilvl w:val="1"/></w:numPr></w:pPr><w:r><w:t>x</w:t></w:r></w:p>', "  - x"),
+        ('<w:p><w:pPr><w:numPr><w:numId w:val="0"/></w:numPr></w:pPr><w:r><w:t>x</w:t></w:r></w:p>', "x"),
+        ("<w:p/>", ""),
+    ],
+)
+def test_nothing_that_a_reader_sees_in_word_is_lost(body: str, text: str) -> None:
+    assert word(body).text == text
+
+
+def test_a_heading_is_known_by_style_ancestor_or_outline_level() -> None:
+    styles = (
+        f"<w:styles {W}>"
+        '<w:style w:type="paragraph" w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style>'
+        '<w:style w:type="paragraph" w:styleId="mine"><w:basedOn w:val="berschrift1"/></w:style>'
+        '<w:style w:type="paragraph" w:styleId="loop"><w:basedOn w:val="loop"/></w:style>'
+        '<w:style w:type="paragraph" w:styleId="T"><w:name w:val="Title"/></w:style></w:styles>'
+    )
+    document = word(
+        "".join(
+            f'<w:p><w:pPr><w:{tag} w:val="{value}"/></w:pPr><w:r><w:t>{value}</w:t></w:r></w:p>'
+            for tag, value in (("pStyle", "mine"), ("outlineLvl", "2"), ("pStyle", "loop"), ("pStyle", "T"))
+        ),
+        {"word/styles.xml": styles, "docProps/core.xml": "<x/>"},
+    )
+    assert [(h.level, h.text) for h in document.headings] == [(1, "mine"), (3, "2")]
+    assert document.title == "T"
+
+
+def test_footnotes_follow_the_text() -> None:
+    rel = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes'
+    rels = f'<Relationships><Relationship Id="f" Type="{rel}" Target="footnotes.xml"/></Relationships>'
+    notes = (
+        f'<w:footnotes {W}><w:footnote w:type="separator" w:id="0"><w:p><w:r><w:t>-</w:t></w:r></w:p></w:footnote>'
+        '<w:footnote w:id="2"><w:p><w:r><w:t>see there</w:t></w:r></w:p></w:footnote></w:footnotes>'
+    )
+    body = '<w:p><w:r><w:t>fact</w:t><w:footnoteReference w:id="2"/></w:r></w:p>'
+    parts = {"word/_rels/document.xml.rels": rels, "word/footnotes.xml": notes}
+    assert word(body, parts).text == "fact[2]\n\n[2] see there"
+    data = made.replaced(WORD, {"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>", **parts})
+    assert DocxLoader(DocxOptions(footnotes=False)).load(data, "").text == "fact[2]"
+
+
+def test_slides_are_pages_with_titles_and_notes() -> None:
+    document = PptxLoader().load(TALK, "/x/a.pptx")
+    assert document.text == "Welcome\n\nfirst\nsecond\n\nNotes: say hello\n\n\n\nEnd\n\nbye"
+    assert [(h.start, h.text) for h in document.headings] == [(0, "Welcome"), (44, "End")]
+    assert document.page_starts == (0, 42, 44)
+    assert document.page_at(document.text.index("bye")) == 3
+    assert (document.title, document.metadata["slides"]) == ("", 3)
+
+
+def test_notes_can_be_left_out() -> None:
+    assert "Notes" not in PptxLoader(PptxOptions(notes=False)).load(TALK, "").text
+
+
+def test_hidden_slides_are_counted_and_left_out() -> None:
+    with zipfile.ZipFile(made.io.BytesIO(TALK)) as archive:
+        slide = archive.read("ppt/slides/slide1.xml").replace(b"<p:sld ", b'<p:sld show="0" ')
+    document = PptxLoader().load(made.replaced(TALK, {"ppt/slides/slide1.xml": slide}), "")
+    assert document.text == "\n\nEnd\n\nbye"
+    assert document.metadata["hidden_slides"] == 1
+
+
+def sheet(data: bytes, options: XlsxOptions | None = None) -> str:
+    return XlsxLoader(options).load(data, "/x/a.xlsx").text
+
+
+def test_rows_are_written_with_the_names_of_their_columns() -> None:
+    rows = [["name", "born", "height", "ok"], ["Ann", date(2001, 2, 3), 1.5, True], [None] * 4, ["Bo", None, 2.0]]
+    document = XlsxLoader().load(made.workbook({"People": rows, "Empty": []}), "/x/a.xlsx")
+    assert document.text == "People\n\nname: Ann; born: 2001-02-03; height: 1.5; ok: TRUE\nname: Bo; height: 2"
+    assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "People")]
+
+
+def test_rows_without_a_header_are_written_as_they_are() -> None:
+    rows = [[1, 2], ["a", datetime(2024, 1, 2, 3, 4)]]
+    assert sheet(made.workbook({"S": rows})) == "S\n\n1 | 2\na | 2024-01-02 03:04:00"
+
+
+def test_hidden_sheets_are_counted_and_left_out_unless_wanted() -> None:
+    data = made.workbook({"A": [[1]], "B": [[2]]}, hidden=["B"])
+    assert XlsxLoader().load(data, "").metadata["hidden_sheets"] == 1
+    assert sheet(data) == "A\n\n1"
+    assert sheet(data, XlsxOptions(hidden=True)) == "A\n\n1\n\nB\n\n2"
+
+
+def test_one_cell_in_the_last_corner_is_read_at_once() -> None:
+    book = made.openpyxl.Workbook()
+    book.active["XFD1048576"] = "corner"
+    out = made.io.BytesIO()
+    book.save(out)
+    assert sheet(out.getvalue()).endswith("corner")
+
+
+def test_more_cells_than_wanted_are_a_limit() -> None:
+    with pytest.raises(LoadLimit, match="has more cells than max_cells"):
+        sheet(made.workbook({"A": [[1, 2], [3, 4]]}), XlsxOptions(max_cells=3))
+
+
+@pytest.mark.parametrize("part", ["xl/workbook.xml", "xl/worksheets/sheet1.xml"])
+@pytest.mark.parametrize("content", ["", "<x", "<x/>"])
+def test_a_workbook_with_a_broken_part_is_an_error_or_empty(part: str, content: str) -> None:
+    data = made.replaced(made.workbook({"A": [[1]]}), {part: content})
+    try:
+        assert sheet(data) == ""
+    except LoadError as error:
+        assert error.reason.startswith("no table can be read from it")
+
+
+@pytest.mark.parametrize("name", ["docx", "pptx", "xlsx", "epub"])
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"hello", WORD[: len(WORD) // 2]])
+def test_what_is_no_whole_zip_file_is_an_error_in_plain_words(name: str, data: bytes) -> None:
+    with pytest.raises(LoadError, match="its zip structure is damaged or cut short: open it"):
+        LOADERS.find(name)().load(data, "/x/a")
+
+
+@pytest.mark.parametrize("name", ["docx", "pptx", "epub"])
+def test_a_zip_file_of_something_else_is_an_error_in_plain_words(name: str) -> None:
+    with pytest.raises(LoadError, match="its part '.*' is missing"):
+        LOADERS.find(name)().load(made.zipped({"a.txt": "x"}), "")
+
+
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">' + "".join(
+    f'<!ENTITY {name} "{f"&{before};" * 10}">' for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("prolog", "reference"),
+    [
+        ('<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>', "&e;"),
+        ('<!DOCTYPE x [<!ENTITY e SYSTEM "http://127.0.0.1:9/">]>', "&e;"),
+        (ENTITIES + "]>", "&i;"),
+        ('<!DOCTYPE x [<!ENTITY e "' + "a" * 50_000 + '">]>', "&e;" * 10_000),
+    ],
+    ids=["file", "http", "laughs", "quadratic"],
+)
+def test_an_entity_in_a_word_file_is_never_unfolded(prolog: str, reference: str) -> None:
+    body = f"<w:p><w:r><w:t>a{reference}b</w:t></w:r></w:p>"
+    xml = f"{prolog}<w:document {W}><w:body>{body}</w:body></w:document>"
+    assert DocxLoader().load(made.replaced(WORD, {"word/document.xml": xml}), "").text == "a"
+
+
+def test_xml_nested_without_end_is_an_error() -> None:
+    with pytest.raises(LoadError, match=r"'word/document.xml' is no valid XML"):
+        word("<w:sdt>" * 5000)
+
+
+def test_a_relation_to_the_outside_is_not_followed() -> None:
+    rels = '<Relationships><Relationship Id="s" Type="x/styles" Target="http://127.0.0.1:9/" TargetMode="External"/></Relationships>'
+    assert word("<w:p><w:r><w:t>x</w:t></w:r></w:p>", {"word/_rels/document.xml.rels": rels}).text == "x"
+
+
+def test_names_that_climb_out_of_a_zip_file_are_only_names() -> None:
+    data = made.replaced(WORD, {"../../evil": "x", "/etc/evil": "x", "C:\\evil": "x"})
+    assert DocxLoader().load(data, "").text.startswith("Start here")
+
+
+def test_a_zip_bomb_is_refused_by_what_it_says_of_itself() -> None:
+    bomb = made.replaced(WORD, {"word/media/zeros": b"\0" * 600_000_000})
+    with pytest.raises(LoadLimit, match="unpacks to 572 MB, 512 MB are read at most"):
+        DocxLoader().load(bomb, "")
+    with pytest.raises(LoadLimit, match="times its size, 200 times are read at most"):
+        DocxLoader(DocxOptions(max_expanded_mb=10_000)).load(bomb, "")
+
+
+def test_a_zip_bomb_that_lies_about_its_size_gives_no_more_than_it_says() -> None:
+    data = made.zipped({"a": b"\0" * 1_000_000})
+    lying = data.replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    with pytest.raises(LoadError, match="its part 'a' is damaged"):
+        ZipArchive(lying, "/x").read("a")
+
+
+def test_a_zip_file_with_too_many_parts_is_refused() -> None:
+    with pytest.raises(LoadLimit, match="has 11 parts, 10 are read at most"):
+        ZipArchive(made.zipped({str(n): "" for n in range(11)}), "/x", ZipOptions(max_entries=10))
+
+
+@pytest.mark.parametrize("name", ["max_expanded_mb", "max_ratio", "max_entries"])
+def test_a_limit_of_nothing_is_refused(name: str) -> None:
+    with pytest.raises(InvalidOption, match=f"{name} is 0: a number above 0 is wanted"):
+        DocxOptions(**{name: 0})

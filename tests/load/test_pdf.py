@@ -1,0 +1,185 @@
+"""PDF, through both libraries: what one promises the other keeps."""
+
+from __future__ import annotations
+
+import re
+import time
+import zlib
+
+import pytest
+
+from ragkit.errors import InvalidOption, LoadError, LoadLimit
+from ragkit.load import LOADERS
+from ragkit.load.base import Loader
+from ragkit.load.options import PdfOptions, PypdfOptions
+from ragkit.load.pdf import PdfLoader
+from ragkit.load.pdftext import page_cleaned, sensible_title
+from ragkit.load.pypdf import PypdfLoader
+from tests.load import made
+
+THREE = made.pdf([["Page one", "second line"], [], ["Page three"]], title="The Report")
+
+
+@pytest.fixture(params=["pdf", "pypdf"])
+def loader(request: pytest.FixtureRequest) -> Loader:
+    return LOADERS.find(request.param)()
+
+
+def test_pages_are_found_by_their_place(loader: Loader) -> None:
+    document = loader.load(THREE, "/x/a.pdf")
+    assert document.text == "Page one\nsecond line\n\n\n\nPage three"
+    assert document.page_starts == (0, 22, 24)
+    assert [document.page_at(document.text.index(words)) for words in ("one", "second", "three")] == [1, 1, 3]
+
+
+def test_title_and_metadata_come_from_the_file(loader: Loader) -> None:
+    document = loader.load(THREE, "/x/a.pdf")
+    assert (document.title, document.format) == ("The Report", "pdf")
+    assert document.metadata == {
+        "author": "anonymous",
+        "pages": 3,
+        "format": "pdf",
+        "name": "a.pdf",
+        "suffix": ".pdf",
+    }
+
+
+def test_the_outline_becomes_headings_at_their_words(loader: Loader) -> None:
+    data = made.pdf(
+        [["intro", "Chapter  One", "x"], ["1.1 Deep", "y"]],
+        outline=[("chapter one", 0, 0), ("1.1 Deep", 1, 1), ("(not on the page)", 0, 1)],
+    )
+    document = loader.load(data, "")
+    assert [(h.level, h.text) for h in document.headings] == [
+        (1, "chapter one"),
+        (2, "1.1 Deep"),
+        (1, "(not on the page)"),
+    ]
+    assert document.headings[0].start == document.text.index("Chapter")
+    assert document.headings[1].start == document.page_starts[1]
+
+
+def test_a_file_that_asks_for_a_password_says_so(loader: Loader) -> None:
+    for algorithm in ("AES-256", "AES-256-R5", "RC4-40", "RC4-128"):
+        with pytest.raises(LoadError, match=r"/x/a\.pdf: password-protected: remove its password"):
+            loader.load(made.locked_pdf("secret", "owner", algorithm), "/x/a.pdf")
+
+
+def test_a_file_that_only_forbids_changes_is_read(loader: Loader) -> None:
+    assert loader.load(made.locked_pdf("", "owner"), "").text == "secret words"
+
+
+def test_a_file_without_text_is_taken_for_a_scan(loader: Loader) -> None:
+    with pytest.raises(LoadError, match=r"no text \(a scan\?\): recognise its text first, .*ocrmypdf"):
+        loader.load(made.pdf([[], []]), "")
+
+
+def test_more_pages_than_wanted_are_a_limit() -> None:
+    for loader in (PdfLoader(PdfOptions(max_pages=2)), PypdfLoader(PypdfOptions(max_pages=2))):
+        with pytest.raises(LoadLimit, match="has 3 pages, 2 are read at most: raise max_pages"):
+            loader.load(THREE, "")
+
+
+@pytest.mark.parametrize("options", [PdfOptions, PypdfOptions])
+def test_a_limit_of_no_pages_is_refused(options: type[PdfOptions | PypdfOptions]) -> None:
+    with pytest.raises(InvalidOption, match="max_pages is 0: a number above 0 is wanted"):
+        options(max_pages=0)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"%PDF-1.7", b"%PDF-1.7\n" + b"junk" * 100, THREE[: len(THREE) // 10], b"hello"]
+)
+def test_what_is_no_whole_pdf_is_an_error_in_plain_words(loader: Loader, data: bytes) -> None:
+    with pytest.raises(LoadError, match="damaged, or not a PDF|no text"):
+        loader.load(data, "")
+
+
+def test_junk_before_the_header_and_a_lost_table_do_no_harm(loader: Loader) -> None:
+    lost = re.sub(rb"startxref\s+\d+", b"startxref\n0", THREE)
+    for data in (b"junk\n" * 20 + THREE, lost):
+        assert "Page three" in loader.load(data, "").text
+
+
+def one_page(kids: bytes, stream: bytes = b"BT /F1 12 Tf 72 700 Td (hello) Tj ET", filters: bytes = b"") -> bytes:
+    """A PDF written by hand, whose table is rebuilt by every reader."""
+    return (
+        b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
+        b"2 0 obj<</Type/Pages/Count 1/Kids[" + kids + b"]>>endobj\n"
+        b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R"
+        b"/Resources<</Font<</F1 5 0 R>>>>>>endobj\n"
+        b"4 0 obj<<" + filters + b"/Length " + str(len(stream)).encode() + b">>stream\n" + stream + b"\nendstream endobj\n"
+        b"5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\n"
+        b"trailer<</Root 1 0 R>>\n%%EOF"
+    )
+
+
+def test_the_page_written_by_hand_is_read(loader: Loader) -> None:
+    assert loader.load(one_page(b"3 0 R"), "").text == "hello"
+
+
+BOMB = zlib.compress(b"BT /F1 12 Tf (x) Tj ET " + b" " * 200_000_000, 9)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        one_page(b"2 0 R"),
+        one_page(b"2 0 R 3 0 R"),
+        one_page(b"3 0 R", BOMB, b"/Filter/FlateDecode"),
+        one_page(b"3 0 R", b"x" * 1000, b"/Filter[" + b"/FlateDecode" * 20 + b"]"),
+        one_page(b"3 0 R", b"q " * 100_000),
+        one_page(b"3 0 R", b"[" * 100_000),
+        one_page(b"3 0 R").replace(b"/Count 1", b"/Count 99999999"),
+    ],
+    ids=["cycle", "half a cycle", "bomb", "filters", "saves", "arrays", "count"],
+)
+def test_files_made_to_hang_readers_end_in_seconds_with_a_document_or_an_error(data: bytes) -> None:
+    started = time.process_time()
+    try:
+        outcome = PdfLoader().load(data, "").text
+    except LoadError as error:
+        outcome = error.reason
+    assert outcome in ("hello", "x", "no text (a scan?)", "damaged, or not a PDF") or "pages" in outcome
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("infor-\r\nmation", "information"),
+        ("infor\u00ad\nmation and\nmore", "information and\nmore"),
+        ("infor\ufffe\nmation", "information"),
+        ("Anglo-\nSaxon", "Anglo-\nSaxon"),
+        ("1990-\n2000", "1990-\n2000"),
+        ("well\ufffeknown", "well-known"),
+        ("a\0b\ud800c\x07", "abc"),
+        ("a\xa0b  \n\n", "a b"),
+        ("a\x0cb", "a\nb"),
+    ],
+)
+def test_a_page_is_cleaned(raw: str, text: str) -> None:
+    assert page_cleaned(raw, join_hyphens=True) == text
+
+
+def test_hyphens_can_be_left_alone() -> None:
+    assert page_cleaned("infor-\nmation", join_hyphens=False) == "infor-\nmation"
+
+
+@pytest.mark.parametrize(
+    ("title", "sensible"),
+    [
+        ("The  Report", "The Report"),
+        ("Microsoft Word - Plan for 2024", "Plan for 2024"),
+        ("Microsoft Word - plan.doc", ""),
+        ("untitled", ""),
+        ("Untitled-1", ""),
+        ("main.dvi", ""),
+        ("Document1", ""),
+        ("x", ""),
+        ("PowerPoint Presentation", ""),
+        ("y" * 301, ""),
+    ],
+)
+def test_a_title_that_a_program_left_is_none(title: str, sensible: str) -> None:
+    assert sensible_title(title) == sensible

@@ -1,0 +1,235 @@
+"""What every retriever must do, and how each of them ranks. A name added to RETRIEVERS is tested here too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragkit.errors import InvalidFilter, InvalidOption, UnknownName
+from ragkit.retrieve import RETRIEVERS
+from ragkit.retrieve.base import Parts, Retriever
+from ragkit.retrieve.dense import DenseRetriever
+from ragkit.retrieve.hybrid import HybridRetriever
+from ragkit.retrieve.lexical import LexicalRetriever
+from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
+from tests.retrieve.passages import chunk, parts_of
+
+EAST, NORTH, WEST, NORTHEAST = (1, 0), (0, 1), (-1, 0), (1, 1)
+HALF = pytest.approx(2**-0.5)
+
+Build = Callable[[Parts], Retriever]
+
+
+@pytest.fixture(params=RETRIEVERS.names())
+def build(request: pytest.FixtureRequest) -> Build:
+    options = RETRIEVERS.options(request.param)
+    assert options is not None
+    return lambda parts: RETRIEVERS.find(request.param)(options(), parts)  # type: ignore[call-arg]  # the protocol has no __init__
+
+
+@pytest.fixture
+def parts() -> Parts:
+    chunks = [chunk(f"wing number{n}", parity=n % 2) for n in range(20)]
+    return parts_of(chunks, [(n, 20 - n) for n in range(20)], wing=EAST)
+
+
+def texts(retriever: Retriever, question: str, top_k: int | None = None) -> list[str]:
+    return [hit.chunk.text for hit in retriever.retrieve(question, top_k)]
+
+
+def test_hits_are_ranked_from_1_with_falling_scores(build: Build, parts: Parts) -> None:
+    hits = build(parts).retrieve("wing", 20)
+    assert [hit.rank for hit in hits] == list(range(1, 21))
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert {hit.chunk.text for hit in hits} == {f"wing number{n}" for n in range(20)}
+
+
+@pytest.mark.parametrize(("top_k", "expected"), [(None, 8), (1, 1), (5, 5), (50, 20)])
+def test_there_are_top_k_hits_while_there_are_chunks(
+    build: Build, parts: Parts, top_k: int | None, expected: int
+) -> None:
+    assert len(build(parts).retrieve("wing", top_k)) == expected
+
+
+@pytest.mark.parametrize("top_k", [1, 5, 10, 11])
+def test_a_filter_costs_no_results(build: Build, parts: Parts, top_k: int) -> None:
+    hits = build(parts).retrieve("wing", top_k, {"parity": 1})
+    assert len(hits) == min(top_k, 10)
+    assert {hit.chunk.metadata["parity"] for hit in hits} == {1}
+
+
+def test_a_filter_that_lets_nothing_through_finds_nothing(build: Build, parts: Parts) -> None:
+    assert build(parts).retrieve("wing", 5, {"parity": 7}) == []
+
+
+def test_a_filter_with_an_unknown_operator_is_refused(build: Build, parts: Parts) -> None:
+    with pytest.raises(InvalidFilter, match="near"):
+        build(parts).retrieve("wing", 5, {"parity": {"$near": 1}})
+
+
+def test_explain_gives_the_hits_of_retrieve_and_shares_that_sum_to_their_scores(build: Build, parts: Parts) -> None:
+    retriever = build(parts)
+    explanations = retriever.explain("wing", 20)
+    assert [explanation.hit for explanation in explanations] == retriever.retrieve("wing", 20)
+    for explanation in explanations:
+        assert sum(explanation.shares.values()) == explanation.hit.score
+        assert explanation.shares.keys() == explanation.hit.scores.keys() >= explanation.ranks.keys()
+
+
+@pytest.mark.parametrize("question", ["", " ", "\n\t"])
+def test_a_question_of_white_space_finds_nothing(build: Build, parts: Parts, question: str) -> None:
+    assert build(parts).retrieve(question) == []
+
+
+def test_an_index_without_chunks_finds_nothing(build: Build) -> None:
+    assert build(parts_of([], [])).retrieve("wing") == []
+
+
+@pytest.mark.parametrize("top_k", [0, -1])
+def test_less_than_one_hit_cannot_be_asked_for(build: Build, parts: Parts, top_k: int) -> None:
+    with pytest.raises(InvalidOption, match=f"top_k is {top_k}: a whole number from 1 is wanted"):
+        build(parts).retrieve("wing", top_k)
+
+
+@pytest.mark.parametrize("options", [LexicalOptions, DenseOptions, HybridOptions])
+def test_options_refuse_less_than_one_hit(options: Callable[..., object]) -> None:
+    with pytest.raises(InvalidOption, match="top_k is 0: a whole number from 1 is wanted"):
+        options(top_k=0)
+
+
+@pytest.mark.parametrize(
+    ("build_options", "message"),
+    [
+        (lambda: DenseOptions(min_score=1.5), "min_score is 1.5: a number from -1 to 1, or none is wanted"),
+        (lambda: HybridOptions(dense_weight=-0.1), "dense_weight is -0.1: a number from 0 to 1 is wanted"),
+        (lambda: HybridOptions(candidates=0), "candidates is 0: a whole number from 1 is wanted"),
+        (lambda: HybridOptions(fusion="sum"), "fusion is 'sum': convex or rrf is wanted"),  # type: ignore[arg-type]
+        (lambda: HybridOptions(dense_weight=float("nan")), "dense_weight is nan: a number from 0 to 1 is wanted"),
+    ],
+)
+def test_options_out_of_range_are_refused(build_options: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        build_options()
+
+
+def test_a_slip_of_the_pen_is_met_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'hybrid'"):
+        RETRIEVERS.find("hybird")
+
+
+def test_lexical_finds_only_chunks_that_hold_a_term() -> None:
+    parts = parts_of([chunk("tail fin"), chunk("a wing"), chunk("wing of a wing")], [NORTH] * 3)
+    assert texts(LexicalRetriever(LexicalOptions(), parts), "Which wings?") == ["wing of a wing", "a wing"]
+
+
+@pytest.mark.parametrize(
+    ("needle", "question"),
+    [
+        ("call foo_bar() first", "fooBar"),
+        ("since v1.2 of it", "version 1.2"),
+        ("pass --no-color", "how does --no-color work"),
+        ("written in C++", "C++ compiler"),
+        ("mail to jane.doe@example.com", "jane.doe@example.com"),
+        ("see setup_notes.txt", "setup_notes.txt"),
+        ("costs 1,234,567 pounds", "1234567"),
+        ("北京大学很大", "北京大学在哪里"),
+        ("東京都の人口", "東京の人口"),
+        ("ภาษาไทยสวย", "ภาษาไทย"),
+        ("قرأت الكِتابَ", "الكتاب"),
+        ("в крупных городах", "город"),
+        ("le café noir", "CAFE"),
+    ],
+)
+def test_lexical_finds_identifiers_and_words_of_any_script(needle: str, question: str) -> None:
+    others = ["compile a programming language", "the mail is read", "numbers like 12 and 567", "水と火", "дом у моря"]
+    parts = parts_of([chunk(text) for text in [*others, needle]], [NORTH] * 6)
+    assert texts(LexicalRetriever(LexicalOptions(), parts), question, 1) == [needle]
+
+
+def test_lexical_sees_title_and_headings_before_the_text() -> None:
+    parts = parts_of([chunk("it is red"), chunk("it is blue")], [NORTH] * 2)
+    assert texts(LexicalRetriever(LexicalOptions(), parts), "Handbook") == []
+    titled = [chunk("it is red"), type(chunk(""))("b", "d", "", "it is blue", 0, 10, 1, 1, title="Handbook")]
+    assert texts(LexicalRetriever(LexicalOptions(), parts_of(titled, [NORTH] * 2)), "Handbook") == ["it is blue"]
+
+
+def test_dense_ranks_by_cosine() -> None:
+    parts = parts_of([chunk("w"), chunk("n"), chunk("ne"), chunk("e")], [WEST, NORTH, NORTHEAST, EAST], east=EAST)
+    hits = DenseRetriever(DenseOptions(), parts).retrieve("east")
+    assert [(hit.chunk.text, hit.score) for hit in hits] == [("e", 1), ("ne", HALF), ("n", 0), ("w", -1)]
+    assert [hit.scores for hit in hits] == [{"dense": hit.score} for hit in hits]
+
+
+def test_dense_leaves_out_what_is_below_the_least_score() -> None:
+    parts = parts_of([chunk("n"), chunk("ne"), chunk("e")], [NORTH, NORTHEAST, EAST], east=EAST)
+    assert texts(DenseRetriever(DenseOptions(min_score=0.5), parts), "east") == ["e", "ne"]
+
+
+def test_equal_scores_keep_the_order_in_which_chunks_came_in(build: Build) -> None:
+    parts = parts_of([chunk("wing b"), chunk("wing c"), chunk("wing d")], [NORTH] * 3, wing=NORTH)
+    assert texts(build(parts), "wing") == ["wing b", "wing c", "wing d"]
+
+
+def three_ways() -> Parts:
+    """`words` is found by its terms, `meaning` by its row, `both` by either."""
+    chunks = [chunk("wing wing words"), chunk("both wing"), chunk("meaning")]
+    return parts_of(chunks, [WEST, NORTHEAST, EAST], wing=EAST)
+
+
+def test_hybrid_gives_both_scores_of_every_hit() -> None:
+    hits = HybridRetriever(HybridOptions(), three_ways()).retrieve("wing")
+    lexical = LexicalRetriever(LexicalOptions(), three_ways()).retrieve("wing")
+    by_text = {hit.chunk.text: hit.scores for hit in hits}
+    assert {text: scores["dense"] for text, scores in by_text.items()} == {
+        "wing wing words": -1, "both wing": HALF, "meaning": 1,
+    }  # fmt: skip
+    assert {text: scores["lexical"] for text, scores in by_text.items()} == {
+        **{hit.chunk.text: hit.score for hit in lexical}, "meaning": 0,
+    }  # fmt: skip
+
+
+def test_hybrid_puts_first_what_both_find() -> None:
+    assert texts(HybridRetriever(HybridOptions(), three_ways()), "wing", 1) == ["both wing"]
+
+
+def test_the_weight_moves_hybrid_from_words_to_meaning() -> None:
+    by_words = texts(LexicalRetriever(LexicalOptions(), three_ways()), "wing")
+    by_meaning = texts(DenseRetriever(DenseOptions(), three_ways()), "wing")
+    assert texts(HybridRetriever(HybridOptions(dense_weight=0), three_ways()), "wing") == [*by_words, "meaning"]
+    assert texts(HybridRetriever(HybridOptions(dense_weight=1), three_ways()), "wing") == by_meaning
+
+
+def test_a_candidate_of_one_side_gets_the_score_of_the_other_side_too() -> None:
+    hits = HybridRetriever(HybridOptions(candidates=1), three_ways()).retrieve("wing", 1)
+    everything = HybridRetriever(HybridOptions(), three_ways()).retrieve("wing")
+    assert [hit.scores for hit in hits] == [next(other.scores for other in everything if other.chunk == hits[0].chunk)]
+
+
+def test_hybrid_scores_are_weighted_means_of_z_scores() -> None:
+    parts = parts_of([chunk("wing"), chunk("tail")], [NORTH, EAST], wing=EAST)
+    explanations = HybridRetriever(HybridOptions(dense_weight=0.75), parts).explain("wing")
+    assert [(e.hit.chunk.text, e.hit.score, e.shares, e.ranks) for e in explanations] == [
+        ("tail", 0.5, {"dense": 0.75, "lexical": -0.25}, {"dense": 1}),
+        ("wing", -0.5, {"dense": -0.75, "lexical": 0.25}, {"dense": 2, "lexical": 1}),
+    ]
+
+
+def test_hybrid_by_ranks_adds_reciprocals() -> None:
+    parts = parts_of([chunk("wing"), chunk("tail")], [NORTH, EAST], wing=EAST)
+    hits = HybridRetriever(HybridOptions(fusion="rrf"), parts).retrieve("wing")
+    assert [(hit.chunk.text, hit.score) for hit in hits] == [("wing", 1 / 62 + 1 / 61), ("tail", 1 / 61)]
+
+
+def test_a_question_without_known_words_is_answered_by_meaning_alone() -> None:
+    parts = parts_of([chunk("n"), chunk("e")], [NORTH, EAST], unknown_words=EAST)
+    assert texts(HybridRetriever(HybridOptions(), parts), "unknown words") == ["e", "n"]
+
+
+@given(st.lists(st.sampled_from(["wing", "tail", "fin wing", "rudder"]), max_size=8), st.integers(1, 10))
+def test_more_hits_only_add_to_the_end_of_fewer(chunk_texts: list[str], top_k: int) -> None:
+    rows = [(n + 1, len(text)) for n, text in enumerate(chunk_texts)]
+    retriever = HybridRetriever(HybridOptions(), parts_of([chunk(text) for text in chunk_texts], rows, wing=EAST))
+    assert retriever.retrieve("wing", top_k) == retriever.retrieve("wing", 50)[:top_k]

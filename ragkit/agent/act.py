@@ -114,14 +114,14 @@ def _validate(plan: Plan) -> None:
 
 def _policy(run: Run, plan: Plan, decisions: Mapping[str, bool]) -> Flow[list[PendingCall]]:
     """Step 7. Returns the calls that a person must decide about."""
-    policy, span = run.config.policy, run.trace.open(StepType.POLICY)
+    policy, span = run.config.policy, run.trace.note(StepType.POLICY)
     pending: list[PendingCall] = []
     run.decisions.update(decisions)
-    for index in plan.open() if policy else ():
+    if policy is None:
+        return pending
+    for index in plan.open():
         call = plan.calls[index]
-        found = policy.decide(call) if policy else None
-        if found is None:
-            continue
+        found = policy.decide(call)
         span.attributes[call.id] = found.decision
         yield e.PolicyDecided(run.id, call, found.decision, found.reason)
         if found.decision == "deny":
@@ -133,7 +133,7 @@ def _policy(run: Run, plan: Plan, decisions: Mapping[str, bool]) -> Flow[list[Pe
                 yield e.ApprovalNeeded(run.id, call, found.reason)
             elif not may:
                 plan.refuse(index, ToolRefused(f"{call.name} was refused by a person: {found.reason}"))
-    run.trace.close(span)
+    span.ended = run.trace.now()
     return pending
 
 
@@ -152,8 +152,8 @@ def _approval(run: Run, call: ToolCall, reason: str) -> Flow[bool | None]:
 
 def _coherence(run: Run, plan: Plan) -> Flow[None]:
     """Step 8."""
-    check, span = run.config.coherence, run.trace.open(StepType.COHERENCE)
-    indices = [index for index in plan.open() if index != plan.handoff]
+    check, span = run.config.coherence, run.trace.note(StepType.COHERENCE)
+    indices = [index for index in plan.open() if index != plan.handoff] if check else []
     if check is not None and indices:
         provider = check.provider or run.agent.provider
         request = check.request(run.question, [plan.calls[index] for index in indices])
@@ -174,7 +174,7 @@ def _coherence(run: Run, plan: Plan) -> Flow[None]:
             call = plan.calls[indices[position]]
             span.attributes[call.id] = reason
             plan.refuse(indices[position], ToolRefused(f"{call.name} does not fit the request: {reason}"))
-    run.trace.close(span)
+    span.ended = run.trace.now()
 
 
 def _execute(run: Run, plan: Plan) -> Flow[None]:

@@ -20,8 +20,11 @@ from ragkit.errors import GuardrailBlocked, ProviderError
 from ragkit.usage.meter import UsageStats
 
 
-def ask(run: Run) -> Flow[Completion]:
-    """What the model answers now, from the cache or from its service, checked and with its tool calls read."""
+def ask(run: Run) -> Flow[tuple[Message, str]]:
+    """What the model answers now, from the cache or from its service, checked and with its tool calls read.
+
+    Returns the message and why the model stopped.
+    """
     run.check()
     yield from _warn(run)
     request = run.request()
@@ -30,13 +33,12 @@ def ask(run: Run) -> Flow[Completion]:
         completion = yield from _from_model(run, request)
     message = completion.message
     rails = run.config.guardrails.output
-    span = run.trace.open(StepType.OUTPUT_GUARDRAILS)
+    span = run.trace.note(StepType.OUTPUT_GUARDRAILS)
     if rails and message.content:
         message = replace(message, content=(yield from guard(run, "output", rails, message.content, span)))
         if run.live and not cached:  # the pieces were held back until the guardrails had seen the whole
             yield e.TextChunk(run.id, message.content)
-    run.trace.close(span)
-    return replace(completion, message=_parsed(run, message))
+    return _parsed(run, message), completion.stop_reason
 
 
 def guard(run: Run, place: str, guardrails: Sequence[Guardrail], text: str, span: Span) -> Flow[str]:
@@ -60,12 +62,12 @@ def _warn(run: Run) -> Flow[None]:
 def _from_cache(run: Run, request: Request) -> Flow[tuple[Completion | None, bool]]:
     """Step 3. A streamed run does not ask the cache."""
     cache = run.config.cache
-    span = run.trace.open(StepType.CACHE)
-    found: Completion | None = None
-    if cache is not None and not run.live:
-        found = yield from _lookup(cache, CacheKeyBuilder.build(run.agent.provider.name, request))
-        span.attributes["hit"] = found is not None
-    run.trace.close(span)
+    span = run.trace.note(StepType.CACHE)
+    if cache is None or run.live:
+        return None, False
+    found = yield from _lookup(cache, CacheKeyBuilder.build(run.agent.provider.name, request))
+    span.attributes["hit"] = found is not None
+    span.ended = run.trace.now()
     if found is None:
         return None, False
     provider, model = _who(run, request, found)
@@ -151,7 +153,7 @@ def _parsed(run: Run, message: Message) -> Message:
 
     Where a form was asked for, the text is the answer and is left alone.
     """
-    span = run.trace.open(StepType.PARSE)
+    span = run.trace.note(StepType.PARSE)
     calls, text = message.tool_calls, message.content
     readable = not calls and text and len(run.agent.registry) and run.config.response_format is None
     if readable and run.config.text_tool_calls:
@@ -161,7 +163,7 @@ def _parsed(run: Run, message: Message) -> Message:
     seen: set[str] = set()
     calls = tuple(_identified(call, seen) for call in calls)
     span.attributes["tool_calls"] = [call.name for call in calls]
-    run.trace.close(span)
+    span.ended = run.trace.now()
     return replace(message, content=text, tool_calls=calls, agent_name=run.agent.name)
 
 

@@ -61,9 +61,10 @@ def _turns(run: Run) -> Flow[AgentResult]:
         if run.resumed is None:
             run.iteration += 1
         yield e.IterationStarted(run.id, run.iteration, run.agent.name)
-        with run.trace.span(StepType.ITERATION, f"iteration {run.iteration}"):
-            outcome = yield from _turn(run)
-            run.trace.note(StepType.OUTCOME, outcome.label)
+        span = run.trace.open(StepType.ITERATION, f"iteration {run.iteration}")
+        outcome = yield from _turn(run)
+        run.trace.note(StepType.OUTCOME, outcome.label)
+        run.trace.close(span)
         yield e.IterationEnded(run.id, run.iteration, outcome.label)
         if isinstance(outcome, FinalAnswer):
             return run.result(outcome.stop_reason, outcome.content)
@@ -90,13 +91,12 @@ def _turn(run: Run) -> Flow[Outcome]:
     run.meter.begin_iteration(run.iteration)
     if run.iteration == 1:
         yield from _open(run)
-    completion = yield from ask(run)
-    message = completion.message
+    message, stop_reason = yield from ask(run)
     run.messages.append(message)
     if message.reasoning:
         run.reasons.append(message.reasoning)
     if not message.tool_calls:
-        return _finish(run, message, completion.stop_reason)
+        return _finish(run, message, stop_reason)
     if message.content:
         run.reasons.append(message.content)
     if run.config.routing_only:

@@ -54,8 +54,8 @@ class Run:
         self.memory = start.memory if start.memory is not None else agent.memory
         self.cancel = start.cancel
         self.live = start.live
-        self.context: dict[str, JSON] = copy.deepcopy(dict(start.context))
-        self.state: dict[str, JSON] = copy.deepcopy(dict(start.state))
+        self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
+        self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
         self.meter = Meter(agent.config.prices)
         self.trace = AgentTrace(self.id, agent.name)
@@ -114,11 +114,9 @@ class Run:
     def request(self) -> Request:
         """What the model is asked now."""
         agent = self.agent
-        messages = [_marked(one) for one in self.messages] if agent.config.screening.mark else list(self.messages)
-        if agent.system_prompt:
-            messages.insert(0, Message(Role.SYSTEM, agent.system_prompt))
+        messages = map(_marked, self.messages) if agent.config.screening.mark else self.messages
         model = agent.config.model or agent.provider.default_model
-        return Request(model, tuple(messages), tuple(agent.registry), agent.settings)
+        return Request(model, (*agent.system_message, *messages), agent.offered, agent.settings)
 
     def result(
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None

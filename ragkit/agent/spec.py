@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Message, Role
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS, PromptBuilder
 from ragkit.agent.providers.base import ModelSettings, Provider
 from ragkit.agent.structured import schema_of
@@ -48,6 +49,10 @@ class AgentSpec:
     registry: ToolRegistry = field(init=False, repr=False)
     """A frozen snapshot of its tools, handoffs included."""
     system_prompt: str = field(init=False, repr=False)
+    system_message: tuple[Message, ...] = field(init=False, repr=False)
+    """The system prompt as a message; empty without a prompt."""
+    offered: tuple[Tool, ...] = field(init=False, repr=False)
+    """The tools of `registry`, in order."""
     settings: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,10 +65,13 @@ class AgentSpec:
         builder = self.prompt_builder or PromptBuilder(self.instructions)
         native, marked = self.provider.native_tools, config.screening.mark
         form = config.response_format
+        prompt = builder.build(registry.list_all(), native=native, marked=marked)
         found: dict[str, object] = {
             "registry": registry.snapshot(),
             "config": config,
-            "system_prompt": builder.build(registry.list_all(), native=native, marked=marked),
+            "offered": tuple(registry),
+            "system_prompt": prompt,
+            "system_message": (Message(Role.SYSTEM, prompt),) if prompt else (),
             "settings": ModelSettings(
                 config.temperature,
                 config.top_p,

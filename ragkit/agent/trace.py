@@ -125,7 +125,7 @@ class AgentTrace:
 
     def open(self, step: StepType, name: str = "") -> Span:
         """Begin a span below the one that is open."""
-        span = Span(step, name or step.value, self.now())
+        span = Span(step, name or step.value, time.perf_counter() - self._zero)
         self._open[-1].children.append(span)
         self._open.append(span)
         return span
@@ -150,8 +150,8 @@ class AgentTrace:
 
     def note(self, step: StepType, name: str = "", attributes: Mapping[str, JSON] | None = None) -> Span:
         """A span for a moment."""
-        span = Span(step, name or step.value, self.now(), attributes=dict(attributes or {}))
-        span.ended = span.started
+        now = time.perf_counter() - self._zero
+        span = Span(step, name or step.value, now, now, dict(attributes) if attributes else {})
         self._open[-1].children.append(span)
         return span
 

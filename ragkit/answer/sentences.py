@@ -1,89 +1,75 @@
-"""The sentences of some passages that answer a question best, without a language model."""
+"""The statements of some passages that answer a question best, without a language model.
+
+Every statement gets a score: a weighted sum of what is known of it (`features`). The weights were fitted on questions
+with known answers, articles held out; `benchmarks/answers.py` tells what they reach.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.answer.base import Searcher
-from ragkit.answer.evidence import coverages
+from ragkit.answer.questions import Kind, holds, kind_of
+from ragkit.answer.statements import Statement, statements
 from ragkit.records import Hit
-from ragkit.split.sentences import sentence_spans
+from ragkit.retrieve.terms import terms
 
-PASSAGES = 5
-"""Passages that sentences are taken from."""
+PASSAGES = 8
+EMBEDDED = 1000
 
+FEATURES=('meaning','meaning_before','meaning_after','passage_meaning','rank','words','words_before','words_after','passage_words','names','phrases',
+  'date','number','person','place','name','reason','means','novelty','length','asks','after_question','header')
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence of a hit's chunk. `start` and `end` are offsets into the document."""
+class Words:
+    def __init__(s, question, searcher):
+        s.order=terms(question); s.wanted=sorted(set(s.order))
+        w=np.asarray(searcher.term_weights(s.wanted),np.float64) if s.wanted else np.zeros(0)
+        s.w=dict(zip(s.wanted,w/(w.sum() or 1)))
+        toks=re.findall(r"[\w'-]+",question)
+        s.names={t for tok in toks[1:] if (tok[:1].isupper() or tok[:1].isdigit()) for t in terms(tok)} & set(s.wanted)
+        s.pairs=list(set(pairwise(s.order)))
+    def share(s,there): return sum(w for t,w in s.w.items() if t in there)
 
-    hit: int
-    """Place of its hit in the list that was searched, from 0."""
-    start: int
-    end: int
-    text: str
-    score: float = 0.0
-
-
-def best_sentences(question: str, hits: Sequence[Hit], searcher: Searcher, limit: int = 3) -> list[Sentence]:
-    """Up to `limit` sentences of the best passages, best first; none stands twice, whatever chunks overlap."""
-    found = _sentences(hits[:PASSAGES])
-    if not found:
-        return []
-    rows = searcher.embed([sentence.text for sentence in found])
-    query = searcher.embed_question(question)
-    cosines = rows @ query
-    shares = np.array(coverages(question, [sentence.text for sentence in found], searcher))
-    bonus = np.array([_type_bonus(question, sentence.text) for sentence in found])
-    place = np.array([sentence.hit for sentence in found])
-    scores = cosines + shares + bonus + 0.6 * _with_predecessor(found, rows, query) - 0.02 * place
-    order = np.argsort(-scores, kind="stable")[:limit]
-    return [Sentence(s.hit, s.start, s.end, s.text, float(scores[i])) for i in order for s in [found[i]]]
-
-
-def _sentences(hits: Sequence[Hit]) -> list[Sentence]:
-    found: dict[tuple[str, int], Sentence] = {}
-    for number, hit in enumerate(hits):
-        chunk = hit.chunk
-        for start, end in sentence_spans(chunk.text):
-            place = (chunk.source or chunk.document_id, chunk.start + start)
-            found.setdefault(place, Sentence(number, chunk.start + start, chunk.start + end, chunk.text[start:end]))
-    return list(found.values())
-
-
-def _with_predecessor(
-    found: Sequence[Sentence], rows: NDArray[np.float32], query: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Cosine of the question with each sentence and the one before it in its passage."""
-    sums = np.array(rows, np.float64)
-    for i in range(1, len(found)):
-        if found[i].hit == found[i - 1].hit:
-            sums[i] += rows[i - 1]
-    lengths = np.linalg.norm(sums, axis=1)
-    return np.asarray(sums @ query / np.where(lengths == 0, 1, lengths), np.float64)
-
-
-_WHEN = re.compile(r"\b(when|what year|which year|what date|what decade|what century)\b")
-_HOW_MANY = re.compile(r"\bhow (many|much|long|far|old|large|big|high|tall|deep|often)\b|percent|what (number|amount)")
-_WHO = re.compile(r"\b(who|whom|whose)\b")
-_DATE = re.compile(r"\b1\d{3}\b|\b20\d\d\b|centur|\b(?:january|february|march|april|may|june|july|august|september"
-                   r"|october|november|december)\b")  # fmt: skip
-_NUMBER = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|hundred|thousand|million|billion|half)\b")
-_NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")
-
-
-def _type_bonus(question: str, text: str) -> float:
-    """What a sentence gains for holding the kind of thing that is asked for."""
-    asked = question.lower()
-    if _WHEN.search(asked):
-        return 0.3 * bool(_DATE.search(text.lower()))
-    if _HOW_MANY.search(asked):
-        return 0.3 * bool(_NUMBER.search(text.lower()))
-    if _WHO.search(asked):
-        return 0.2 * bool(_NAME.search(text))
-    return 0.0
+def features(question, hits, searcher):
+    hits=hits[:PASSAGES]
+    st=statements(hits)
+    if not st: return st, np.zeros((0,len(FEATURES)))
+    W=Words(question,searcher); kind=kind_of(question)
+    rows=searcher.embed([s.text for s in st]); q=searcher.embed_question(question)
+    tl=[terms(s.text) for s in st]; ts=[set(t) for t in tl]
+    ph=[set(terms(h.chunk.header)) for h in hits]
+    pw=[W.share(set(terms(h.chunk.text))|p) for h,p in zip(hits,ph)]
+    dense=[h.scores.get('dense') for h in hits]
+    best=max([d for d in dense if d is not None],default=0)
+    wn=sum(W.w[t] for t in W.names) or 1
+    X=[]
+    n=len(st)
+    def cos2(i,j):
+        v=rows[i]+rows[j]; return float(v@q)/(np.linalg.norm(v) or 1)
+    same=lambda i,j: 0<=j<n and 0<=i<n and st[i].hit==st[j].hit
+    qset=set(W.wanted)
+    for i,s in enumerate(st):
+        t=ts[i]; h=ph[s.hit]
+        c=float(rows[i]@q)
+        wd=W.share(t)
+        b=same(i,i-1); a=same(i,i+1)
+        fn=lambda k: float(kind is k and holds(k,s.text,question))
+        pos=set(pairwise(tl[i]))
+        X.append([c, cos2(i,i-1) if b else c, cos2(i,i+1) if a else c,
+          (dense[s.hit]-best) if dense[s.hit] is not None else 0.0,
+          math.log2(1+s.hit), wd, W.share(t|ts[i-1])-wd if b else 0.0, W.share(t|ts[i+1])-wd if a else 0.0, pw[s.hit],
+          sum(W.w[x] for x in W.names if x in t)/wn,
+          len([p for p in W.pairs if p in pos])/max(1,len(W.pairs)),
+          fn(Kind.DATE),fn(Kind.NUMBER),fn(Kind.PERSON),fn(Kind.PLACE),fn(Kind.NAME),fn(Kind.REASON),fn(Kind.MEANING),
+          math.log1p(len(t-qset)), math.log(max(3,len(s.text.split()))), float(s.text.rstrip('"').endswith('?')),
+          W.share(ts[i-1]) if b and st[i-1].text.endswith('?') else 0.0,
+          W.share(t|h)-wd,
+          ])
+    return st, np.array(X)

@@ -18,6 +18,7 @@ SHORT = 24
 """Characters: a statement below this is joined with the one behind it."""
 _LONGEST_JOINED = 400
 _LONGEST_LEAD = 160
+_WRAPPED = 40  # characters: shorter lines end where their author wanted them to
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,18 @@ def statements(hits: Sequence[Hit]) -> list[Statement]:
     found: dict[tuple[str, int], Statement] = {}
     for number, hit in enumerate(hits):
         for statement in _of_chunk(hit.chunk, number):
-            found.setdefault((hit.chunk.source or hit.chunk.document_id, statement.start), statement)
-    return list(found.values())
+            # by their ends: a chunk that begins within a sentence or a row holds only the rest of it
+            place = (hit.chunk.source or hit.chunk.document_id, statement.end)
+            if place not in found or found[place].start > statement.start:
+                found[place] = statement
+    return sorted(found.values(), key=lambda statement: (statement.hit, statement.start))
 
 
 _NO_WORDS = re.compile(r"[\W_]*")
 _FENCE = re.compile(r"(?:`{3}|~{3})\w*$")
-_MARKS = re.compile(r"(?:#{1,6}|>|[-*+•▪◦‣])\s+|\"{3}")
+_MARKS = re.compile(r"^\s*(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
 _ITEM = re.compile(r"(?:[-*+•▪◦‣]|\d{1,3}[.)]|[A-Za-z][.)])\s")
-_QUOTES = re.compile(r"\"{3}|\*\*|__(?=\w)|(?<=\w)__")
+_EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}")
 _CELL_BORDER = re.compile(r"\s*\|\s*")
 
 
@@ -138,26 +142,31 @@ def _with_leads(pieces: Sequence[_Piece]) -> list[_Piece]:
     return found
 
 
-def _joined(pieces: Sequence[_Piece], text: str) -> Iterator[_Piece]:
-    """What is too short to say anything goes together with the piece behind it, or else the one before."""
-    held: _Piece | None = None
+def _joined(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
+    """What is too short to say anything goes with the piece before it in its line, or else with the one behind it."""
+    found: list[_Piece] = []
     for piece in pieces:
-        if held is None:
-            held = piece
-        elif _belong_together(held, piece):
-            held = replace(held, end=piece.end, raw=text[held.start : piece.end])
+        if found and _belong_together(found[-1], piece, text):
+            found[-1] = replace(found[-1], end=piece.end, raw=text[found[-1].start : piece.end])
         else:
-            yield held
-            held = piece
-    if held is not None:
-        yield held
+            found.append(piece)
+    return found
 
 
-def _belong_together(first: _Piece, second: _Piece) -> bool:
-    if first.columns or second.columns or _is_row(first.raw) or _is_row(second.raw) or _ITEM.match(second.raw):
+def _belong_together(first: _Piece, second: _Piece, text: str) -> bool:
+    if _is_row(first.raw) or _is_row(second.raw) or second.end - first.start > _LONGEST_JOINED:
         return False
-    short = len(first.raw) < SHORT or second.raw.startswith('"""')
-    return short and second.end - first.start <= _LONGEST_JOINED
+    gap = text[first.end : second.start]
+    if "\n" not in gap:
+        return len(second.raw) < SHORT or len(first.raw) < SHORT
+    if second.raw.startswith('"""') or _is_cut(first.raw, gap, second.raw):
+        return True
+    return len(first.raw) < SHORT and not _ITEM.match(second.raw)
+
+
+def _is_cut(first: str, gap: str, second: str) -> bool:
+    """A line that was wrapped in a text where most were not: no stop at its end, a small letter behind the break."""
+    return gap.count("\n") == 1 and len(first) >= _WRAPPED and first[-1] not in ".!?:;" and second.lstrip("> ")[:1].islower()
 
 
 def _readable(piece: _Piece) -> str:
@@ -167,5 +176,5 @@ def _readable(piece: _Piece) -> str:
             named = (f"{name}: {cell}" if name else cell for name, cell in zip(piece.columns, cells, strict=True))
             return "; ".join(part for part in named if part)
         return " | ".join(cell for cell in cells if cell)
-    text = " ".join(f"{_MARKS.sub('', piece.lead)} {_QUOTES.sub('', _MARKS.sub('', piece.raw))}".split())
+    text = " ".join(f"{_MARKS.sub('', piece.lead)} {_EMPHASIS.sub('', _MARKS.sub('', piece.raw))}".split())
     return text

@@ -60,8 +60,10 @@ def command(  # noqa: PLR0913 - one parameter an option
         report = kb.index(*sources, run=run)
     if shell.json:
         shell.out_json(_relative(report))
-    else:
+    elif not shell.quiet:
         _print(shell, report, kb.pipeline)
+    else:
+        _print_failures(shell, report)
     return EXIT_SOME_FAILED if report.failures else 0
 
 
@@ -102,10 +104,11 @@ LOCAL = frozenset({"minilm", "hashing", "static"})
 
 
 def _print_failures(shell: Shell, report: IndexReport) -> None:
+    """A line for each failed file, with -q too: they are errors."""
     for failure in report.failures[:SHOWN_FAILURES]:
         hint = f" ({failure.hint})" if failure.hint else ""
-        shell.say(f"failed {shown(failure.source)}: {failure.error}{hint}")
+        click.echo(f"failed {shown(failure.source)}: {failure.error}{hint}", err=True)
     if len(report.failures) > SHOWN_FAILURES:
-        shell.say(f"... and {len(report.failures) - SHOWN_FAILURES} more: ragkit list --failed")
+        click.echo(f"... and {len(report.failures) - SHOWN_FAILURES} more: ragkit list --failed", err=True)
     if report.failures:
-        shell.say("try them again with --retry-failed")
+        shell.say("once they are mended, or with more room, try them again with --retry-failed")

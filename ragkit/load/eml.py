@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from email import message_from_bytes, policy
-from email.message import EmailMessage
+from email import message_from_bytes
+from email.errors import MessageError
+from email.header import decode_header, make_header
+from email.message import Message
 from email.utils import parsedate_to_datetime
+from typing import TypeAlias
 
 from ragkit.errors import LoadError
 from ragkit.load.encoding import clean, decode
@@ -15,8 +18,10 @@ from ragkit.load.meta import metadata, one_line
 from ragkit.load.options import VERSIONS, EmlOptions
 from ragkit.records import JSON, Document
 
-BROKEN = (ValueError, LookupError, AttributeError, TypeError, AssertionError)
-"""What the standard library's header parser raises for headers that no program should write."""
+Part: TypeAlias = "Message[str, str]"
+
+BROKEN = (MessageError, ValueError, LookupError, AttributeError, TypeError, AssertionError)
+"""What the standard library's parsers raise for headers that no program should write."""
 
 MAX_PARTS = 1_000
 
@@ -32,7 +37,7 @@ class EmlLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The message in `data`. Raises LoadError when it is nested beyond reading."""
         try:
-            message = message_from_bytes(data, policy=policy.default)
+            message = message_from_bytes(data)  # not policy.default, whose header parser recurses
             parts = list(_parts(message))
         except (RecursionError, *BROKEN) as error:
             raise LoadError(source, "no message can be read from it", "save it again in the mail program") from error
@@ -52,20 +57,22 @@ class EmlLoader:
         )
 
 
-def _parts(message: EmailMessage) -> Iterator[EmailMessage]:
+def _parts(message: Part) -> Iterator[Part]:
     for number, part in enumerate(message.walk()):
         if number >= MAX_PARTS:
             return
-        if isinstance(part, EmailMessage) and not part.is_multipart():
+        if not part.is_multipart():
             yield part
 
 
-def _header(message: EmailMessage, name: str) -> str:
+def _header(message: Part, name: str) -> str:
+    """A header with its encoded words read, or as it stands where they are wrong."""
+    raw = str(message.get(name, ""))[:10_000]
     try:
-        value = message.get(name, "")
+        value = str(make_header(decode_header(raw)))
     except BROKEN:
-        value = next((raw for key, raw in message.raw_items() if key.lower() == name.lower()), "")
-    return one_line(clean(str(value)))[:2000]
+        value = raw
+    return one_line(clean(value))[:2000]
 
 
 def _iso(date: str) -> str:
@@ -76,7 +83,7 @@ def _iso(date: str) -> str:
         return date
 
 
-def _file_name(part: EmailMessage) -> str:
+def _file_name(part: Part) -> str:
     """The name of an attachment, '(without a name)' for one without; '' for what is no attachment."""
     try:
         name = part.get_filename() or ""
@@ -86,17 +93,22 @@ def _file_name(part: EmailMessage) -> str:
     return name or ("(without a name)" if attached else "")
 
 
-def _body(parts: list[EmailMessage], source: str) -> str:
+def _body(parts: list[Part], source: str) -> str:
     """The text parts one below the other, or else the HTML parts."""
     shown = [part for part in parts if not _file_name(part)]
-    plain = [_text(part).strip() for part in shown if part.get_content_type() == "text/plain"]
+    # a part of parts that holds none has lost its boundary: what it holds is text
+    plain = [
+        _text(part).strip()
+        for part in shown
+        if part.get_content_type() == "text/plain" or part.get_content_maintype() == "multipart"
+    ]
     if any(plain):
         return "\n\n".join(text for text in plain if text)
     pages = [read_page(_text(part), source).text for part in shown if part.get_content_type() == "text/html"]
     return "\n\n".join(page for page in pages if page)
 
 
-def _text(part: EmailMessage) -> str:
+def _text(part: Part) -> str:
     """The characters of a text part; a charset that is unknown or wrong is found from the bytes."""
     payload = part.get_payload(decode=True)
     raw = payload if isinstance(payload, bytes) else b""

@@ -50,7 +50,9 @@ class PypdfLoader:
         try:
             reader = PdfReader(io.BytesIO(data))
             pages = self._pages(reader, source)
-        except (FileNotDecryptedError, DependencyError) as error:
+        except DependencyError as error:
+            raise LoadError(source, "encrypted with AES", "pip install 'pypdf[crypto]', or save it again") from error
+        except FileNotDecryptedError as error:
             hint = "remove its password, for example with `qpdf --decrypt --password=... in.pdf out.pdf`"
             raise LoadError(source, "password-protected", hint) from error
         except BROKEN as error:

@@ -33,9 +33,14 @@ def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell is a number, an amount or a date written in digits: it has digits and no letters to speak of."""
-    digits = sum(sign.isdigit() for sign in text)
-    return digits > 0 and sum(sign.isalpha() for sign in text) <= 1
+    """Whether a cell is a number, an amount or a date written in digits: `7`, `1e5`, `5 %`, `2024-05-06`."""
+    if not any(sign.isdigit() for sign in text):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return not any(sign.isalpha() for sign in text)
+    return True
 
 
 def _stripped(row: Sequence[str]) -> Sequence[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Hint: TypeAlias = object
 """An annotation as `get_type_hints` gives it."""
 
+_LISTS = (tuple, list, Sequence)
 _TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
 
 
@@ -67,7 +68,7 @@ def convert(node: Node, hint: Hint) -> object:
         return _any_of(node, get_args(hint))
     if origin is Literal:
         return _choice(node, get_args(hint))
-    if origin in (tuple, list) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+    if origin in _LISTS or (isinstance(origin, type) and issubclass(origin, Mapping)):
         return _container(node, hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return _nested(node, hint)
@@ -81,7 +82,7 @@ def wanted_by(hint: Hint) -> str:
         return " or ".join(dict.fromkeys(wanted_by(one) for one in arguments))
     if origin is Literal:
         return " or ".join(repr(one) for one in arguments)
-    if origin in (tuple, list):
+    if origin in _LISTS:
         return f"a list of {_plural(arguments[0])}"
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return f"a mapping of names to {_plural(arguments[1])}"
@@ -203,7 +204,7 @@ def _container(node: Node, hint: Hint) -> object:
         )
         raise Misfit(node, wanted_by(hint), near)
     entries = [convert(entry, arguments[0]) for entry in node.entries]
-    return tuple(entries) if origin is tuple else entries
+    return entries if origin is list else tuple(entries)
 
 
 def _nested(node: Node, hint: type[DataclassInstance]) -> object:

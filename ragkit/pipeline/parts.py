@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Protocol, get_type_hints
 
+from ragkit.agent.providers import PROVIDERS
 from ragkit.embed import EMBEDDERS
+from ragkit.errors import MissingExtra, UnknownName
 from ragkit.load import LOADERS
 from ragkit.pipeline.choice import AnswerOptions
 from ragkit.registry import Place
@@ -58,8 +60,14 @@ class Section:
     """The parts that can be chosen here; None for `answer`, which has options only."""
     routed: bool = False
     """May hold a list of parts, each for some of the files."""
-    supplied: frozenset[str] = field(default=frozenset())
+    providers: Names | None = None
+    """Of `answer`: who can be named as the provider, beside `auto` and `extractive`."""
+    supplied: frozenset[str] = frozenset()
     """Options that the knowledge base fills in when the file is silent; they stay '' until then."""
+
+    def provider_names(self) -> list[str]:
+        """What `answer.provider` can begin with: `auto`, `extractive` (no model at all), and every provider."""
+        return sorted({"auto", "extractive", *(self.providers.names() if self.providers is not None else ())})
 
     def options_of(self, name: str) -> type[DataclassInstance] | None:
         """The dataclass of a part's options, or None when it takes none.
@@ -86,7 +94,7 @@ SECTIONS: Sequence[Section] = (
     Section("embed", "embedder", EMBEDDERS),
     Section("store", "store", STORES, supplied=frozenset({"path"})),
     Section("retrieve", "retriever", RETRIEVERS),
-    Section("answer", "answer", None),
+    Section("answer", "answer", None, providers=PROVIDERS),
 )
 """In the order of the data path."""
 
@@ -94,6 +102,24 @@ SECTIONS: Sequence[Section] = (
 def section_keys(sections: Iterable[Section] = SECTIONS) -> list[str]:
     """`load`, `split`, `embed`, `store`, `retrieve`, `answer`."""
     return [section.key for section in sections]
+
+
+def trouble(names: Names, name: str, *loads: Callable[[str], object]) -> str:
+    """What keeps a part from being had, in words: a missing extra, a broken plugin. '' when nothing does.
+
+    Args:
+        names: the registry of the part.
+        name: its name.
+        loads: what is tried, such as `names.find`.
+    """
+    try:
+        for load in loads:
+            load(name)
+    except (MissingExtra, UnknownName) as error:
+        return str(error)
+    except (ImportError, AttributeError) as error:
+        return f"the {names.kind} {name!r} cannot be imported: {error}"
+    return ""
 
 
 def _annotated(part: type[object]) -> type[DataclassInstance] | None:

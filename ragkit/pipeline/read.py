@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragkit.errors import MissingExtra, PipelineError, UnknownName
+from ragkit.errors import PipelineError
 from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
 from ragkit.pipeline.convert import Options
 from ragkit.pipeline.dump import template_of
 from ragkit.pipeline.layers import Chain, tree_of, with_profile
 from ragkit.pipeline.nodes import Items, Key, Mark, Node, Problem, Scalar, Source, Table, did_you_mean, in_order, met
 from ragkit.pipeline.overrides import with_settings
-from ragkit.pipeline.parts import SECTIONS, Section, section_keys
+from ragkit.pipeline.parts import SECTIONS, Section, section_keys, trouble
 from ragkit.pipeline.routes import misrouted, read_only
 from ragkit.pipeline.syntax import Unreadable
 from ragkit.pipeline.variables import expand
@@ -163,14 +163,28 @@ class _Reader:
             self._no_table(section, node, section.key)
             return
         if section.names is None:
-            options = Options(AnswerOptions, section.key, self.problems).read(node, key)
-            self._remember(section.key, node, options)
-            self.answer = options if isinstance(options, AnswerOptions) else None
+            self._answer(section, key, node)
             return
         choice = self._choice(section, section.key, key, node)
         if choice is not None:
             self.problems += misrouted(section, [(choice, node)]) if section.routed else []
             self.choices[section.key] = (choice,)
+
+    def _answer(self, section: Section, key: Key, node: Table) -> None:
+        options = Options(AnswerOptions, section.key, self.problems).read(node, key)
+        self._remember(section.key, node, options)
+        if not isinstance(options, AnswerOptions):
+            return
+        self.answer = options
+        provider, names = options.provider.partition(":")[0], section.provider_names()
+        said = node.get("provider") or node
+        if provider not in names:
+            wanted = f"a provider or provider:model is wanted{did_you_mean(provider, names)}"
+            message = f"provider is {met(said)}: {wanted}; known: {', '.join(names)}"
+            self.problems.append(Problem(said.mark, message))
+        elif self.request.thorough and section.providers is not None and provider in section.providers.names():
+            message = trouble(section.providers, provider, section.providers.find)
+            self.problems += [Problem(said.mark, message)] if message else []
 
     def _route(self, section: Section, key: Key, node: Items) -> None:
         chosen: list[Choice] = []
@@ -194,7 +208,10 @@ class _Reader:
         asked = table.get("only") if section.routed else None
         only = read_only(section, name, asked, self.problems) if asked is not None else ()
         rest = table.without("name", "only") if section.routed else table.without("name")
-        options = self._options(section, name, rest, key)
+        part = self._part(section, name, (table.get("name") or table).mark)
+        options = part.read(rest, key) if part is not None else None
+        if part is None and len(self.problems) == before:
+            self._takes_none(section, name, rest)
         self._remember(prefix, rest, options)
         for word, value in (("name", name), ("only", only)):
             node = table.get(word)
@@ -225,26 +242,21 @@ class _Reader:
         self.problems.append(Problem(node.mark, message))
         return None
 
-    def _options(self, section: Section, name: str, table: Table, key: Key) -> DataclassInstance | None:
+    def _part(self, section: Section, name: str, mark: Mark) -> Options | None:
+        """What reads the options of a part; None when it takes none, or with a problem when it cannot be had."""
         assert section.names is not None  # noqa: S101 - `answer` was read before
-        what = f"the {section.names.kind} {name!r}"
-        mark = (table.key("name") or key).mark
-        try:
-            options = section.options_of(name)
-            if self.request.thorough:
-                section.names.find(name)
-        except (MissingExtra, UnknownName) as error:
-            self.problems.append(Problem(mark, str(error)))
+        loads = [section.options_of, *([section.names.find] if self.request.thorough else [])]
+        message = trouble(section.names, name, *loads)
+        if message:
+            self.problems.append(Problem(mark, message))
             return None
-        except (ImportError, AttributeError) as error:
-            self.problems.append(Problem(mark, f"{what} cannot be imported: {error}"))
-            return None
-        if options is not None:
-            return Options(options, what, self.problems, section.supplied).read(table, key)
-        self.problems += [
-            Problem(one.mark, f"{what} has no option {one.text!r}: it takes none") for one, _ in table.pairs
-        ]
-        return None
+        what, options = f"the {section.names.kind} {name!r}", section.options_of(name)
+        return Options(options, what, self.problems, section.supplied) if options is not None else None
+
+    def _takes_none(self, section: Section, name: str, table: Table) -> None:
+        kind = section.names.kind if section.names is not None else section.key
+        for key, _ in table.pairs:
+            self.problems.append(Problem(key.mark, f"the {kind} {name!r} has no option {key.text!r}: it takes none"))
 
     def _no_table(self, section: Section, node: Node, what: str) -> None:
         shape = "{provider: auto}" if section.names is None else "{name: ..., option: ...}"

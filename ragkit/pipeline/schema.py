@@ -16,7 +16,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin
 
-from ragkit.errors import MissingExtra
 from ragkit.pipeline.choice import AnswerOptions, Choice
 from ragkit.pipeline.convert import Hint, default_of, fields_of, hints_of, is_required
 from ragkit.pipeline.parts import FOLDER, SECTIONS, Section, section_keys
@@ -131,7 +130,7 @@ def _parts(section: Section, plugins: bool) -> dict[str, Schema]:
     for name in names:
         try:
             options = section.options_of(name)
-        except MissingExtra:  # a plugin that cannot be imported here
+        except (ImportError, AttributeError):  # a plugin that cannot be imported here
             continue
         named: Schema = {"name": {"const": name}}
         if section.routed and name != FOLDER:
@@ -164,13 +163,13 @@ def _type(hint: Hint) -> Schema:
         return _any_of([_type(one) for one in arguments])
     if origin is Literal:
         return {"enum": list(arguments)}
-    if origin in (tuple, list):
+    if origin in (tuple, list, Sequence):
         return {"type": "array", "items": _with_variable(_type(arguments[0]))}
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": _with_variable(_type(arguments[1]))}
     if isinstance(hint, type) and is_dataclass(hint):
         return _object(hint, {}, frozenset())
-    return {"type": _TYPES[hint]}
+    return {"type": _TYPES[hint]} if hint in _TYPES else {}
 
 
 def _any_of(schemas: Sequence[Schema]) -> Schema:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragkit.errors import MissingExtra, PipelineError, UnknownName
+from ragkit.errors import PipelineError
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
 from ragkit.pipeline.dump import flow, same, settings_of
 from ragkit.pipeline.layers import unknown_pipeline
 from ragkit.pipeline.nodes import Mark, Problem, Source, in_order
-from ragkit.pipeline.parts import SECTIONS, Section
+from ragkit.pipeline.parts import SECTIONS, Section, trouble
 from ragkit.pipeline.read import Reading, Request, read_path, read_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ class Pipeline:
         for section, key, choice in self.choices():
             origin = self.origins.get(f"{key}.name")
             mark = origin.mark if origin is not None else Mark(Source(self.name, ()), 1, 1)
-            problems += _missing(section, choice, mark)
+            message = _missing(section, choice)
+            problems += [Problem(mark, message)] if message else []
         if problems:
             raise PipelineError(in_order(problems))
 
@@ -198,17 +199,14 @@ def _made(reading: Reading, name: str, path: Path | None) -> Pipeline:
     )
 
 
-def _missing(section: Section, choice: Choice, mark: Mark) -> list[Problem]:
-    """What keeps a chosen part from being imported, and options that are not its own."""
+def _missing(section: Section, choice: Choice) -> str:
+    """What keeps a chosen part from being imported, or options that are not its own; '' when all is well."""
     assert section.names is not None  # noqa: S101 - `answer` is no choice
-    try:
-        wanted = section.options_of(choice.name)
-        section.names.find(choice.name)
-    except (MissingExtra, UnknownName) as error:
-        return [Problem(mark, str(error))]
-    except (ImportError, AttributeError) as error:
-        return [Problem(mark, f"the {section.names.kind} {choice.name!r} cannot be imported: {error}")]
+    message = trouble(section.names, choice.name, section.options_of, section.names.find)
+    if message:
+        return message
+    wanted = section.options_of(choice.name)
     if type(choice.options) is (wanted or type(None)):
-        return []
+        return ""
     name = wanted.__name__ if wanted else "None"
-    return [Problem(mark, f"the options of {choice.name!r} are {type(choice.options).__name__}: {name} is wanted")]
+    return f"the options of {choice.name!r} are {type(choice.options).__name__}: {name} is wanted"

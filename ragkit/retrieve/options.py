@@ -43,7 +43,7 @@ class HybridOptions:
     top_k: int = 8
     """How many hits at most."""
     dense_weight: float = 0.55
-    """The weight of the cosines, in [0, 1]; BM25 has the rest. Only for `convex`."""
+    """The weight of the cosines, in [0, 1]; BM25 has the rest. 0.5 to 0.6 hardly differ. Only for `convex`."""
     candidates: int = 100
     """How many chunks each retriever proposes, unless more hits are asked for."""
     fusion: Fusion = "convex"

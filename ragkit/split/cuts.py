@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from ragkit.split.lines import rstripped
+from ragkit.split.lines import first_visible, rstripped
 
 LONGEST_CLUSTER = 32
 """Characters: a longer cluster (marks heaped on marks) may be cut, so that every search stays short."""
@@ -17,6 +17,8 @@ LONGEST_CLUSTER = 32
 _WORD_START = re.compile(r"(?<=\s)\S")
 _MARKS = frozenset({"Mn", "Me", "Mc"})
 _ZERO_WIDTH_JOINER = "\u200d"
+_FLAG_HALVES = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+_FLAGS_LOOKED_AT = 512  # characters: in a longer row of flags a cut may fall inside one
 _TRAILING = frozenset("\u200c\u200d\u0e33\u0eb3\uff9e\uff9f")  # joiners, Thai and Lao AM, half-width voicing
 
 
@@ -31,7 +33,7 @@ def tears(text: str, offset: int) -> bool:
         return True
     if "\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff":
         return True
-    return _is_flag_half(before) and _is_flag_half(after) and _flag_halves_before(text, offset) % 2 == 1
+    return before in _FLAG_HALVES and after in _FLAG_HALVES and _flag_halves_before(text, offset) % 2 == 1
 
 
 def word_after(text: str, offset: int, end: int) -> int:
@@ -39,7 +41,7 @@ def word_after(text: str, offset: int, end: int) -> int:
     if offset >= end:
         return end
     word = _WORD_START.search(text, offset, end)
-    return word.start() if word else next_cut(text, offset, end)
+    return word.start() if word else first_visible(text, next_cut(text, offset, end), end)
 
 
 def word_end(text: str, offset: int, start: int = 0) -> int:
@@ -80,12 +82,6 @@ def _attaches(character: str) -> bool:
     )
 
 
-def _is_flag_half(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
 def _flag_halves_before(text: str, offset: int) -> int:
-    start = offset
-    while start > max(0, offset - LONGEST_CLUSTER) and _is_flag_half(text[start - 1]):
-        start -= 1
-    return offset - start
+    before = text[max(0, offset - _FLAGS_LOOKED_AT) : offset]
+    return len(before) - len(before.rstrip(_FLAG_HALVES))

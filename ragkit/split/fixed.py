@@ -54,5 +54,7 @@ def _next_start(ruler: Ruler, span: Span, overlap: int) -> int:
 def _end_of(ruler: Ruler, start: int, done: int, limit: int) -> int:
     """Behind the last word that fits and is not `done`; behind the last character that fits if that word is long."""
     before = ruler.count_before(start)
-    least = max(done, ruler.offset_after(before + limit // 2))
-    return word_end(ruler.text, ruler.offset_after(before + limit), least)
+    most = ruler.offset_within(before + limit)
+    if most <= start:  # the next character alone has more tokens
+        most = ruler.offset_after(before + 1)
+    return word_end(ruler.text, most, min(most, max(done, ruler.offset_within(before + limit // 2))))

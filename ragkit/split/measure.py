@@ -52,13 +52,14 @@ class Ruler:
 
     def offset_after(self, tokens: int) -> int:
         """The first token start with at least `tokens` tokens before it; the end of the text if there is none."""
-        # several tokens may share a start (the bytes of one character), so the next one is looked for
-        place = (
-            int(np.searchsorted(self._starts, self._starts[tokens - 1], "right"))
-            if 0 < tokens <= len(self._starts)
-            else max(0, tokens)
-        )
-        return int(self._starts[place]) if place < len(self._starts) else len(self.text)
+        if tokens <= 0 or tokens > len(self._starts):
+            return self.offset_within(max(0, tokens))
+        # several tokens may share a start: the bytes of one character
+        return self.offset_within(int(np.searchsorted(self._starts, self._starts[tokens - 1], "right")))
+
+    def offset_within(self, tokens: int) -> int:
+        """The last token start with at most `tokens` tokens before it; the end of the text if they are no more."""
+        return int(self._starts[tokens]) if tokens < len(self._starts) else len(self.text)
 
     def _behind_white_space(self, starts: Offsets) -> Offsets:
         """Some tokenizers let a word's token begin at the space before it: move it to the word."""

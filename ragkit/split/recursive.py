@@ -24,7 +24,7 @@ _PER_RANK = 200
 class RecursiveOptions(SplitOptions):
     """The options of the default splitter. Raises InvalidOption for a value out of range."""
 
-    separators: Sequence[str] = ()
+    separators: tuple[str, ...] = ()
     """Cut behind these, the first ones by preference, instead of by the document's structure; words and
     characters follow of themselves where none fits. Empty: headings, blocks, paragraphs, lines, sentences."""
 

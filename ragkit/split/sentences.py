@@ -2,7 +2,7 @@
 
 A sentence ends at a stop, a blank line, or a line break that was made on purpose (a list item, a row, a
 heading); a line break that only wraps a long line does not end one. Where a language writes no stops
-(Thai, for one), a whole line is one sentence.
+(Thai, for one), a whole paragraph is one sentence.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _SENTENCE_STARTERS = _words(
 _LONGEST_UNKNOWN_ABBREVIATION = 3  # letters: "abc. def" goes on, "abcd. efgh" does not
 
 _BLOCK_START = re.compile(
-    r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}|[\w .-]{1,30}:(?:\s|$)"
+    r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}"
+    r"|[\w .-]{1,30}:(?:\s|$)|[\w.\[\]-]{1,80}:\s|[^|]{1,80} \| "  # `name: value`, and cells of a row
 )
 _WRAPPED_AT_LEAST = 20  # characters: shorter lines were broken on purpose
 _WRAPPED_SHARE = 0.4  # of the lines that follow a long one must go on in lower case

@@ -33,29 +33,17 @@ _GENERIC = re.compile(
     r"|namespace|object|record|protocol|extension|union|macro_rules!|sub|package|data|instance|message|service)\b"
 )
 _DEFINITIONS: Mapping[str, re.Pattern[str]] = {
-    "python": re.compile(r"(?:async\s+)?def\b|class\b|@"),
-    "javascript": re.compile(
-        _GENERIC.pattern + r"|(?:export\s+)?(?:const|let|var)\s+\w+\s*=\s*(?:async\b|function\b|\()"
-    ),
     "c": re.compile(r"(?:\w+[\s*]+){1,6}\w+\s*\(|(?:typedef|struct|enum|union)\b"),
     "cpp": re.compile(
         r"(?:[\w:<>,]+[\s*&]+){1,6}[\w:~]+\s*\(|(?:typedef|struct|enum|union|class|namespace|template)\b"
     ),
+    "css": re.compile(r"[.#@\w*:\[]"),
     "shell": re.compile(r"function\b|[\w-]+\s*\(\s*\)"),
     "sql": re.compile(r"(?:create|alter|drop|insert|update|delete|select|with|begin|grant)\b", re.IGNORECASE),
-    "css": re.compile(r"[.#@\w*:\[]"),
-    "ini": re.compile(r"\["),
-    "toml": re.compile(r"\["),
-    "yaml": re.compile(r"[\w\"'-]+:|---"),
     "terraform": re.compile(r"[a-z]+\s"),
+    "yaml": re.compile(r"[\w\"'-]+:|---"),
 }
-_SAME_AS: Mapping[str, str] = {
-    "typescript": "javascript",
-    "objectivec": "cpp",
-    "cuda": "cpp",
-    "scss": "css",
-    "less": "css",
-}
+_SAME_AS: Mapping[str, str] = {"objectivec": "cpp", "cuda": "cpp", "scss": "css", "less": "css"}
 _SEEN_OF_A_LINE = 200  # characters that a definition is looked for in
 
 

@@ -34,7 +34,8 @@ class RecursiveTextSplitter:
         separators: Sequence[str] | None = None,
         unit: Unit = "characters",
     ) -> None:
-        self._splitter = RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap, unit, separators or ()))
+        given = (separators,) if isinstance(separators, str) else tuple(separators or ())
+        self._splitter = RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap, unit, given))
 
     def split_text(self, text: str) -> list[str]:
         """The pieces of a text, in order."""

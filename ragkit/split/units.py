@@ -158,10 +158,12 @@ def _cuts_inside(ruler: Ruler, word: Span, limit: int) -> Iterator[int]:
     step = max(1, limit // 8)
     while True:
         before = ruler.count_before(position)
-        wanted = ruler.offset_after(before + step)
+        wanted = ruler.offset_within(before + step)
+        if wanted <= position:  # the next character alone has more tokens
+            wanted = ruler.offset_after(before + 1)
         cut = last_cut(ruler.text, position, wanted) if wanted < end else None
         if cut is None:
-            cut = next_cut(ruler.text, wanted, min(end, ruler.offset_after(before + limit)))
+            cut = next_cut(ruler.text, wanted, min(end, ruler.offset_within(before + limit)))
         if cut >= end:
             return
         yield cut

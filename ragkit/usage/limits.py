@@ -29,6 +29,11 @@ class Limits:
         if not 0 < self.warn_at <= 1:
             raise InvalidOption("warn_at", self.warn_at, "a part above 0 and at most 1")
 
+    @property
+    def any(self) -> bool:
+        """Whether a limit is set."""
+        return not (self.max_tokens is None and self.max_cost_usd is None and self.max_seconds is None)
+
     def spent(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
         """(unit, spent, limit) of every limit that is set."""
         rows = [
@@ -40,10 +45,14 @@ class Limits:
 
     def check(self, meter: Meter, seconds: float) -> None:
         """Raises BudgetExceeded when a limit is reached."""
+        if not self.any:
+            return
         for unit, spent, limit in self.spent(meter, seconds):
             if spent >= limit:
                 raise BudgetExceeded(unit, spent, limit)
 
     def near(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
         """The limits of which at least `warn_at` is used."""
+        if not self.any:
+            return []
         return [row for row in self.spent(meter, seconds) if row[1] >= row[2] * self.warn_at]

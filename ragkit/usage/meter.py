@@ -7,8 +7,7 @@ argument to report. Threads and tasks started for a run carry the binding with t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from threading import Lock
@@ -245,14 +244,20 @@ def current_meter() -> Meter | None:
     return scope.meter if scope else None
 
 
-@contextmanager
-def metered(meter: Meter, *, iteration: int = 0, tool: str = "") -> Iterator[Meter]:
+class metered:  # noqa: N801 - used as a function is, in `with`
     """Let `meter` count the calls made in this block, and in threads and tasks that copy its context."""
-    token = _SCOPE.set(Scope(meter, iteration, tool))
-    try:
-        yield meter
-    finally:
-        _SCOPE.reset(token)
+
+    __slots__ = ("_scope", "_token")
+
+    def __init__(self, meter: Meter, *, iteration: int = 0, tool: str = "") -> None:
+        self._scope = Scope(meter, iteration, tool)
+
+    def __enter__(self) -> Meter:
+        self._token = _SCOPE.set(self._scope)
+        return self._scope.meter
+
+    def __exit__(self, *_: object) -> None:
+        _SCOPE.reset(self._token)
 
 
 def record_chat(provider: str, model: str, tokens: Tokens) -> UsageStats | None:

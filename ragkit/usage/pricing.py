@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ragkit.usage.tokens import Tokens
@@ -121,14 +122,26 @@ def _by_hand(price: Price, tokens: Tokens) -> float | None:
 
 
 def _catalogue_price(provider: str, model: str, counts: Mapping[str, int]) -> float | None:
+    if not _known(provider, model):
+        return None
     import genai_prices  # noqa: PLC0415 - a third of a second that runs on local models need not pay
 
     usage = genai_prices.Usage(**{key: count for key, count in counts.items() if count})
     try:
         found = _snapshot().calc(usage, model, provider or None, None, None)
-    except (LookupError, ValueError):  # ValueError: the model has no price for a kind of token that was used
+    except ValueError:  # the model has no price for a kind of token that was used
         return None
     return float(found.total_price)
+
+
+@lru_cache(maxsize=4096)
+def _known(provider: str, model: str) -> bool:
+    """Whether the catalogue has the model: asked for every request, and searched for once."""
+    try:
+        _snapshot().find_provider_model(model, None, provider or None, None)
+    except LookupError:
+        return False
+    return True
 
 
 def _snapshot() -> DataSnapshot:

@@ -104,20 +104,17 @@ def test_html_is_read_where_there_is_no_plain_text() -> None:
         (b"Subject: x\nContent-Type: text/plain; charset=klingon\n\ncaf\xc3\xa9", "Subject: x\n\ncafé"),
         (b"Subject: x\nContent-Type: text/plain; charset=utf-8\n\ncaf\xe9", "Subject: x\n\ncafé"),
         (b"Content-Transfer-Encoding: base64\n\n" + base64.b64encode(b"hello"), "hello"),
-        (b"Content-Transfer-Encoding: base64\n\n!!!", "!!!"),
+        (b"Content-Transfer-Encoding: base64\n\n!!!", ""),
         (b"Subject: =?utf-8?b?w6k=?= =?bad?x?y?=\n\nx", "Subject: é =?bad?x?y?=\n\nx"),
         (b"Date: yesterday\n\nx", "Date: yesterday\n\nx"),
-        (b"From: " + b"(" * 3000 + b"\n\nx", ""),
+        (b"From: " + b"(" * 3000 + b"\n\nx", "From: " + "(" * 2000 + "\n\nx"),
         (b"Content-Type: multipart/mixed\n\nno boundary", "no boundary"),
         (b"", ""),
     ],
     ids=["charset", "lie", "base64", "no base64", "words", "date", "brackets", "boundary", "empty"],
 )
 def test_a_broken_message_gives_what_it_has(raw: bytes, text: str) -> None:
-    if text or not raw:
-        assert mail(raw).text == text
-    else:
-        assert mail(raw).text.endswith("x")
+    assert mail(raw).text == text
 
 
 def test_a_message_inside_a_message_inside_a_message_ends() -> None:

@@ -23,6 +23,7 @@ REQUESTS: Mapping[str, Request] = {
     "profile-from-the-environment-unknown": Request({"RAGKIT_PROFILE": "staging"}, sections=SECTIONS),
     "profile-with-a-wrong-value": Request(ENVIRON, profile="production", sections=SECTIONS),
     "profile-never-chosen-with-a-wrong-value": Request(ENVIRON, thorough=True, sections=SECTIONS),
+    "provider-not-installed": Request(ENVIRON, thorough=True, sections=SECTIONS),
     "extra-not-installed": Request(ENVIRON, thorough=True, sections=SECTIONS),
     "set-without-equals": Request(
         ENVIRON, ("split.chunk_size", "=300", "profiles.x=1", "split.chunk_size=[1"), sections=SECTIONS

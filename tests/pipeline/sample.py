@@ -138,6 +138,7 @@ SPLITTERS = _registry("splitter", recursive=_place("RecursiveOptions"), lines=_p
 EMBEDDERS = _registry("embedder", small=_place(), remote=_place("RemoteOptions"))
 STORES = _registry("store", files=_place("FilesOptions"), server=_place("ServerOptions"))
 RETRIEVERS = _registry("retriever", mixed=_place("MixedOptions"), words=_place())
+PROVIDERS = _registry("provider", big=_place(), far=Place("tests.pipeline.no_such_package:Far", "far"))
 
 SECTIONS = (
     Section("load", "loaders", LOADERS, routed=True),
@@ -145,5 +146,5 @@ SECTIONS = (
     Section("embed", "embedder", EMBEDDERS),
     Section("store", "store", STORES, supplied=frozenset({"path"})),
     Section("retrieve", "retriever", RETRIEVERS),
-    Section("answer", "answer", None),
+    Section("answer", "answer", None, providers=PROVIDERS),
 )

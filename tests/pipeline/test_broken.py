@@ -10,7 +10,7 @@ import pytest
 from tests.pipeline import golden
 from tests.pipeline.golden import BROKEN, ENVIRON
 
-HEAD = re.compile(r"[\w./-]+:\d+:\d+: \S")
+HEAD = re.compile(r"[\w-][\w./-]*:\d+:\d+: \S")
 
 
 @pytest.mark.parametrize("name", golden.names())

@@ -6,20 +6,22 @@ import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragkit.answer.base import Searcher
 from ragkit.embed.options import HashingOptions, MiniLMOptions
-from ragkit.errors import PipelineError
+from ragkit.errors import PipelineError, UnknownName
 from ragkit.load.options import MarkdownOptions, PypdfOptions
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import AnswerOptions, Choice
 from ragkit.pipeline.dump import flow
 from ragkit.pipeline.parts import SECTIONS
+from ragkit.pipeline.providers import provider_for
 from ragkit.pipeline.settings import Pipeline
 from ragkit.retrieve.options import HybridOptions
 from ragkit.store.options import MemoryOptions
@@ -110,7 +112,7 @@ def built() -> Pipeline:
         embedder=Choice("hashing", HashingOptions(64)),
         store=Choice("memory", MemoryOptions()),
         retriever=Choice("hybrid", HybridOptions(dense_weight=0.25, fusion="rrf")),
-        answer=AnswerOptions("openai:gpt-$mini", 2, None),
+        answer=AnswerOptions("local:gpt-$mini", 2, None),
     )
 
 
@@ -146,7 +148,7 @@ retrieve:
   dense_weight: 0.25
   fusion: rrf
 answer:
-  provider: "openai:gpt-$$mini"
+  provider: "local:gpt-$$mini"
   max_iterations: 2
   max_cost_usd: null
 """
@@ -160,10 +162,10 @@ def test_to_yaml_writes_variables_and_not_what_they_hold() -> None:
     assert "dimension: ${COLUMNS}\n" in written
     assert 'provider: "${MODEL:-auto}"\n' in written
     assert 'include: ["${ONE}", "*.md"]\n' in written
-    other = Pipeline.from_yaml(written, {"COLUMNS": "32", "ONE": "*.rst", "MODEL": "groq"})
+    other = Pipeline.from_yaml(written, {"COLUMNS": "32", "ONE": "*.rst", "MODEL": "echo"})
     assert other.embedder == Choice("hashing", HashingOptions(32))
     assert other.loaders == (Choice("folder", FolderOptions(include=("*.rst", "*.md"))),)
-    assert other.answer.provider == "groq"
+    assert other.answer.provider == "echo"
 
 
 def test_a_value_that_was_changed_in_code_is_written_as_it_is_now() -> None:
@@ -178,7 +180,7 @@ def test_any_text_and_number_reads_back_as_the_same(text: str, number: float, wo
     pipeline = replace(
         Pipeline.default(),
         loaders=(Choice("folder", FolderOptions(include=tuple(words), max_file_mb=number or 1.0)),),
-        answer=AnswerOptions(f"x{text}", 1, number),
+        answer=AnswerOptions(f"local:{text}", 1, number),
     )
     assert Pipeline.from_yaml(pipeline.to_yaml(), environ={}) == pipeline
 
@@ -244,7 +246,9 @@ def test_validate_refuses_what_a_file_could_not_say(said: str, change: Callable[
 
 
 def test_no_message_of_validate_holds_a_secret() -> None:
-    pipeline = Pipeline.from_yaml("extends: default\nanswer: {provider: '${THE_KEY}'}\n", {"THE_KEY": "sk-secret"})
+    pipeline = Pipeline.from_yaml(
+        "extends: default\nanswer: {provider: 'local:${THE_KEY}'}\n", {"THE_KEY": "sk-secret"}
+    )
     with pytest.raises(PipelineError, match="is not the name of a store") as caught:
         replace(pipeline, store=Choice("memry")).validate()
     assert "sk-secret" not in str(caught.value)
@@ -309,6 +313,12 @@ def test_an_entry_takes_files_by_suffix_or_pattern_of_their_name(
     only: tuple[str, ...], source: str, taken: bool
 ) -> None:
     assert Choice("recursive", None, only).takes(source) is taken
+
+
+def test_the_providers_that_a_file_can_name_are_those_that_can_answer() -> None:
+    with pytest.raises(UnknownName, match="'nobody' is not the name of a provider") as caught:
+        provider_for("nobody", cast("Searcher", None))
+    assert sorted(caught.value.known) == SECTIONS[-1].provider_names()
 
 
 def test_every_part_that_is_registered_has_options_that_a_file_can_say() -> None:

@@ -31,7 +31,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     folder = tmp_path_factory.mktemp("show")
     monkeypatch.chdir(folder)
     (folder / "own.yaml").write_text(TEXT, encoding="utf-8")
-    return Pipeline.load("own.yaml", ["answer.provider=groq"], "careful", {"TAB": ";"})
+    return Pipeline.load("own.yaml", ["answer.provider=echo"], "careful", {"TAB": ";"})
 
 
 def rows(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
@@ -59,7 +59,7 @@ def test_every_value_is_shown_with_where_it_came_from(pipeline: Pipeline) -> Non
     assert shown["retrieve.top_k"] == ("4", "own.yaml:5:19")
     assert shown["retrieve.candidates"] == ("300", "profile careful (own.yaml:8:28)")
     assert shown["retrieve.dense_weight"][1] == "default"
-    assert shown["answer.provider"] == ("groq", "--set:1:17")
+    assert shown["answer.provider"] == ("echo", "--set:1:17")
     assert shown["split.chunk_size"] == ("200", f"{default}:{chunk_size}:15")
     assert shown["store.path"] == ("(the knowledge base)", "default")
 
@@ -78,7 +78,7 @@ def test_values_from_code_say_so(pipeline: Pipeline) -> None:
 
 
 def test_what_a_secret_variable_holds_is_not_shown() -> None:
-    text = "extends: default\nanswer: {provider: 'a${OPENAI_API_KEY}'}\nload: {include: ['${DB_PASSWORD}']}\n"
+    text = "extends: default\nanswer: {provider: 'local:${OPENAI_API_KEY}'}\nload: {include: ['${DB_PASSWORD}']}\n"
     pipeline = Pipeline.from_yaml(text, {"OPENAI_API_KEY": "sk-1", "DB_PASSWORD": "hunter2"})
     shown = show_resolved(pipeline) + diagram_text(pipeline) + diagram_mermaid(pipeline)
     assert rows(pipeline)["answer.provider"] == ("(hidden)", "environment OPENAI_API_KEY (pipeline:2:20)")
@@ -127,7 +127,7 @@ files
 
 question
   -> retrieve  hybrid, top_k 4, candidates 300
-  -> answer    groq
+  -> answer    echo
 """
     )
 
@@ -149,7 +149,7 @@ flowchart LR
     question([question])
     retrieve["<b>retrieve</b><br>hybrid, top_k 4, candidates 300"]
     question --> retrieve
-    answer["<b>answer</b><br>groq"]
+    answer["<b>answer</b><br>echo"]
     retrieve --> answer
     store -.-> retrieve
 """

@@ -37,7 +37,7 @@ class ParagraphSplitter:
 
     def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
         """The paragraphs; their length is not limited."""
-        end = re.compile(r"\n(?:[ \t]*\n){%d,}" % self._options.blank_lines)
+        end = re.compile(rf"\n(?:[ \t]*\n){{{self._options.blank_lines},}}")
         cuts = [0, *(place for match in end.finditer(document.text) for place in match.span()), len(document.text)]
         spans = [
             (start, stop)

@@ -1,0 +1,217 @@
+"""What one turn of an agent loop costs, with a model that answers at once: ragkit beside other libraries.
+
+A run has two turns: the model calls 1 or 8 tools, then answers. The time of a run is divided by two.
+
+    python -m venv others && others/bin/pip install openai-agents pydantic-ai-slim selectools
+    python benchmarks/agent_overhead.py --others others/bin/python
+
+Each library is measured in a process of its own, several times in turn with the others; the median counts.
+Tracing to a service is switched off where there is any; everything else is as the library comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+RUNS = 200
+WARM_UP = 30
+
+Sync = Callable[[], object]
+Async = Callable[[], Awaitable[object]]
+
+
+def ragkit_case(tools: int) -> tuple[Sync, Async]:
+    from ragkit.agent.agent import Agent
+    from ragkit.agent.messages import Message, Role, ToolCall
+    from ragkit.agent.providers.base import Completion, Provider, Request
+    from ragkit.agent.tools.base import tool
+
+    class Instant(Provider):
+        name = "instant"
+
+        def complete(self, request: Request) -> Completion:
+            if request.messages[-1].role is Role.TOOL:
+                return Completion(Message.assistant("done"))
+            calls = [ToolCall("add", {"a": n, "b": 1}, f"c{n}") for n in range(tools)]
+            return Completion(Message.assistant("", calls))
+
+        async def acomplete(self, request: Request) -> Completion:
+            return self.complete(request)
+
+    @tool(description="Add.")
+    def add(a: int, b: int) -> str:
+        return str(a + b)
+
+    @tool(description="Add.", name="add")
+    async def aadd(a: int, b: int) -> str:
+        return str(a + b)
+
+    agent, asynchronous = Agent(Instant(), [add]), Agent(Instant(), [aadd])
+    return lambda: agent.run("go").content, lambda: asynchronous.arun("go")
+
+
+def selectools_case(tools: int) -> tuple[Sync, Async]:
+    from selectools import Agent, tool
+    from selectools.types import Message, Role, ToolCall
+    from selectools.usage import UsageStats
+
+    class Instant:
+        name = "instant"
+        supports_streaming = False
+        supports_async = True
+
+        def complete(self, *, messages, **_):
+            if messages[-1].role is Role.TOOL:
+                return Message(Role.ASSISTANT, "done"), UsageStats()
+            calls = [ToolCall("add", {"a": n, "b": 1}, f"c{n}") for n in range(tools)]
+            return Message(Role.ASSISTANT, "", tool_calls=calls), UsageStats()
+
+        async def acomplete(self, **given):
+            return self.complete(**given)
+
+    @tool(description="Add.")
+    def add(a: int, b: int) -> str:
+        return str(a + b)
+
+    @tool(description="Add.", name="add")
+    async def aadd(a: int, b: int) -> str:
+        return str(a + b)
+
+    def sync() -> object:
+        return Agent(tools=[add], provider=Instant()).run("go").content
+
+    async def asynchronous() -> object:
+        return (await Agent(tools=[aadd], provider=Instant()).arun("go")).content
+
+    return sync, asynchronous
+
+
+def pydantic_ai_case(tools: int) -> tuple[Sync, Async]:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def answer(messages, _info):
+        if any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
+            return ModelResponse(parts=[TextPart("done")])
+        return ModelResponse(parts=[ToolCallPart("add", {"a": n, "b": 1}) for n in range(tools)])
+
+    agent = Agent(FunctionModel(answer))
+    asynchronous = Agent(FunctionModel(answer))
+
+    @agent.tool_plain
+    def add(a: int, b: int) -> str:
+        """Add."""
+        return str(a + b)
+
+    @asynchronous.tool_plain(name="add")
+    async def aadd(a: int, b: int) -> str:
+        """Add."""
+        return str(a + b)
+
+    return lambda: agent.run_sync("go").output, lambda: asynchronous.run("go")
+
+
+def openai_agents_case(tools: int) -> tuple[Sync, Async]:
+    from agents import Agent, Model, ModelResponse, Runner, Usage, function_tool, set_tracing_disabled
+    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+    set_tracing_disabled(True)
+
+    class Instant(Model):
+        async def get_response(self, _instructions, given, *_, **__):
+            done = isinstance(given, list) and any(
+                isinstance(one, dict) and one.get("type") == "function_call_output" for one in given
+            )
+            if done:
+                text = ResponseOutputText(text="done", type="output_text", annotations=[])
+                output = [
+                    ResponseOutputMessage(id="m", type="message", role="assistant", content=[text], status="completed")
+                ]
+            else:
+                output = [
+                    ResponseFunctionToolCall(
+                        name="add", arguments=json.dumps({"a": n, "b": 1}), call_id=f"c{n}", type="function_call"
+                    )
+                    for n in range(tools)
+                ]
+            return ModelResponse(output=output, usage=Usage(), response_id=None)
+
+        def stream_response(self, *_, **__):
+            raise NotImplementedError
+
+    @function_tool
+    def add(a: int, b: int) -> str:
+        """Add."""
+        return str(a + b)
+
+    agent = Agent(name="a", model=Instant(), tools=[add])
+    return lambda: Runner.run_sync(agent, "go").final_output, lambda: Runner.run(agent, "go")
+
+
+CASES = {
+    "ragkit": ragkit_case,
+    "openai-agents": openai_agents_case,
+    "pydantic-ai-slim": pydantic_ai_case,
+    "selectools": selectools_case,
+}
+
+
+def measure(name: str) -> dict[str, float]:
+    """Microseconds per turn, by `sync 1`, `sync 8`, `async 1`, `async 8`."""
+    found: dict[str, float] = {}
+    for tools in (1, 8):
+        sync, asynchronous = CASES[name](tools)
+        for _ in range(WARM_UP):
+            sync()
+        began = time.perf_counter()
+        for _ in range(RUNS):
+            sync()
+        found[f"sync {tools}"] = (time.perf_counter() - began) / RUNS / 2 * 1e6
+
+        async def every(asynchronous: Async = asynchronous) -> float:
+            for _ in range(WARM_UP):
+                await asynchronous()
+            began = time.perf_counter()
+            for _ in range(RUNS):
+                await asynchronous()
+            return time.perf_counter() - began
+
+        found[f"async {tools}"] = asyncio.run(every()) / RUNS / 2 * 1e6
+    return found
+
+
+def main() -> None:
+    """Measure every library and print a table in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--others", help="the Python of an environment with the other libraries", default="")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only:
+        print(json.dumps(measure(options.only)))
+        return
+    names = list(CASES) if options.others else ["ragkit"]
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    for _ in range(options.rounds):
+        for name in names:
+            python = sys.executable if name == "ragkit" else options.others
+            done = subprocess.run([python, __file__, "--only", name], capture_output=True, text=True, check=True)
+            rounds[name].append(json.loads(done.stdout.splitlines()[-1]))
+    columns = list(rounds["ragkit"][0])
+    print("microseconds per turn | " + " | ".join(columns))
+    print("--- | " + " | ".join("---:" for _ in columns))
+    for name, measured in rounds.items():
+        middle = [statistics.median(one[column] for one in measured) for column in columns]
+        print(f"{name} | " + " | ".join(f"{value:.0f}" for value in middle))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The command line as a user has it: in this process where that is enough, in its own where it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ragkit.cli import main
+from ragkit.records import JSON
+
+HASHING = "extends: default\nembed: {name: hashing, dimension: 64}\n"
+"""A pipeline without a model: what is tested with it does not depend on what vectors mean."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, JSON]:
+        """Its standard output as one JSON object."""
+        found: dict[str, JSON] = json.loads(self.out)
+        return found
+
+    @property
+    def lines(self) -> list[dict[str, JSON]]:
+        """Its standard output as JSON objects, one a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Ragkit = Callable[..., Said]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, with no settings from outside."""
+    for name in [name for name in os.environ if name.startswith("RAGKIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ragkit(workplace: Path, capfd: pytest.CaptureFixture[str]) -> Ragkit:
+    """Runs `ragkit ...` in this process, and checks how it ends."""
+
+    def run(*arguments: str | Path, code: int | None = 0) -> Said:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        said = Said(int(ended.value.code or 0), out, err)
+        assert code is None or said.code == code, f"exit code {said.code}: {out}\n{err}"
+        return said
+
+    return run
+
+
+@pytest.fixture
+def hashing(workplace: Path) -> Path:
+    """A ragkit.yaml that needs no model."""
+    path = workplace / "ragkit.yaml"
+    path.write_text(HASHING)
+    return path
+
+
+def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start `ragkit ...` in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "ragkit", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -1,0 +1,165 @@
+"""What every splitter must do. A name added to SPLITTERS is tested here without another line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ragkit.errors import InvalidOption
+from ragkit.records import Document, Heading
+from ragkit.split import SPLITTERS
+from ragkit.split.base import Span, Splitter, character_starts
+from ragkit.split.measure import word_piece_starts
+from tests.split.samples import byte_starts, handbook, spaced_starts, word_starts
+
+NAMES = SPLITTERS.names()
+MEASURES = [word_piece_starts, character_starts, word_starts, byte_starts, spaced_starts]
+PIECES = (
+    "a bridge river. Heat! e.g. \n \n\n \r\n \r \t # ## ``` ~~~ | |a|b| |-|-| - 1. def class @x } ( # : , ; e\u0301 "
+    "\u0301 👩\u200d👩\u200d👧 🇩🇪 今天。 ， ก \ud800 \udc00 \u2028 \x0c \xa0 averyveryverylongwordwithoutanyend 12.5 \u200b"
+).split(" ")
+
+
+def make(name: str, chunk_size: int = 200, chunk_overlap: int = 40, unit: str = "tokens") -> Splitter:
+    options = SPLITTERS.options(name)
+    assert options is not None
+    factory: Callable[[object], Splitter] = SPLITTERS.find(name)
+    return factory(options(chunk_size=chunk_size, chunk_overlap=chunk_overlap, unit=unit))
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Document:
+    pieces = draw(st.lists(st.sampled_from([*PIECES, " ", " ", "\n"]), max_size=120))
+    text = "".join(pieces)
+    starts = sorted(draw(st.sets(st.integers(0, max(0, len(text) - 1)), max_size=4))) if text else []
+    headings = tuple(Heading(start, draw(st.integers(1, 3)), "h") for start in starts)
+    return Document(text, headings=headings, format=draw(st.sampled_from(["text", "markdown", "code", "html"])))
+
+
+def count(starts: NDArray[np.int64], span: Span) -> int:
+    return int(np.searchsorted(starts, span[1]) - np.searchsorted(starts, span[0]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=120, deadline=None)
+@given(documents(), st.integers(4, 40), st.data())
+def test_no_text_is_lost_and_no_chunk_is_too_long(name: str, document: Document, size: int, data: st.DataObject) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    measure = data.draw(st.sampled_from(MEASURES))
+    spans = make(name, size, overlap).spans(document, measure)
+    text, starts = document.text, measure(document.text)
+    inside = {place for start, end in spans for place in range(start, end)}
+    assert {place for place, character in enumerate(text) if not character.isspace()} <= inside
+    assert max((count(starts, span) for span in spans), default=0) <= size
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=80, deadline=None)
+@given(documents(), st.integers(1, 40), st.data())
+def test_spans_rise_are_trimmed_and_are_the_same_each_time(
+    name: str, document: Document, size: int, data: st.DataObject
+) -> None:
+    splitter = make(name, size, data.draw(st.integers(0, size - 1)))
+    spans = list(splitter.spans(document, word_piece_starts))
+    assert spans == list(splitter.spans(document, word_piece_starts))
+    assert all(before[0] < after[0] and before[1] < after[1] for before, after in zip(spans, spans[1:], strict=False))
+    for start, end in spans:
+        text = document.text[start:end]
+        assert text.strip()
+        assert not text[-1].isspace()
+        assert not text[: len(text) - len(text.lstrip())].strip(" \t")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60, deadline=None)
+@given(documents(), st.integers(1, 60))
+def test_characters_are_counted_when_the_unit_says_so(name: str, document: Document, size: int) -> None:
+    splitter = make(name, size, size // 4, "characters")
+    assert splitter.chunk_tokens is None
+    assert max((end - start for start, end in splitter.spans(document, word_starts)), default=0) <= size
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_measure_is_asked_once_for_the_whole_text(name: str) -> None:
+    document = Document(handbook(1, sections=5))
+    asked: list[str] = []
+
+    def measure(text: str) -> NDArray[np.int64]:
+        asked.append(text)
+        return word_starts(text)
+
+    make(name).spans(document, measure)
+    assert asked == [document.text]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_caller_reserves_is_left_free(name: str) -> None:
+    document = Document(handbook(2, sections=8))
+    starts = word_starts(document.text)
+    spans = make(name, 100, 20).spans(document, word_starts, reserve=30)
+    assert 60 < max(count(starts, span) for span in spans) <= 70
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reserve_never_takes_more_than_three_quarters_of_a_chunk(name: str) -> None:
+    document = Document(handbook(3, sections=3))
+    starts = word_starts(document.text)
+    spans = make(name, 100, 20).spans(document, word_starts, reserve=1000)
+    assert 15 < max(count(starts, span) for span in spans) <= 25
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chunks_are_well_filled(name: str) -> None:
+    document = Document(handbook(4), format="markdown")
+    starts = word_starts(document.text)
+    sizes = [count(starts, span) for span in make(name).spans(document, word_starts)]
+    assert sum(sizes) / len(sizes) > 140
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("text", ["", " ", "\n" * 1000, "\t \r\n\x0c"])
+def test_a_text_without_a_visible_character_has_no_chunks(name: str, text: str) -> None:
+    assert list(make(name).spans(Document(text), word_piece_starts)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_short_text_is_one_trimmed_chunk(name: str) -> None:
+    assert list(make(name).spans(Document("  Short text. \n"), word_piece_starts))[0][1] == 13
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_cluster_of_characters_is_torn(name: str) -> None:
+    family, accented, flag = "👩\u200d👩\u200d👧\u200d👦", "e\u0301", "🇩🇪"
+    for cluster in (family, accented, flag, "각", "\r\n", "\ud83d\ude00"):
+        text = f"x{cluster * 200}x"
+        inner = {1 + len(cluster) * number + step for number in range(200) for step in range(1, len(cluster))}
+        cuts = {cut for span in make(name, 40, 12, "characters").spans(Document(text), word_starts) for cut in span}
+        assert cuts & inner == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("option", "value", "wanted"),
+    [
+        ("chunk_size", 0, "chunk_size is 0: a whole number of at least 1 is wanted"),
+        ("chunk_size", True, "chunk_size is True"),
+        ("chunk_size", 2.5, "chunk_size is 2.5"),
+        ("chunk_overlap", 200, r"chunk_overlap is 200: a whole number from 0 to 199 \(chunk_size - 1\) is wanted"),
+        ("chunk_overlap", -1, "chunk_overlap is -1"),
+        ("unit", "words", "unit is 'words': 'tokens' or 'characters' is wanted"),
+    ],
+)
+def test_an_option_out_of_range_is_refused(name: str, option: str, value: object, wanted: str) -> None:
+    options = SPLITTERS.options(name)
+    assert options is not None
+    with pytest.raises(InvalidOption, match=wanted):
+        options(**{option: value})
+
+
+def test_the_names_are_those_of_the_pipeline_files() -> None:
+    assert {"code", "fixed", "markdown", "recursive", "sentence"} <= set(NAMES)

@@ -1,0 +1,338 @@
+"""What the store in a directory does beyond the conformance suite: files, checksums, locks, compaction."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragkit.errors import Damaged, DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.records import Document
+from ragkit.store.options import SqliteOptions
+from ragkit.store.scanner import MIN_ROWS
+from ragkit.store.sqlite import SqliteStore
+from ragkit.store.vectorfile import HEADER_BYTES
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.subject import DIMENSION, check_contents, check_search, documents_of, fill, palette
+
+Opener = Callable[..., SqliteStore]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opener]:
+    """Opens the store in one directory, with options; all are closed in the end."""
+    stores: list[SqliteStore] = []
+
+    def open_one(dimension: int | None = None, busy_seconds: float = 30.0) -> SqliteStore:
+        stores.append(SqliteStore(SqliteOptions(tmp_path / "index", dimension, busy_seconds)))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+def execute(directory: Path, sql: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(directory / "store.sqlite", isolation_level=None)
+    try:
+        return connection.execute(sql, values).fetchall()
+    finally:
+        connection.close()
+
+
+def vector_files(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("vectors-*"))
+
+
+def test_a_directory_holds_a_database_and_one_vector_file(opened: Opener, directory: Path) -> None:
+    store = opened()
+    assert vector_files(directory) == []
+    fill(store, documents_of("abc"), palette()[:3])
+    [name] = vector_files(directory)
+    assert (directory / name).stat().st_size == HEADER_BYTES + 3 * DIMENSION * 4
+    assert execute(directory, "PRAGMA journal_mode") == [("wal",)]
+
+
+def test_no_vector_is_kept_in_the_database(opened: Opener, directory: Path) -> None:
+    store = opened()
+    fill(store, documents_of(f"{n:03}" for n in range(500)), unit_rows(500, 1000, seed=1))
+    store.close()
+    assert (directory / "store.sqlite").stat().st_size < 200_000
+    assert store_size(directory) > 2_000_000
+
+
+def store_size(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.iterdir())
+
+
+def test_text_with_lone_surrogates_comes_back(opened: Opener) -> None:
+    document = Document("a\udc80b", {"k\udc80": "v\udfff"}, source="/f\udcff.txt", title="\ud800", id="i\udc80")
+    store = opened()
+    contents = fill(store, [document, *documents_of(["i\uffff", "i"])], palette()[:3])
+    check_contents(store, contents)
+    check_search(store, contents, palette()[0], 3, {"k\udc80": "v\udfff"})
+
+
+def test_the_dimension_is_kept_on_disk(opened: Opener) -> None:
+    store = opened()
+    fill(store, documents_of("a"), palette()[:1])
+    store.close()
+    with pytest.raises(DimensionMismatch, match="vectors have 9 columns but the store holds 8"):
+        opened().add_documents(documents_of("b"), unit_rows(1, 9, seed=1))
+    with pytest.raises(DimensionMismatch, match="vectors have 5 columns but the store holds 8"):
+        opened(dimension=5)
+    assert opened(dimension=8).count() == 1
+
+
+def test_the_dimension_of_the_options_holds_for_the_first_rows_and_after_clear(opened: Opener) -> None:
+    store = opened(dimension=8)
+    for _ in range(2):
+        with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
+            store.add_documents(documents_of("a"), unit_rows(1, 9, seed=1))
+        with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
+            store.search(unit_rows(1, 9, seed=1)[0])
+        store.clear()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("dimension", 0), ("busy_seconds", -1.0), ("busy_seconds", float("nan"))]
+)
+def test_options_out_of_range_are_refused(option: str, value: float) -> None:
+    values: dict[str, float] = {option: value}
+    with pytest.raises(InvalidOption, match=f"{option} is {value}"):
+        SqliteOptions("index", **values)  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "index").write_text("a file")
+    with pytest.raises(StoreError, match="index cannot be made a directory: File exists"):
+        SqliteStore(SqliteOptions(tmp_path / "index"))
+
+
+def test_a_closed_store_says_so(opened: Opener) -> None:
+    store = opened()
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="index is closed: open the store again"):
+        store.count()
+
+
+def test_half_of_the_rows_may_be_dead_before_they_are_left_behind(opened: Opener, directory: Path) -> None:
+    store = opened()
+    names = [f"{n:04}" for n in range(1000)]
+    contents = fill(store, documents_of(names, {"v": 1}), unit_rows(1000, DIMENSION, seed=1))
+    [before] = vector_files(directory)
+    store.delete(names[:500])
+    assert vector_files(directory) == [before]
+    store.delete(names[500:501])
+    [after] = vector_files(directory)
+    assert after != before
+    assert (directory / after).stat().st_size == HEADER_BYTES + 499 * DIMENSION * 4
+    contents = {name: contents[name] for name in names[501:]}
+    check_contents(store, contents)
+    check_search(store, contents, palette()[0], 30, {"v": 1})
+    assert execute(directory, "SELECT count(*), max(row) FROM metadata") == [(499, 498)]
+
+
+def test_a_few_dead_rows_are_never_left_behind(opened: Opener, directory: Path) -> None:
+    store = opened()
+    for n in range(200):
+        store.add_documents(documents_of("a"), palette()[[n % 12]])
+    assert (directory / vector_files(directory)[0]).stat().st_size == HEADER_BYTES + 200 * DIMENSION * 4
+    assert store.count() == 1
+
+
+def test_a_search_that_began_before_a_compaction_is_finished(opened: Opener, directory: Path) -> None:
+    store, other = opened(), opened()
+    names = [f"{n:04}" for n in range(1000)]
+    contents = fill(store, documents_of(names), unit_rows(1000, DIMENSION, seed=1))
+    scan = other.scan()
+    seen = [next(scan)[0]]
+    store.delete(names[:900])
+    assert len(vector_files(directory)) == 1
+    seen += [name for name, _, _ in scan]
+    assert seen == names
+    check_contents(other, {name: contents[name] for name in names[900:]})
+
+
+def test_files_that_a_killed_writer_left_are_swept_away(opened: Opener, directory: Path) -> None:
+    store = opened()
+    fill(store, documents_of("a"), palette()[:1])
+    kept = vector_files(directory)
+    store.close()
+    (directory / "vectors-deadbeef.f32").write_bytes(b"left over")
+    (directory / "vectors-deadbeef.i8").write_bytes(b"left over")
+    store = opened()
+    assert store.count() == 1
+    assert len(vector_files(directory)) == 3
+    store.delete(["a"])
+    assert vector_files(directory) == kept
+
+
+def test_the_8_bit_copy_lies_beside_the_vectors_and_goes_with_them(opened: Opener, directory: Path) -> None:
+    store = opened()
+    rows = unit_rows(MIN_ROWS, DIMENSION, seed=1)
+    documents = documents_of(f"{n:06}" for n in range(MIN_ROWS))
+    contents = fill(store, documents, rows)
+    for query in palette()[:5]:
+        check_search(store, contents, query, 10)
+    [vectors, copy] = vector_files(directory)
+    assert (vectors.removesuffix("f32"), copy.removesuffix("i8")) == (copy.removesuffix("i8"),) * 2
+    store.add_documents(documents_of("z"), palette()[:1])
+    assert vector_files(directory) == [vectors, copy]
+    store.clear()
+    assert vector_files(directory) == []
+
+
+def alter_vector(directory: Path) -> None:
+    [name] = vector_files(directory)
+    with (directory / name).open("r+b") as file:
+        file.seek(HEADER_BYTES + 2)
+        byte = file.read(1)[0]
+        file.seek(HEADER_BYTES + 2)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (alter_vector, r"vectors-\w+\.f32 has an altered row 0: run `ragkit verify --repair`"),
+        (lambda path: execute(path, "UPDATE documents SET text = 'other'"), "holds an altered document in row 0"),
+        (lambda path: execute(path, "UPDATE documents SET id = x'41'"), "holds an altered document in row 0"),
+        (lambda path: execute(path, "UPDATE metadata SET json = '{}'"), "holds an altered document in row 0"),
+        (lambda path: execute(path, "DELETE FROM metadata"), "lacks documents that its vectors belong to"),
+        (lambda path: execute(path, "UPDATE documents SET row = 7"), "lacks documents|without a vector"),
+        (lambda path: [(path / name).unlink() for name in vector_files(path)], r"\.f32 is missing"),
+        (lambda path: execute(path, "UPDATE state SET file_id = x'00'"), "belongs to another index"),
+        (lambda path: execute(path, "UPDATE state SET rows = 5"), "is cut short: 1 of 5 rows are there"),
+    ],
+)
+def test_what_was_altered_on_disk_is_never_given_out(
+    opened: Opener, directory: Path, damage: Callable[[Path], object], reason: str
+) -> None:
+    store = opened()
+    fill(store, documents_of("a", {"v": 1}), palette()[:1])
+    store.close()
+    damage(directory)
+    with pytest.raises(Damaged, match=reason):
+        opened().search(palette()[0], 1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("UPDATE metadata SET json = '{}' WHERE row = 1", "holds altered metadata in row 1"),
+        ("DELETE FROM metadata WHERE row = 1", "holds altered metadata in row 1"),
+        ("DELETE FROM metadata WHERE row = 2", "lacks the metadata of row 2"),
+    ],
+)
+def test_a_filter_is_never_judged_on_altered_metadata(opened: Opener, directory: Path, sql: str, reason: str) -> None:
+    store = opened()
+    fill(store, documents_of("abc", {"v": 1}), palette()[:3])
+    store.close()
+    execute(directory, sql)
+    with pytest.raises(Damaged, match=reason):
+        opened().search(palette()[0], 1, {"v": 1})
+
+
+def test_a_database_that_is_none_is_damaged(opened: Opener, directory: Path) -> None:
+    opened().close()
+    (directory / "store.sqlite").write_bytes(b"no database at all, but something else entirely" * 100)
+    with pytest.raises(Damaged, match=r"is not a whole database .*run `ragkit verify --repair`, or fill"):
+        opened()
+
+
+def test_a_layout_of_the_future_is_refused(opened: Opener, directory: Path) -> None:
+    opened().close()
+    execute(directory, "UPDATE state SET format = 2")
+    with pytest.raises(Damaged, match="has layout 2 where 1 is known"):
+        opened()
+
+
+def test_a_second_writer_waits_and_then_says_who_is_in_the_way(opened: Opener, directory: Path) -> None:
+    store = opened(busy_seconds=0.05)
+    fill(store, documents_of("a"), palette()[:1])
+    other = sqlite3.connect(directory / "store.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for write in (
+        lambda: store.add_documents(documents_of("b"), palette()[:1]),
+        lambda: store.delete(["a"]),
+        store.clear,
+    ):
+        with pytest.raises(Locked, match="index is being written by another process: wait until it is done"):
+            write()
+    assert store.search(palette()[0], 1)[0].document.id == "a"
+    other.close()
+    assert store.delete(["a"]) == 1
+
+
+def test_threads_of_one_process_wait_for_each_other(opened: Opener) -> None:
+    store = opened(busy_seconds=0.05)
+    with store._write_lock, pytest.raises(Locked, match="another thread of this process"):
+        store.delete(["a"])
+    threads = [
+        threading.Thread(target=store.add_documents, args=(documents_of(f"{n}-{i}" for i in range(5)), palette()[:5]))
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.count() == 20
+
+
+def test_two_processes_may_create_the_store_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys; from ragkit.testing.writer import batch; from ragkit.testing.opening import open_store;"
+        "from pathlib import Path; store = open_store('sqlite', Path(sys.argv[1]));"
+        "store.add_documents(*batch(int(sys.argv[2]))); store.close()"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), f"{2 * n}"]) for n in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    store = SqliteStore(SqliteOptions(tmp_path / "sqlite"))
+    assert store.count() == 60
+    store.close()
+
+
+def test_a_failed_write_leaves_everything_as_it_was(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened()
+    contents = fill(store, documents_of("abc"), palette()[:3])
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("ragkit.store.sqlite.document_columns", full)
+    with pytest.raises(StoreError, match="index cannot be used: database or disk is full"):
+        store.add_documents(documents_of("bcd"), palette()[3:6])
+    monkeypatch.undo()
+    check_contents(store, contents)
+    contents |= fill(store, documents_of("cd"), palette()[5:7])
+    check_contents(store, contents)
+    check_search(store, contents, palette()[6], 9)
+
+
+def test_only_new_rows_are_looked_at_when_another_has_written(opened: Opener) -> None:
+    store, other = opened(), opened()
+    contents = fill(store, documents_of("abcdef", {"v": 1}), palette()[:6])
+    check_search(other, contents, palette()[0], 9, {"v": 1})
+    view = other._view
+    contents |= fill(store, documents_of("fgh", {"v": 1}), palette()[6:9])
+    store.delete(["a"])
+    del contents["a"]
+    check_search(other, contents, palette()[0], 9, {"v": 1})
+    assert view is not None
+    assert other._view is not None
+    assert other._view.file is view.file
+    assert other._view.columns is view.columns
+    assert np.flatnonzero(~other._view.is_live).tolist() == [0, 5]

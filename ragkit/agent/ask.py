@@ -159,7 +159,7 @@ def _parsed(run: Run, message: Message) -> Message:
     if readable and run.config.text_tool_calls:
         parser = ToolCallParser(bare=not run.agent.provider.native_tools)
         calls = tuple(parser.parse_all(text, run.agent.registry.list_names()))
-        text = parser.strip(text) if calls else text
+        text = parser.before(text) if calls else text
     seen: set[str] = set()
     calls = tuple(_identified(call, seen) for call in calls)
     span.attributes["tool_calls"] = [call.name for call in calls]

@@ -58,7 +58,7 @@ class ToolCallParser:
             return calls
         return [call for call in _bare(text) if call.name in known]
 
-    def strip(self, text: str) -> str:
+    def before(self, text: str) -> str:
         """The text before the first call: why it is made."""
         mark = MARK.search(text)
         return text[: mark.start()].rstrip().removesuffix("```").rstrip() if mark else text

@@ -25,8 +25,9 @@ PASSAGES = 8
 EMBEDDED = 1000
 
 FEATURES=('meaning','meaning_before','meaning_after','passage_meaning','rank','words','words_before','words_after','passage_words','names','phrases',
-  'date','number','person','place','name','reason','means','novelty','length','asks','after_question','header')
+  'date','number','person','place','name','reason','means','novelty','length','asks','after_question','header','near','inherit','typed_ctx','strong2')
 
+ANA=re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|there|then|the latter|both)\b",re.I)
 class Words:
     def __init__(s, question, searcher):
         s.order=terms(question); s.wanted=sorted(set(s.order))
@@ -35,6 +36,9 @@ class Words:
         toks=re.findall(r"[\w'-]+",question)
         s.names={t for tok in toks[1:] if (tok[:1].isupper() or tok[:1].isdigit()) for t in terms(tok)} & set(s.wanted)
         s.pairs=list(set(pairwise(s.order)))
+    def near(s,there):
+        pre={t[:5] for t in there if len(t)>=5}|{t[:4] for t in there if len(t)==4}
+        return sum(w for t,w in s.w.items() if t not in there and ((len(t)>=5 and t[:5] in pre) or (len(t)==4 and t in {x[:4] for x in there})))
     def share(s,there): return sum(w for t,w in s.w.items() if t in there)
 
 def features(question, hits, searcher):
@@ -70,6 +74,11 @@ def features(question, hits, searcher):
           fn(Kind.DATE),fn(Kind.NUMBER),fn(Kind.PERSON),fn(Kind.PLACE),fn(Kind.NAME),fn(Kind.REASON),fn(Kind.MEANING),
           math.log1p(len(t-qset)), math.log(max(3,len(s.text.split()))), float(s.text.rstrip('"').endswith('?')),
           W.share(ts[i-1]) if b and st[i-1].text.endswith('?') else 0.0,
-          W.share(t|h)-wd,
+          W.share(t|h)-wd, W.near(t),
+          (W.share(t|ts[i-1])-wd) if b and ANA.match(s.text) else 0.0,
+          0,0
           ])
+        near3=W.share(t|(ts[i-1] if b else set())|(ts[i+1] if a else set())|h)
+        typed=kind in (Kind.DATE,Kind.NUMBER,Kind.PERSON,Kind.PLACE,Kind.NAME) and holds(kind,s.text,question)
+        X[-1][-2]=near3*float(typed); X[-1][-1]=max(0,wd-.5)
     return st, np.array(X)

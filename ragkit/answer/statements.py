@@ -50,6 +50,7 @@ _FENCE = re.compile(r"(?:`{3}|~{3})\w*$")
 _MARKS = re.compile(r"^\s*(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
 _ITEM = re.compile(r"(?:[-*+•▪◦‣]|\d{1,3}[.)]|[A-Za-z][.)])\s")
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}")
+_ENTRY = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
 _CELL_BORDER = re.compile(r"\s*\|\s*")
 
 
@@ -166,7 +167,9 @@ def _belong_together(first: _Piece, second: _Piece, text: str) -> bool:
 
 def _is_cut(first: str, gap: str, second: str) -> bool:
     """A line that was wrapped in a text where most were not: no stop at its end, a small letter behind the break."""
-    return gap.count("\n") == 1 and len(first) >= _WRAPPED and first[-1] not in ".!?:;" and second.lstrip("> ")[:1].islower()
+    if gap.count("\n") != 1 or len(first) < _WRAPPED or first[-1] in ".!?:;" or _ENTRY.match(second):
+        return False
+    return second.lstrip("> ")[:1].islower()
 
 
 def _readable(piece: _Piece) -> str:

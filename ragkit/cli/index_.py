@@ -51,12 +51,10 @@ def command(  # noqa: PLR0913 - one parameter an option
     """
     if not sources and not rebuild:
         raise click.UsageError("name a folder or a file: ragkit index docs/")
-    chosen = shell.pipeline(pipeline, (*overrides, *_globs("include", include), *_globs("exclude", exclude)))
+    chosen = shell.pipeline(pipeline, overrides)
     kb = KnowledgeBase.open(shell.kb, chosen, check=not rebuild)
     with Progress(shell) as progress:
-        run = IndexRun(
-            dry_run=dry_run, retry_failed=retry_failed, rebuild=rebuild, jobs=jobs or 0, on_event=progress.event
-        )
+        run = IndexRun(dry_run, retry_failed, rebuild, include, exclude, jobs or 0, on_event=progress.event)
         report = kb.index(*sources, run=run)
     if shell.json:
         shell.out_json(_relative(report))
@@ -65,12 +63,6 @@ def command(  # noqa: PLR0913 - one parameter an option
     else:
         _print_failures(shell, report)
     return EXIT_SOME_FAILED if report.failures else 0
-
-
-def _globs(key: str, patterns: tuple[str, ...]) -> list[str]:
-    """The overrides that stand for --include and --exclude."""
-    quoted = ", ".join("'" + pattern.replace("'", "''") + "'" for pattern in patterns)
-    return [f"load.{key}=[{quoted}]"] if patterns else []
 
 
 def _relative(report: IndexReport) -> dict[str, object]:

@@ -22,7 +22,6 @@ class Block:
 
 
 FOLLOWS: Mapping[str, tuple[str, ...]] = {
-    "dd": ("dt", "dd"),
     "dt": ("dt", "dd"),
     "li": ("li",),
     "line": ("line",),

@@ -83,7 +83,7 @@ def parse_file(task: Task, router: Router, limits: ParseLimits) -> Parsed | Fail
     try:
         data, status = _read(task, limits)
     except LoadError as error:
-        return Failed(task, error)
+        return Failed(task, type(error)(task.source, error.reason, error.hint))
     digest = hash_of(data)
     try:
         loader, document = load_bytes(data, task.source, router, limits)

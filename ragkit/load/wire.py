@@ -32,9 +32,16 @@ class Nonsense(Exception):
 
 def frame(head: Mapping[str, JSON], text: str = "") -> bytes:
     """A frame as bytes."""
-    packed = json.dumps(head).encode("ascii")
+    packed = json.dumps(head, default=_plain).encode("ascii")
     body = text.encode("utf-8", "replace")
     return LENGTHS.pack(len(packed), len(body)) + packed + body
+
+
+def _plain(value: object) -> JSON:
+    """A read-only mapping as JSON has it. Raises TypeError for what JSON does not have."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is no JSON value")
 
 
 def head_of(packed: bytes) -> Mapping[str, JSON]:

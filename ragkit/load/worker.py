@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ragkit.errors import LoadLimit
+from ragkit.errors import LoadError, LoadLimit
 from ragkit.load.files import MB
 from ragkit.load.parse import Failed, ParseLimits, Task, parse_file
 from ragkit.load.route import Router
@@ -23,6 +23,8 @@ MAX_WRITTEN = 64 * MB
 """The largest file that this process may write."""
 
 PR_SET_PDEATHSIG = 1
+STATM = Path("/proc/self/statm")
+"""Begins with the size of the address space, which is what is limited; `ru_maxrss` begins with the parent's peak."""
 
 
 def main() -> None:
@@ -55,18 +57,23 @@ def _answer(replies: int, task: Task, router: Router, limits: ParseLimits) -> bo
         last = _grown(limits) or (isinstance(outcome, Failed) and isinstance(outcome.error, LoadLimit))
         packed = outcome_frame(outcome, last=last)
     except MemoryError:
-        error = LoadLimit(task.source, f"needs more than {limits.memory_mb} MB of memory", "raise memory_mb")
-        last, packed = True, outcome_frame(Failed(task, error), last=True)
+        limit = LoadLimit(task.source, f"needs more than {limits.memory_mb} MB of memory", "raise memory_mb")
+        last, packed = True, outcome_frame(Failed(task, limit), last=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        fault = LoadError(task.source, f"its metadata is not what JSON can hold ({error})", "report it to its loader")
+        last, packed = False, outcome_frame(Failed(task, fault), last=False)
     signal.setitimer(signal.ITIMER_REAL, 0)
     _send(replies, packed)
     return last
 
 
 def _grown(limits: ParseLimits) -> bool:
-    """Whether the peak of memory so far leaves too little for the next file."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    unit = 1 if sys.platform == "darwin" else 1024
-    return peak * unit > limits.memory_mb * MB / 2
+    """Whether what is still held leaves too little memory for the next file."""
+    try:
+        pages = int(STATM.read_text("ascii").split()[0])
+    except OSError:
+        return False  # no Linux: a file too many ends the process, and is tried again in a fresh one
+    return pages * resource.getpagesize() > limits.memory_mb * MB / 2
 
 
 def _die_with(parent: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, is_dataclass
@@ -31,7 +32,7 @@ from ragkit.retrieve.fts import FtsLexicon
 from ragkit.retrieve.terms import TERMS_VERSION, terms
 from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, TokenStarts
-from ragkit.split.chunks import chunks_of, embedding_text
+from ragkit.split.chunks import SPECIAL_TOKENS, chunks_of, embedding_text
 from ragkit.split.measure import word_piece_starts
 
 _CHOOSES_FILES = frozenset({"include", "exclude", "max_file_mb", "hidden", "follow_links", "gitignore"})
@@ -140,8 +141,9 @@ class Assembly:
         return embedder.max_tokens if isinstance(embedder, Tokenizing) else None
 
     def _count_tokens(self, texts: Sequence[str]) -> int:
-        """Tokens of some texts as the embedder counts them, special tokens left out."""
-        return sum(len(self._token_starts(text)) for text in texts)
+        """Tokens of some texts as the embedder reads them, special tokens included."""
+        most = self._max_tokens or sys.maxsize
+        return sum(min(len(self._token_starts(text)) + SPECIAL_TOKENS, most) for text in texts)
 
     def _parse(self, work: Iterable[Work], jobs: int) -> Iterator[tuple[Work, Parsed | Failed]]:
         routes = tuple(

@@ -35,7 +35,7 @@ from ragkit.index.session import WriteSession
 from ragkit.index.verify import Verification, verify
 from ragkit.load.files import FileStat, read_bytes
 from ragkit.load.parse import hash_of
-from ragkit.load.walk import Found, Skipped, walk
+from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, Hit
@@ -59,6 +59,10 @@ class IndexRun:
     """Take up files that failed before, though they have not changed."""
     rebuild: bool = False
     """Accept other settings than the knowledge base was built with, and do everything again."""
+    include: tuple[str, ...] = ()
+    """Only files that match, this time; empty: as the pipeline says."""
+    exclude: tuple[str, ...] = ()
+    """Files to leave out, this time, beside those of the pipeline."""
     jobs: int = 0
     """Worker processes that read files; 0: one for each core."""
     spend: Callable[[int], None] | None = None
@@ -178,7 +182,7 @@ class KnowledgeBase:
             roots = _merged(roots, [Path(root) for root in catalog.roots()])
         embedder = self._parts.embedder
         _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension, probe_of(embedder))
-        plan = self._plan(roots, catalog.files(), everything=bool(other), retry_failed=run.retry_failed)
+        plan = self._plan(roots, catalog.files(), run, everything=bool(other))
         settled = {
             "recipe": recipe.to_json(),
             "embedder": embedder.fingerprint,
@@ -193,16 +197,18 @@ class KnowledgeBase:
         return build.report(plan, started)
 
     def _plan(
-        self, roots: Sequence[Path], known: Mapping[str, FileRow], *, everything: bool, retry_failed: bool
+        self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool
     ) -> Plan:
-        found = chain.from_iterable(self._walk(root) for root in roots)
-        options = PlanOptions(self._parts.recipe_of_row, self._hash, retry_failed, everything)
+        folder = self._parts.folder
+        folder = replace(folder, include=run.include or folder.include, exclude=(*folder.exclude, *run.exclude))
+        found = chain.from_iterable(self._walk(root, folder) for root in roots)
+        options = PlanOptions(self._parts.recipe_of_row, self._hash, run.retry_failed, everything)
         return make_plan(found, [source_name(root) for root in roots], known, options)
 
-    def _walk(self, root: Path) -> Iterator[Found | Skipped]:
+    def _walk(self, root: Path, folder: FolderOptions) -> Iterator[Found | Skipped]:
         """The files of a source. The knowledge base itself is never one of them."""
         own = str(self.path.resolve())
-        for entry in walk(root, self._parts.folder):
+        for entry in walk(root, folder):
             if not is_within(source_name(entry.path), own):
                 yield entry
 

@@ -26,6 +26,8 @@ from ragkit.pipeline.syntax import MAX_CHARACTERS, Unreadable, parse, source_of
 
 MAX_CHAIN = 10
 """Files that extend one another."""
+MAX_PATH = 1000
+"""Characters of the path of a file that is extended."""
 
 _EXTENDS = "the name of a shipped pipeline, or a file below the folder of this one,"
 
@@ -56,6 +58,11 @@ class Chain:
         """The file that `extends` names, or None with a problem."""
         if not isinstance(extends, Scalar) or not isinstance(extends.value, str) or not extends.value:
             self.problems.append(Problem(extends.mark, f"extends is {met(extends)}: {_EXTENDS} is wanted"))
+            return None
+        if "\0" in extends.value or len(extends.value) > MAX_PATH:
+            self.problems.append(
+                Problem(extends.mark, f"extends is {met(extends)}, which can be no path: {_EXTENDS} is wanted")
+            )
             return None
         known = shipped.path_of(extends.value)
         base = known or path.parent / extends.value

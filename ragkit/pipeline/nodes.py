@@ -26,7 +26,7 @@ _SECRET = re.compile(
 _PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*):[^/@\s]+@")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity: equal lines would be compared for every place
 class Source:
     """A text that settings were read from."""
 

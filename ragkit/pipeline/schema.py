@@ -75,7 +75,7 @@ def json_schema(sections: Sequence[Section] = SECTIONS, *, plugins: bool = False
 
 def schema_text() -> str:
     """The schema as the file beside the shipped pipelines holds it."""
-    return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def descriptions(options: type[DataclassInstance]) -> dict[str, str]:

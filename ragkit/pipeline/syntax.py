@@ -33,10 +33,13 @@ MAX_CHARACTERS = 1_000_000
 """Longer texts are refused before they are parsed."""
 MAX_DEPTH = 20
 """Mappings and lists inside one another."""
+MAX_KEY = 100
+"""Characters of a key."""
 MAX_NODES = 10_000
 """Values of one file, those behind every alias counted each time."""
 
 _LINE_END = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}|0o[0-7]{1,18}|0x[0-9a-fA-F]{1,15}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _WORDS: dict[str, Plain] = {
@@ -189,6 +192,8 @@ class _Builder:
         """The key that a node is, or None with a problem."""
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
             message = "a key that is not text: keys are words"
+        elif len(node.value) > MAX_KEY:
+            message = f"a key of more than {MAX_KEY} characters: keys are words"
         elif node.value == "<<" and node.plain:
             message = "the merge key '<<', which YAML 1.2 does not have: write the options out, or use `extends`"
         elif (first := table.key(node.value)) is not None:
@@ -207,7 +212,15 @@ class _Builder:
     def scalar(self, event: Event) -> Scalar:
         assert isinstance(event, ScalarEvent)  # noqa: S101 - the parser gives no other event here
         plain = event.style is None and event.tag is None
-        return Scalar(resolve(event.value) if plain else event.value, event.value, plain, self.mark(event))
+        text = event.value
+        if _SURROGATE.search(text):
+            try:
+                text = text.encode("utf-16", "surrogatepass").decode("utf-16")  # pairs are written by JSON libraries
+            except UnicodeDecodeError:
+                self.problems.append(
+                    Problem(self.mark(event), "half of a surrogate pair, which is no character", root=True)
+                )
+        return Scalar(resolve(text) if plain else text, text, plain, self.mark(event))
 
     def alias(self, event: AliasEvent) -> Node:
         if event.anchor not in self.anchors:

@@ -22,8 +22,8 @@ from ragkit.split.measure import Offsets, Ruler
 PARAGRAPH = 0
 LINE = 60
 SENTENCE = 150
-CLAUSE = 350
-WORD = 500
+CLAUSE = 220
+WORD = 600
 CHARACTER = 1500
 LEAD_IN = 250
 """More, when the piece before ends with a colon: what it announces comes next."""
@@ -33,6 +33,7 @@ TORN = 9000
 _WORD_BORDER = re.compile(r"\s+|(?<=[，、；：])(?![\s，、；：])")
 _CLAUSE_ENDS = np.array([ord(mark) for mark in ",;:—–)，、；："], np.uint32)
 _NOISE = 20  # what a border gets cheaper with each halving, and a tenth of what it costs
+_MOST_NOISY = 500  # a border that costs more varies no more than one that costs this
 _MOST_HALVINGS = 9
 _NOISE_REACH = 8  # characters on each side that it is drawn from
 _MOST_PER_CHUNK = 16  # borders among tiny pieces that are kept for each chunk's length
@@ -95,7 +96,7 @@ def _with_noise(units: Units, ruler: Ruler) -> Units:
     # log2 with its curve drawn straight between powers of two: exact, so equal on every machine
     mantissa, exponent = np.frexp((mixed >> np.uint64(32)).astype(np.float64) + 1)
     halvings = np.minimum(32 - exponent + 2 * (1 - mantissa), _MOST_HALVINGS)
-    scale = _NOISE + np.clip(units.costs[1:], 0, CHARACTER) // 10
+    scale = _NOISE + np.clip(units.costs[1:], 0, _MOST_NOISY) // 10
     costs = units.costs.copy()
     costs[1:] -= (scale * halvings).astype(np.int64)
     return replace(units, costs=costs)

@@ -46,8 +46,8 @@ def what_was_added_is_there_after_reopening(subject: Subject) -> None:
     store.close()
 
 
-def replacing_all_again_and_again_keeps_only_the_last(subject: Subject) -> None:
-    """Long enough that whatever a store does about its garbage happens, while another handle is open."""
+def a_second_handle_follows_while_all_is_replaced(subject: Subject) -> None:
+    """Long enough that whatever a store does about its garbage happens while the other handle is open."""
     store, other = subject.open(), subject.open()
     contents: Contents = {}
     for n in range(5):
@@ -120,5 +120,5 @@ def _writer(subject: Subject, batches: int) -> Iterator[tuple[subprocess.Popen[s
 PERSISTENT_CHECKS = (what_was_added_is_there_after_reopening, a_writer_that_is_killed_leaves_whole_batches)
 """What is asked of a store that says `persistent`."""
 
-SHARED_CHECKS = (another_process_sees_what_is_committed, replacing_all_again_and_again_keeps_only_the_last)
+SHARED_CHECKS = (another_process_sees_what_is_committed, a_second_handle_follows_while_all_is_replaced)
 """What is asked of a store that says `shared`."""

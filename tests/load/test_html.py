@@ -46,7 +46,7 @@ def test_lists_keep_their_bullets_and_depth() -> None:
 
 
 def test_definitions_stand_below_their_terms() -> None:
-    assert text("<dl><dt>a<dd>first<dt>b<dd>second</dl>") == "a\nfirst\nb\nsecond"
+    assert text("<dl><dt>a<dd>first<dt>b<dd>second</dl>") == "a\nfirst\n\nb\nsecond"
 
 
 def test_a_table_is_one_line_a_row() -> None:

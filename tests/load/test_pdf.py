@@ -86,11 +86,9 @@ def test_a_limit_of_no_pages_is_refused(options: type[PdfOptions | PypdfOptions]
         options(max_pages=0)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"%PDF-1.7", b"%PDF-1.7\n" + b"junk" * 100, THREE[: len(THREE) // 10], b"hello"]
-)
+@pytest.mark.parametrize("data", [b"", b"%PDF-1.7", b"%PDF-1.7\n" + b"junk" * 100, THREE[: len(THREE) // 10], b"hello"])
 def test_what_is_no_whole_pdf_is_an_error_in_plain_words(loader: Loader, data: bytes) -> None:
-    with pytest.raises(LoadError, match="damaged, or not a PDF|no text"):
+    with pytest.raises(LoadError, match=r"damaged, or not a PDF|no text"):
         loader.load(data, "")
 
 
@@ -107,7 +105,13 @@ def one_page(kids: bytes, stream: bytes = b"BT /F1 12 Tf 72 700 Td (hello) Tj ET
         b"2 0 obj<</Type/Pages/Count 1/Kids[" + kids + b"]>>endobj\n"
         b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R"
         b"/Resources<</Font<</F1 5 0 R>>>>>>endobj\n"
-        b"4 0 obj<<" + filters + b"/Length " + str(len(stream)).encode() + b">>stream\n" + stream + b"\nendstream endobj\n"
+        b"4 0 obj<<"
+        + filters
+        + b"/Length "
+        + str(len(stream)).encode()
+        + b">>stream\n"
+        + stream
+        + b"\nendstream endobj\n"
         b"5 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>endobj\n"
         b"trailer<</Root 1 0 R>>\nstartxref\n0\n%%EOF"
     )

@@ -117,16 +117,29 @@ def test_exclude_leaves_out_files_and_folders(tmp_path: Path) -> None:
     assert skipped(tmp_path, options) == {"drafts": "excluded folder"}
 
 
-@pytest.mark.parametrize("name", ["include", "exclude"])
-def test_one_string_is_no_list_of_patterns(name: str) -> None:
-    with pytest.raises(InvalidOption, match=f"{name} is '\\*.md': a list of patterns is wanted"):
-        FolderOptions(**{name: "*.md"})
+def test_one_string_is_no_list_of_patterns() -> None:
+    with pytest.raises(InvalidOption, match=r"include is '\*\.md': a list of patterns is wanted"):
+        FolderOptions(include="*.md")  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match=r"exclude is '\*\.md': a list of patterns is wanted"):
+        FolderOptions(exclude="*.md")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "name",
-    [".env", ".env.local", "server.pem", "ID_RSA", "id_ed25519", "tls.key", "credentials.json", ".npmrc", ".netrc"]
-    + ["a.p12", "store.jks", "secrets.yaml", ".pgpass", "service-account-x.json", "kubeconfig", "terraform.tfstate"],
+    (
+        *(
+            ".env",
+            ".env.local",
+            "server.pem",
+            "ID_RSA",
+            "id_ed25519",
+            "tls.key",
+            "credentials.json",
+            ".npmrc",
+            ".netrc",
+        ),
+        *("a.p12", "store.jks", "secrets.yaml", ".pgpass", "service-account-x.json", "kubeconfig", "terraform.tfstate"),
+    ),
 )
 def test_a_file_that_looks_like_a_secret_is_skipped_and_said_so(tmp_path: Path, name: str) -> None:
     tree(tmp_path, name)
@@ -250,9 +263,7 @@ def test_a_source_that_is_one_file_is_read_whatever_the_patterns_say(tmp_path: P
 @pytest.mark.parametrize(
     ("source", "reason"), [("nowhere", "not there"), ("n" * 300, "its path is too long for this system")]
 )
-def test_a_source_that_cannot_be_looked_at_is_skipped_with_its_reason(
-    tmp_path: Path, source: str, reason: str
-) -> None:
+def test_a_source_that_cannot_be_looked_at_is_skipped_with_its_reason(tmp_path: Path, source: str, reason: str) -> None:
     assert list(walk(tmp_path / source)) == [Skipped(tmp_path / source, reason)]
 
 

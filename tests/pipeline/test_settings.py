@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragkit.answer.base import Searcher
 from ragkit.embed.options import HashingOptions, MiniLMOptions
-from ragkit.errors import PipelineError, UnknownName
+from ragkit.errors import PipelineError
 from ragkit.load.options import MarkdownOptions, PypdfOptions
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import AnswerOptions, Choice
-from ragkit.pipeline.dump import flow
-from ragkit.pipeline.parts import SECTIONS
-from ragkit.pipeline.providers import provider_for
+from ragkit.pipeline.convert import Options, fields_of, is_required
+from ragkit.pipeline.dump import flow, settings_of
+from ragkit.pipeline.nodes import Problem, Table
+from ragkit.pipeline.parts import SECTIONS, Section
 from ragkit.pipeline.settings import Pipeline
+from ragkit.pipeline.syntax import parse, source_of
 from ragkit.retrieve.options import HybridOptions
 from ragkit.store.options import MemoryOptions
 
@@ -315,17 +316,23 @@ def test_an_entry_takes_files_by_suffix_or_pattern_of_their_name(
     assert Choice("recursive", None, only).takes(source) is taken
 
 
-def test_the_providers_that_a_file_can_name_are_those_that_can_answer() -> None:
-    with pytest.raises(UnknownName, match="'nobody' is not the name of a provider") as caught:
-        provider_for("nobody", cast("Searcher", None))
-    assert sorted(caught.value.known) == SECTIONS[-1].provider_names()
+def parts() -> list[tuple[Section, str]]:
+    """Every part with options that a file can name."""
+    named = [(section, name) for section in SECTIONS if section.names for name in section.names.names()]
+    return [(section, name) for section, name in named if section.options_of(name) is not None]
 
 
-def test_every_part_that_is_registered_has_options_that_a_file_can_say() -> None:
-    for section in SECTIONS:
-        for name in section.names.names() if section.names else []:
-            options = section.options_of(name)
-            assert options is None or (is_dataclass(options) and all(one.init for one in fields(options))), name
+@pytest.mark.parametrize(("section", "name"), parts(), ids=[f"{section.key}.{name}" for section, name in parts()])
+def test_the_options_of_every_part_can_be_said_in_a_file_and_read_back(section: Section, name: str) -> None:
+    options = section.options_of(name)
+    assert options is not None
+    required = {one.name: "x" for one in fields_of(options) if is_required(one)}
+    made = options(**required)
+    text = "".join(f"{option}: {flow(value)}\n" for option, value in settings_of(made, complete=True).items())
+    problems: list[Problem] = []
+    tree = parse(text or "{}", source_of("part.yaml", text), problems)
+    assert isinstance(tree, Table)
+    assert (Options(options, name, problems).read(tree), problems) == (made, [])
 
 
 def _unstructured() -> DataclassInstance:

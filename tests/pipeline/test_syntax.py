@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragkit.pipeline.nodes import Items, Node, Plain, Problem, Scalar, Table
+from ragkit.pipeline.nodes import Items, Node, Plain, Problem, Scalar, Table, in_order
 from ragkit.pipeline.syntax import MAX_CHARACTERS, MAX_NODES, Unreadable, parse, resolve, source_of
 
 
@@ -106,6 +106,19 @@ def test_of_a_very_long_line_the_part_around_the_caret_is_shown() -> None:
     assert shown.strip().endswith("*nothing]")
     assert len(shown) <= 110
     assert shown[len(caret) - 1] == "*"
+
+
+def test_a_character_that_json_writes_as_a_pair_is_one_character() -> None:
+    assert value_of('"\\ud83d\\ude00"') == "\U0001f600"
+
+
+def test_thousands_of_problems_are_told_within_seconds() -> None:
+    text = "a: 1\n" * 4_000
+    problems: list[Problem] = []
+    started = time.perf_counter()
+    parse(text, source_of("file.yaml", text), problems)
+    assert len(in_order(problems)) == 3_999
+    assert time.perf_counter() - started < 10  # under 1 s on a free core
 
 
 BOMBS = {

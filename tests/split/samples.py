@@ -13,10 +13,11 @@ from ragkit.records import Document
 from ragkit.split.base import Span
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 
-WORDS = (
+_VOCABULARY = (
     "river bridge engine method value result city year people light signal field pressure surface heat model "
     "system network index query measured found built shows large small common under over between above after"
-).split()
+)
+WORDS = _VOCABULARY.split()
 
 
 def word_starts(text: str) -> NDArray[np.int64]:

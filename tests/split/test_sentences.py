@@ -119,10 +119,12 @@ def test_every_visible_character_lies_in_exactly_one_sentence(text: str) -> None
     assert all(text[start:end] == text[start:end].strip() != "" for start, end in spans)
 
 
-@pytest.mark.parametrize("unit", [".", ". ", "a. ", "e.g. ", "?!", '."', "[1]", " ", "\n", "a\n", "。", "a\n\n", "1.", "a b: "])
+@pytest.mark.parametrize(
+    "unit", [".", ". ", "a. ", "e.g. ", "?!", '."', "[1]", " ", "\n", "a\n", "。", "a\n\n", "1.", "a b: "]
+)
 def test_time_grows_no_faster_than_the_text(unit: str) -> None:
     times = []
-    for size in (100_000, 400_000):
+    for size in (50_000, 200_000):
         text = unit * (size // len(unit))
         began = time.process_time()
         sentence_spans(text)

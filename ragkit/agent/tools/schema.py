@@ -78,7 +78,10 @@ def read_signature(
         elif parameter.name not in hidden and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             default = ... if parameter.default is parameter.empty else parameter.default
             # fields have names of our own, as a parameter may be called like a method of BaseModel
-            described = Field(default, alias=parameter.name, description=told.get(parameter.name) or None)
+            words = told.get(parameter.name)
+            described = Field(default, alias=parameter.name)
+            if words:
+                described = Field(default, alias=parameter.name, description=words)
             fields[f"p{len(names)}"] = (hint, described)
             names.append(parameter.name)
     model, schema = _model(name, fields)

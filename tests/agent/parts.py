@@ -1,0 +1,67 @@
+"""What several tests of the agent need: tools, scripted agents, and what a model was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.config import AgentConfig, Retry
+from ragkit.agent.events import Event, RunEnded
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers.scripted import ScriptedProvider, Turn
+from ragkit.agent.result import AgentResult
+from ragkit.agent.tools.base import Function, Tool, tool
+
+AT_ONCE = Retry(first_wait_s=0.0)
+
+
+@tool
+def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+@tool
+def fail(reason: str = "no reason") -> str:
+    """Fail."""
+    raise ValueError(reason)
+
+
+def call(name: str, call_id: str = "c1", /, **arguments: object) -> ToolCall:
+    """A tool call of a script."""
+    return ToolCall(name, dict(arguments), call_id)  # type: ignore[arg-type]  # tests hand over plain JSON values
+
+
+def scripted(
+    script: Sequence[Turn], tools: Sequence[Tool | Function] = (add, fail), config: AgentConfig | None = None
+) -> tuple[Agent, ScriptedProvider]:
+    """An agent on a script, and its provider."""
+    provider = ScriptedProvider(script)
+    return Agent(provider, tools, config=config or AgentConfig(retry=AT_ONCE)), provider
+
+
+def shown(provider: ScriptedProvider, request: int = -1) -> list[tuple[str, str]]:
+    """(role, content) of what the model was shown, without the system prompt."""
+    return [(one.role.value, one.content) for one in provider.requests[request].messages if one.role is not Role.SYSTEM]
+
+
+def tool_messages(result: AgentResult) -> list[str]:
+    """What tools answered, in order."""
+    return [one.content for one in result.messages if one.role is Role.TOOL]
+
+
+def names(events: Sequence[Event]) -> list[str]:
+    """The kinds of events."""
+    return [type(one).__name__ for one in events]
+
+
+def ended(events: Sequence[Event]) -> AgentResult:
+    """The result that a stream of events ends with."""
+    last = events[-1]
+    assert isinstance(last, RunEnded)
+    return last.result
+
+
+def user(text: str) -> Message:
+    """What a user says."""
+    return Message.user(text)

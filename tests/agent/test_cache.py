@@ -1,0 +1,272 @@
+"""The response cache: in memory and in a real Redis server."""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.cache import Cache, CacheKeyBuilder, CacheStats, InMemoryCache
+from ragkit.agent.cache_redis import CacheUnreachable, RedisCache
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.events import ModelCallEnded
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Image, Message, Role, ToolCall
+from ragkit.agent.providers.base import Completion, ModelSettings, Request
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.trace import StepType
+from ragkit.errors import InvalidOption
+from ragkit.usage.tokens import Tokens
+from tests.agent.parts import add, call, ended, fail
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis server of our own on a free port; Debian's package redis-server brings it."""
+    program = shutil.which("redis-server")
+    assert program is not None, "the tests need a Redis server: apt-get install redis-server"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folder = tmp_path_factory.mktemp("redis")
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
+    server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.02)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.fixture(params=["memory", "redis"])
+def cache(request: pytest.FixtureRequest) -> Iterator[Cache]:
+    if request.param == "memory":
+        yield InMemoryCache()
+        return
+    client = RedisCache(request.getfixturevalue("redis_url"))
+    client.clear()
+    yield client
+    client.close()
+
+
+FULL = Completion(
+    Message(Role.ASSISTANT, "words", (ToolCall("t", {"a": [1, None]}, "c1"),), provider_state={"s": "x"}),
+    Tokens(10, 5, 3, 2, 0.25),
+    "tool_calls",
+    "the-model",
+    "the-provider",
+)
+
+
+def test_what_was_stored_is_found_and_counted(cache: Cache) -> None:
+    assert cache.get("k") is None
+    cache.set("k", FULL)
+    assert cache.get("k") == FULL
+    assert cache.stats == CacheStats(hits=1, misses=1, evictions=0, size=1)
+    assert cache.stats.hit_rate == 0.5
+
+
+def test_clear_empties_and_counts_anew(cache: Cache) -> None:
+    cache.set("k", FULL)
+    cache.get("k")
+    cache.clear()
+    assert cache.stats == CacheStats()
+    assert CacheStats().hit_rate == 0.0
+
+
+def test_the_second_identical_call_is_a_hit(cache: Cache) -> None:
+    provider = ScriptedProvider(["hello"])
+    agent = Agent(provider, config=AgentConfig(cache=cache), memory=ConversationMemory())
+    first = agent.run([Message(role=Role.USER, content="Hello")])
+    agent.reset()
+    second = agent.run([Message(role=Role.USER, content="Hello")])
+    assert (first.content, second.content, provider.left) == ("hello", "hello", 0)
+    assert (cache.stats.hits, cache.stats.misses) == (1, 1)
+
+
+def test_a_whole_run_with_tools_is_answered_from_the_cache(cache: Cache) -> None:
+    provider = ScriptedProvider([ToolCall("add", {"a": 1, "b": 2}), "three"])
+    agent = Agent(provider, [add], config=AgentConfig(cache=cache))
+    assert [agent.run("1 + 2?").content for _ in range(3)] == ["three"] * 3
+    assert (provider.left, cache.stats.hits) == (0, 4)
+
+
+def test_a_hit_costs_nothing_counts_as_cached_and_says_what_it_saved() -> None:
+    turn = Completion(Message.assistant("hello"), Tokens(100, 20, cost_usd=0.5))
+    agent = Agent(ScriptedProvider([turn]), config=AgentConfig(cache=InMemoryCache()))
+    first, second = agent.run("x").usage, agent.run("x").usage
+    assert (first.prompt_tokens, first.cached_tokens, first.total_cost_usd, first.saved_cost_usd) == (100, 0, 0.5, 0.0)
+    assert (second.prompt_tokens, second.cached_tokens, second.total_cost_usd) == (0, 120, 0.0)
+    assert second.saved_cost_usd == 0.5
+
+
+def test_the_trace_and_the_observers_tell_a_hit() -> None:
+    agent = Agent(ScriptedProvider(["hello"]), config=AgentConfig(cache=InMemoryCache()))
+    agent.run("x")
+    result = agent.run("x")
+    assert [span.attributes for span in result.trace.of_type(StepType.CACHE)] == [{"hit": True}]
+    assert result.trace.of_type(StepType.LLM_CALL) == []
+
+
+def test_a_streamed_run_neither_reads_nor_writes_the_cache() -> None:
+    cache = InMemoryCache()
+    agent = Agent(ScriptedProvider(["one", "two"]), config=AgentConfig(cache=cache))
+    assert [ended(list(agent.stream("x"))).content for _ in range(2)] == ["one", "two"]
+    assert cache.stats == CacheStats()
+
+
+def test_a_failed_request_is_not_stored() -> None:
+    cache = InMemoryCache()
+    agent = Agent(ScriptedProvider([RuntimeError("boom"), "fine"]), config=AgentConfig(cache=cache))
+    with pytest.raises(RuntimeError, match="boom"):
+        agent.run("x")
+    assert agent.run("x").content == "fine"
+
+
+BASE = Request("m", (Message.system("s"), Message.user("u")), (add,), ModelSettings())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: replace(BASE, model="other"),
+        lambda: replace(BASE, messages=(Message.system("other"), Message.user("u"))),
+        lambda: replace(BASE, messages=(Message.system("s"), Message.user("other"))),
+        lambda: replace(BASE, messages=(Message.system("s"), Message(Role.USER, "u", images=(Image("QQ=="),)))),
+        lambda: replace(BASE, messages=(Message.system("s"), Message.user("u"), Message.assistant("", [call("add")]))),
+        lambda: replace(BASE, tools=(fail,)),
+        lambda: replace(BASE, tools=()),
+        lambda: replace(BASE, settings=ModelSettings(temperature=0.1)),
+        lambda: replace(BASE, settings=ModelSettings(top_p=0.1)),
+        lambda: replace(BASE, settings=ModelSettings(max_tokens=1)),
+        lambda: replace(BASE, settings=ModelSettings(response_schema={"type": "object"})),
+    ],
+)
+def test_everything_that_matters_changes_the_key(change: Callable[[], Request]) -> None:
+    key = CacheKeyBuilder.build("p", BASE)
+    assert len(key) == 64
+    assert CacheKeyBuilder.build("p", change()) != key
+    assert CacheKeyBuilder.build("q", BASE) != key
+
+
+def test_the_ids_of_calls_do_not_change_the_key() -> None:
+    def asked(call_id: str) -> Request:
+        result = Message(Role.TOOL, "3", tool_call_id=call_id, name="add")
+        return replace(BASE, messages=(*BASE.messages, Message.assistant("", [call("add", call_id, a=1)]), result))
+
+    assert CacheKeyBuilder.build("p", asked("c1")) == CacheKeyBuilder.build("p", asked("c2"))
+
+
+def test_the_entry_used_longest_ago_goes_first() -> None:
+    cache = InMemoryCache(max_size=2)
+    cache.set("a", FULL)
+    cache.set("b", FULL)
+    cache.get("a")
+    cache.set("c", FULL)
+    assert [cache.get(key) is not None for key in "abc"] == [True, False, True]
+    assert (cache.stats.evictions, cache.stats.size) == (1, 2)
+
+
+def test_an_entry_is_good_until_its_time_is_over() -> None:
+    now = [0.0]
+    cache = InMemoryCache(max_size=500, default_ttl=600, clock=lambda: now[0])
+    cache.set("k", FULL)
+    now[0] = 599.9
+    assert cache.get("k") == FULL
+    now[0] = 600.0
+    assert cache.get("k") is None
+    assert (cache.stats.evictions, cache.stats.size) == (1, 0)
+
+
+def test_a_cache_without_a_time_keeps_what_it_has() -> None:
+    now = [0.0]
+    cache = InMemoryCache(default_ttl=None, clock=lambda: now[0])
+    cache.set("k", FULL)
+    now[0] = 1e12
+    assert cache.get("k") == FULL
+
+
+def test_a_cache_without_room_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="max_size is 0"):
+        InMemoryCache(max_size=0)
+
+
+def test_threads_may_use_one_cache() -> None:
+    cache = InMemoryCache(max_size=10)
+
+    def work(number: int) -> None:
+        cache.set(str(number % 20), FULL)
+        cache.get(str(number % 20))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(2000)))
+    stats = cache.stats
+    assert (stats.hits + stats.misses, stats.size) == (2000, 10)
+
+
+def test_a_second_process_finds_what_the_first_stored(redis_url: str) -> None:
+    one, other = RedisCache(redis_url, prefix="two:"), RedisCache(redis_url, prefix="two:")
+    one.set("k", FULL)
+    assert other.get("k") == FULL
+    for client in (one, other):
+        client.close()
+
+
+def test_redis_forgets_when_the_time_is_over(redis_url: str) -> None:
+    client = RedisCache(redis_url, default_ttl=0.05, prefix="short:")
+    client.set("k", FULL)
+    assert client.get("k") == FULL
+    time.sleep(0.1)
+    assert client.get("k") is None
+    client.close()
+
+
+def test_prefixes_keep_caches_apart(redis_url: str) -> None:
+    one, other = RedisCache(redis_url, prefix="one:"), RedisCache(redis_url, prefix="other:")
+    one.set("k", FULL)
+    other.clear()
+    assert (other.get("k"), one.get("k")) == (None, FULL)
+    for client in (one, other):
+        client.close()
+
+
+def test_a_server_that_is_gone_is_an_empty_cache_unless_one_asks() -> None:
+    client = RedisCache("redis://127.0.0.1:1/0", timeout_s=0.2)
+    agent = Agent(ScriptedProvider(["one", "two"]), config=AgentConfig(cache=client))
+    assert [agent.run("x").content for _ in range(2)] == ["one", "two"]
+    assert (client.stats.misses, client.stats.size) == (2, 0)
+    for ask in (client.ping, client.clear):
+        with pytest.raises(CacheUnreachable, match="no Redis at redis://127.0.0.1:1/0 .*: start it, or set REDIS_URL"):
+            ask()
+
+
+def test_the_address_may_come_from_the_environment(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    client = RedisCache()
+    client.ping()
+    assert client.url == redis_url
+    client.close()
+
+
+def test_a_hit_is_an_event_like_any_answer(tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    def hook(message: Message, usage: object) -> None:
+        seen.append(message.content == "hello")
+
+    agent = Agent(ScriptedProvider(["hello"]), config=AgentConfig(cache=InMemoryCache(), hooks={"on_llm_end": hook}))
+    agent.run("x")
+    agent.run("x")
+    assert seen == [True, True]
+    assert ModelCallEnded.__slots__[-3:] == ("cached", "stop_reason", "seconds")

@@ -1,0 +1,235 @@
+"""Memory: limits, pruning, formats, stores, taking turns."""
+
+import asyncio
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.memory import ConversationMemory, ConversationStore, Turnstile, message_tokens
+from ragkit.agent.memory_stores import FileConversationStore, SQLiteConversationStore
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
+from ragkit.errors import InvalidOption
+from tests.agent.parts import call, scripted, shown, user
+
+GOLDEN = Path(__file__).parent / "golden" / "conversation-v1.json"
+
+
+def texts(memory: ConversationMemory) -> list[str]:
+    return [one.content for one in memory.get_history()]
+
+
+def exchange(number: int) -> list[Message]:
+    """A tool call with two results."""
+    calls = [ToolCall("t", {}, f"{number}a"), ToolCall("t", {}, f"{number}b")]
+    results = [Message(Role.TOOL, "r", tool_call_id=one.id, name="t") for one in calls]
+    return [Message.assistant(f"call {number}", calls), *results]
+
+
+def test_the_oldest_messages_go_when_there_are_too_many() -> None:
+    memory = ConversationMemory(max_messages=2)
+    dropped = [memory.add(user(text)) for text in "abcd"]
+    assert texts(memory) == ["c", "d"]
+    assert [[one.content for one in some] for some in dropped] == [[], [], ["a"], ["b"]]
+
+
+def test_the_oldest_messages_go_when_there_are_too_many_tokens() -> None:
+    size = message_tokens(user("x" * 40))
+    memory = ConversationMemory(max_tokens=2 * size)
+    memory.add_many([user("x" * 40), user("y" * 40), user("z" * 40)])
+    assert texts(memory) == ["y" * 40, "z" * 40]
+    assert memory.tokens() == 2 * size
+
+
+def test_a_tool_call_goes_with_its_results_or_stays_with_them() -> None:
+    memory = ConversationMemory(max_messages=4)
+    memory.add_many([user("q"), *exchange(1), user("next")])
+    assert texts(memory) == ["call 1", "r", "r", "next"]
+    memory.add(user("more"))
+    assert texts(memory) == ["next", "more"]
+
+
+def test_the_newest_exchange_stays_whatever_its_size() -> None:
+    memory = ConversationMemory(max_messages=1)
+    memory.add_many([user("q"), *exchange(1)])
+    assert texts(memory) == ["call 1", "r", "r"]
+
+
+def test_pinned_messages_stay() -> None:
+    memory = ConversationMemory(max_messages=2)
+    memory.add(user("rules"))
+    memory.pin(0)
+    memory.add_many([user("a"), user("b"), user("c")])
+    assert texts(memory) == ["rules", "c"]
+    memory.clear()
+    assert len(memory) == 0
+
+
+@given(st.lists(st.sampled_from(["user", "exchange"]), max_size=12), st.integers(1, 8))
+def test_no_result_is_ever_left_without_its_call(kinds: list[str], limit: int) -> None:
+    memory = ConversationMemory(max_messages=limit)
+    for number, kind in enumerate(kinds):
+        memory.add_many([user("u")] if kind == "user" else exchange(number))
+    open_calls: set[str] = set()
+    for message in memory:
+        if message.role is Role.TOOL:
+            open_calls.remove(message.tool_call_id)
+        else:
+            assert not open_calls
+            open_calls = {one.id for one in message.tool_calls}
+    assert not open_calls
+
+
+def test_the_oldest_format_is_read() -> None:
+    memory = ConversationMemory.from_json(GOLDEN.read_text("utf-8"))
+    first, second, third, fourth = memory.get_history()
+    assert (first.content, first.pinned) == ("What is 2 + 3?", True)
+    assert second.tool_calls == (ToolCall("add", {"a": 2, "b": 3}, "c1"),)
+    assert (third.tool_call_id, third.name, third.data) == ("c1", "add", {"sum": 5})
+    assert (fourth.agent_name, fourth.reasoning) == ("math", "the tool said so")
+    assert json.loads(memory.to_json()) == json.loads(GOLDEN.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "a saved conversation is '{': JSON is wanted"),
+        ("[]", "a JSON object with format 'ragkit.conversation' is wanted"),
+        ('{"format": "ragkit.conversation", "version": 99}', "the version of a saved conversation is 99: at most 1"),
+    ],
+)
+def test_what_is_no_conversation_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InvalidOption, match=words):
+        ConversationMemory.from_json(text)
+
+
+def test_limits_below_one_are_refused() -> None:
+    with pytest.raises(InvalidOption, match="max_messages is 0"):
+        ConversationMemory(max_messages=0)
+
+
+@pytest.fixture(params=["file", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
+    if request.param == "file":
+        return FileConversationStore(tmp_path / "deep" / "chat.json")
+    return SQLiteConversationStore(tmp_path / "deep" / "chats.db", "anna")
+
+
+def test_a_stored_conversation_is_there_again(store: ConversationStore) -> None:
+    first = ConversationMemory(store=store)
+    first.add_many([user("hello"), *exchange(1)])
+    second = ConversationMemory(store=store)
+    assert second.get_history() == first.get_history()
+    second.clear()
+    assert ConversationMemory(store=store).get_history() == []
+
+
+def test_every_store_holds_the_same_json(store: ConversationStore) -> None:
+    memory = ConversationMemory(store=store)
+    memory.add_many(exchange(1))
+    assert store.load() == memory.to_json()
+
+
+def test_a_database_holds_many_conversations(tmp_path: Path) -> None:
+    for key in ("anna", "ben"):
+        ConversationMemory(store=SQLiteConversationStore(tmp_path / "c.db", key)).add(user(f"I am {key}"))
+    assert SQLiteConversationStore(tmp_path / "c.db", "anna").keys() == ["anna", "ben"]
+    assert texts(ConversationMemory(store=SQLiteConversationStore(tmp_path / "c.db", "ben"))) == ["I am ben"]
+    with pytest.raises(InvalidOption, match="the key of a conversation is ''"):
+        SQLiteConversationStore(tmp_path / "c.db", "")
+
+
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    memory = ConversationMemory(store=FileConversationStore(tmp_path / "c.json"))
+    for text in "abc":
+        memory.add(user(text))
+    assert [path.name for path in tmp_path.iterdir()] == ["c.json"]
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    memory = ConversationMemory(max_messages=9)
+    memory.add_user("a")
+    fork = memory.fork()
+    fork.add_assistant("b")
+    assert (texts(memory), texts(fork), fork.max_messages) == (["a"], ["a", "b"], 9)
+
+
+def test_an_agent_goes_on_where_its_memory_stands() -> None:
+    memory = ConversationMemory()
+    provider = ScriptedProvider(["hello Anna", "Anna"])
+    agent = Agent(provider, memory=memory)
+    agent.run("I am Anna")
+    assert agent.run("Who am I?").content == "Anna"
+    assert shown(provider) == [("user", "I am Anna"), ("assistant", "hello Anna"), ("user", "Who am I?")]
+    agent.reset()
+    assert len(memory) == 0
+
+
+def test_tool_calls_and_results_are_remembered_too() -> None:
+    memory = ConversationMemory()
+    agent, provider = scripted([call("add", a=1, b=2), "three", "still three"])
+    agent.run("1 + 2?", memory=memory)
+    agent.run("And now?", memory=memory)
+    assert [role for role, _ in shown(provider)] == ["user", "assistant", "tool", "assistant", "user"]
+
+
+def test_a_run_that_fails_leaves_memory_as_it_was() -> None:
+    memory = ConversationMemory()
+    agent, _ = scripted(["fine", RuntimeError("boom"), "good again"])
+    agent.run("one", memory=memory)
+    with pytest.raises(RuntimeError, match="boom"):
+        agent.run("two", memory=memory)
+    assert texts(memory) == ["one", "fine"]
+    assert agent.run("three", memory=memory).content == "good again"
+
+
+def overlapping(active: list[int], most: list[int]) -> FunctionProvider:
+    def answer(_: Request) -> str:
+        active[0] += 1
+        most[0] = max(most[0], active[0])
+        time.sleep(0.003)
+        active[0] -= 1
+        return "ok"
+
+    return FunctionProvider(answer)
+
+
+def test_threads_that_share_a_memory_take_turns() -> None:
+    active, most = [0], [0]
+    agent = Agent(overlapping(active, most), memory=ConversationMemory())
+    threads = [threading.Thread(target=agent.run, args=(f"m{n}",)) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    history = agent.memory.get_history() if agent.memory else []
+    assert [one.role.value for one in history] == ["user", "assistant"] * 12
+
+
+def test_tasks_that_share_a_memory_take_turns() -> None:
+    memory = ConversationMemory()
+    agent = Agent(FunctionProvider(lambda request: str(len(request.messages))), memory=memory)
+
+    async def everyone() -> list[str]:
+        return [one.content for one in await asyncio.gather(*(agent.arun("x") for _ in range(20)))]
+
+    assert asyncio.run(everyone()) == [str(2 * n + 2) for n in range(20)]
+
+
+def test_a_turnstile_lets_the_next_in_when_one_gives_up_waiting() -> None:
+    turns = Turnstile()
+    first, second, third = turns.enter(), turns.enter(), turns.enter()
+    assert (first.done(), second.done()) == (True, False)
+    turns.leave(second)
+    turns.leave(first)
+    assert third.done()
+    turns.leave(third)
+    assert turns.enter().done()

@@ -1,0 +1,127 @@
+"""Tool calls written as text, and JSON as models write it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragkit.agent.messages import ToolCall
+from ragkit.agent.parser import ToolCallParser, balanced, read_arguments, read_object
+from ragkit.records import JSON
+
+PARSER = ToolCallParser()
+
+
+def parsed(text: str, *known: str) -> list[tuple[str, object]]:
+    return [(call.name, dict(call.arguments)) for call in PARSER.parse_all(text, known)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'TOOL_CALL {"tool_name": "add", "parameters": {"a": 1}}',
+        'TOOL_CALL: {"tool": "add", "params": {"a": 1}}',
+        'TOOL_CALL\n{"name": "add", "arguments": {"a": 1}}',
+        'TOOL_CALL\n```json\n{"tool_name": "add", "parameters": {"a": 1}}\n```',
+        '```\nTOOL_CALL {"tool_name": "add", "parameters": {"a": 1}}\n```',
+        'Let me add these.\n\nTOOL_CALL {"tool_name": "add", "parameters": {"a": 1}}\nand wait.',
+        "TOOL_CALL {'tool_name': 'add', 'parameters': {'a': 1}}",
+        'TOOL_CALL {"tool_name": "add", "parameters": {"a": 1,},}',
+        'TOOL_CALL {tool_name: "add", parameters: {a: 1}}',
+        'TOOL_CALL {"tool_name": "add", "parameters": {"a": 1}',
+        'TOOL_CALL {"tool_name": "add", "parameters": "{\\"a\\": 1}"}',
+        'TOOL_CALL {"tool_name": "add", /* why */ "parameters": {"a": 1}}',
+    ],
+)
+def test_a_call_is_found_however_it_is_written(text: str) -> None:
+    assert parsed(text) == [("add", {"a": 1})]
+
+
+def test_nested_brackets_and_braces_inside_strings_do_not_end_a_call() -> None:
+    sent: dict[str, JSON] = {"code": 'if (x) { return "}"; } // \\ {', "deep": [[{"a": [1, {"b": 2}]}]]}
+    text = f"TOOL_CALL {json.dumps({'tool_name': 'run', 'parameters': sent})} and more {{text}}"
+    assert parsed(text) == [("run", sent)]
+
+
+def test_several_calls_keep_their_order() -> None:
+    text = 'TOOL_CALL {"tool": "a", "params": {}}\nthen\nTOOL_CALL {"tool": "b", "params": {"x": "TOOL_CALL {}"}}'
+    assert parsed(text) == [("a", {}), ("b", {"x": "TOOL_CALL {}"})]
+
+
+def test_a_list_of_calls_is_several_calls() -> None:
+    assert parsed('TOOL_CALL [{"name": "a", "args": {}}, {"name": "b", "args": {"x": 1}}]') == [
+        ("a", {}),
+        ("b", {"x": 1}),
+    ]
+
+
+def test_without_the_word_an_object_counts_only_if_it_names_a_known_tool() -> None:
+    text = 'I call:\n```json\n{"tool": "add", "parameters": {"a": 1}}\n```'
+    assert parsed(text, "add") == [("add", {"a": 1})]
+    assert parsed(text, "other") == []
+    assert parsed(text) == []
+    assert parsed('inline {"name": "add", "parameters": {"a": 1}} call', "add") == [("add", {"a": 1})]
+    assert ToolCallParser(bare=False).parse_all(text, ["add"]) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no call here", "TOOL_CALL", "TOOL_CALL soon", '{"a": 1}', "TOOL_CALL {}", "[1, 2]"]
+)
+def test_text_without_a_call_has_none(text: str) -> None:
+    assert parsed(text, "add") == []
+    assert PARSER.parse(text) is None
+
+
+def test_parse_gives_the_first_call() -> None:
+    call = PARSER.parse('TOOL_CALL {"tool": "a", "params": {"x": 1}} TOOL_CALL {"tool": "b"}')
+    assert call is not None
+    assert (call.tool_name, call.parameters) == ("a", {"x": 1})
+
+
+def test_the_text_before_the_call_is_the_reason() -> None:
+    assert PARSER.before('I must add.\n```\nTOOL_CALL {"tool": "a"}\n```') == "I must add."
+    assert PARSER.before("just text") == "just text"
+
+
+def test_arguments_that_are_no_object_are_kept_as_they_were() -> None:
+    assert read_arguments("t", '{"a": 1}', "c") == ToolCall("t", {"a": 1}, "c")
+    assert read_arguments("t", "") == ToolCall("t", {})
+    assert read_arguments("t", '{"a": 1') == ToolCall("t", {"a": 1})
+    assert read_arguments("t", "nonsense") == ToolCall("t", {}, malformed="nonsense")
+    assert read_arguments("t", "[1, 2]") == ToolCall("t", {}, malformed="[1, 2]")
+
+
+def test_json_that_is_right_is_read_as_it_is() -> None:
+    assert read_object('{"a": "// no comment", "b": [1.5, null, true]}') == {
+        "a": "// no comment",
+        "b": [1.5, None, True],
+    }
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(), values, max_size=4), st.text(), st.text(alphabet='abc {}[]"\\\n'))
+def test_any_arguments_survive_among_any_text(arguments: dict[str, JSON], before: str, after: str) -> None:
+    if "TOOL_CALL" in before + str(arguments):
+        return
+    text = f"{before} TOOL_CALL {json.dumps({'tool_name': 't', 'parameters': arguments})}{after}"
+    call = PARSER.parse(text)
+    assert call is not None
+    assert dict(call.arguments) == arguments
+
+
+@given(st.text(alphabet='{}[]",:\\TOOL_CALL ab1\n`', max_size=80))
+def test_no_text_makes_the_parser_fail(text: str) -> None:
+    for call in PARSER.parse_all(text, ["a"]):
+        assert isinstance(call.arguments, dict)
+
+
+def test_balanced_takes_the_rest_of_an_open_object() -> None:
+    assert balanced('x {"a": [1}', 2) == '{"a": [1}'
+    assert balanced('{"a": "}"} rest', 0) == '{"a": "}"}'

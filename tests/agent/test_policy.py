@@ -1,0 +1,242 @@
+"""Policies: decisions, files, approval now or later, in this process or another."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.events import ApprovalNeeded, PolicyDecided
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Role, ToolCall
+from ragkit.agent.policy import ApprovalRequest, ArgumentRule, ToolPolicy
+from ragkit.agent.result import SuspendedRun
+from ragkit.errors import InvalidOption
+from tests.agent.parts import add, call, fail, names, scripted, tool_messages
+
+POLICIES = Path(__file__).parents[2] / "configs" / "policies"
+
+
+@pytest.mark.parametrize(
+    ("name", "decision"), [("read_a", "allow"), ("send_mail", "review"), ("delete_all", "deny"), ("other", "review")]
+)
+def test_names_decide(name: str, decision: str) -> None:
+    policy = ToolPolicy(allow=["read_*"], review=["send_*"], deny=["delete_*"], default="review")
+    assert policy.decide(ToolCall(name)).decision == decision
+
+
+def test_the_strictest_rule_counts() -> None:
+    policy = ToolPolicy(allow=["*"], review=["pay"], deny=["pay"])
+    assert policy.decide(ToolCall("pay")).decision == "deny"
+    assert ToolPolicy(allow=["*"], review=["pay"]).decide(ToolCall("pay")).decision == "review"
+
+
+def test_arguments_decide() -> None:
+    big = ArgumentRule("pay", "amount", r"^\d{4,}$", "review", "a large amount")
+    abroad = ArgumentRule("pay", "to", "^XX", "deny")
+    policy = ToolPolicy(when=[big, abroad])
+    assert policy.decide(ToolCall("pay", {"amount": 10})).decision == "allow"
+    found = policy.decide(ToolCall("pay", {"amount": 1000}))
+    assert (found.decision, found.reason) == ("review", "a large amount")
+    found = policy.decide(ToolCall("pay", {"amount": 1000, "to": "XX1"}))
+    assert (found.decision, found.reason) == ("deny", "its to matches '^XX'")
+
+
+def test_a_rule_about_arguments_lifts_a_review_but_never_a_denial() -> None:
+    small = ArgumentRule("pay", "amount", r"^\d$", "allow")
+    assert ToolPolicy(review=["pay"], when=[small]).decide(ToolCall("pay", {"amount": 5})).decision == "allow"
+    assert ToolPolicy(deny=["pay"], when=[small]).decide(ToolCall("pay", {"amount": 5})).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"alow": []}, "a key of a policy is 'alow'"),
+        ({"version": 2}, "the version of a policy is 2"),
+        ({"allow": "x"}, "'allow' of a policy is 'x': a list of names is wanted"),
+        ({"when": {}, "deny": ["x"], "default": "maybe"}, "the default of a policy is 'maybe'"),
+        ({"when": [{"tool": "x"}]}, "a mapping with tool, argument and matches is wanted"),
+        ({"when": [{"tool": "x", "argument": "a", "matches": "("}]}, "`matches` of a rule is '\\('"),
+        (
+            {"when": [{"tool": "x", "argument": "a", "matches": "b", "decision": "no"}]},
+            "the decision of a rule is 'no'",
+        ),
+        ({"when": [{"tool": "x", "argument": "a", "matches": "b", "why": "c"}]}, "a key of a rule is 'why'"),
+        ({"when": "x"}, "`when` of a policy is 'x'"),
+    ],
+)
+def test_a_policy_that_is_wrong_is_refused_with_its_key(data: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidOption, match=words):
+        ToolPolicy.from_dict(data)  # type: ignore[arg-type]
+
+
+def test_a_policy_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="the policy .*none.yaml is .*No such file"):
+        ToolPolicy.from_yaml(tmp_path / "none.yaml")
+    (tmp_path / "list.yaml").write_text("- a\n")
+    with pytest.raises(InvalidOption, match="list.yaml is 'list': a mapping is wanted"):
+        ToolPolicy.from_yaml(tmp_path / "list.yaml")
+    (tmp_path / "key.yaml").write_text("alow: []\n")
+    with pytest.raises(InvalidOption, match="key.yaml: a key of a policy is 'alow'"):
+        ToolPolicy.from_yaml(tmp_path / "key.yaml")
+    (tmp_path / "code.yaml").write_text("allow: !!python/object/apply:os.system ['true']\n")
+    with pytest.raises(InvalidOption, match=r"code.yaml is 'could not determine a constructor"):
+        ToolPolicy.from_yaml(tmp_path / "code.yaml")
+
+
+@pytest.mark.parametrize(
+    ("file", "call_", "decision"),
+    [
+        ("default", ToolCall("search_knowledge_base", {"query": "x"}), "allow"),
+        ("default", ToolCall("send_mail"), "review"),
+        ("default", ToolCall("read_file", {"path": "notes.md"}), "allow"),
+        ("default", ToolCall("read_file", {"path": "a/.env"}), "deny"),
+        ("default", ToolCall("read_file", {"path": "server.pem"}), "deny"),
+        ("read-only", ToolCall("calculator"), "allow"),
+        ("read-only", ToolCall("handoff_to_billing"), "allow"),
+        ("read-only", ToolCall("send_mail"), "deny"),
+        ("ask-first", ToolCall("calculator"), "allow"),
+        ("ask-first", ToolCall("read_file", {"path": "x"}), "review"),
+    ],
+)
+def test_the_policies_that_come_along_do_what_their_names_say(file: str, call_: ToolCall, decision: str) -> None:
+    assert ToolPolicy.from_yaml(POLICIES / f"{file}.yaml").decide(call_).decision == decision
+
+
+def test_a_denied_call_is_answered_and_the_run_goes_on() -> None:
+    agent, _ = scripted([call("add", a=1, b=2), "I may not"], config=AgentConfig(policy=ToolPolicy(deny=["add"])))
+    result = agent.run("x")
+    assert result.content == "I may not"
+    assert tool_messages(result) == ["Error: add is not allowed: add is denied"]
+
+
+REVIEW = ToolPolicy(review=["add"])
+
+
+@pytest.mark.parametrize(
+    ("may", "told"), [(True, "3"), (False, "Error: add was refused by a person: add needs a person's word")]
+)
+def test_a_person_may_be_asked_at_once(may: bool, told: str) -> None:
+    asked: list[ApprovalRequest] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return may
+
+    agent, _ = scripted([call("add", a=1, b=2), "done"], config=AgentConfig(policy=REVIEW, approve=approve))
+    result = agent.run("x")
+    assert tool_messages(result) == [told]
+    assert [(one.call.name, one.reason, one.agent_name) for one in asked] == [
+        ("add", "add needs a person's word", "agent")
+    ]
+
+
+def suspended(script: list[object]) -> SuspendedRun:
+    agent, _ = scripted(script, config=AgentConfig(policy=REVIEW))  # type: ignore[arg-type]
+    result = agent.run("1 + 2?", context={"user": "anna"})
+    assert (result.stop_reason, result.content) == ("approval", "")
+    assert result.suspended is not None
+    return result.suspended
+
+
+def test_without_anybody_to_ask_the_run_is_suspended_and_nothing_is_executed() -> None:
+    waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2")]])
+    assert [(one.call.id, one.reason) for one in waiting.pending] == [("c1", "add needs a person's word")]
+    assert [one.role for one in waiting.messages] == [Role.USER, Role.ASSISTANT]
+
+
+def test_a_suspended_run_tells_observers_what_it_waits_for() -> None:
+    agent, _ = scripted([call("add", a=1, b=2)], config=AgentConfig(policy=REVIEW))
+    events = list(agent.stream("x"))
+    assert [type(one) for one in events if isinstance(one, PolicyDecided | ApprovalNeeded)] == [
+        PolicyDecided,
+        ApprovalNeeded,
+    ]
+    assert names(events)[-2:] == ["IterationEnded", "RunEnded"]
+
+
+def test_a_suspended_run_goes_on_from_json_with_all_that_it_had() -> None:
+    waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2", reason="oops")]])
+    saved = waiting.approve("c1").to_json()
+    agent, provider = scripted(["three"], config=AgentConfig(policy=REVIEW))
+    result = agent.run(SuspendedRun.from_json(saved))
+    assert (result.content, result.iterations, result.run_id) == ("three", 2, waiting.run_id)
+    assert tool_messages(result) == ["3", "Error executing fail: oops"]
+    assert result.context == {"user": "anna"}
+    assert result.usage.prompt_tokens > waiting.usage.prompt_tokens > 0
+    assert len(provider.requests) == 1
+
+
+def test_a_refusal_goes_to_the_model() -> None:
+    agent, _ = scripted(["all right"], config=AgentConfig(policy=REVIEW))
+    result = agent.run(suspended([call("add", a=1, b=2)]).deny())
+    assert tool_messages(result) == ["Error: add was refused by a person: add needs a person's word"]
+    assert result.content == "all right"
+
+
+def test_a_run_with_open_questions_is_suspended_again_and_keeps_the_answers() -> None:
+    waiting = suspended([[call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4)]])
+    agent, _ = scripted(["done"], config=AgentConfig(policy=REVIEW))
+    again = agent.run(waiting.approve("c1")).suspended
+    assert again is not None
+    assert [one.call.id for one in again.pending] == ["c2"]
+    assert tool_messages(agent.run(again.approve())) == ["3", "7"]
+
+
+def test_memory_gets_a_suspended_run_only_when_it_is_over() -> None:
+    memory = ConversationMemory()
+    agent, _ = scripted([call("add", a=1, b=2), "three"], config=AgentConfig(policy=REVIEW))
+    waiting = agent.run("1 + 2?", memory=memory).suspended
+    assert (len(memory), waiting is not None) == (0, True)
+    assert waiting is not None
+    agent.run(waiting.approve(), memory=memory)
+    assert [one.role.value for one in memory] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_only_calls_that_wait_can_be_decided() -> None:
+    with pytest.raises(InvalidOption, match="the id of a call is 'nope': one of c1 is wanted"):
+        suspended([call("add", "c1", a=1, b=2)]).approve("nope")
+
+
+def test_what_is_no_suspended_run_is_refused() -> None:
+    for text in ("{", "{}", "[]", json.dumps({"run_id": "x"})):
+        with pytest.raises(InvalidOption, match="a suspended run is"):
+            SuspendedRun.from_json(text)
+
+
+RESUME = """
+import sys
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.policy import ToolPolicy
+from ragkit.agent.result import SuspendedRun
+from tests.agent.parts import scripted
+
+agent, _ = scripted(["three"], config=AgentConfig(policy=ToolPolicy(review=["add"])))
+result = agent.run(SuspendedRun.from_json(sys.stdin.read()).approve())
+print(result.content, [one.content for one in result.tool_calls], result.run_id)
+"""
+
+
+def test_another_process_can_go_on() -> None:
+    waiting = suspended([call("add", a=1, b=2)])
+    done = subprocess.run(
+        [sys.executable, "-c", RESUME],
+        input=waiting.to_json(),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.stdout.split(maxsplit=1)[0] == "three"
+    assert done.stdout.strip() == f"three ['3'] {waiting.run_id}"
+
+
+def test_tools_that_were_not_reviewed_run_beside_those_that_were() -> None:
+    agent, _ = scripted(
+        [[call("add", "c1", a=1, b=2), call("fail", "c2")], "done"],
+        [add, fail],
+        AgentConfig(policy=REVIEW, approve=lambda _: True),
+    )
+    assert tool_messages(agent.run("x")) == ["3", "Error executing fail: no reason"]

@@ -1,0 +1,359 @@
+"""Tools: the schema from a signature, arguments checked, every kind of function."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from ragkit.agent.tools.base import Tool, ToolContext, ToolResult, build_tool_schema, tool
+from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.agent.tools.schema import ToolArgumentsInvalid
+from ragkit.errors import InvalidOption, UnknownName
+from ragkit.records import JSON
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 0.0
+
+
+class Address(BaseModel):
+    street: str
+    number: int = 1
+
+
+class Tree(BaseModel):
+    name: str
+    children: list[Tree] = []
+
+
+def properties(function: Callable[..., object]) -> dict[str, JSON]:
+    found = Tool.from_function(function).parameters["properties"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_decorator_reads_name_description_and_parameters() -> None:
+    @tool(description="Your tool description")
+    def my_tool(param1: str, param2: int = 10) -> str:
+        """Tool implementation."""
+        return f"Result: {param1}, {param2}"
+
+    assert (my_tool.name, my_tool.description) == ("my_tool", "Your tool description")
+    assert my_tool.parameters == {
+        "type": "object",
+        "properties": {"param1": {"type": "string"}, "param2": {"type": "integer", "default": 10}},
+        "required": ["param1"],
+        "additionalProperties": False,
+    }
+    assert my_tool("a", 2) == "Result: a, 2"
+
+
+def test_the_description_comes_from_the_docstring_and_so_do_those_of_parameters() -> None:
+    @tool
+    def search(query: str) -> str:
+        """Search the index.
+
+        It knows everything.
+
+        Args:
+            query: what to look for.
+        """
+        return query
+
+    assert search.description == "Search the index.\n\nIt knows everything."
+    assert search.parameters["properties"] == {"query": {"type": "string", "description": "what to look for."}}
+
+
+def test_the_description_may_be_the_only_argument() -> None:
+    @tool("Analyze code for issues")
+    def analyze_code(file_path: str) -> str:
+        return file_path
+
+    assert analyze_code.description == "Analyze code for issues"
+
+
+def test_every_kind_of_hint_has_its_schema() -> None:
+    def function(
+        text: str,
+        *,
+        maybe: str | None = None,
+        choice: Literal["a", "b"] = "a",
+        either: int | str = 1,
+        colour: Colour = Colour.RED,
+        many: list[int] = [],  # noqa: B006 - a default is what is being tested
+        table: dict[str, float] = {},  # noqa: B006
+        point: Point | None = None,
+        address: Address | None = None,
+        bounded: Annotated[int, Field(ge=1, le=5, description="one to five")] = 3,
+        flag: bool = False,
+    ) -> None: ...
+
+    found = properties(function)
+    assert found["text"] == {"type": "string"}
+    assert found["maybe"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
+    assert found["choice"] == {"enum": ["a", "b"], "type": "string", "default": "a"}
+    assert found["either"] == {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1}
+    assert found["colour"] == {"enum": ["red", "green"], "type": "string", "default": "red"}
+    assert found["many"] == {"items": {"type": "integer"}, "type": "array", "default": []}
+    assert found["table"] == {"additionalProperties": {"type": "number"}, "type": "object", "default": {}}
+    place = {"properties": {"x": {"type": "number"}, "y": {"default": 0.0, "type": "number"}}}
+    assert found["point"] == {
+        "anyOf": [
+            {**place, "required": ["x"], "type": "object", "additionalProperties": False},
+            {"type": "null"},
+        ],
+        "default": None,
+    }
+    assert found["bounded"] == {
+        "type": "integer",
+        "default": 3,
+        "minimum": 1,
+        "maximum": 5,
+        "description": "one to five",
+    }
+    assert found["flag"] == {"type": "boolean", "default": False}
+
+
+def test_a_type_that_contains_itself_keeps_its_definitions() -> None:
+    def grow(tree: Tree) -> None: ...
+
+    schema = Tool.from_function(grow).parameters
+    assert schema["properties"] == {"tree": {"$ref": "#/$defs/Tree"}}
+    assert schema["$defs"] == {
+        "Tree": {
+            "properties": {
+                "name": {"type": "string"},
+                "children": {"default": [], "items": {"$ref": "#/$defs/Tree"}, "type": "array"},
+            },
+            "required": ["name"],
+            "type": "object",
+        }
+    }
+
+
+def test_a_parameter_may_be_called_like_anything() -> None:
+    def odd(title: str, copy: int, model_config: str, _hidden: int = 1) -> str:
+        return f"{title} {copy} {model_config} {_hidden}"
+
+    made = Tool.from_function(odd)
+    assert list(properties(odd)) == ["title", "copy", "model_config", "_hidden"]
+    assert made.execute({"title": "t", "copy": 1, "model_config": "m", "_hidden": 2}) == "t 1 m 2"
+
+
+def test_a_parameter_without_a_hint_takes_the_type_of_its_default() -> None:
+    def loose(anything, number=3):  # type: ignore[no-untyped-def]
+        return anything, number
+
+    assert properties(loose) == {"anything": {}, "number": {"type": "integer", "default": 3}}
+
+
+def test_arguments_arrive_as_the_function_wants_them() -> None:
+    @tool
+    def take(point: Point, colour: Colour, address: Address, n: int) -> tuple[object, ...]:
+        """Take."""
+        return point, colour, address, n
+
+    sent: dict[str, JSON] = {"point": {"x": 1}, "colour": "green", "address": {"street": "A"}, "n": "7"}
+    assert take.execute(sent) == (Point(1.0), Colour.GREEN, Address(street="A"), 7)
+
+
+def test_what_is_left_out_takes_the_default_of_the_function() -> None:
+    @tool
+    def take(a: int = 1, b: int = 2) -> str:
+        """Take."""
+        return f"{a} {b}"
+
+    assert take.validate({"b": 5}) == {"b": 5}
+    assert take.execute(b=5) == "1 5"
+
+
+@tool
+def lookup(query: str, limit: int = 5, order: Literal["newest", "oldest"] = "newest") -> str:
+    """Look up.
+
+    Args:
+        query: what to look for.
+    """
+    return f"{query} {limit} {order}"
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        ({}, r"parameter 'query' is missing \(string, what to look for.\)"),
+        ({"querry": "x"}, r"unknown parameter 'querry' \(did you mean 'query'\?\)"),
+        ({"query": "x", "zzz": 1}, r"unknown parameter 'zzz' \(known: query, limit, order\)"),
+        ({"query": "x", "limit": "many"}, r"'limit' is 'many': input should be a valid integer"),
+        ({"query": "x", "order": "newst"}, r"'order' is 'newst': .*\(did you mean 'newest'\?\)"),
+        ({"query": 3}, r"'query' is 3: input should be a valid string"),
+    ],
+)
+def test_wrong_arguments_are_told_in_words_that_help(sent: dict[str, JSON], words: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid, match=words):
+        lookup.validate(sent)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(ToolArgumentsInvalid, match="the arguments of lookup are not right") as met:
+        lookup.validate({"querry": "x", "limit": "many"})
+    assert len(met.value.problems) == 3
+
+
+def test_injected_arguments_are_never_shown_to_the_model_and_cannot_be_sent_by_it() -> None:
+    @tool(injected_kwargs={"key": "secret"})
+    def fetch(url: str, key: str) -> str:
+        """Fetch."""
+        return f"{url} {key}"
+
+    assert list(fetch.parameters["properties"]) == ["url"]  # type: ignore[arg-type]
+    assert fetch.execute({"url": "u"}) == "u secret"
+    assert fetch.execute({"url": "u"}, {"key": "other"}) == "u other"
+    with pytest.raises(ToolArgumentsInvalid, match="unknown parameter 'key'"):
+        fetch.execute({"url": "u", "key": "mine"})
+    assert "secret" not in repr(fetch)
+
+
+def test_bind_fills_an_argument_in() -> None:
+    bound = lookup.bind(limit=9)
+    assert bound.execute(query="q") == "q 9 newest"
+    assert "limit" not in str(bound.parameters)
+    assert lookup.execute(query="q") == "q 5 newest"
+
+
+def test_the_context_is_found_by_its_type_and_hidden_from_the_model() -> None:
+    @tool
+    def who(ctx: ToolContext, greeting: str = "hi") -> str:
+        """Who."""
+        return f"{greeting} from {ctx.tool_name}"
+
+    assert list(who.parameters["properties"]) == ["greeting"]  # type: ignore[arg-type]
+    assert who.execute() == "hi from who"
+
+
+def test_methods_partials_and_callable_objects_are_functions_too() -> None:
+    class Service:
+        def greet(self, name: str) -> str:
+            """Greet."""
+            return f"hello {name}"
+
+        def __call__(self, name: str) -> str:
+            return f"called {name}"
+
+    service = Service()
+    assert Tool.from_function(service.greet).execute(name="you") == "hello you"
+    assert Tool.from_function(service, name="service").execute(name="you") == "called you"
+    part = functools.partial(service.greet)
+    assert Tool.from_function(part, "greets", name="part").execute(name="you") == "hello you"
+
+
+def test_asynchronous_functions_are_known_as_such() -> None:
+    async def wait() -> str:
+        return "done"
+
+    async def stream() -> object:
+        yield "x"
+
+    def plain() -> Iterator[str]:
+        yield "x"
+
+    assert [Tool.from_function(one, "").is_async for one in (wait, stream, plain)] == [True, True, False]
+
+
+def test_a_type_that_json_cannot_hold_is_refused_with_the_function_named() -> None:
+    def bad(handle: Iterator[bytes] | type) -> None: ...
+
+    with pytest.raises(InvalidOption, match="the signature of bad"):
+        Tool.from_function(bad)
+
+
+def test_a_name_that_services_do_not_take_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="the name of a tool is 'my tool': up to 64 letters"):
+        tool(description="x", name="my tool")(lambda: "x")
+
+
+def test_a_tool_written_by_hand_is_checked_by_its_schema() -> None:
+    schema: dict[str, JSON] = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "unit": {"enum": ["C", "F"]}},
+        "required": ["city"],
+    }
+    weather = Tool("weather", "Weather.", lambda city, unit="C": f"{city} {unit}", schema)
+    assert weather.execute(city="Oslo") == "Oslo C"
+    with pytest.raises(ToolArgumentsInvalid, match="parameter 'city' is missing"):
+        weather.validate({})
+    with pytest.raises(ToolArgumentsInvalid, match="unknown parameter 'cty'"):
+        weather.validate({"city": "Oslo", "cty": 1})
+    with pytest.raises(ToolArgumentsInvalid, match="'unit' is 'K': one of 'C', 'F' is wanted"):
+        weather.validate({"city": "Oslo", "unit": "K"})
+
+
+def test_the_schema_for_openai_has_its_frame() -> None:
+    def f(x: int) -> None:
+        """Do it."""
+
+    assert build_tool_schema(f) == {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "description": "Do it.",
+            "parameters": {
+                "type": "object",
+                "properties": {"x": {"type": "integer"}},
+                "required": ["x"],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
+def test_a_registry_finds_lists_and_counts() -> None:
+    registry = ToolRegistry()
+    registry.register(lookup)
+
+    def other(x: int) -> str:
+        """Other."""
+        return str(x)
+
+    registry.register_function(other, "another description")
+    assert registry.list_names() == ["lookup", "other"]
+    assert registry.get("other").description == "another description"
+    assert [one.name for one in registry.list_all()] == [one.name for one in registry] == ["lookup", "other"]
+    assert (len(registry), "lookup" in registry, "nope" in registry) == (2, True, False)
+    assert [schema["function"]["name"] for schema in registry.to_schemas()] == ["lookup", "other"]  # type: ignore[index, call-overload]
+
+
+def test_an_unknown_tool_is_met_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownName, match=r"'lokup' is not the name of a tool \(did you mean 'lookup'\?\)"):
+        ToolRegistry([lookup]).get("lokup")
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    registry = ToolRegistry([lookup])
+    with pytest.raises(InvalidOption, match="the name of a tool is 'lookup'"):
+        registry.register(lookup)
+
+
+def test_a_snapshot_is_frozen_and_does_not_follow_the_registry() -> None:
+    registry = ToolRegistry([lookup])
+    frozen = registry.snapshot()
+    registry.register_function(tool(description="later", name="later")(lambda: "x"))
+    assert (frozen.frozen, frozen.list_names(), registry.list_names()) == (True, ["lookup"], ["lookup", "later"])
+    with pytest.raises(InvalidOption, match="a frozen tool registry is 'lookup'"):
+        frozen.register(lookup)
+
+
+def test_a_result_holds_text_and_the_object_behind_it() -> None:
+    assert ToolResult("two hits", [1, 2]).data == [1, 2]

@@ -1,0 +1,271 @@
+"""Each verb: what it prints, what its JSON holds, how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ragkit.cli import VERBS
+from tests.cli.conftest import Ragkit
+
+GUIDE = """# Boiler manual
+
+## Starting
+
+The boiler takes eleven minutes to reach its working pressure of 3.2 bar. Do not leave it alone before that.
+
+## Cleaning
+
+The filter is cleaned on the first Monday of the month by the caretaker, Ms Aldous.
+"""
+
+
+@pytest.fixture
+def house(workplace: Path) -> Path:
+    """Three documents about a house."""
+    folder = workplace / "house"
+    folder.mkdir()
+    (folder / "boiler.md").write_text(GUIDE)
+    (folder / "garden.txt").write_text("The hedge is cut in August. The roses are cut back in March, after the frost.\n")
+    (folder / "keys.csv").write_text("room,hook,keys\nattic,14,2\ncellar,15,1\nlaundry,16,3\n")
+    return folder
+
+
+@pytest.fixture
+def indexed(house: Path, ragkit: Ragkit) -> Path:
+    ragkit("index", "house", "-q")
+    return house
+
+
+def test_index_says_what_it_did_and_costs_nothing_the_second_time(house: Path, ragkit: Ragkit) -> None:
+    first = ragkit("index", "house", "--json").json
+    assert first["files"] == {"added": 3, "updated": 0, "unchanged": 0, "removed": 0, "failed": 0, "skipped": 0}
+    assert first["chunks"] == {"added": 3, "removed": 0, "reused": 0}
+    assert first["embedded"] == 3
+    usage = first["usage"]
+    assert isinstance(usage, dict)
+    assert (usage["embedding_tokens"], usage["embedding_cost_usd"]) == (first["tokens"], 0.0)
+    assert set(usage) == {
+        "prompt_tokens", "completion_tokens", "embedding_tokens", "cached_tokens", "llm_cost_usd", "embedding_cost_usd",
+        "total_cost_usd", "saved_cost_usd", "by_tool", "iterations",
+    }  # fmt: skip
+    second = ragkit("index", "house", "--json").json
+    assert (second["embedded"], second["chunks"]) == (0, {"added": 0, "removed": 0, "reused": 0})
+    assert ragkit("index", "house").out == "nothing changed (3 unchanged)\n"
+
+
+def test_a_dry_run_counts_and_leaves_nothing_behind(house: Path, ragkit: Ragkit) -> None:
+    planned = ragkit("index", "house", "--dry-run", "--json").json
+    assert not Path(".ragkit").exists()
+    done = ragkit("index", "house", "--json").json
+    assert planned["embedded"] == done["embedded"]
+    assert planned["chunks"] == done["chunks"]
+    assert planned["tokens"] == done["tokens"]
+    (house / "garden.txt").write_text("The hedge is cut in July.\n")
+    assert ragkit("index", "house", "--dry-run", "--json").json["embedded"] == 1
+    assert ragkit("index", "house", "--json").json["embedded"] == 1
+
+
+def test_include_and_exclude_choose_files(house: Path, ragkit: Ragkit) -> None:
+    ragkit("index", "house", "--exclude", "*.csv", "-q")
+    assert [line["source"] for line in ragkit("list", "--json").lines] == ["house/boiler.md", "house/garden.txt"]
+    ragkit("index", "house", "--include", "*.csv", "-q")
+    assert [line["source"] for line in ragkit("list", "--json").lines] == ["house/keys.csv"]
+
+
+def test_search_gives_hits_with_exact_places(indexed: Path, ragkit: Ragkit) -> None:
+    found = ragkit("search", "when is the filter cleaned", "-k", "2", "--json").json
+    hits = found["hits"]
+    assert isinstance(hits, list)
+    first = hits[0]
+    assert isinstance(first, dict)
+    assert first["source"] == "house/boiler.md"
+    assert first["heading"] == ["Boiler manual"]
+    assert GUIDE[int(str(first["start"])) : int(str(first["end"]))] == first["text"]
+    assert (first["start_line"], first["end_line"], first["page"], first["rank"]) == (1, 9, None, 1)
+    scores = first["scores"]
+    assert isinstance(scores, dict)
+    assert set(scores) == {"dense", "lexical", "rerank"}
+
+
+@pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
+def test_every_mode_finds_the_roses(indexed: Path, ragkit: Ragkit, mode: str) -> None:
+    hits = ragkit("search", "roses", "--mode", mode, "--json").json["hits"]
+    assert isinstance(hits, list)
+    assert hits[0]["source"] == "house/garden.txt"  # type: ignore[index, call-overload]
+
+
+def test_where_narrows_the_search_and_a_mistake_in_it_is_wrong_usage(indexed: Path, ragkit: Ragkit) -> None:
+    hits = ragkit("search", "boiler", "--where", 'format == "csv"', "--json").json["hits"]
+    assert isinstance(hits, list)
+    assert {hit["source"] for hit in hits} == {"house/keys.csv"}  # type: ignore[index, call-overload]
+    said = ragkit("search", "boiler", "--where", "format = 3", code=2)
+    assert len(said.err.splitlines()) == 1
+
+
+def test_explain_shows_shares_that_sum_to_the_score(indexed: Path, ragkit: Ragkit) -> None:
+    hits = ragkit("search", "boiler pressure", "--explain", "--json").json["hits"]
+    assert isinstance(hits, list)
+    for hit in hits:
+        assert sum(hit["explain"]["shares"].values()) == pytest.approx(hit["score"], abs=1e-4)  # type: ignore[index, call-overload]
+    assert "dense #1" in ragkit("search", "boiler pressure", "--explain").out
+
+
+def test_ask_answers_with_citations_that_stand_in_the_file(indexed: Path, ragkit: Ragkit) -> None:
+    answer = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
+    assert answer["abstained"] is False
+    assert "eleven minutes" in str(answer["answer"])
+    citations = answer["citations"]
+    assert isinstance(citations, list)
+    for citation in citations:
+        assert isinstance(citation, dict)
+        assert (citation["verified"], citation["stale"]) == (True, False)
+        if citation["source"] == "house/keys.csv":
+            continue  # its loader writes rows as `column: value`, so that offsets are those of that text
+        text = Path(str(citation["source"])).read_text()
+        assert text[int(str(citation["start"])) : int(str(citation["end"]))] == citation["quote"]
+        lines = text.splitlines()[int(str(citation["start_line"])) - 1 : int(str(citation["end_line"]))]
+        assert str(citation["quote"]) in "\n".join(lines)
+    assert isinstance(answer["trace_id"], str)
+    usage = answer["usage"]
+    assert isinstance(usage, dict)
+    assert usage["total_cost_usd"] == 0.0
+    assert usage["by_tool"]["search_knowledge_base"]["calls"] == 1  # type: ignore[index, call-overload]
+
+
+def test_a_file_that_changed_makes_its_citations_stale(indexed: Path, ragkit: Ragkit) -> None:
+    (indexed / "boiler.md").write_text(GUIDE + "\nOne more line.\n")
+    said = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
+    assert isinstance(said["citations"], list)
+    stale = [c["stale"] for c in said["citations"] if c["source"] == "house/boiler.md"]  # type: ignore[index, call-overload]
+    assert stale
+    assert all(stale)
+    assert "1 file changed" in ragkit("status").out
+
+
+def test_a_question_that_the_documents_do_not_answer_is_said_so(indexed: Path, ragkit: Ragkit) -> None:
+    said = ragkit("ask", "Who won the football world cup in 1998?", "--json").json
+    assert said["abstained"] is True
+    assert str(said["answer"]).startswith("Not in these documents")
+    assert ragkit("ask", "Who won the football world cup in 1998?", "--strict", code=6).out.startswith("Not in these")
+
+
+def test_the_question_may_come_from_stdin(
+    indexed: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("When is the hedge cut?\n"))
+    assert "August" in ragkit("ask").out
+
+
+def test_chat_answers_one_question_after_the_other(
+    indexed: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("When is the hedge cut?\nWho cleans the filter?\n\n"))
+    answers = ragkit("chat", "--json").lines
+    assert ["August" in str(answers[0]["answer"]), "Aldous" in str(answers[1]["answer"])] == [True, True]
+
+
+def test_status_list_show_rm_and_clear(indexed: Path, ragkit: Ragkit) -> None:
+    status = ragkit("status", "--json").json
+    assert (status["documents"], status["chunks"], status["failed"]) == (3, 3, 0)
+    chunk = ragkit("list", "--chunks", "--json").lines[0]
+    assert {"id", "source", "start", "end", "text", "metadata"} <= set(chunk)
+    assert ragkit("show", str(chunk["id"]), "--json").json["text"] == chunk["text"]
+    assert ragkit("show", "house/boiler.md").out == GUIDE + "\n"
+    assert "neither the id of a chunk" in ragkit("show", "nothing", code=1).err
+    assert ragkit("rm", "house/garden.txt").out == "1 document removed\n"
+    assert [line["source"] for line in ragkit("list", "--json").lines] == ["house/boiler.md", "house/keys.csv"]
+    assert ragkit("verify").out == "2 documents, 2 chunks: sound\n"
+    assert "say --yes" in ragkit("clear", code=2).err
+    assert ragkit("clear", "--yes").out == "2 documents removed\n"
+    assert ragkit("list").out == ""
+    assert ragkit("verify", "--json").json["vectors"] == 0
+    ragkit("index", "house", "-q")
+    assert ragkit("status", "--json").json["chunks"] == 3
+
+
+def test_without_a_knowledge_base_every_verb_says_how_to_make_one(workplace: Path, ragkit: Ragkit) -> None:
+    for verb in (["search", "x"], ["ask", "x"], ["status"], ["list"], ["show", "x"], ["rm", "x"], ["clear"], ["verify"]):
+        said = ragkit(*verb, code=1)
+        assert said.err == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
+
+
+def test_wrong_usage_is_one_clear_line_and_exit_code_2(workplace: Path, ragkit: Ragkit) -> None:
+    assert "did you mean 'index'?" in ragkit("indx", "docs", code=2).err
+    assert "Path 'nowhere' does not exist" in ragkit("index", "nowhere", code=2).err
+    assert "name a folder or a file" in ragkit("index", code=2).err
+    assert "ask something" in ragkit("ask", " ", code=2).err
+
+
+def test_init_writes_files_that_are_valid_and_leaves_those_that_exist(workplace: Path, ragkit: Ragkit) -> None:
+    assert ragkit("init").out == "wrote ragkit.yaml\nwrote .ragkitignore\n"
+    assert ragkit("pipeline", "validate").out.endswith("ragkit.yaml: valid\n")
+    Path("ragkit.yaml").write_text("extends: default\n")
+    assert "left as it is" in ragkit("init", code=1).err
+    assert Path("ragkit.yaml").read_text() == "extends: default\n"
+
+
+def test_global_flags_work_before_and_after_the_verb(indexed: Path, ragkit: Ragkit) -> None:
+    ragkit("index", "house", "--kb", "other", "-q")
+    assert ragkit("--kb", "other", "status", "--json").json["kb"] == "other"
+    assert ragkit("status", "--kb", "other", "--json").json["kb"] == "other"
+
+
+def test_doctor_finds_nothing_wrong(indexed: Path, ragkit: Ragkit) -> None:
+    checks = ragkit("doctor", "--json").json["checks"]
+    assert isinstance(checks, list)
+    assert {check["name"] for check in checks} >= {"ragkit", "sqlite", "embedder minilm", "knowledge base"}  # type: ignore[index, call-overload]
+    assert all(check["ok"] for check in checks)  # type: ignore[index, call-overload]
+
+
+def test_help_lists_every_verb(workplace: Path, ragkit: Ragkit) -> None:
+    text = ragkit("--help").out
+    assert [line.split()[0] for line in text.split("Verbs:\n")[1].splitlines() if line.strip()] == list(VERBS)
+    for verb in VERBS:
+        assert ragkit(verb, "--help").out.startswith("Usage: ragkit " + verb)
+
+
+def test_help_takes_less_than_a_quarter_of_a_second_of_cpu() -> None:
+    command = [sys.executable, "-m", "ragkit", "--help"]
+    times = []
+    for _ in range(5):
+        before = os.times()
+        subprocess.run(command, check=True, capture_output=True)
+        after = os.times()
+        times.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert min(times) < 0.25
+
+
+def test_importing_ragkit_and_asking_for_help_import_no_vendor_package() -> None:
+    code = (
+        "import sys, json, ragkit\n"
+        "try: ragkit.cli\n"
+        "except AttributeError: pass\n"
+        "from ragkit.cli import cli\n"
+        "cli.main(['--help'], standalone_mode=False)\n"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    loaded = set(json.loads(said.splitlines()[-1]))
+    heavy = {"numpy", "onnxruntime", "tokenizers", "lxml", "pydantic", "docx", "openpyxl", "pptx", "pypdfium2", "ruamel",
+             "rich", "torch", "openai", "anthropic", "chromadb", "duckdb", "faiss", "genai_prices"}  # fmt: skip
+    assert loaded & heavy == set()
+
+
+def test_an_interrupted_run_exits_with_130_and_keeps_what_was_done(house: Path, ragkit: Ragkit) -> None:
+    for number in range(300):
+        (house / f"note{number}.txt").write_text(f"Note {number}. " + "Nothing new today, really. " * 60)
+    process = subprocess.Popen([sys.executable, "-m", "ragkit", "index", "house", "-q"], stderr=subprocess.PIPE, text=True)
+    time.sleep(2.5)
+    process.send_signal(2)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.lstrip()) == (130, "interrupted; what was done is kept\n")
+    ragkit("index", "house", "-q")
+    assert ragkit("verify").out.endswith("sound\n")

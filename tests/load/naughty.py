@@ -1,0 +1,87 @@
+"""A plugin whose loader does what hostile files make parsers do; the bytes of the file say what.
+
+The tests install it as `naughty` beside ragkit, so that worker processes find it as they find any plugin.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from ragkit.records import Document, Heading
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def _sleep_in_c() -> None:
+    ctypes.CDLL(None).sleep(60)
+
+
+def _crash() -> None:
+    ctypes.string_at(0)
+
+
+def _eat() -> None:
+    held = []
+    while True:
+        held.append(bytes(50_000_000))  # never touched, so that the limit is met at once
+
+
+def _recurse() -> None:
+    _recurse()
+
+
+def _chatter() -> None:
+    sys.stdout.write("noise " * 1000)
+    os.write(1, b"more noise")
+    sys.stdout.flush()
+
+
+def _divide() -> None:
+    raise ZeroDivisionError("by a hostile file")
+
+
+HELD: list[bytes] = []
+
+
+def _grow() -> None:
+    HELD.append(bytes(330_000_000))
+
+
+DEEDS: Mapping[str, Callable[[], None]] = {
+    "chatter": _chatter,
+    "crash": _crash,
+    "divide": _divide,
+    "eat": _eat,
+    "exit": lambda: os._exit(3),
+    "grow": _grow,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "nothing": lambda: None,
+    "recurse": _recurse,
+    "sleep": lambda: time.sleep(60),
+    "sleep in c": _sleep_in_c,
+    "spin": _spin,
+}
+
+
+class NaughtyLoader:
+    """Does the deed, then gives a Document that says which process did it."""
+
+    version = "7"
+
+    def load(self, data: bytes, source: str) -> Document:
+        """What the bytes say."""
+        words = data.decode()
+        if words.startswith("long "):
+            return Document(text="x" * int(words[5:]))
+        if words == "nonsense":
+            return Document(text="x", headings=(Heading(99, 1, "beyond the end"),))
+        DEEDS[words]()
+        return Document(text=f"{words} by {os.getpid()}", source=source)

@@ -1,0 +1,207 @@
+"""Fetching a page: public addresses only, bounded in time and size, every hop checked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+
+import pytest
+
+from ragkit.errors import InvalidOption, LoadError, LoadLimit
+from ragkit.load.documents import DocumentLoader
+from ragkit.load.fetch import Fetched, FetchOptions, fetch, is_public
+from tests.load import made
+
+OPEN = FetchOptions(seconds=10, max_mb=1, allow_private=True)
+
+
+class Site(BaseHTTPRequestHandler):
+    """A web site with every kind of page."""
+
+    protocol_version = "HTTP/1.1"
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        name = self.path.split("?")[0].strip("/")
+        getattr(self, f"page_{name}", self.page_missing)()
+
+    def send(self, body: bytes, kind: str = "text/html", status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def page_hello(self) -> None:
+        self.send("<h1>Grüße</h1>".encode(), "text/html; charset=utf-8")
+
+    def page_report(self) -> None:
+        self.send(made.pdf([["words"]]), "application/pdf")
+
+    def page_table(self) -> None:
+        self.send(b"a,b\n1,2\n", "text/csv")
+
+    def page_there(self) -> None:
+        self.send(b"", status=302, Location="/hello?from=there")
+
+    def page_round(self) -> None:
+        self.send(b"", status=301, Location="/round")
+
+    def page_file(self) -> None:
+        self.send(b"", status=302, Location="file:///etc/passwd")
+
+    def page_meta(self) -> None:
+        self.send(b"", status=307, Location="http://169.254.169.254/latest/meta-data")
+
+    def page_huge(self) -> None:
+        self.send(b"x" * 2_000_000)
+
+    def page_packed(self) -> None:
+        self.send(b"\x1f\x8b\x08", Content_Encoding="gzip")
+
+    def page_slow(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        for _ in range(100):
+            self.wfile.write(b"x")
+            time.sleep(0.1)
+
+    def page_missing(self) -> None:
+        self.send(b"no", status=404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silence."""
+
+
+class Quiet(ThreadingHTTPServer):
+    """Says nothing of clients that hang up."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    Site.asked = []
+    with Quiet(("127.0.0.1", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_page_is_fetched_with_its_media_type(site: str) -> None:
+    assert fetch(f"{site}/hello", OPEN) == Fetched(f"{site}/hello", "<h1>Grüße</h1>".encode(), "text/html")
+
+
+def test_a_redirect_is_followed_to_its_end(site: str) -> None:
+    assert fetch(f"{site}/there", OPEN).url == f"{site}/hello?from=there"
+    assert Site.asked == ["/there", "/hello?from=there"]
+
+
+def test_nothing_private_is_reached_unless_allowed(site: str) -> None:
+    with pytest.raises(LoadError, match=r"127\.0\.0\.1 is not on the public network .*: pass allow_private=True"):
+        fetch(f"{site}/hello")
+    assert Site.asked == []
+
+
+@pytest.mark.parametrize(
+    "host",
+    (
+        *("127.0.0.1", "localhost", "0.0.0.0", "10.1.2.3", "192.168.0.1", "169.254.169.254", "[::1]", "127.1"),
+        *("2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[fe80::1]", "100.64.0.1"),
+    ),
+)
+def test_no_spelling_of_a_private_address_is_reached(host: str) -> None:
+    with pytest.raises(LoadError, match="is not on the public network"):
+        fetch(f"http://{host}:9/")
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True),
+        ("2606:4700::1111", True),
+        ("::ffff:8.8.8.8", True),
+        ("::ffff:10.0.0.1", False),
+        ("2002:7f00:1::", False),
+        ("64:ff9b::808:808", True),
+        ("64:ff9b::a00:1", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("fc00::1", False),
+    ],
+)
+def test_an_address_that_wraps_another_is_judged_by_it(address: str, public: bool) -> None:
+    assert is_public(ip_address(address)) is public
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        ("round", "redirects more than 5 times"),
+        ("file", "no http or https URL"),
+        ("packed", "the server sent it compressed without being asked"),
+        ("nothing", "the server answered 404 Not Found"),
+    ],
+)
+def test_an_answer_that_is_no_page_is_an_error(site: str, page: str, reason: str) -> None:
+    with pytest.raises(LoadError, match=reason):
+        fetch(f"{site}/{page}", OPEN)
+
+
+def test_a_page_above_the_limit_is_cut_off(site: str) -> None:
+    with pytest.raises(LoadLimit, match="larger than 1 MB: raise max_mb"):
+        fetch(f"{site}/huge", OPEN)
+
+
+def test_a_page_that_trickles_is_cut_off_in_time(site: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(LoadLimit, match=r"took longer than 0\.5 seconds"):
+        fetch(f"{site}/slow", FetchOptions(seconds=0.5, allow_private=True))
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "ftp://x.org/a", "gopher://x", "/etc/passwd", "http://", "http://[::1", "http://x:y/"]
+)
+def test_what_is_no_web_address_is_refused(url: str) -> None:
+    with pytest.raises(LoadError, match="no http or https URL: write it as https://host/path"):
+        fetch(url, OPEN)
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(LoadError, match="a URL with a password") as caught:
+        fetch("http://ann:canary@example.org/", OPEN)
+    assert "canary" not in str(caught.value)
+
+
+def test_a_host_that_is_not_there_is_an_error_in_plain_words() -> None:
+    with pytest.raises(LoadError, match="cannot be reached"):
+        fetch("http://nowhere.invalid/", OPEN)
+    with pytest.raises(LoadError, match=r"cannot be reached \(.*refused"):
+        fetch("http://127.0.0.1:9/", OPEN)
+
+
+def test_a_limit_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="seconds is 0: a number above 0 is wanted"):
+        FetchOptions(seconds=0)
+    with pytest.raises(InvalidOption, match="max_mb is 0: a number above 0 is wanted"):
+        FetchOptions(max_mb=0)
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "kind"), [("hello", "Grüße", "html"), ("report", "words", "pdf"), ("table", "a: 1; b: 2", "csv")]
+)
+def test_a_url_becomes_a_document_by_what_it_is(site: str, page: str, text: str, kind: str) -> None:
+    [document] = DocumentLoader.from_url(f"{site}/{page}", allow_private=True)
+    assert (document.text, document.format, document.source) == (text, kind, f"{site}/{page}")

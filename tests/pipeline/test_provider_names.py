@@ -1,0 +1,18 @@
+"""What a file can name as the provider is what can answer."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from ragkit.answer.base import Searcher
+from ragkit.errors import UnknownName
+from ragkit.pipeline.parts import SECTIONS
+from ragkit.pipeline.providers import provider_for
+
+
+def test_the_providers_that_a_file_can_name_are_those_that_can_answer() -> None:
+    with pytest.raises(UnknownName, match="'nobody' is not the name of a provider") as caught:
+        provider_for("nobody", cast("Searcher", None))  # refused before it searches
+    assert sorted(caught.value.known) == SECTIONS[-1].provider_names()

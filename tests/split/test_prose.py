@@ -1,0 +1,182 @@
+"""The default splitter on running text: borders, overlap, and what an edit changes."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragkit.errors import InvalidOption
+from ragkit.records import Document
+from ragkit.split.base import Span, character_starts
+from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.sentences import sentence_spans
+from tests.split.samples import paragraph, prose, recursive, sentence, texts, word_starts
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def carried(document: Document, spans: list[Span]) -> list[str]:
+    """What each chunk but the first repeats from the one before."""
+    return [document.text[after[0] : max(after[0], before[1])] for before, after in pairwise(spans)]
+
+
+def separated(text: str, separators: tuple[str, ...], chunk_size: int) -> list[str]:
+    document = Document(text)
+    splitter = RecursiveSplitter(RecursiveOptions(chunk_size, 0, "characters", separators))
+    return texts(document, list(splitter.spans(document, character_starts)))
+
+
+def test_a_text_that_fits_is_one_chunk() -> None:
+    assert recursive(Document("One sentence. Another one.\n\nA paragraph.")) == [(0, 40)]
+
+
+def test_paragraphs_are_preferred_to_sentences() -> None:
+    chance = random.Random(1)
+    paragraphs = [" ".join(sentence(chance, 15, 15) for _ in range(4)) for _ in range(3)]
+    document = Document("\n\n".join(paragraphs))
+    assert texts(document, recursive(document, 80, 0)) == paragraphs
+
+
+def test_sentences_are_preferred_to_words() -> None:
+    document = Document(" ".join(sentence(random.Random(seed), 9, 9) for seed in range(40)))
+    assert all(text.endswith(".") for text in texts(document, recursive(document, 25, 0)))
+
+
+def test_what_a_colon_announces_stays_with_it() -> None:
+    filling = [sentence(random.Random(seed), 12, 12) for seed in range(5)]
+    text = f"{filling[0]} {filling[1]}\n\n{filling[2]}\n\nThe steps are:\n\n{filling[3]} {filling[4]}"
+    document = Document(text)
+    assert texts(document, recursive(document, 39, 0))[1].startswith("The steps are:\n\n")
+
+
+def test_a_sentence_longer_than_a_chunk_is_cut_at_clauses_or_words() -> None:
+    long = " ".join(f"word{number}{',' if number % 12 == 0 else ''}" for number in range(300))
+    document = Document(long)
+    pieces = texts(document, recursive(document, 40, 0))
+    assert " ".join(pieces) == long
+    assert sum(piece.endswith(",") for piece in pieces[:-1]) >= 0.8 * (len(pieces) - 1)
+
+
+def test_a_word_longer_than_a_chunk_is_cut_between_characters() -> None:
+    document = Document("x" * 1000)
+    spans = list(RecursiveSplitter(RecursiveOptions(100, 0, "characters")).spans(document, word_starts))
+    assert "".join(texts(document, spans)) == document.text
+
+
+def test_a_word_that_a_tokenizer_calls_one_token_is_cut_all_the_same() -> None:
+    spans = recursive(Document("x" * 100_000))
+    assert max(end - start for start, end in spans) <= 200 * 32
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("overlap", [20, 40, 60])
+def test_each_chunk_begins_with_as_many_whole_sentences_of_the_last_as_the_overlap_holds(
+    seed: int, overlap: int
+) -> None:
+    document = Document(prose(seed, paragraphs=60))
+    spans = recursive(document, 200, overlap)
+    sentences = sentence_spans(document.text)
+    starts = [start for start, _ in sentences]
+    for before, after in pairwise(spans):
+        assert after[0] in starts or words(document.text[after[0] : before[1]]) == overlap
+        repeated = words(document.text[after[0] : before[1]])
+        earlier = starts[bisect_left(starts, after[0]) - 1]
+        longer = words(document.text[earlier : before[1]])
+        assert repeated <= overlap < longer
+
+
+def test_words_are_carried_over_when_the_last_sentence_is_longer_than_the_overlap() -> None:
+    document = Document(" ".join(sentence(random.Random(seed), 30, 30) for seed in range(20)))
+    assert {words(text) for text in carried(document, recursive(document, 100, 10))} == {10}
+
+
+def test_no_overlap_is_carried_over_when_none_is_wanted() -> None:
+    document = Document(prose(5, paragraphs=30))
+    assert set(carried(document, recursive(document, 100, 0))) == {""}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(5, 80), st.data())
+def test_no_chunk_is_only_overlap(seed: int, size: int, data: st.DataObject) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    document = Document(prose(seed, paragraphs=8))
+    spans = recursive(document, size, overlap)
+    assert all(document.text[before[1] : after[1]].strip() for before, after in pairwise(spans))
+    assert all(words(text) <= overlap for text in carried(document, spans))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("edit", ["A new sentence stands here. ", "New.\n\n", "One. Two, three and four. Five, six. "])
+def test_an_edit_at_the_top_of_a_plain_text_changes_few_chunks(seed: int, edit: str) -> None:
+    old = Document(prose(seed))
+    new = Document(edit + old.text)
+    before, after = texts(old, recursive(old)), texts(new, recursive(new))
+    assert len(set(after) - set(before)) < 0.1 * len(after)
+    assert sum(words(text) for text in after) / len(after) > 160  # of 200: borders that come back cost no filling
+
+
+@pytest.mark.parametrize("place", [0.25, 0.5, 0.99])
+def test_an_edit_within_a_text_leaves_the_chunks_on_both_sides(place: float) -> None:
+    paragraphs = prose(7).split("\n\n")
+    where = int(place * len(paragraphs))
+    old = Document("\n\n".join(paragraphs))
+    new = Document("\n\n".join([*paragraphs[:where], paragraph(random.Random(99)), *paragraphs[where + 1 :]]))
+    before, after = texts(old, recursive(old)), texts(new, recursive(new))
+    assert len(set(after) - set(before)) < 0.1 * len(after)
+
+
+@pytest.mark.parametrize("stop", [". ", " "])
+def test_an_edit_at_the_top_of_one_long_line_changes_few_chunks(stop: str) -> None:
+    old = Document(prose(8).replace("\n\n", " ").replace(". ", stop))
+    new = Document(f"Something new{stop}" + old.text)
+    before, after = texts(old, recursive(old)), texts(new, recursive(new))
+    assert len(set(after) - set(before)) < 0.2 * len(after)
+
+
+def test_chinese_is_cut_behind_its_stops() -> None:
+    document = Document("今天天气很好，我们去公园散步。" * 40)
+    splitter = RecursiveSplitter(RecursiveOptions(100, 20, "characters"))
+    pieces = texts(document, list(splitter.spans(document, word_starts)))
+    assert all(piece.endswith("。") and piece.startswith("今天") for piece in pieces)
+
+
+def test_thai_without_stops_is_cut_between_clusters() -> None:
+    line = "ที่นี่มีน้ำใจ" * 60
+    spans = RecursiveSplitter(RecursiveOptions(50, 0, "characters")).spans(Document(line), word_starts)
+    marks = {place for place, character in enumerate(line) if character in "ี่้ำ"}
+    assert {start for start, _ in spans} & marks == set()
+    assert "".join(line[start:end] for start, end in spans) == line
+
+
+def test_every_line_end_separates_paragraphs() -> None:
+    chance = random.Random(3)
+    paragraphs = [" ".join(sentence(chance, 15, 15) for _ in range(4)) for _ in range(3)]
+    for end in ("\n", "\r\n", "\r"):
+        document = Document(f"{end}{end}".join(paragraphs))
+        assert texts(document, recursive(document, 80, 0)) == paragraphs
+
+
+def test_given_separators_are_cut_behind_in_their_order() -> None:
+    assert separated("aaa;bb;c|ddd;ee;f|ggg;hh", ("|", ";"), 9) == ["aaa;bb;c|", "ddd;ee;f|", "ggg;hh"]
+    assert separated("aaa;bb;c|ddd;ee;f|ggg;hh", (";", "|"), 9) == ["aaa;bb;", "c|ddd;ee;", "f|ggg;hh"]
+
+
+def test_given_separators_are_kept_and_may_follow_each_other() -> None:
+    assert separated("aa--bb----cc--", ("--",), 4) == ["aa--", "bb--", "--", "cc--"]
+
+
+def test_words_and_characters_follow_given_separators_of_themselves() -> None:
+    assert separated("one two three|abcdefghij", ("|", ""), 10) == ["one two", "three|", "abcdefghij"]
+    assert "".join(separated("abcdefghijklm|", ("|", ""), 5)) == "abcdefghijklm|"
+
+
+def test_separators_that_are_no_list_of_strings_are_refused() -> None:
+    with pytest.raises(InvalidOption, match="separators is 'abc': a list of strings is wanted"):
+        RecursiveOptions(separators="abc")  # type: ignore[arg-type]  # what a caller without types may hand over

@@ -1,0 +1,59 @@
+"""Splitting is linear in the length of the text, whatever stands in it."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+
+from ragkit.records import Document
+from ragkit.split.base import character_starts
+from ragkit.split.measure import word_piece_starts
+from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from tests.split.samples import paragraph
+
+SPLITTER = RecursiveSplitter(RecursiveOptions())
+SINGLE = ' \n.,`#|*[(<>-=_~"\\\x00\t\ra\u00e9今。ก\u0301\u200d\ud800'
+UNITS = [*SINGLE, "🇩🇪", "👩\u200d👧", "\r\n", "a ", "a\n", "a\n\n", "a. ", "# a\n\n", "| a |\n", "```\n", "~~~\n```\n"]
+UNITS += ["- a\n", "a: b\n", "def f():\n", "@\n", "|-|-", "[1]. "]
+
+
+def seconds(document: Document) -> float:
+    began = time.process_time()
+    list(SPLITTER.spans(document, word_piece_starts))
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "code"])
+@pytest.mark.parametrize("unit", UNITS)
+def test_time_grows_no_faster_than_the_text(unit: str, form: str) -> None:
+    small, large = (Document(unit * (size // len(unit)), id="x", format=form) for size in (20_000, 80_000))
+    # 4 times where it is linear, 16 where it is quadratic; the pause of a busy machine is forgiven
+    assert seconds(large) < 8 * seconds(small) + 0.2
+
+
+def test_ten_million_characters_on_one_line_take_seconds() -> None:
+    chance = random.Random(1)
+    line = " ".join(paragraph(chance) for _ in range(200))
+    document = Document((line * (10_000_000 // len(line) + 1))[:10_000_000], id="x")
+    starts = np.arange(0, len(document.text), 5, dtype=np.int64)
+    began = time.process_time()
+    spans = SPLITTER.spans(document, lambda text: starts)
+    assert time.process_time() - began < 5
+    assert len(spans) > 10_000
+
+
+def test_a_million_blank_lines_are_passed_over() -> None:
+    document = Document("first" + "\n" * 1_000_000 + "last", id="x")
+    spans = list(SPLITTER.spans(document, character_starts))
+    assert [document.text[start:end] for start, end in spans] == ["first", "last"]
+
+
+def test_a_hundred_thousand_headings_are_no_trouble() -> None:
+    document = Document("# a\n\nb\n\n" * 100_000, id="x", format="markdown")
+    began = time.process_time()
+    spans = list(SPLITTER.spans(document, word_piece_starts))
+    assert time.process_time() - began < 10
+    assert document.text[spans[-1][0] : spans[-1][1]].endswith("# a\n\nb")

@@ -1,0 +1,54 @@
+"""Limits: reached, nearly reached, refused."""
+
+import pytest
+
+from ragkit.errors import BudgetExceeded, InvalidOption
+from ragkit.usage.limits import Limits
+from ragkit.usage.meter import Meter
+from ragkit.usage.tokens import Tokens
+
+
+def spent(tokens: int, dollars: float) -> Meter:
+    meter = Meter()
+    meter.chat("local", "m", Tokens(tokens, 0, cost_usd=dollars))
+    return meter
+
+
+def test_without_limits_nothing_is_ever_too_much() -> None:
+    Limits().check(spent(10**9, 1e6), 1e9)
+    assert Limits().near(spent(10**9, 1e6), 1e9) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(max_tokens=100), "the budget of 100 tokens is reached .100 spent."),
+        (Limits(max_cost_usd=0.5), "the budget of 0.5 USD is reached .0.5 spent."),
+        (Limits(max_seconds=3), "the budget of 3 seconds is reached .3 spent."),
+    ],
+)
+def test_a_limit_that_is_reached_is_an_error(limits: Limits, words: str) -> None:
+    with pytest.raises(BudgetExceeded, match=words):
+        limits.check(spent(100, 0.5), 3)
+
+
+def test_just_below_the_limit_the_run_goes_on() -> None:
+    Limits(max_tokens=101, max_cost_usd=0.51, max_seconds=3.1).check(spent(100, 0.5), 3)
+
+
+def test_a_budget_of_nothing_allows_nothing() -> None:
+    with pytest.raises(BudgetExceeded, match="the budget of 0 USD is reached"):
+        Limits(max_cost_usd=0).check(Meter(), 0)
+
+
+def test_a_limit_is_near_from_its_warning_on() -> None:
+    limits = Limits(max_tokens=100, max_cost_usd=1.0, warn_at=0.8)
+    assert limits.near(spent(79, 0.0), 0) == []
+    assert limits.near(spent(80, 0.9), 0) == [("tokens", 80.0, 100.0), ("USD", 0.9, 1.0)]
+
+
+def test_limits_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(InvalidOption, match="max_tokens is -1: a number of at least 0 is wanted"):
+        Limits(max_tokens=-1)
+    with pytest.raises(InvalidOption, match="warn_at is 0: a part above 0"):
+        Limits(warn_at=0)

@@ -1,0 +1,168 @@
+"""The meter: what is counted, for whom, and where."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+
+from ragkit.usage.meter import (
+    AgentUsage,
+    Meter,
+    ToolUsage,
+    UsageStats,
+    current_meter,
+    metered,
+    record_chat,
+    record_embedding,
+    record_rerank,
+)
+from ragkit.usage.tokens import Tokens
+
+KEYS = [
+    "prompt_tokens",
+    "completion_tokens",
+    "embedding_tokens",
+    "cached_tokens",
+    "llm_cost_usd",
+    "embedding_cost_usd",
+    "total_cost_usd",
+    "saved_cost_usd",
+    "by_tool",
+    "iterations",
+]
+
+
+def test_usage_has_exactly_the_keys_that_are_promised() -> None:
+    assert list(Meter().usage().to_dict()) == KEYS
+
+
+def test_the_total_is_llm_cost_and_embedding_cost() -> None:
+    meter = Meter()
+    meter.chat("local", "m", Tokens(100, 20, 30, cost_usd=0.5))
+    with metered(meter):
+        record_embedding("e", 40, 0.25)
+        record_rerank("r", 0.125)
+    usage = meter.usage()
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.embedding_tokens) == (
+        100,
+        20,
+        30,
+        40,
+    )
+    assert (usage.llm_cost_usd, usage.embedding_cost_usd, usage.total_cost_usd) == (0.5, 0.375, 0.875)
+
+
+def test_one_unknown_price_makes_the_sum_unknown_and_only_that_sum() -> None:
+    meter = Meter()
+    meter.chat("local", "m", Tokens(1, 1, cost_usd=0.5))
+    with metered(meter):
+        record_embedding("nobody knows", 40, None)
+    usage = meter.usage()
+    assert (usage.llm_cost_usd, usage.embedding_cost_usd, usage.total_cost_usd) == (0.5, None, None)
+    assert meter.known_cost_usd == 0.5
+
+
+def test_a_local_model_costs_nothing() -> None:
+    with metered(Meter()) as meter:
+        record_embedding("minilm", 9, 0.0, provider="local")
+    assert meter.usage().total_cost_usd == 0.0
+
+
+def test_what_a_tool_spends_is_counted_for_the_tool_and_the_iteration() -> None:
+    meter = Meter()
+    meter.chat("local", "m", Tokens(10, 1, cost_usd=1.0), iteration=1)
+    with metered(meter, iteration=1, tool="search"):
+        record_embedding("e", 5, 2.0)
+    meter.executed("search")
+    meter.begin_iteration(2)
+    usage = meter.usage()
+    spent = UsageStats(embedding_tokens=5, embedding_cost_usd=2.0)
+    assert usage.by_tool == {"search": ToolUsage(1, spent)}
+    assert usage.iterations == (UsageStats(10, 1, 5, 0, 1.0, 2.0), UsageStats())
+
+
+def test_an_answer_from_the_cache_costs_nothing_and_says_what_it_saved() -> None:
+    meter = Meter()
+    meter.cache_hit("local", "m", Tokens(100, 20, cost_usd=0.5), iteration=1)
+    usage = meter.usage()
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (0, 0, 120)
+    assert (usage.total_cost_usd, usage.saved_cost_usd) == (0.0, 0.5)
+
+
+def test_nothing_is_counted_where_no_meter_counts() -> None:
+    record_embedding("e", 5, 1.0)
+    record_rerank("r", 1.0)
+    assert record_chat("p", "m", Tokens(1, 1)) is None
+    assert current_meter() is None
+
+
+def test_a_chat_inside_a_tool_is_priced_and_counted_for_the_tool() -> None:
+    with metered(Meter(), tool="summarise") as meter:
+        stats = record_chat("openai", "gpt-4o-mini", Tokens(1_000_000, 0))
+    assert stats is not None
+    assert stats.llm_cost_usd == 0.15
+    assert meter.usage().by_tool["summarise"].stats == stats
+
+
+def test_a_meter_inside_another_reports_to_it_too() -> None:
+    outer = Meter()
+    with metered(outer, iteration=3, tool="ask_expert"):
+        inner = Meter()
+        inner.chat("local", "m", Tokens(10, 2, cost_usd=0.5), iteration=1)
+    assert inner.usage().prompt_tokens == 10
+    assert outer.usage().by_tool["ask_expert"].stats.llm_cost_usd == 0.5
+    assert [one.prompt_tokens for one in outer.usage().iterations] == [0, 0, 10]
+
+
+def test_the_calls_are_kept_with_who_made_them() -> None:
+    with metered(Meter(), iteration=2, tool="search") as meter:
+        record_embedding("e", 5, 1.0, provider="openai")
+    [call] = meter.calls
+    assert (call.kind, call.provider, call.model, call.tool, call.iteration) == (
+        "embedding",
+        "openai",
+        "e",
+        "search",
+        2,
+    )
+    assert call.at > 1.7e9
+
+
+def test_usage_survives_being_written_as_json() -> None:
+    meter = Meter()
+    meter.chat("local", "m", Tokens(10, 1, cost_usd=None), iteration=1)
+    with metered(meter, iteration=1, tool="search"):
+        record_embedding("e", 5, 2.0)
+    usage = meter.usage()
+    assert AgentUsage.from_dict(json.loads(json.dumps(usage.to_dict()))) == usage
+
+
+def test_a_meter_goes_on_from_what_was_used_before() -> None:
+    first = Meter()
+    first.chat("local", "m", Tokens(10, 1, cost_usd=1.0), iteration=1)
+    second = Meter()
+    second.restore(first.usage())
+    second.chat("local", "m", Tokens(5, 1, cost_usd=0.5), iteration=2)
+    assert (second.usage().prompt_tokens, second.usage().total_cost_usd, second.known_cost_usd) == (15, 1.5, 1.5)
+    assert [one.prompt_tokens for one in second.usage().iterations] == [10, 5]
+
+
+def test_many_threads_report_to_one_meter_and_nothing_is_lost() -> None:
+    with metered(Meter()) as meter, ThreadPoolExecutor(8) as pool:
+        for _ in range(400):
+            pool.submit(copy_context().run, record_embedding, "e", 3, 0.5)
+    assert (meter.usage().embedding_tokens, meter.usage().embedding_cost_usd) == (1200, 200.0)
+
+
+def test_tasks_each_report_to_the_meter_of_their_own() -> None:
+    async def one(number: int) -> int:
+        with metered(Meter()) as meter:
+            await asyncio.sleep(0)
+            record_embedding("e", number, 0.0)
+            await asyncio.gather(asyncio.to_thread(record_embedding, "e", number, 0.0))
+        return meter.usage().embedding_tokens
+
+    async def everyone() -> list[int]:
+        return await asyncio.gather(*(one(number) for number in range(50)))
+
+    assert asyncio.run(everyone()) == [2 * number for number in range(50)]

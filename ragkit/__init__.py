@@ -95,7 +95,6 @@ _PLACES = {
 """Where each public name lives."""
 
 __all__ = [
-    "__version__",
     "Agent",
     "AgentAnalytics",
     "AgentConfig",
@@ -134,6 +133,7 @@ __all__ = [
     "ToolRegistry",
     "UsageStats",
     "VectorStore",
+    "__version__",
     "tool",
 ]
 

@@ -22,7 +22,7 @@ from ragkit.agent.providers.base import Completed, Completion, Delta, TextDelta
 from ragkit.agent.providers.guard import check_allowed
 from ragkit.agent.result import ToolOutcome
 from ragkit.agent.run import Run
-from ragkit.agent.tools.execute import ToolTimeout, atrampoline, attempts, failed, trampoline
+from ragkit.agent.tools.execute import ToolTimeout, aexecute, execute, failed
 from ragkit.agent.workers import WORKERS
 from ragkit.errors import Cancelled, ConnectionFailed, RequestTimeout
 from ragkit.usage.meter import metered
@@ -76,7 +76,7 @@ class Board:
             if self._found[index] is None and self._until[index] <= now:
                 job.abandoned = True
                 error = ToolTimeout(job.tool.name, job.timeout_s or 0.0)
-                self._settle(index, failed(job.tool.name, job, error, now - self._began, 1))
+                self._settle(index, failed(job, error, now - self._began, 1))
 
     def abandon(self) -> None:
         """Give up every job that is not done."""
@@ -234,7 +234,7 @@ def _start(index: int, job: ToolJob, put: Callable[[Item], None]) -> None:
 
     def work() -> ToolOutcome:
         with metered(job.run.meter, iteration=job.run.iteration, tool=job.tool.name):
-            return trampoline(attempts(job, emit), emit)
+            return execute(job, emit)
 
     WORKERS.submit(work).add_done_callback(lambda future: put((index, future)))
 
@@ -401,7 +401,7 @@ class _Hands:
 
         async def work() -> ToolOutcome:
             with metered(job.run.meter, iteration=job.run.iteration, tool=job.tool.name):
-                return await atrampoline(attempts(job, emit), emit)
+                return await aexecute(job, emit)
 
         task = asyncio.create_task(work())
         task.add_done_callback(lambda done: inbox.put_nowait((index, done)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
@@ -18,7 +18,7 @@ from ragkit.answer.citations import citations_of, cite
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, Draft, ExtractiveProvider
 from ragkit.answer.tool import Outcome, RAGTool
 from ragkit.errors import RunError
-from ragkit.records import Citation, Hit
+from ragkit.records import Hit
 
 INSTRUCTIONS = f"""\
 You answer questions about the user's documents, which you can read only through search_knowledge_base.

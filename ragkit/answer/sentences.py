@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ragkit.answer.base import Searcher
 from ragkit.answer.questions import Kind, holds, kind_of
-from ragkit.answer.statements import Statement, statements
-from ragkit.records import Hit
+from ragkit.answer.statements import statements
 from ragkit.retrieve.terms import terms
 
 PASSAGES = 8

@@ -75,7 +75,7 @@ class Verbs(click.Group):
 @click.option("-v", "--verbose", is_flag=True, help="Say more.")
 @click.option("--no-color", is_flag=True, help="No colours (also NO_COLOR).")
 @click.pass_context
-def cli(ctx: click.Context, **flags: object) -> None:
+def cli(ctx: click.Context, /, **flags: object) -> None:
     """Cited answers over a folder of documents.
 
     \b
@@ -116,6 +116,6 @@ def main(arguments: list[str] | None = None) -> None:
         code = exit_code(error)
     except BrokenPipeError:
         # the reader has gone (head, less): point stdout at nothing, so that its flush at exit stays quiet
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         code = EXIT_ERROR
     sys.exit(code if isinstance(code, int) else 0)

@@ -52,7 +52,9 @@ class Shell:
         if not overrides:
             return None
         stored = stored_pipeline(self.kb)
-        return Pipeline.load("default", overrides) if stored is None else Pipeline.from_yaml(stored, overrides=overrides)
+        return (
+            Pipeline.load("default", overrides) if stored is None else Pipeline.from_yaml(stored, overrides=overrides)
+        )
 
     def open(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> KnowledgeBase:
         """The knowledge base, held against the pipeline that was asked for. It must be there."""
@@ -125,7 +127,7 @@ def figures(count: int, noun: str) -> str:
 def size(count: float) -> str:
     """Bytes for people: `1.4 MB`."""
     for unit in ("B", "kB", "MB"):
-        if count < 1000:  # noqa: PLR2004
+        if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from ragkit.index.names import shown
 from ragkit.index.report import IndexReport
 from ragkit.pipeline.knowledge_base import IndexRun, KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from ragkit.records import JSON
 
 SHOWN_FAILURES = 20
 
@@ -28,7 +30,7 @@ SHOWN_FAILURES = 20
 @click.option("--rebuild", is_flag=True, help="Accept other settings, and do everything again.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes that read files.")
 @verb
-def command(  # noqa: PLR0913 - one parameter an option
+def command(
     shell: Shell,
     sources: tuple[Path, ...],
     pipeline: str | None,
@@ -65,11 +67,11 @@ def command(  # noqa: PLR0913 - one parameter an option
     return EXIT_SOME_FAILED if report.failures else 0
 
 
-def _relative(report: IndexReport) -> dict[str, object]:
-    found = report.to_json()
-    for key in ("failures", "skipped"):
-        found[key] = [{**one, "source": shown(str(one["source"]))} for one in found[key]]  # type: ignore[union-attr, index, dict-item]
-    return found  # type: ignore[return-value]
+def _relative(report: IndexReport) -> dict[str, JSON]:
+    """The report as JSON, with names of sources as a person reads them."""
+    failures = tuple(replace(failure, source=shown(failure.source)) for failure in report.failures)
+    skipped = tuple((shown(source), reason) for source, reason in report.skipped)
+    return replace(report, failures=failures, skipped=skipped).to_json()
 
 
 def _print(shell: Shell, report: IndexReport, pipeline: Pipeline) -> None:

@@ -6,6 +6,7 @@ import click
 
 from ragkit.cli.common import Shell, chunk_json, place, verb
 from ragkit.index.names import shown
+from ragkit.records import JSON
 
 PREVIEW = 80
 
@@ -25,9 +26,9 @@ def command(shell: Shell, chunks: bool, failed: bool) -> None:
                     shell.out(f"{chunk.id}  {place(chunk)}  {' '.join(chunk.text.split())[:PREVIEW]}")
         elif failed:
             for row in kb.failures():
-                found = {"source": shown(row.source), "error": row.reason, "hint": row.hint}
+                found: dict[str, JSON] = {"source": shown(row.source), "error": row.reason, "hint": row.hint}
                 shell.out_json(found) if shell.json else shell.out(f"{found['source']}: {row.reason} ({row.hint})")
         else:
             for source, title, count in kb.documents():
-                line = {"source": shown(source), "title": title, "chunks": count}
+                line: dict[str, JSON] = {"source": shown(source), "title": title, "chunks": count}
                 shell.out_json(line) if shell.json else shell.out(f"{count:6}  {shown(source)}  {title}")

@@ -36,7 +36,7 @@ def list_(shell: Shell) -> None:
 @click.option("--diagram", is_flag=True, help="Draw it.")
 @click.option("--mermaid", is_flag=True, help="Draw it in Mermaid.")
 @verb
-def show(  # noqa: PLR0913 - one parameter an option
+def show(
     shell: Shell,
     pipeline: str | None,
     overrides: tuple[str, ...],

@@ -77,4 +77,6 @@ class Progress:
             self._bar.update(self._task, completed=self._embedded, total=max(guess, self._embedded) or None, rate=text)
         elif time.monotonic() - self._said >= EVERY_SECONDS:
             self._said = time.monotonic()
-            self._shell.say(f"{self._read} of {self._files} files read, {self._embedded:,} chunks embedded ({rate:.0f}/s)")
+            self._shell.say(
+                f"{self._read} of {self._files} files read, {self._embedded:,} chunks embedded ({rate:.0f}/s)"
+            )

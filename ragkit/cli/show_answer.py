@@ -28,7 +28,7 @@ def print_answer(shell: Shell, answer: Answer, *, streamed: bool) -> None:
     for citation in answer.citations:
         shell.out(f"  {click.style(f'[{citation.n}]', bold=True)} {_place(citation)}{_state(citation)}")
         quote = " ".join(citation.quote.split())
-        shell.out(f"      \"{quote[:QUOTE]}{'...' if len(quote) > QUOTE else ''}\"")
+        shell.out(f'      "{quote[:QUOTE]}{"..." if len(quote) > QUOTE else ""}"')
     cost = answer.usage.total_cost_usd
     price = "price unknown" if cost is None else f"${cost:.4f}" if cost else "no cost"
     shell.say(f"\nevidence {answer.evidence:.2f}, {answer.model}, {price}", level=0)

@@ -25,7 +25,7 @@ def command(shell: Shell) -> None:
         shell.out(f"{figures(status.failed, 'file')} could not be read: ragkit list --failed")
     shell.out(f"sources: {', '.join(shown(source) for source in status.sources) or 'none'}")
     split, embed = status.settings["split"], status.settings["embed"]
-    assert isinstance(split, dict) and isinstance(embed, dict)  # noqa: S101, PT018 - a recipe's own
+    assert isinstance(split, dict) and isinstance(embed, dict)  # noqa: S101 - a recipe's own
     shell.out(f"chunks: {split['name']}, {split.get('chunk_size')} {split.get('unit')} with "
               f"{split.get('chunk_overlap')} of overlap; embedder: {embed['fingerprint']}; "
               f"store: {kb.pipeline.store.name}")  # fmt: skip

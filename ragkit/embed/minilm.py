@@ -86,9 +86,15 @@ class MiniLM:
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """One row per text, in order: (len(texts), 384). Best called with some hundred texts or more at a time."""
+        rows, tokens = self._rows(texts)
+        record_embedding("minilm", tokens, 0.0, provider="local")
+        return rows
+
+    def _rows(self, texts: Sequence[str]) -> tuple[Rows, int]:
+        """The rows of some texts, and how many tokens were read."""
         rows = np.empty((len(texts), self.dimension), np.float32)
         if not len(texts):
-            return rows
+            return rows, 0
         ids, cut = self._wordpiece().ids(texts)
         session = self._model()
         batches = list(by_length([len(row) for row in ids], self._options.token_budget))
@@ -99,8 +105,7 @@ class MiniLM:
         in_threads(compute, batches, self._options.threads or usable_cores())
         with self._lock:
             self._cut_texts += cut
-        record_embedding("minilm", sum(map(len, ids)), 0.0, provider="local")
-        return unit(rows)
+        return unit(rows), sum(map(len, ids))
 
     def embed_query(self, text: str) -> Row:
         """The row of a question: (384,). The model wants no prefix."""
@@ -108,7 +113,7 @@ class MiniLM:
 
     def probe(self) -> Row:
         """The row of a fixed sentence: (384,). Kept with an index, it tells when other weights are at work."""
-        return self.embed_query(PROBE_TEXT)
+        return cast("Row", self._rows([PROBE_TEXT])[0][0])
 
     def token_starts(self, text: str) -> NDArray[np.int64]:
         """Character offset of each token's start: (n_tokens,), never falling, each in [0, len(text)).

@@ -18,10 +18,11 @@ from typing import Protocol
 
 import numpy as np
 
-from ragkit.embed.base import EmbeddingProvider
+from ragkit.embed.base import EmbeddingProvider, probe_of
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
+from ragkit.index.recipe import check_weights
 from ragkit.index.report import Embedded, Event, Failure, FileRead, IndexReport, Planned, Published
 from ragkit.load.files import FileStat
 from ragkit.load.parse import Failed, Parsed
@@ -108,6 +109,7 @@ class Build:
         self._failures: list[Failure] = []
         self._skipped: list[tuple[str, str]] = []
         self._tokens = 0
+        self._weights_are_known = False
 
     def events(self, plan: Plan) -> Generator[Event, None, None]:
         """Do the work. Closing the generator, or an error in it, leaves what was published and every vector.
@@ -232,12 +234,25 @@ class Build:
 
     def _write_vectors(self, keys: Sequence[bytes], rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
         embedder = self._known_embedder()
+        self._check_weights(embedder)
         first = self._vectors.append(rows)
         self._vectors.sync()
         with self._catalog.transaction():
             checksums = self._vectors.checksums(first, len(keys)).tolist()
             self._catalog.add_vectors(embedder.key, first, keys, checksums)
         self._rows.update((key, first + i) for i, key in enumerate(keys))
+
+    def _check_weights(self, embedder: EmbedderRow) -> None:
+        """Before the first vectors of a run: are they of the same model as those that are here?"""
+        if self._weights_are_known:
+            return
+        probe = probe_of(self._stations.embedder)
+        if embedder.probe is None:
+            with self._catalog.transaction():
+                self._catalog.set_probe(embedder.key, probe.tobytes())
+        else:
+            check_weights(self._options.kb, embedder.probe, probe)
+        self._weights_are_known = True
 
     def _known_embedder(self) -> EmbedderRow:
         if self._embedder is None:

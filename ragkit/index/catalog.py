@@ -170,17 +170,19 @@ class Catalog:
         ).fetchone()
         return None if row is None else EmbedderRow(*row)
 
-    def add_embedder(
-        self, fingerprint: str, dimension: int, file: str, file_id: bytes, probe: bytes | None
-    ) -> EmbedderRow:
+    def add_embedder(self, fingerprint: str, dimension: int, file: str, file_id: bytes) -> EmbedderRow:
         """Insert an embedder with no vectors yet."""
         self.connection.execute(
-            "INSERT INTO embedders (fingerprint, dimension, file, file_id, rows, probe) VALUES (?,?,?,?,0,?)",
-            (fingerprint, dimension, file, file_id, probe),
+            "INSERT INTO embedders (fingerprint, dimension, file, file_id, rows) VALUES (?,?,?,?,0)",
+            (fingerprint, dimension, file, file_id),
         )
         added = self.embedder(fingerprint)
         assert added is not None  # noqa: S101 - the line above put it there
         return added
+
+    def set_probe(self, embedder: int, probe: bytes) -> None:
+        """Keep the embedder's row for the probe sentence: float32, little-endian."""
+        self.connection.execute("UPDATE embedders SET probe = ? WHERE key = ?", (probe, embedder))
 
     def vector_rows(self, embedder: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
         """The row of each text that has a vector; texts without one are left out."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import PROBE_COSINE
+from ragkit.errors import SettingsMismatch
 from ragkit.records import JSON
 
 
@@ -54,9 +55,18 @@ class Recipe:
         return found
 
 
-def same_weights(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
-    """Whether two vectors of the probe sentence come from the same model. Each is a unit row of (dimension,)."""
-    return before.shape == now.shape and float(before @ now) >= PROBE_COSINE
+def check_weights(kb: str, stored: bytes, probe: NDArray[np.float32]) -> None:
+    """Raises SettingsMismatch when the probe sentence's vector is not the one that the knowledge base was built with.
+
+    Args:
+        kb: the knowledge base, for the message.
+        stored: the row of that time, (dimension,) float32 as bytes.
+        probe: the row of today, (dimension,), of length 1.
+    """
+    before = np.frombuffer(stored, np.float32)
+    if before.shape != probe.shape or float(before @ probe) < PROBE_COSINE:
+        difference = "the embedder's weights are others than those that the stored vectors were made with"
+        raise SettingsMismatch(kb, [difference], f"`ragkit index --rebuild --kb {kb}`")
 
 
 def _shown(value: JSON) -> str:

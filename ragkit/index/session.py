@@ -7,10 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ragkit.errors import Damaged, SettingsMismatch
+from ragkit.errors import Damaged
 from ragkit.index.catalog import Catalog, EmbedderRow
 from ragkit.index.home import (
     CATALOG,
@@ -25,7 +22,6 @@ from ragkit.index.home import (
     write_marker,
 )
 from ragkit.index.lock import WriterLock
-from ragkit.index.recipe import same_weights
 from ragkit.index.seal import seal, unseal
 from ragkit.store.vectorfile import VectorFile
 
@@ -70,31 +66,16 @@ class WriteSession:
             if not isinstance(error, Damaged | sqlite3.DatabaseError):
                 self._settle()
 
-    def vectors_for(
-        self, fingerprint: str, dimension: int, probe: NDArray[np.float32]
-    ) -> tuple[EmbedderRow, VectorFile]:
-        """The vector file of an embedder, made when it is new, and cut back to what is committed.
-
-        Args:
-            fingerprint: the embedder's identity.
-            dimension: columns of its rows.
-            probe: its row for the probe sentence, (dimension,).
-
-        Raises:
-            SettingsMismatch: its weights are others than those that the stored vectors were made with.
-        """
+    def vectors_for(self, fingerprint: str, dimension: int) -> tuple[EmbedderRow, VectorFile]:
+        """The vector file of an embedder with this fingerprint and so many columns, made when it is new."""
         fix = repair_command(self.directory)
         known = self.catalog.embedder(fingerprint)
         if known is None:
             name = self._new_name()
             file = VectorFile.create(self.directory / name, dimension, fix=fix)
             with self.catalog.transaction():
-                known = self.catalog.add_embedder(fingerprint, dimension, name, file.file_id, probe.tobytes())
+                known = self.catalog.add_embedder(fingerprint, dimension, name, file.file_id)
         else:
-            before = np.frombuffer(known.probe or b"", np.float32)
-            if len(before) and not same_weights(before, probe):
-                difference = "the embedder's weights give other vectors than those that are stored"
-                raise SettingsMismatch(str(self.directory), [difference], "`ragkit index --rebuild`")
             path = self.directory / known.file
             file = VectorFile.open(
                 path, dimension=known.dimension, file_id=known.file_id, rows=known.rows, fix=fix, writable=True

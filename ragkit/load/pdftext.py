@@ -18,8 +18,10 @@ MAX_OUTLINE = 5_000
 """Entries of an outline that are read."""
 
 _DROPPED = re.compile("[\x00-\x08\x0b\x0e-\x1f\u200b\ufeff\ufffe\uffff\ud800-\udfff]")
-_HYPHEN = re.compile("(?<=[^\\W\\d_])[-\u00ad\u2010\ufffe\x02]\n(?=[^\\W\\d_])")
-_MARKED = re.compile("[\ufffe\x02]\n?")
+_MARK = "[\ufffe\x02]\n?"
+"""What PDFium leaves of a hyphen at the end of a line; most often it takes the line's end away as well."""
+_MARKED = re.compile(_MARK)
+_HYPHEN = re.compile(f"(?<=[^\\W\\d_])(?:{_MARK}|[-\u00ad\u2010]\n)(?=[^\\W\\d_])")
 _FILE_NAME = re.compile(r"\.(docx?|xlsx?|pptx?|pdf|tex|dvi|ps|indd|qxd|rtf|odt|pmd|fm|wpd|html?)$", re.IGNORECASE)
 _NO_TITLE = re.compile(r"(?i)(untitled\b.*|document\s*\d*|title|no title|slide \d+|powerpoint presentation|\(null\))$")
 _APPLICATION = re.compile(r"(?i)^(microsoft (office )?(word|powerpoint|excel)|powerpoint presentation) - ")

@@ -76,7 +76,8 @@ def read_hello(head: Mapping[str, JSON]) -> tuple[ParseLimits, tuple[Route, ...]
 
 def task_frame(task: Task) -> bytes:
     """A file to parse; its path travels as bytes, so that every name survives."""
-    return frame({"path": os.fsencode(task.path).decode("latin-1"), "source": task.source, "stat": _stat(task.stat)})
+    path = os.fsencode(os.path.abspath(task.path)).decode("latin-1")  # noqa: PTH100 - `resolve` would follow links
+    return frame({"path": path, "source": task.source, "stat": _stat(task.stat)})
 
 
 def read_task(head: Mapping[str, JSON]) -> tuple[bytes, str, FileStat | None]:

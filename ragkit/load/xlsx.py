@@ -36,22 +36,10 @@ class XlsxLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError, and LoadLimit above `max_cells`."""
         archive = ZipArchive(data, source, self.options)
-        hidden = 0
-        blocks: list[Block] = []
-        left = self.options.max_cells
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of features that have no text
-                book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-                for sheet in book.worksheets:
-                    if sheet.sheet_state != "visible" and not self.options.hidden:
-                        hidden += 1
-                        continue
-                    sheet.reset_dimensions()  # what a file says of its size is often wrong
-                    counted = _Counted(left, source)
-                    blocks += _sheet(str(sheet.title), counted.rows(sheet.iter_rows(values_only=True)))
-                    left = counted.left
-                book.close()
+                blocks, hidden = self._blocks(data, source)
         except BROKEN as error:
             reason = f"no table can be read from it ({type(error).__name__})"
             raise LoadError(source, reason, "open it in a spreadsheet program and save it again") from error
@@ -65,6 +53,19 @@ class XlsxLoader:
             headings=headings,
             format="xlsx",
         )
+
+    def _blocks(self, data: bytes, source: str) -> tuple[list[Block], int]:
+        """The blocks of all sheets that are read, and how many are hidden."""
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        shown = [sheet for sheet in book.worksheets if self.options.hidden or sheet.sheet_state == "visible"]
+        counted = _Counted(self.options.max_cells, source)
+        blocks: list[Block] = []
+        for sheet in shown:
+            sheet.reset_dimensions()  # what a file says of its size is often wrong
+            blocks += _sheet(str(sheet.title), counted.rows(sheet.iter_rows(values_only=True)))
+        hidden = len(book.worksheets) - len(shown)
+        book.close()
+        return blocks, hidden
 
 
 class _Counted:

@@ -19,7 +19,7 @@ from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.base import Answer
-from ragkit.embed.base import probe_of
+from ragkit.embed.base import Probing
 from ragkit.errors import Damaged, LoadError, SettingsMismatch
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog import Catalog, FileRow
@@ -27,8 +27,8 @@ from ragkit.index.home import exists, open_catalog
 from ragkit.index.lock import WriterLock
 from ragkit.index.names import is_within, source_name, source_path
 from ragkit.index.plan import Plan, PlanOptions, make_plan
-from ragkit.index.reader import Reader
-from ragkit.index.recipe import Recipe
+from ragkit.index.reader import Reader, View
+from ragkit.index.recipe import Recipe, check_weights
 from ragkit.index.repair import REBUILD, Salvage, swap_in
 from ragkit.index.report import Event, IndexReport
 from ragkit.index.session import WriteSession
@@ -37,11 +37,11 @@ from ragkit.load.files import FileStat, read_bytes
 from ragkit.load.parse import hash_of
 from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
+from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
 from ragkit.retrieve.fts import FtsLexicon
-from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import Meter, metered
 
@@ -100,6 +100,7 @@ class KnowledgeBase:
         self.pipeline = pipeline
         self._parts = Assembly(pipeline)
         self._reader: Reader | None = None
+        self._weights_are_known = False
 
     @classmethod
     def open(
@@ -124,10 +125,12 @@ class KnowledgeBase:
         """
         directory = Path(path)
         stored = _stored_settings(directory) if exists(directory) else None
-        if pipeline is None:
-            chosen = Pipeline.from_yaml(stored[1]) if stored else Pipeline.default()
+        if isinstance(pipeline, Pipeline):
+            chosen = pipeline
+        elif pipeline is not None:
+            chosen = Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
         else:
-            chosen = pipeline if isinstance(pipeline, Pipeline) else Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
+            chosen = Pipeline.from_yaml(stored[1]) if stored else Pipeline.default()
         kb = cls(directory, chosen)
         if check and stored is not None and pipeline is not None:
             kb._check_settings(Recipe.from_json(stored[0]))
@@ -181,7 +184,7 @@ class KnowledgeBase:
         if run.rebuild:
             roots = _merged(roots, [Path(root) for root in catalog.roots()])
         embedder = self._parts.embedder
-        _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension, probe_of(embedder))
+        _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
         plan = self._plan(roots, catalog.files(), run, everything=bool(other))
         settled = {
             "recipe": recipe.to_json(),
@@ -196,9 +199,7 @@ class KnowledgeBase:
             run.on_event(event)
         return build.report(plan, started)
 
-    def _plan(
-        self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool
-    ) -> Plan:
+    def _plan(self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool) -> Plan:
         folder = self._parts.folder
         folder = replace(folder, include=run.include or folder.include, exclude=(*folder.exclude, *run.exclude))
         found = chain.from_iterable(self._walk(root, folder) for root in roots)
@@ -250,7 +251,7 @@ class KnowledgeBase:
         embedder = self._parts.embedder
         with session.catalog.transaction():
             session.catalog.set("last_file", str(salvage.last_file))
-        row, file = session.vectors_for(embedder.fingerprint, embedder.dimension, probe_of(embedder))
+        row, file = session.vectors_for(embedder.fingerprint, embedder.dimension)
         if salvage.rows is None or not len(salvage.rows):
             return
         first = file.append(salvage.rows)
@@ -290,6 +291,7 @@ class KnowledgeBase:
             NotAKnowledgeBase, Damaged, InvalidFilter.
         """
         with self.reader.view() as view:
+            self._same_weights(view)
             return self._parts.retriever(view, mode).retrieve(question, top_k, where)
 
     def explain(
@@ -297,6 +299,7 @@ class KnowledgeBase:
     ) -> list[Explanation]:
         """The same as `search`, each hit with the reasons for its place."""
         with self.reader.view() as view:
+            self._same_weights(view)
             return self._parts.retriever(view, mode).explain(question, top_k, where)
 
     def agent(
@@ -313,7 +316,9 @@ class KnowledgeBase:
         provider = provider_for(model or answer.provider, self)
         limit = answer.max_cost_usd if max_cost_usd is None else max_cost_usd
         limits = Limits(max_cost_usd=limit) if provider.remote else Limits()
-        config = AgentConfig(model=model_name(model or answer.provider), max_iterations=answer.max_iterations, limits=limits)
+        config = AgentConfig(
+            model=model_name(model or answer.provider), max_iterations=answer.max_iterations, limits=limits
+        )
         return RAGAgent(self, provider, config, RAGOptions(self._parts.top_k), memory)
 
     def ask(
@@ -388,6 +393,15 @@ class KnowledgeBase:
                 stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
             )
 
+    def _same_weights(self, view: View) -> None:
+        """Once: is the embedder the one that the vectors are from? Only where asking costs nothing."""
+        embedder = self._parts.embedder
+        if not self._weights_are_known and isinstance(embedder, Probing):
+            row = Catalog(view.connection).embedder(embedder.fingerprint)
+            if row is not None and row.probe is not None:
+                check_weights(str(self.path), row.probe, embedder.probe())
+        self._weights_are_known = True
+
     # what answering asks for
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
@@ -413,7 +427,12 @@ class KnowledgeBase:
         path = source_path(row.source)
         try:
             stat = FileStat.of(path.stat())
-            if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == (row.size, row.mtime_ns, row.ctime_ns, row.inode):
+            if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == (
+                row.size,
+                row.mtime_ns,
+                row.ctime_ns,
+                row.inode,
+            ):
                 return False
             return stat.size != row.size or self._hash(path) != row.content_hash
         except (OSError, LoadError):

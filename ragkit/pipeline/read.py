@@ -99,7 +99,7 @@ def _one(
     if profile is not None:
         tree = with_profile(tree, profile, asked, problems)
     tree = with_settings(tree.without("profiles"), request.overrides, problems)
-    _check_keys(tree, request.sections, problems)
+    _check_keys(tree, section_keys(request.sections), ("extends", "profiles"), problems)
     partial = tree.get("extends") is not None
     missing = [section.key for section in request.sections if tree.get(section.key) is None]
     if missing and not partial:
@@ -128,17 +128,17 @@ def _check_shape(tree: Table, sections: Sequence[Section], problems: list[Proble
         return
     for key, profile in profiles.pairs:
         if isinstance(profile, Table):
-            _check_keys(profile, sections, problems)
+            _check_keys(profile, section_keys(sections), (), problems)
         else:
             message = f"the profile {key.text!r} is {met(profile)}: a mapping of sections is wanted"
             problems.append(Problem(profile.mark, message))
 
 
-def _check_keys(tree: Table, sections: Sequence[Section], problems: list[Problem]) -> None:
-    known = section_keys(sections)
+def _check_keys(tree: Table, known: Sequence[str], beside: Sequence[str], problems: list[Problem]) -> None:
+    """Every key is a section, or one of those that may stand `beside` them."""
     for key, _ in tree.pairs:
-        if key.text not in (*known, "profiles", "extends"):
-            hint = did_you_mean(key.text, [*known, "profiles", "extends"])
+        if key.text not in (*known, *beside):
+            hint = did_you_mean(key.text, [*known, *beside])
             problems.append(Problem(key.mark, f"{key.text!r} is no section{hint}; known: {', '.join(known)}"))
 
 

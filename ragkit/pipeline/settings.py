@@ -80,9 +80,17 @@ class Pipeline:
         return _made(reading, path.stem, path)
 
     @classmethod
-    def from_yaml(cls, text: str, environ: Mapping[str, str] | None = None, name: str = "pipeline") -> Pipeline:
+    def from_yaml(
+        cls,
+        text: str,
+        environ: Mapping[str, str] | None = None,
+        name: str = "pipeline",
+        *,
+        overrides: Sequence[str] = (),
+    ) -> Pipeline:
         """Read a text that is no file, such as `to_yaml` gave. Raises PipelineError."""
-        return _made(read_text(text, name, Request(os.environ if environ is None else environ)), name, None)
+        request = Request(os.environ if environ is None else environ, tuple(overrides))
+        return _made(read_text(text, name, request), name, None)
 
     @staticmethod
     def find(start: str | Path = ".", environ: Mapping[str, str] | None = None) -> Path | None:

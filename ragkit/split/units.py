@@ -30,7 +30,7 @@ LEAD_IN = 250
 TORN = 9000
 """More than a chunk can gain: only where nothing else fits (behind a heading, inside a block that fits)."""
 
-_WORD_BORDER = re.compile(r"\s+|(?<=[，、；：])(?![\s，、；：])")
+_WORD_BORDER = re.compile(r"\s+|(?<=[，、；：])(?=[^\s，、；：])")
 _CLAUSE_ENDS = np.array([ord(mark) for mark in ",;:—–)，、；："], np.uint32)
 _NOISE = 20  # what a border gets cheaper with each halving, and a tenth of what it costs
 _MOST_NOISY = 500  # a border that costs more varies no more than one that costs this

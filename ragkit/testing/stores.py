@@ -220,6 +220,21 @@ def bad_input_is_refused_and_changes_nothing(subject: Subject) -> None:
     store.close()
 
 
+def every_pair_of_values_is_compared_as_the_evaluator_does(subject: Subject) -> None:
+    """One document for each value that a field can hold, one search for each operator and operand."""
+    store = subject.open()
+    held: list[dict[str, JSON]] = [{}, *({"f": value} for value in dirty.SCALARS), {"f": ["a", 1]}, {"f": {"b": 1}}]
+    documents = [Document(f"{n}", each, id=f"{n:03}") for n, each in enumerate(held)]
+    contents = fill(store, documents, palette()[[n % 12 for n in range(len(held))]])
+    for operand in dirty.SCALARS:
+        wheres: list[Filter] = [{"f": {"$eq": operand}}, {"f": {"$ne": operand}}, {"f": {"$nin": [operand, "a"]}}]
+        if operand is not None and not isinstance(operand, bool):
+            wheres += [{"f": {operator: operand}} for operator in ("$gt", "$gte", "$lt", "$lte")]
+        for where in wheres:
+            check_search(store, contents, palette()[0], len(held), where)
+    store.close()
+
+
 def filters_mean_what_the_evaluator_says(subject: Subject) -> None:
     """Random filters over dirty metadata."""
     store = subject.open()
@@ -322,6 +337,7 @@ CHECKS: tuple[Check, ...] = (
     equal_scores_are_ordered_by_id,
     results_are_complete_under_a_rare_filter,
     bad_input_is_refused_and_changes_nothing,
+    every_pair_of_values_is_compared_as_the_evaluator_does,
     filters_mean_what_the_evaluator_says,
     any_sequence_of_writes_leaves_what_a_dict_would,
     readers_see_whole_batches_while_one_thread_writes,

@@ -247,7 +247,9 @@ def test_a_server_that_is_gone_is_an_empty_cache_unless_one_asks() -> None:
     assert [agent.run("x").content for _ in range(2)] == ["one", "two"]
     assert (client.stats.misses, client.stats.size) == (2, 0)
     for ask in (client.ping, client.clear):
-        with pytest.raises(CacheUnreachable, match="no Redis at redis://127.0.0.1:1/0 .*: start it, or set REDIS_URL"):
+        with pytest.raises(
+            CacheUnreachable, match=r"no Redis at redis://127\.0\.0\.1:1/0 .*: start it, or set REDIS_URL"
+        ):
             ask()
 
 

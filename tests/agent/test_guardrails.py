@@ -7,6 +7,7 @@ from ragkit.agent.events import Event, GuardrailTriggered
 from ragkit.agent.guardrails import (
     ALLOW,
     FormatGuardrail,
+    Guardrail,
     Guardrails,
     InjectionGuardrail,
     LengthGuardrail,
@@ -111,7 +112,12 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 
 
 def test_guardrails_follow_one_another_and_a_block_ends_it() -> None:
-    rails = [PIIGuardrail(), LengthGuardrail(12, action="rewrite"), TopicGuardrail(["email"]), LengthGuardrail(1)]
+    rails: list[Guardrail] = [
+        PIIGuardrail(),
+        LengthGuardrail(12, action="rewrite"),
+        TopicGuardrail(["email"]),
+        LengthGuardrail(1),
+    ]
     text, found = apply(rails, "x@example.org wrote")
     assert text == "[email] wrot"
     assert [(one.guardrail, one.action) for one in found] == [
@@ -182,9 +188,10 @@ def test_arguments_are_rewritten_wherever_a_text_stands_in_them() -> None:
 
 
 def test_a_call_with_refused_arguments_is_answered_and_the_run_goes_on() -> None:
-    script = [call("write", path="/etc/passwd", lines=[]), "I may not"]
     rail = FormatGuardrail(r"(?!/etc).*", name="no_etc")
-    agent, _ = scripted(script, [write], config(tool_arguments=[rail]))
+    agent, _ = scripted(
+        [call("write", path="/etc/passwd", lines=[]), "I may not"], [write], config(tool_arguments=[rail])
+    )
     result = agent.run("x")
     assert result.content == "I may not"
     [told] = tool_messages(result)

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragkit.cli import main
-from ragkit.records import JSON
 
 HASHING = "extends: default\nembed: {name: hashing, dimension: 64}\n"
 """A pipeline without a model: what is tested with it does not depend on what vectors mean."""
@@ -28,13 +28,13 @@ class Said:
     err: str
 
     @property
-    def json(self) -> dict[str, JSON]:
+    def json(self) -> dict[str, Any]:
         """Its standard output as one JSON object."""
-        found: dict[str, JSON] = json.loads(self.out)
+        found: dict[str, Any] = json.loads(self.out)
         return found
 
     @property
-    def lines(self) -> list[dict[str, JSON]]:
+    def lines(self) -> list[dict[str, Any]]:
         """Its standard output as JSON objects, one a line."""
         return [json.loads(line) for line in self.out.splitlines()]
 

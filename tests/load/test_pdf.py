@@ -156,7 +156,8 @@ def test_files_made_to_hang_readers_end_in_seconds_with_a_document_or_an_error(d
         ("infor\ufffe\nmation", "information"),
         ("Anglo-\nSaxon", "Anglo-\nSaxon"),
         ("1990-\n2000", "1990-\n2000"),
-        ("well\ufffeknown", "well-known"),
+        ("infor\x02mation", "information"),
+        ("Anglo\ufffeSaxon", "Anglo-Saxon"),
         ("a\0b\ud800c\x07", "abc"),
         ("a\xa0b  \n\n", "a b"),
         ("a\x0cb", "a\nb"),
@@ -168,6 +169,7 @@ def test_a_page_is_cleaned(raw: str, text: str) -> None:
 
 def test_hyphens_can_be_left_alone() -> None:
     assert page_cleaned("infor-\nmation", join_hyphens=False) == "infor-\nmation"
+    assert page_cleaned("infor\ufffemation", join_hyphens=False) == "infor-mation"
 
 
 @pytest.mark.parametrize(

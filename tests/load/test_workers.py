@@ -24,7 +24,7 @@ from ragkit.load.wire import Nonsense, frame, head_of, outcome_frame, read_outco
 from ragkit.load.workers import LOOK_AHEAD, ParsePool
 from tests.load import made
 
-TIGHT = ParseLimits(seconds=0.7, memory_mb=600, text_mb=1)
+TIGHT = ParseLimits(seconds=1.5, memory_mb=600, text_mb=1)
 PROJECT = str(Path(__file__).parents[2])
 
 
@@ -114,12 +114,24 @@ def test_strange_names_reach_the_process(tmp_path: Path, name: str) -> None:
     assert (outcome.document.text, outcome.document.source) == ("here", str(path))
 
 
+def test_a_relative_path_means_the_folder_that_the_caller_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(name)
+    with ParsePool(1) as pool:
+        for name in ("one", "two"):
+            monkeypatch.chdir(tmp_path / name)
+            assert [said(outcome) for outcome in pool.parse([Task(Path("a.txt"), "a")])] == [name]
+
+
 @pytest.mark.parametrize(
     ("deed", "kind", "reason"),
     [
-        ("spin", LoadLimit, "took longer than 0.7 seconds"),
-        ("sleep", LoadLimit, "took longer than 0.7 seconds"),
-        ("sleep in c", LoadLimit, "took longer than 0.7 seconds"),
+        ("spin", LoadLimit, "took longer than 1.5 seconds"),
+        ("sleep", LoadLimit, "took longer than 1.5 seconds"),
+        ("sleep in c", LoadLimit, "took longer than 1.5 seconds"),
         ("crash", LoadError, "crashed its parser (SIGSEGV)"),
         ("kill", LoadLimit, "its parser was ended by the system, most likely for memory"),
         ("exit", LoadError, "its parser ended without an answer (exit code 3)"),
@@ -350,7 +362,7 @@ def test_a_process_is_ready_in_good_time(tmp_path: Path) -> None:
     started = time.monotonic()
     with ParsePool(1) as pool:
         list(pool.parse(tasks(tmp_path, ["x"])))
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
 
 
 PARSED_HEAD = {

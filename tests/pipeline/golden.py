@@ -21,6 +21,7 @@ ENVIRON = {"MODEL_NAME": "small-2", "SAMPLE_API_KEY": "sk-never-to-be-seen"}
 REQUESTS: Mapping[str, Request] = {
     "profile-unknown": Request(ENVIRON, profile="prodution", sections=SECTIONS),
     "profile-from-the-environment-unknown": Request({"RAGKIT_PROFILE": "staging"}, sections=SECTIONS),
+    "profile-that-extends": Request(ENVIRON, profile="production", sections=SECTIONS),
     "profile-with-a-wrong-value": Request(ENVIRON, profile="production", sections=SECTIONS),
     "profile-never-chosen-with-a-wrong-value": Request(ENVIRON, thorough=True, sections=SECTIONS),
     "provider-not-installed": Request(ENVIRON, thorough=True, sections=SECTIONS),

@@ -180,3 +180,7 @@ def test_words_and_characters_follow_given_separators_of_themselves() -> None:
 def test_separators_that_are_no_list_of_strings_are_refused() -> None:
     with pytest.raises(InvalidOption, match="separators is 'abc': a list of strings is wanted"):
         RecursiveOptions(separators="abc")  # type: ignore[arg-type]  # what a caller without types may hand over
+
+
+def test_a_comma_at_the_end_of_a_line_leaves_no_empty_piece() -> None:
+    assert texts(Document("a，\nriver."), recursive(Document("a，\nriver."), 1, 0)) == ["a，", "river."]

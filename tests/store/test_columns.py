@@ -46,6 +46,20 @@ def test_the_mask_is_what_the_evaluator_says_many_times(held: list[dict[str, JSO
         assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in held], where
 
 
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_pair_of_values_is_compared_as_the_evaluator_does(operator: str) -> None:
+    held: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
+    held += [{"f": [value, "b", 2]} for value in dirty.SCALARS] + [{"f": {"b": value}} for value in dirty.SCALARS]
+    columns = filled(*held)
+    for operand in dirty.SCALARS if operator in {"$eq", "$ne"} else (*dirty.NUMBERS, *dirty.STRINGS):
+        for field in ("f", "f.b"):
+            where: Filter = {field: {operator: operand}}
+            assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in held], where
+
+
 @given(st.lists(dirty.metadata(), max_size=8), st.lists(dirty.metadata(), max_size=8), dirty.filters())
 def test_rows_that_come_later_are_seen_and_earlier_ones_can_be_asked_alone(
     first: list[dict[str, JSON]], second: list[dict[str, JSON]], where: Filter

@@ -101,6 +101,29 @@ def test_ties_at_the_end_are_cut_in_the_given_order(search: Search) -> None:
     assert search(matrix, matrix[0], 3001, None, reverse)[0] == [*range(2999, -1, -1), 5999]
 
 
+def signs(n: int, dimension: int, seed: int) -> Rows:
+    """Rows of plus and minus one number: 8 bits hold them without error."""
+    drawn = np.random.default_rng(seed).choice([-1.0, 1.0], (n, dimension)) / dimension**0.5
+    return drawn.astype(np.float32)
+
+
+@searches
+@pytest.mark.parametrize("k", [1, 10, 100])
+@pytest.mark.parametrize(
+    ("matrix", "query"),
+    [
+        pytest.param(unit_rows(1, 384, 1) + 2e-8 * unit_rows(4000, 384, 2), unit_rows(1, 384, 3)[0], id="rounding"),
+        pytest.param(signs(4000, 16, 1), unit_rows(1, 16, 2)[0], id="error of the query"),
+        pytest.param(unit_rows(4000, 16, 1), signs(1, 16, 2)[0], id="errors of the rows"),
+    ],
+)
+def test_rows_are_told_apart_that_are_nearer_than_a_rough_score_can_tell(
+    search: Search, matrix: Rows, query: Rows, k: int
+) -> None:
+    matrix = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
+    assert search(matrix, query, k, None, None) == by_sorting(matrix, query, k, None, None)
+
+
 def test_the_order_is_not_asked_for_without_ties() -> None:
     def order(rows: NDArray[np.int64]) -> list[str]:
         raise AssertionError("no two scores are equal")

@@ -1,15 +1,15 @@
 """What happens when a tool is called: tries, pieces of output, and the text that the model will see.
 
-`attempts` is the one body. It calls nothing itself; it yields what is to be called, and a driver that is
-synchronous or asynchronous calls it.
+`Attempt` is the one body; what waits for a tool, here or in an event loop, is a few lines around it.
 """
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeAlias
 
 from ragkit.agent.result import ToolOutcome
 from ragkit.agent.tools.base import ToolResult
@@ -18,9 +18,7 @@ from ragkit.errors import RagkitError
 if TYPE_CHECKING:
     from ragkit.agent.effects import ToolJob
 
-T = TypeVar("T")
 Emit: TypeAlias = Callable[[str], None]
-Attempts: TypeAlias = Generator[Callable[[], object], object, ToolOutcome]
 
 
 class ToolTimeout(RagkitError):
@@ -38,36 +36,59 @@ class ToolRefused(RagkitError):
     """A tool call was not allowed, by a guardrail, the policy, a person or the coherence check."""
 
 
-def attempts(job: ToolJob, emit: Emit) -> Attempts:
-    """Call a tool until it succeeds or has no tries left. Yields calls, is sent what they returned."""
-    began = time.perf_counter()
-    chunks = 0
-    failure: Exception | None = None
+class Attempt:
+    """A tool call that is tried until it succeeds or has no tries left; then it has an outcome.
 
-    def counted(text: str) -> None:
-        nonlocal chunks
-        chunks += 1
-        emit(text)
+    Whoever drives it calls inside `with`, which keeps what the tool raises:
+    `with attempt: attempt.succeed(collect(attempt.call(), attempt.emit))`.
+    """
 
-    tries = job.tool.retries + 1
-    for attempt in range(1, tries + 1):
-        context = job.tool_context(attempt, tries, counted)
-        try:
-            value = yield lambda context=context: job.tool.prepared(job.arguments, context)  # type: ignore[misc]
-        except Exception as error:  # noqa: BLE001 - a border: whatever a tool raises goes back to the model
-            failure = error
-            continue
+    def __init__(self, job: ToolJob, emit: Emit) -> None:
+        self.outcome: ToolOutcome | None = None
+        self._job, self._emit = job, emit
+        self._began = time.perf_counter()
+        self._tries = 0
+        self._chunks = 0
+
+    def emit(self, text: str) -> None:
+        """Send a piece of output on."""
+        self._chunks += 1
+        self._emit(text)
+
+    def call(self) -> object:
+        """Call the tool once more, and hand back what it returns: a coroutine or generator too."""
+        self._tries += 1
+        job = self._job
+        return job.tool.prepared(job.arguments, job.tool_context(self._tries, job.tool.retries + 1, self.emit))
+
+    def succeed(self, value: object) -> None:
+        """The tool has returned this."""
         found = render(value)
-        seconds = time.perf_counter() - began
-        return ToolOutcome(job.call, found.content, found.data, None, seconds, attempt, chunks)
-    seconds = time.perf_counter() - began
-    return failed(job.call.name, job, failure or ToolRefused("not executed"), seconds, tries)
+        self.outcome = ToolOutcome(
+            self._job.call, found.content, found.data, None, self._seconds(), self._tries, self._chunks
+        )
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """A border: whatever a tool raises goes back to the model."""
+        if not isinstance(error, Exception):
+            return False
+        if self._tries > self._job.tool.retries:
+            self.outcome = failed(self._job, error, self._seconds(), self._tries)
+        return True
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._began
 
 
-def failed(name: str, job: ToolJob, error: Exception, seconds: float, tries: int) -> ToolOutcome:
+def failed(job: ToolJob, error: Exception, seconds: float, tries: int) -> ToolOutcome:
     """The outcome of a tool that raised, or did not answer in time."""
     words = str(error) or type(error).__name__
-    return ToolOutcome(job.call, f"Error executing {name}: {words}", None, error, seconds, tries)
+    return ToolOutcome(job.call, f"Error executing {job.tool.name}: {words}", None, error, seconds, tries)
 
 
 def render(value: object) -> ToolResult:
@@ -83,34 +104,22 @@ def render(value: object) -> ToolResult:
     return ToolResult(to_json(value, fallback=str).decode(), value)
 
 
-def trampoline(steps: Attempts, emit: Emit) -> ToolOutcome:
-    """Carry a tool's attempts out, waiting here."""
-    try:
-        call = next(steps)
-        while True:
-            try:
-                value = collect(call(), emit)
-            except Exception as error:  # noqa: BLE001 - handed to the attempts, which know what to do
-                call = steps.throw(error)
-            else:
-                call = steps.send(value)
-    except StopIteration as end:
-        return _outcome(end)
+def execute(job: ToolJob, emit: Emit) -> ToolOutcome:
+    """Execute a tool, waiting here."""
+    attempt = Attempt(job, emit)
+    while attempt.outcome is None:
+        with attempt:
+            attempt.succeed(collect(attempt.call(), attempt.emit))
+    return attempt.outcome
 
 
-async def atrampoline(steps: Attempts, emit: Emit) -> ToolOutcome:
-    """Carry a tool's attempts out, awaiting."""
-    try:
-        call = next(steps)
-        while True:
-            try:
-                value = await acollect(call(), emit)
-            except Exception as error:  # noqa: BLE001 - handed to the attempts, which know what to do
-                call = steps.throw(error)
-            else:
-                call = steps.send(value)
-    except StopIteration as end:
-        return _outcome(end)
+async def aexecute(job: ToolJob, emit: Emit) -> ToolOutcome:
+    """Execute a tool, awaiting."""
+    attempt = Attempt(job, emit)
+    while attempt.outcome is None:
+        with attempt:
+            attempt.succeed(await acollect(attempt.call(), attempt.emit))
+    return attempt.outcome
 
 
 def collect(value: object, emit: Emit) -> object:
@@ -147,9 +156,3 @@ def _joined(pieces: list[ToolResult]) -> ToolResult:
     """The pieces of a generator as one result; the last object that came with one stays behind the text."""
     data = next((one.data for one in reversed(pieces) if one.data is not None), None)
     return ToolResult("".join(one.content for one in pieces), data)
-
-
-def _outcome(end: StopIteration) -> ToolOutcome:
-    found = end.value
-    assert isinstance(found, ToolOutcome)  # noqa: S101 - what attempts returns
-    return found

@@ -1,0 +1,378 @@
+"""The store in PostgreSQL: one table with documents, their metadata as jsonb, and rows in a pgvector column.
+
+A call of `add_documents` is one transaction, so that readers and other processes see all of it or nothing. Filters
+are pushed down in full. The engine's own errors stay in here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import LiteralString, TypeVar, cast
+
+import numpy as np
+import psycopg
+from pgvector import Vector
+from pgvector.psycopg import register_vector
+from psycopg import conninfo, errors, sql
+
+from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.records import Document, SearchResult
+from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
+from ragkit.store.facade import VectorStore
+from ragkit.store.filters import Always, Never, parse_filter, push_not_down
+from ragkit.store.pgvector_filters import condition, search_json
+from ragkit.store.portable import document_of, document_text, flat, last_of_each
+from ragkit.store.server_options import PgvectorOptions
+
+MAX_ID_BYTES = 2_000
+"""What PostgreSQL's index over the ids can hold of one."""
+MAX_HNSW_DIMENSION = 2_000
+"""pgvector's limit for an index over float32."""
+_MARK = "ragkit store, layout 1"
+"""The comment on a table of ours; no other table is ever written to."""
+_SCAN_ROWS = 500
+_CONNECT_SECONDS = 10
+
+_CREATE = sql.SQL(
+    "CREATE TABLE {table} (id bytea PRIMARY KEY, document text NOT NULL, search jsonb NOT NULL,"
+    " embedding vector({dimension}) NOT NULL)"
+)
+_UPSERT = sql.SQL(
+    "INSERT INTO {table} (id, document, search, embedding) VALUES (%s, %s, %s::jsonb, %s) ON CONFLICT (id) DO UPDATE"
+    " SET document = excluded.document, search = excluded.search, embedding = excluded.embedding"
+)
+_EXACT = sql.SQL(
+    "SELECT document, -distance FROM"
+    " (SELECT id, document, embedding <#> %s AS distance FROM {table} {where}) AS every"
+    " ORDER BY distance, id LIMIT %s"
+)
+# ordered by distance alone within, as an index knows no ids
+_INDEXED = sql.SQL(
+    "SELECT document, -distance FROM"
+    " (SELECT id, document, embedding <#> %s AS distance FROM {table} {where} ORDER BY distance LIMIT %s) AS nearest"
+    " ORDER BY distance, id"
+)
+
+Done = TypeVar("Done")
+_Connection = psycopg.Connection[tuple[object, ...]]
+
+
+class PgvectorStore(VectorStore):
+    """Documents and rows in a table of PostgreSQL. Safe for several threads and processes.
+
+    With the index `hnsw` a search finds nearly all of the nearest; with `none` exactly the nearest. Either way there
+    are as many results as there are matches: where the index gives out under a rare filter, the rows are scanned.
+    Ids have at most 2,000 bytes.
+    """
+
+    persistent = True
+    shared = True
+
+    def __init__(self, options: PgvectorOptions) -> None:
+        """Connect, and look at the table if it is there.
+
+        Raises:
+            InvalidOption: the dsn is none; the index cannot hold rows of this dimension.
+            DimensionMismatch: the table holds rows of another width than the options say.
+            StoreError: no connection, no pgvector, or a table of that name that is not ours.
+        """
+        self._options = options
+        self._table = sql.Identifier(options.table)
+        self._connections = _Connections(options)
+        self._fits(options.dimension or 1)
+        try:
+            here = self._run(self._dimension)
+            if here and options.dimension not in {None, here}:
+                raise DimensionMismatch(options.dimension or 0, here)
+        except BaseException:
+            self._connections.close()
+            raise
+
+    def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
+        """As `Store.add_documents` says; all of it is committed at once.
+
+        Raises also:
+            Locked: another write was in the way for all of `lock_seconds`.
+        """
+        if not documents:
+            return []
+        rows = checked_rows(embeddings, len(documents), self._options.dimension)
+        kept, kept_rows = last_of_each(checked_documents(documents), rows)
+        values = [
+            (_id(document.id), document_text(document), search_json(flat(document.metadata)), Vector(row))
+            for document, row in zip(kept, kept_rows, strict=True)
+        ]
+        self._run(lambda connection: self._put(connection, rows.shape[1], values))
+        return [document.id for document in documents]
+
+    def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
+        """As `Store.search` says, on what was committed when it began; with the index `hnsw` nearly so."""
+        node = push_not_down(parse_filter(filter))
+        top_k = checked_top_k(top_k)
+        query = checked_query(query_embedding, self._options.dimension)
+        where, values = (sql.SQL(""), []) if isinstance(node, Always) else _where(*condition(node))
+
+        def ask(connection: _Connection) -> list[tuple[object, ...]]:
+            wanted = [Vector(query), *values, top_k]
+            if self._options.index == "none":
+                return connection.execute(_EXACT.format(table=self._table, where=where), wanted).fetchall()
+            found = connection.execute(_INDEXED.format(table=self._table, where=where), wanted).fetchall()
+            if len(found) == top_k or isinstance(node, Never):
+                return found
+            # the index gave out: the filter is rare, or there are not as many
+            with connection.transaction():
+                connection.execute("SET LOCAL enable_indexscan = off")
+                return connection.execute(_EXACT.format(table=self._table, where=where), wanted).fetchall()
+
+        found = self._run(ask, missing=[], got=len(query))
+        return [
+            SearchResult(document_of(cast("str", text)), max(-1.0, min(1.0, cast("float", score))))
+            for text, score in found
+        ]
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """As `Store.delete` says."""
+        names = [_id(name) for name in checked_ids(ids) if _is_id(name)]
+        statement = sql.SQL("DELETE FROM {} WHERE id = ANY(%s)").format(self._table)
+        return self._run(lambda connection: connection.execute(statement, [names]).rowcount, missing=0)
+
+    def clear(self) -> None:
+        """As `Store.clear` says: the table is dropped, and made anew by the next documents."""
+        statement = sql.SQL("DROP TABLE IF EXISTS {}").format(self._table)
+
+        def drop(connection: _Connection) -> None:
+            with connection.transaction():
+                self._alone(connection)
+                if self._dimension(connection):
+                    connection.execute(statement)
+
+        self._run(drop)
+
+    def count(self) -> int:
+        """As `Store.count` says."""
+        statement = sql.SQL("SELECT count(*) FROM {}").format(self._table)
+        [(n,)] = self._run(lambda connection: connection.execute(statement).fetchall(), missing=[(0,)])
+        return cast("int", n)
+
+    def scan(self) -> Iterator[tuple[str, Document, Rows]]:
+        """As `Store.scan` says; a snapshot of the first step is gone through."""
+        statement = sql.SQL("SELECT document, embedding FROM {} ORDER BY id").format(self._table)
+        with self._translated(), self._connections.one() as connection, connection.transaction():
+            if not self._dimension(connection):
+                return
+            with connection.cursor("scan") as cursor:
+                cursor.itersize = _SCAN_ROWS
+                for text, row in cursor.execute(statement):
+                    document = document_of(cast("str", text))
+                    yield document.id, document, np.asarray(cast("Vector", row).to_numpy(), np.float32)
+
+    def close(self) -> None:
+        """As `Store.close` says."""
+        self._connections.close()
+
+    def _put(self, connection: _Connection, dimension: int, values: Sequence[tuple[object, ...]]) -> None:
+        with connection.transaction():
+            here = self._dimension(connection)
+            if not here:
+                self._fits(dimension)
+                self._alone(connection)
+                here = self._dimension(connection) or self._make(connection, dimension)
+            if dimension != here:
+                raise DimensionMismatch(dimension, here)
+            with connection.cursor() as cursor:
+                cursor.executemany(_UPSERT.format(table=self._table), values)
+
+    def _make(self, connection: _Connection, dimension: int) -> int:
+        options = self._options
+        connection.execute(_CREATE.format(table=self._table, dimension=sql.Literal(dimension)))
+        connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self._table, sql.Literal(_MARK)))
+        connection.execute(sql.SQL("CREATE INDEX ON {} USING gin (search jsonb_path_ops)").format(self._table))
+        if options.index == "hnsw":
+            connection.execute(
+                sql.SQL(
+                    "CREATE INDEX ON {} USING hnsw (embedding vector_ip_ops) WITH (m = {}, ef_construction = {})"
+                ).format(self._table, sql.Literal(options.m), sql.Literal(options.ef_construction))
+            )
+        return dimension
+
+    def _dimension(self, connection: _Connection) -> int:
+        """Columns of a row; 0 when there is no table. Raises StoreError when the table is not ours."""
+        row = connection.execute(
+            "SELECT obj_description(c.oid, 'pg_class'), a.atttypmod FROM pg_class c"
+            " LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'embedding'"
+            " WHERE c.oid = to_regclass(%s)",
+            [self._table.as_string(connection)],
+        ).fetchone()
+        if row is None:
+            return 0
+        if row[0] != _MARK:
+            raise StoreError(
+                f"the table {self._options.table!r} in {self._connections.where} was not made by this store: "
+                "choose another name with its option `table`"
+            )
+        return cast("int", row[1])
+
+    def _alone(self, connection: _Connection) -> None:
+        """Wait until nobody else lays out or drops a table of this name; lasts as long as the transaction."""
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"ragkit {self._options.table}"])
+
+    def _fits(self, dimension: int) -> None:
+        if self._options.index == "hnsw" and dimension > MAX_HNSW_DIMENSION:
+            wanted = f"'none' for rows of {dimension} columns (an index holds {MAX_HNSW_DIMENSION} at most)"
+            raise InvalidOption("index", "hnsw", wanted)
+
+    def _run(self, work: Callable[[_Connection], Done], *, missing: Done | None = None, got: int = 0) -> Done:
+        """Do work on a connection; `missing` is the answer when there is no table, `got` the width of a query."""
+        with self._translated(got):
+            try:
+                return self._connections.run(work)
+            except errors.UndefinedTable:
+                if missing is None:
+                    raise
+                return missing
+
+    @contextmanager
+    def _translated(self, got: int = 0) -> Iterator[None]:
+        """psycopg's errors as ours; `got` is the width of a query."""
+        where = self._connections.where
+        try:
+            yield
+        except errors.LockNotAvailable as error:
+            raise Locked(f"the table {self._options.table!r} in {where}", "another connection") from error
+        except errors.DataException as error:
+            here = self._run(self._dimension)
+            if got and here and got != here:
+                raise DimensionMismatch(got, here) from error
+            raise StoreError(f"{where} refused a value: {_line(error)}") from error
+        except psycopg.Error as error:
+            raise StoreError(f"{where} cannot be used: {_line(error)}") from error
+
+
+def _where(sql_text: str, values: list[object]) -> tuple[sql.SQL, list[object]]:
+    # the text is our own: fields and values of the filter are parameters
+    return sql.SQL(cast("LiteralString", f"WHERE {sql_text}")), values
+
+
+def _id(name: str) -> bytes:
+    """An id as it is kept: UTF-8, so that ids sort by code point. Raises StoreError when it is too long."""
+    raw = name.encode("utf-8", "surrogatepass")
+    if len(raw) > MAX_ID_BYTES:
+        raise StoreError(f"the id {name[:40]!r}... has {len(raw)} bytes: the store 'pgvector' takes {MAX_ID_BYTES}")
+    return raw
+
+
+def _is_id(name: str) -> bool:
+    return len(name.encode("utf-8", "surrogatepass")) <= MAX_ID_BYTES
+
+
+def _line(error: psycopg.Error) -> str:
+    """What an error says, on one line."""
+    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
+
+
+class _Connections:
+    """Open connections in autocommit mode, each lent to one thread at a time."""
+
+    def __init__(self, options: PgvectorOptions) -> None:
+        try:
+            named = conninfo.conninfo_to_dict(options.dsn)
+        except psycopg.ProgrammingError as error:
+            raise InvalidOption("dsn", "...", "postgresql://user:password@host:5432/database") from error
+        self.where = f"PostgreSQL at {named.get('host') or 'localhost'}:{named.get('port') or 5432}"
+        """For messages: never with user or password."""
+        self._options = options
+        self._lock = threading.Lock()
+        self._idle: list[_Connection] | None = []
+
+    def run(self, work: Callable[[_Connection], Done]) -> Done:
+        """Do work on a connection.
+
+        One that was kept may have been cut meanwhile, by a restart of the server: then the work, which is done as
+        a whole or not at all, is tried once more on a new one.
+        """
+        with self.one() as connection:
+            try:
+                return work(connection)
+            except psycopg.OperationalError:
+                if not connection.closed:
+                    raise
+        self._drop_idle()
+        with self.one() as connection:
+            return work(connection)
+
+    @contextmanager
+    def one(self) -> Iterator[_Connection]:
+        """A connection, outside of any transaction."""
+        with self._lock:
+            if self._idle is None:
+                raise StoreError(f"the store in {self.where} is closed: open it again")
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or self._connect()
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                is_kept = self._idle is not None and not connection.closed
+                if self._idle is not None and is_kept:
+                    self._idle.append(connection)
+            if not is_kept:
+                connection.close()
+
+    def close(self) -> None:
+        """Close all; those that are lent out are closed when they come back."""
+        with self._lock:
+            idle, self._idle = self._idle or [], None
+        for connection in idle:
+            connection.close()
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            idle = self._idle or []
+            self._idle = self._idle and []
+        for connection in idle:
+            connection.close()
+
+    def _connect(self) -> _Connection:
+        try:
+            connection: _Connection = psycopg.connect(
+                self._options.dsn, autocommit=True, application_name="ragkit", connect_timeout=_CONNECT_SECONDS
+            )
+        except psycopg.OperationalError as error:
+            raise StoreError(
+                f"{self.where} cannot be reached ({_line(error)}): start it, or correct the option `dsn`"
+            ) from error
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: _Connection) -> None:
+        options = self._options
+        try:
+            register_vector(connection)
+        except psycopg.ProgrammingError:
+            self._create_extension(connection)
+            register_vector(connection)
+        milliseconds = max(1, round(options.lock_seconds * 1000))
+        connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(milliseconds)))
+        if options.index == "hnsw":
+            try:
+                connection.execute("SELECT '[1]'::vector")  # loads the library, which knows the settings
+                connection.execute(sql.SQL("SET hnsw.ef_search = {}").format(sql.Literal(options.ef_search)))
+                connection.execute("SET hnsw.iterative_scan = strict_order")
+            except psycopg.Error as error:
+                raise StoreError(f"{self.where} has a pgvector that is too old: 0.8 or newer is wanted") from error
+
+    def _create_extension(self, connection: _Connection) -> None:
+        try:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        except errors.UniqueViolation:
+            pass  # another connection was faster
+        except psycopg.Error as error:
+            raise StoreError(
+                f"{self.where} has no pgvector ({_line(error)}): install it, and run CREATE EXTENSION vector"
+            ) from error

@@ -1,0 +1,150 @@
+"""What stores that live in somebody else's engine have in common: documents and metadata in forms that any engine
+takes, and answers that are complete although the engine's own may not be.
+
+Nothing here knows an engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from ragkit.errors import StoreError
+from ragkit.records import JSON, Document, Heading, Metadata, SearchResult
+from ragkit.store.base import Rows
+from ragkit.store.filters import Node, Scalar, evaluate
+
+Flat: TypeAlias = dict[str, list[Scalar]]
+"""Field -> the scalars that a filter on it is compared with; a mapping there has none."""
+
+
+def document_text(document: Document) -> str:
+    """A document as one line of ASCII JSON: lone surrogates and NUL are escaped, so that any engine can hold it.
+
+    Raises:
+        StoreError: a number in its metadata has more digits than Python reads.
+    """
+    headings = [[heading.start, heading.level, heading.text] for heading in document.headings]
+    values: dict[str, object] = {
+        "id": document.id,
+        "text": document.text,
+        "metadata": document.metadata,
+        "source": document.source,
+        "title": document.title,
+        "page_starts": list(document.page_starts),
+        "headings": headings,
+        "format": document.format,
+        "language": document.language,
+    }
+    try:
+        return json.dumps({name: value for name, value in values.items() if value or name == "id"})
+    except ValueError as error:
+        raise StoreError(f"the metadata of document {document.id!r} cannot be stored: {error}") from error
+
+
+def document_of(text: str) -> Document:
+    """The document that `document_text` made a text of."""
+    values = json.loads(text)
+    return Document(
+        text=values.get("text", ""),
+        metadata=values.get("metadata", {}),
+        source=values.get("source", ""),
+        title=values.get("title", ""),
+        page_starts=tuple(values.get("page_starts", ())),
+        headings=tuple(Heading(*heading) for heading in values.get("headings", ())),
+        format=values.get("format", ""),
+        language=values.get("language", ""),
+        id=values["id"],
+    )
+
+
+def last_of_each(documents: Sequence[Document], rows: Rows) -> tuple[list[Document], Rows]:
+    """Of documents with one id only the last, in the order of the ids, with their rows."""
+    places = {document.id: place for place, document in enumerate(documents)}
+    kept = [places[name] for name in sorted(places)]
+    return [documents[place] for place in kept], rows[kept]
+
+
+def flat(metadata: Metadata) -> Flat:
+    """Metadata as a filter sees them: under each field that a filter can name, what it is compared with.
+
+    Nested mappings are reached by their dotted path, and a key of the document itself comes before a path.
+    """
+    found: Flat = {key: _elements(value) for key, value in metadata.items()}
+    open_paths: list[tuple[str, JSON]] = [(key, value) for key, value in metadata.items() if "." not in key]
+    while open_paths:
+        path, value = open_paths.pop()
+        if not isinstance(value, Mapping):
+            continue
+        for key, inner in value.items():
+            if "." not in key:
+                found.setdefault(f"{path}.{key}", _elements(inner))
+                open_paths.append((f"{path}.{key}", inner))
+    return found
+
+
+def _elements(value: JSON) -> list[Scalar]:
+    if isinstance(value, Mapping):
+        return []
+    if isinstance(value, list | tuple):
+        return [cast("Scalar", each) for each in value if not isinstance(each, Mapping | list | tuple)]
+    return [cast("Scalar", value)]
+
+
+def plain_number(value: float) -> int | float:
+    """A whole number as an int, so that its decimal digits are exact: 1e23 is 99999999999999991611392."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def storable(text: str) -> str:
+    """A text without NUL and lone surrogates, which few engines take; other texts stay as they are.
+
+    Distinct texts stay distinct, and in the order of their code points.
+    """
+    if text.isascii() and "\0" not in text and "\1" not in text:
+        return text
+    return "".join(_STORABLE.get(each) or _surrogate(each) for each in text)
+
+
+_STORABLE = {"\0": "\1\1", "\1": "\1\2", "\ue000": "\ue000\uf000"}
+
+
+def _surrogate(character: str) -> str:
+    """A lone surrogate as U+E000, the first character above them, and one below U+F000 in their order."""
+    code = ord(character)
+    return "\ue000" + chr(0x1000 + code - 0xD800) if 0xD800 <= code < 0xE000 else character
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an engine found."""
+
+    document: Document
+    score: float
+
+
+NEAR = 2e-6
+"""Scores of engines, which count in float32, may be off by this much: what is so near may stand in another order."""
+
+
+def complete(fetch: Callable[[int], Sequence[Found]], node: Node, top_k: int) -> list[SearchResult]:
+    """The best `top_k` that the filter lets through, ties by id.
+
+    Args:
+        fetch: gives the best of what may match, up to so many; fewer only where there are no more. It may give
+            documents that the filter does not let through, but leaves none out that it does.
+        node: the filter; what it says is decided by the reference evaluator.
+        top_k: how many are wanted.
+    """
+    limit = top_k + 8
+    while True:
+        found = fetch(limit)
+        kept = [each for each in found if evaluate(node, each.document.metadata)]
+        kept.sort(key=lambda each: (-each.score, each.document.id))
+        is_all = len(found) < limit
+        # what was cut off may tie with the last that is wanted, and have a lower id
+        if is_all or (len(kept) >= top_k and min(each.score for each in found) < kept[top_k - 1].score - NEAR):
+            return [SearchResult(each.document, max(-1.0, min(1.0, each.score))) for each in kept[:top_k]]
+        limit *= 4

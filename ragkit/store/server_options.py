@@ -1,0 +1,53 @@
+"""The options of the stores that are servers, importable without any store's own packages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ragkit.errors import InvalidOption
+from ragkit.store.options import _check_dimension
+
+MAX_TABLE_BYTES = 63
+"""How long PostgreSQL lets a name be."""
+
+
+def _check_least(option: str, met: float, least: float) -> None:
+    if not met >= least:
+        raise InvalidOption(option, met, f"{least:g} or more")
+
+
+@dataclass(frozen=True)
+class PgvectorOptions:
+    """Options of the store `pgvector`."""
+
+    dsn: str = field(repr=False)
+    """Where PostgreSQL is: `postgresql://user:password@host:5432/database`, or what libpq takes else."""
+    table: str = "ragkit"
+    """The table that holds the store; made when it is not there. It is looked for along the `search_path`."""
+    dimension: int | None = None
+    """Columns of a row; None takes the width of the first rows, or what the table says."""
+    index: Literal["none", "hnsw"] = "none"
+    """`none` searches exactly; `hnsw` makes an index, which is faster with many rows and finds nearly all."""
+    m: int = 16
+    """Of `hnsw`: links of a row, 2 to 100."""
+    ef_construction: int = 64
+    """Of `hnsw`: candidates looked at when a row is put in, at least twice `m`, up to 1,000."""
+    ef_search: int = 100
+    """Of `hnsw`: candidates looked at by a search, 1 to 1,000; more find more and take longer."""
+    lock_seconds: float = 30.0
+    """How long a write waits for another one that is in its way."""
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+        if not 1 <= len(self.table.encode("utf-8", "replace")) <= MAX_TABLE_BYTES or "\0" in self.table:
+            raise InvalidOption("table", self.table, f"a name of 1 to {MAX_TABLE_BYTES} bytes")
+        if self.index not in {"none", "hnsw"}:
+            raise InvalidOption("index", self.index, "'none' or 'hnsw'")
+        if not 2 <= self.m <= 100:
+            raise InvalidOption("m", self.m, "2 to 100")
+        if not 2 * self.m <= self.ef_construction <= 1000:
+            raise InvalidOption("ef_construction", self.ef_construction, f"{2 * self.m} (twice m) to 1000")
+        if not 1 <= self.ef_search <= 1000:
+            raise InvalidOption("ef_search", self.ef_search, "1 to 1000")
+        _check_least("lock_seconds", self.lock_seconds, 0)

@@ -1,0 +1,482 @@
+"""The fault table: what goes wrong, and what the caller, the model, the trace and the observers get of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.cancel import Cancellation
+from ragkit.agent.config import AgentConfig, Retry
+from ragkit.agent.events import Event, Retrying, RunFailed, TextChunk, ToolFailed
+from ragkit.agent.guardrails import Guardrails, TopicGuardrail
+from ragkit.agent.messages import Message
+from ragkit.agent.observers import AgentObserver
+from ragkit.agent.parser import read_arguments
+from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.result import AgentResult, partial_result
+from ragkit.agent.tools.base import Tool, ToolContext, tool
+from ragkit.agent.tools.execute import ToolTimeout
+from ragkit.agent.trace import StepType
+from ragkit.errors import (
+    AuthenticationFailed,
+    BudgetExceeded,
+    Cancelled,
+    ConnectionFailed,
+    GuardrailBlocked,
+    ProviderError,
+    RagkitError,
+    RateLimited,
+    RequestTimeout,
+)
+from ragkit.usage.limits import Limits
+from ragkit.usage.meter import record_embedding
+from tests.agent.parts import AT_ONCE, add, call, ended, scripted, shown, tool_messages
+
+Way = Callable[[Agent], AgentResult]
+"""One of the ways to run an agent."""
+
+
+def sync(agent: Agent) -> AgentResult:
+    return agent.run("go")
+
+
+def asynchronous(agent: Agent) -> AgentResult:
+    return asyncio.run(agent.arun("go"))
+
+
+def stream(agent: Agent) -> AgentResult:
+    return ended(list(agent.stream("go")))
+
+
+def astream(agent: Agent) -> AgentResult:
+    async def collect() -> list[Event]:
+        return [event async for event in agent.astream("go")]
+
+    return ended(asyncio.run(collect()))
+
+
+ways = pytest.mark.parametrize("way", [sync, asynchronous, stream, astream])
+
+
+def failure(way: Way, agent: Agent, kind: type[BaseException], words: str) -> tuple[BaseException, AgentResult]:
+    """The error of a run, and what the run had."""
+    with pytest.raises(kind, match=words) as met:
+        way(agent)
+    partial = partial_result(met.value)
+    assert partial is not None
+    assert partial.trace.steps[-1].type is StepType.ERROR
+    assert partial.stop_reason == "error"
+    return met.value, partial
+
+
+@ways
+def test_a_rate_limit_is_waited_out_as_long_as_the_service_says(way: Way) -> None:
+    agent, provider = scripted([RateLimited("p", "slow down", retry_after=0.05), "fine"])
+    began = time.monotonic()
+    result = way(agent)
+    assert (result.content, len(provider.requests)) == ("fine", 2)
+    assert time.monotonic() - began >= 0.05
+    [retry] = result.trace.of_type(StepType.RETRY)
+    assert retry.attributes == {"attempt": 1, "wait_s": 0.05, "error": "p: slow down"}
+    assert shown(provider, 0) == shown(provider, 1)
+
+
+@ways
+def test_a_rate_limit_that_does_not_pass_reaches_the_caller(way: Way) -> None:
+    agent, provider = scripted([RateLimited("p", "slow down")] * 3)
+    failure(way, agent, RateLimited, "p: slow down")
+    assert len(provider.requests) == 3
+
+
+@ways
+def test_an_error_that_will_not_pass_is_not_tried_again(way: Way) -> None:
+    agent, provider = scripted([call("add", a=1, b=2), AuthenticationFailed("p", "wrong key")])
+    _, partial = failure(way, agent, AuthenticationFailed, "p: wrong key")
+    assert len(provider.requests) == 2
+    assert tool_messages(partial) == ["3"]
+    assert partial.usage.prompt_tokens > 0
+
+
+class Stuck(Provider):
+    """Never answers; leaves a thread behind, as a real client may."""
+
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.released = threading.Event()
+
+    def complete(self, request: Request) -> Completion:
+        self.asked += 1
+        self.released.wait(20)
+        return Completion(Message.assistant("too late"))
+
+
+@ways
+def test_a_model_that_does_not_answer_is_not_waited_for(way: Way) -> None:
+    provider = Stuck()
+    agent = Agent(provider, config=AgentConfig(request_timeout_s=0.05, retry=Retry(attempts=2, first_wait_s=0)))
+    began = time.monotonic()
+    failure(way, agent, RequestTimeout, r"stuck: no answer within 0\.05 seconds")
+    provider.released.set()
+    assert (provider.asked, time.monotonic() - began < 2) == (2, True)
+
+
+class Resets(Provider):
+    """Breaks off in mid-stream as often as it is told, then answers."""
+
+    name = "resets"
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def stream(self, request: Request) -> Iterator[Delta]:
+        yield TextDelta("Hel")
+        if self.times:
+            self.times -= 1
+            raise ConnectionFailed(self.name, "connection reset by peer")
+        yield TextDelta("lo")
+        yield Completed(Completion(Message.assistant("Hello")))
+
+
+@ways
+def test_a_connection_that_is_reset_in_mid_stream_is_made_again(way: Way) -> None:
+    result = way(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)))
+    assert result.content == "Hello"
+    assert [one.attributes["error"] for one in result.trace.of_type(StepType.RETRY)] == [
+        "resets: connection reset by peer"
+    ]
+
+
+def test_who_shows_the_pieces_is_told_to_start_over() -> None:
+    events = list(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)).stream("go"))
+    said = [one.text if isinstance(one, TextChunk) else "|" for one in events if isinstance(one, TextChunk | Retrying)]
+    assert said == ["Hel", "|", "Hel", "lo"]
+    assert [one.discard_text for one in events if isinstance(one, Retrying)] == [True]
+
+
+def test_a_stream_that_ends_without_an_answer_is_a_failed_connection() -> None:
+    class Short(Provider):
+        name = "short"
+
+        async def astream(self, request: Request) -> AsyncIterator[Delta]:
+            yield TextDelta("Hel")
+
+    agent = Agent(Short(), config=AgentConfig(retry=Retry(attempts=1)))
+    for way in (sync, asynchronous, stream, astream):
+        failure(way, agent, ConnectionFailed, "short: the stream ended before the answer was complete")
+
+
+@ways
+def test_malformed_arguments_are_told_to_the_model_which_may_correct_them(way: Way) -> None:
+    agent, provider = scripted([read_arguments("add", "a=1 b=2", "c1"), call("add", "c2", a=1, b=2), "three"])
+    result = way(agent)
+    told = "Error: the arguments of add are not right: no JSON object can be read from 'a=1 b=2'"
+    assert tool_messages(result) == [told, "3"]
+    assert told in shown(provider, 1)[-1][1]
+    assert result.content == "three"
+
+
+@ways
+def test_wrong_arguments_are_told_to_the_model(way: Way) -> None:
+    agent, _ = scripted([call("add", a="one", c=2), "sorry"])
+    [told] = tool_messages(way(agent))
+    assert "parameter 'b' is missing (integer)" in told
+    assert "'a' is 'one': input should be a valid integer" in told
+
+
+@ways
+def test_an_unknown_tool_is_answered_with_the_nearest_name(way: Way) -> None:
+    agent, _ = scripted([call("ad", a=1, b=2), "sorry"])
+    result = way(agent)
+    assert tool_messages(result) == ["Error: 'ad' is not the name of a tool (did you mean 'add'?); known: add, fail"]
+    assert result.messages[2].is_error
+
+
+@ways
+def test_a_tool_that_raises_is_answered_and_the_run_goes_on(way: Way) -> None:
+    agent, provider = scripted([call("fail", reason="disk full"), "it failed"])
+    result = way(agent)
+    assert (result.content, tool_messages(result)) == ("it failed", ["Error executing fail: disk full"])
+    assert "Error executing fail: disk full" in shown(provider)[-1][1]
+    [outcome] = result.tool_calls
+    assert (type(outcome.error), result.trace.of_type(StepType.TOOL)[0].attributes["error"]) == (
+        ValueError,
+        "disk full",
+    )
+
+
+def test_a_tool_that_raises_is_a_typed_event() -> None:
+    agent, _ = scripted([call("fail", reason="disk full"), "it failed"])
+    [event] = [one for one in agent.stream("go") if isinstance(one, ToolFailed)]
+    assert (event.call.name, str(event.error), event.content) == (
+        "fail",
+        "disk full",
+        "Error executing fail: disk full",
+    )
+
+
+@ways
+def test_a_tool_that_may_be_tried_again_is_tried_again(way: Way) -> None:
+    seen: list[tuple[int, int]] = []
+
+    @tool(description="Flaky.", retries=2)
+    def flaky(ctx: ToolContext) -> str:
+        seen.append((ctx.attempt, ctx.max_attempts))
+        if ctx.attempt < 3:
+            raise OSError("not yet")
+        return "at last"
+
+    agent, _ = scripted([call("flaky"), "ok"], [flaky])
+    result = way(agent)
+    assert (tool_messages(result), seen) == (["at last"], [(1, 3), (2, 3), (3, 3)])
+    assert result.tool_calls[0].attempts == 3
+
+
+def hanging(released: threading.Event, stopped: list[bool]) -> list[Tool]:
+    @tool(description="Hang.", timeout_s=0.05)
+    def hang(ctx: ToolContext) -> str:
+        released.wait(20)
+        stopped.append(ctx.cancelled())
+        return "too late"
+
+    @tool(description="Hang.", timeout_s=0.05)
+    async def ahang() -> str:
+        try:
+            await asyncio.sleep(20)
+        finally:
+            stopped.append(True)
+        return "too late"
+
+    return [hang, ahang]
+
+
+@ways
+def test_a_tool_that_hangs_cannot_hold_the_run(way: Way) -> None:
+    released, stopped = threading.Event(), list[bool]()
+    agent, _ = scripted(
+        [[call("hang", "c1"), call("add", "c2", a=1, b=2), call("ahang", "c3")], "sorry"],
+        [*hanging(released, stopped), add],
+    )
+    began = time.monotonic()
+    result = way(agent)
+    assert time.monotonic() - began < 2
+    assert tool_messages(result) == [
+        "Error executing hang: hang did not answer within 0.05 seconds",
+        "3",
+        "Error executing ahang: ahang did not answer within 0.05 seconds",
+    ]
+    assert [type(one.error) for one in result.tool_calls] == [ToolTimeout, type(None), ToolTimeout]
+    released.set()
+
+
+def test_a_tool_can_see_that_nobody_waits_for_it_any_more() -> None:
+    released, stopped = threading.Event(), list[bool]()
+    agent, _ = scripted([call("hang"), "sorry"], hanging(released, stopped))
+    agent.run("go")
+    released.set()
+    for _ in range(200):
+        if stopped:
+            break
+        time.sleep(0.005)
+    assert stopped == [True]
+
+
+@ways
+def test_a_tool_that_returns_ten_megabytes_is_cut_before_the_model_sees_it(way: Way) -> None:
+    @tool
+    def dump() -> str:
+        """Dump."""
+        return "x" * 10_000_000
+
+    agent, provider = scripted([call("dump"), "a lot"], [dump])
+    [told] = tool_messages(way(agent))
+    assert told == "x" * 100_000 + "\n[cut off: 10000000 characters, the first 100000 are shown]"
+    assert len(shown(provider)[-1][1]) < 100_200
+
+
+@ways
+def test_an_observer_that_raises_is_logged_and_the_run_goes_on(way: Way, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(AgentObserver):
+        def handle(self, event: Event) -> None:
+            raise RuntimeError("broken observer")
+
+    seen: list[str] = []
+    config = AgentConfig(observers=[Broken()], hooks={"on_agent_end": lambda result: seen.append(result.content)})
+    agent, _ = scripted(["fine"], config=config)
+    with caplog.at_level(logging.ERROR, "ragkit.agent"):
+        assert way(agent).content == "fine"
+    assert seen == ["fine"]
+    assert "failed at RunStarted" in caplog.text
+
+
+@ways
+def test_a_guardrail_that_blocks_ends_the_run_with_a_typed_error(way: Way) -> None:
+    config = AgentConfig(guardrails=Guardrails(output=[TopicGuardrail(["bomb"])]))
+    agent, _ = scripted([call("add", a=1, b=2), "a bomb"], config=config)
+    error, partial = failure(way, agent, GuardrailBlocked, "the output was blocked by the guardrail topic")
+    assert isinstance(error, RagkitError)
+    assert tool_messages(partial) == ["3"]
+    assert [one.role.value for one in partial.messages] == ["user", "assistant", "tool"]
+
+
+@ways
+def test_a_budget_that_is_reached_in_the_middle_of_parallel_tools_stops_before_the_next_request(way: Way) -> None:
+    @tool
+    def embed(n: int) -> str:
+        """Embed."""
+        record_embedding("e", 60, 0.0)
+        return str(n)
+
+    config = AgentConfig(limits=Limits(max_tokens=150))
+    agent, provider = scripted([[call("embed", f"c{n}", n=n) for n in range(3)], "never"], [embed], config)
+    error, partial = failure(way, agent, BudgetExceeded, "the budget of 150 tokens is reached")
+    assert isinstance(error, BudgetExceeded)
+    assert error.spent >= 180
+    assert (tool_messages(partial), len(provider.requests)) == (["0", "1", "2"], 1)
+    assert partial.usage.embedding_tokens == 180
+
+
+@ways
+def test_the_time_of_a_run_ends_the_waiting_for_its_tools(way: Way) -> None:
+    released = threading.Event()
+
+    @tool
+    def slow() -> str:
+        """Slow."""
+        released.wait(20)
+        return "too late"
+
+    agent, _ = scripted([call("slow"), "never"], [slow], AgentConfig(limits=Limits(max_seconds=0.1)))
+    began = time.monotonic()
+    failure(way, agent, BudgetExceeded, r"the budget of 0\.1 seconds is reached")
+    released.set()
+    assert time.monotonic() - began < 2
+
+
+@ways
+def test_the_time_of_a_run_ends_the_waiting_for_its_model(way: Way) -> None:
+    provider = Stuck()
+    agent = Agent(provider, config=AgentConfig(limits=Limits(max_seconds=0.1), retry=AT_ONCE))
+    failure(way, agent, BudgetExceeded, r"the budget of 0\.1 seconds is reached")
+    provider.released.set()
+
+
+class Endless(Provider):
+    """Speaks until nobody listens."""
+
+    name = "endless"
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def stream(self, request: Request) -> Iterator[Delta]:
+        try:
+            while True:
+                yield TextDelta("and ")
+                time.sleep(0.001)
+        finally:
+            self.closed.set()
+
+
+def test_a_run_is_cancelled_in_mid_stream() -> None:
+    provider, switch = Endless(), Cancellation()
+    said: list[str] = []
+    with pytest.raises(Cancelled, match="the run was cancelled") as met:
+        for event in Agent(provider).stream("go", cancel=switch):
+            if isinstance(event, TextChunk):
+                said.append(event.text)
+                switch.cancel()
+    partial = partial_result(met.value)
+    assert partial is not None
+    assert (said[0], [one.content for one in partial.messages]) == ("and ", ["go"])
+    assert provider.closed.wait(2)
+
+
+def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_switch_or_with_its_task() -> None:
+    async def by_switch() -> None:
+        switch = Cancellation()
+        async for event in Agent(Endless()).astream("go", cancel=switch):
+            if isinstance(event, TextChunk):
+                switch.cancel()
+
+    with pytest.raises(Cancelled, match="the run was cancelled"):
+        asyncio.run(by_switch())
+
+    failed: list[BaseException] = []
+
+    async def with_task() -> None:
+        config = AgentConfig(hooks={"on_error": failed.append})
+        task = asyncio.create_task(Agent(Stuck(), config=config).arun("go"))
+        await asyncio.sleep(0.02)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(with_task())
+    assert [type(one) for one in failed] == [asyncio.CancelledError]
+
+
+@pytest.mark.parametrize("what", ["model", "tool", "wait"])
+def test_a_run_is_cancelled_whatever_it_waits_for(what: str) -> None:
+    released = threading.Event()
+
+    @tool
+    def slow() -> str:
+        """Slow."""
+        released.wait(20)
+        return "too late"
+
+    providers: dict[str, Provider] = {
+        "model": Stuck(),
+        "tool": ScriptedProvider([call("slow")] * 2),
+        "wait": ScriptedProvider([RateLimited("p", "x", retry_after=20.0)] * 2),
+    }
+    agent = Agent(providers[what], [slow])
+
+    def cancel_soon() -> Cancellation:
+        switch = Cancellation()
+        threading.Timer(0.05, switch.cancel).start()
+        return switch
+
+    began = time.monotonic()
+    with pytest.raises(Cancelled, match="the run was cancelled"):
+        agent.run("go", cancel=cancel_soon())
+    with pytest.raises(Cancelled, match="the run was cancelled"):
+        asyncio.run(agent.arun("go", cancel=cancel_soon()))
+    released.set()
+    assert time.monotonic() - began < 3
+
+
+def test_a_switch_that_was_used_stops_a_run_before_its_first_request() -> None:
+    switch = Cancellation()
+    switch.cancel()
+    switch.cancel()
+    agent, provider = scripted(["never"])
+    with pytest.raises(Cancelled, match="the run was cancelled"):
+        agent.run("go", cancel=switch)
+    assert provider.requests == []
+
+
+def test_a_failed_run_ends_with_an_event_that_holds_the_error() -> None:
+    seen: list[Event] = []
+    agent, _ = scripted([AuthenticationFailed("p", "wrong key")])
+    with pytest.raises(ProviderError, match="wrong key"):
+        seen.extend(agent.stream("go"))
+    kept: list[RunFailed] = []
+
+    class Keep(AgentObserver):
+        def on_error(self, event: RunFailed) -> None:
+            kept.append(event)
+
+    agent, _ = scripted([AuthenticationFailed("p", "wrong key")], config=AgentConfig(observers=[Keep()]))
+    with pytest.raises(ProviderError, match="wrong key"):
+        agent.run("go")
+    assert [str(one.error) for one in kept] == ["p: wrong key"]

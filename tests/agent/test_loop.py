@@ -1,0 +1,409 @@
+"""The loop: what a run does, in which order, and what its result says."""
+
+import asyncio
+import json
+
+import pytest
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.config import AgentConfig, Retry
+from ragkit.agent.events import BudgetWarning, Event, TextChunk, ToolCallChunk, ToolChunk, ToolStarted
+from ragkit.agent.guardrails import Guardrails, PIIGuardrail
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.policy import ToolPolicy
+from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.scripted import ScriptedProvider, Turn
+from ragkit.agent.tools.base import ToolContext, ToolResult, tool
+from ragkit.agent.trace import STEPS, AgentTrace, StepType
+from ragkit.errors import BudgetExceeded, InvalidOption, RateLimited
+from ragkit.records import JSON
+from ragkit.usage.limits import Limits
+from ragkit.usage.meter import record_embedding
+from ragkit.usage.tokens import Tokens
+from tests.agent.parts import add, call, ended, fail, names, scripted, shown, tool_messages
+
+
+def test_a_run_calls_tools_until_the_model_answers() -> None:
+    agent, provider = scripted([call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4), "three and seven"])
+    result = agent.run("Add.")
+    assert (result.content, result.stop_reason, result.iterations) == ("three and seven", "stop", 3)
+    assert [(one.name, one.arguments, one.content) for one in result.tool_calls] == [
+        ("add", {"a": 1, "b": 2}, "3"),
+        ("add", {"a": 3, "b": 4}, "7"),
+    ]
+    assert [one.role.value for one in result.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert provider.left == 0
+
+
+def test_the_eleven_steps_stand_in_the_trace_in_their_order() -> None:
+    agent, _ = scripted([call("add", a=1, b=2), "three"])
+    trace = agent.run("x").trace
+    first, second = trace.of_type(StepType.ITERATION)
+    assert [span.type for span in first.children] == list(STEPS)
+    assert [span.type.value for span in second.children] == [
+        "cache",
+        "llm_call",
+        "output_guardrails",
+        "parse",
+        "record",
+        "outcome",
+    ]
+
+
+def test_the_steps_keep_their_order_when_everything_is_configured() -> None:
+    config = AgentConfig(
+        guardrails=Guardrails([PIIGuardrail()], [PIIGuardrail()], [PIIGuardrail()], [PIIGuardrail()]),
+        policy=ToolPolicy(),
+    )
+    agent, _ = scripted(["TOOL_CALL " + json.dumps({"tool": "add", "params": {"a": 1, "b": 2}}), "3"], config=config)
+    result = agent.run("x", memory=ConversationMemory())
+    assert [span.type for span in result.trace.of_type(StepType.ITERATION)[0].children] == list(STEPS)
+    spans = [span for span in result.trace.root.walk() if span.type is not StepType.TOOL]
+    assert [span.started for span in spans] == sorted(span.started for span in spans)
+
+
+def test_the_trace_is_a_tree_with_tools_below_their_step() -> None:
+    agent, _ = scripted([[call("add", "c1", a=1, b=2), call("fail", "c2")], "ok"])
+    trace = agent.run("x").trace
+    [step] = trace.of_type(StepType.TOOL_EXECUTION)
+    assert [(one.name, one.attributes.get("error")) for one in step.children] == [("add", None), ("fail", "no reason")]
+    assert trace.root.type is StepType.RUN
+    assert all(span.ended >= span.started >= 0 for span in trace.root.walk())
+    assert trace.seconds == trace.root.ended > 0
+    assert "cost_usd" in trace.of_type(StepType.LLM_CALL)[0].attributes
+
+
+def test_a_trace_survives_json() -> None:
+    agent, _ = scripted([call("add", a=1, b=2), "ok"])
+    trace = agent.run("x").trace
+    again = AgentTrace.from_dict(json.loads(json.dumps(trace.to_dict())))
+    assert again.to_dict() == trace.to_dict()
+    assert [span.type for span in again.steps] == [span.type for span in trace.steps]
+
+
+def test_the_names_of_the_older_api_are_on_the_result() -> None:
+    agent, _ = scripted([call("add", a=1, b=2), "three"])
+    result = agent.run("x")
+    assert (result.response, result.total_cost, result.tool_calls_made) == ("three", 0.0, 1)
+    assert result.conversation[0] == {"role": "user", "content": "x"}
+    with pytest.raises(AttributeError, match="cannot assign to field 'content'"):
+        result.content = "y"  # type: ignore[misc]
+
+
+def test_the_reasoning_is_what_the_model_said_before_it_called_tools() -> None:
+    why = Message.assistant("I must add these.", [call("add", a=1, b=2)])
+    thought = Message(Role.ASSISTANT, "three", reasoning="the sum is three")
+    agent, _ = scripted([why, thought])
+    assert agent.run("x").reasoning == "I must add these.\n\nthe sum is three"
+
+
+def test_the_run_ends_at_the_last_iteration_that_is_allowed() -> None:
+    agent, _ = scripted([call("add", f"c{n}", a=n, b=n) for n in range(3)], config=AgentConfig(max_iterations=3))
+    result = agent.run("x")
+    assert (result.content, result.stop_reason, result.iterations) == ("[Max iterations reached]", "max_iterations", 3)
+    assert result.tool_calls_made == 3
+
+
+def test_max_iterations_may_be_given_with_the_agent() -> None:
+    agent = Agent(ScriptedProvider([call("add", a=1, b=1)]), [add], max_iterations=1)
+    assert agent.run("x").stop_reason == "max_iterations"
+    assert Agent(ScriptedProvider([])).config.max_iterations == 10
+
+
+def test_routing_only_ends_with_the_choice_and_still_ends_the_iteration() -> None:
+    agent, _ = scripted([[call("add", a=1, b=2), call("fail", "c2")]], config=AgentConfig(routing_only=True))
+    events = list(agent.stream("x"))
+    result = ended(events)
+    assert ([one.name for one in result.tool_calls], result.stop_reason) == (["add", "fail"], "routing_only")
+    assert names(events)[-2:] == ["IterationEnded", "RunEnded"]
+    assert "ToolStarted" not in names(events)
+
+
+def test_routing_only_without_a_choice_gives_the_answer() -> None:
+    agent, _ = scripted(["just text"], config=AgentConfig(routing_only=True))
+    assert (agent.run("x").content, agent.config.routing_only) == ("just text", True)
+
+
+def test_tool_calls_written_as_text_are_executed() -> None:
+    text = 'I will add.\nTOOL_CALL {"tool_name": "add", "parameters": {"a": 1, "b": 2}}'
+    agent, _ = scripted([text, "three"])
+    result = agent.run("x")
+    assert (tool_messages(result), result.messages[1].content) == (["3"], "I will add.")
+    assert result.messages[1].tool_calls[0].name == "add"
+
+
+def test_reading_text_as_tool_calls_can_be_switched_off() -> None:
+    text = 'TOOL_CALL {"tool_name": "add", "parameters": {"a": 1, "b": 2}}'
+    agent, _ = scripted([text], config=AgentConfig(text_tool_calls=False))
+    assert agent.run("x").content == text
+
+
+def test_calls_get_ids_of_their_own() -> None:
+    agent, provider = scripted(
+        [
+            [
+                ToolCall("add", {"a": 1, "b": 2}),
+                ToolCall("add", {"a": 1, "b": 2}, "x"),
+                ToolCall("add", {"a": 1, "b": 2}, "x"),
+            ],
+            "ok",
+        ]
+    )
+    result = agent.run("x")
+    ids = [one.call.id for one in result.tool_calls]
+    assert (len(set(ids)), ids[1]) == (3, "x")
+    assert [one.tool_call_id for one in provider.requests[1].messages if one.role is Role.TOOL] == ids
+
+
+def test_a_tool_sees_the_context_and_may_change_the_copy_of_this_run() -> None:
+    @tool
+    def visit(ctx: ToolContext) -> str:
+        """Visit."""
+        ctx.state["visits"] = int(str(ctx.state.get("visits", 0))) + 1
+        places = ctx.context["places"]
+        assert isinstance(places, list)
+        places.append("here")
+        return f"{ctx.agent_name} {ctx.tool_name} {ctx.call_id} {ctx.attempt}/{ctx.max_attempts}"
+
+    mine: dict[str, JSON] = {"places": ["there"]}
+    agent, _ = scripted([call("visit"), "ok"], [visit])
+    result = agent.run("x", context=mine)
+    assert tool_messages(result) == ["agent visit c1 1/1"]
+    assert (result.context, result.state, mine) == ({"places": ["there", "here"]}, {"visits": 1}, {"places": ["there"]})
+
+
+def test_the_object_behind_a_result_reaches_the_provider_the_result_and_the_messages() -> None:
+    hits = [object(), object()]
+
+    @tool
+    def search(q: str) -> ToolResult:
+        """Search."""
+        return ToolResult("two hits", hits)
+
+    agent, provider = scripted([call("search", q="x"), "ok"], [search])
+    result = agent.run("x")
+    assert provider.requests[1].messages[-1].data is hits
+    assert result.tool_calls[0].data is hits
+    assert [one.data for one in result.messages if one.role is Role.TOOL] == [hits]
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"), [(None, ""), (3, "3"), ({"a": [1]}, '{"a":[1]}'), (["x"], '["x"]'), ("plain", "plain")]
+)
+def test_whatever_a_tool_returns_becomes_text(returned: object, text: str) -> None:
+    @tool
+    def give() -> object:
+        """Give."""
+        return returned
+
+    agent, _ = scripted([call("give"), "ok"], [give])
+    assert tool_messages(agent.run("x")) == [text]
+
+
+def test_embeddings_made_inside_a_tool_are_folded_into_the_usage_of_the_run() -> None:
+    @tool
+    def search(q: str) -> str:
+        """Search."""
+        record_embedding("mini", 7, 0.25)
+        return "hit"
+
+    turn = Completion(Message.assistant("", [call("search", q="x")]), Tokens(100, 10, cost_usd=0.5))
+    agent, _ = scripted([turn, Completion(Message.assistant("ok"), Tokens(200, 20, cost_usd=1.0))], [search])
+    usage = agent.run("x").usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.embedding_tokens) == (300, 30, 7)
+    assert (usage.llm_cost_usd, usage.embedding_cost_usd, usage.total_cost_usd) == (1.5, 0.25, 1.75)
+    assert (usage.by_tool["search"].calls, usage.by_tool["search"].stats.embedding_tokens) == (1, 7)
+    assert [(one.prompt_tokens, one.embedding_tokens) for one in usage.iterations] == [(100, 7), (200, 0)]
+
+
+def test_an_agent_inside_a_tool_adds_to_the_usage_of_the_outer_run() -> None:
+    inner, _ = scripted([Completion(Message.assistant("42"), Tokens(50, 5, cost_usd=0.5))])
+
+    @tool
+    def expert(q: str) -> str:
+        """Ask an expert."""
+        return inner.run(q).content
+
+    agent, _ = scripted([call("expert", q="x"), "42"], [expert])
+    usage = agent.run("x").usage
+    assert usage.by_tool["expert"].stats.llm_cost_usd == usage.total_cost_usd == 0.5
+
+
+def test_a_price_that_nobody_knows_makes_the_cost_unknown() -> None:
+    agent, _ = scripted([Completion(Message.assistant("ok"), Tokens(10, 5), model="no-such-model", provider="nobody")])
+    result = agent.run("x")
+    assert (result.usage.total_cost_usd, result.total_cost, result.usage.prompt_tokens) == (None, None, 10)
+
+
+def test_a_price_that_is_known_is_put_on_the_run() -> None:
+    turn = Completion(Message.assistant("ok"), Tokens(1_000_000, 0), model="gpt-4o-mini", provider="openai")
+    agent, _ = scripted([turn])
+    assert agent.run("x").usage.total_cost_usd == pytest.approx(0.15)
+
+
+def test_a_limit_is_checked_before_each_request() -> None:
+    turn = Completion(Message.assistant("", [call("add", a=1, b=2)]), Tokens(100, 0, cost_usd=0.5))
+    agent, provider = scripted([turn, turn, turn], config=AgentConfig(limits=Limits(max_cost_usd=1.0)))
+    with pytest.raises(BudgetExceeded, match="the budget of 1 USD is reached"):
+        agent.run("x")
+    assert len(provider.requests) == 2
+
+
+def test_a_run_warns_once_when_a_limit_is_near() -> None:
+    turn = Completion(Message.assistant("", [call("add", a=1, b=2)]), Tokens(45, 0, cost_usd=0.0))
+    agent, _ = scripted([turn, turn, "ok"], config=AgentConfig(limits=Limits(max_tokens=200, warn_at=0.2)))
+    warnings = [one for one in agent.stream("x") if isinstance(one, BudgetWarning)]
+    assert [(one.unit, one.spent, one.limit) for one in warnings] == [("tokens", 45.0, 200.0)]
+
+
+def test_the_waits_between_attempts_grow_with_jitter_and_have_an_upper_bound() -> None:
+    retry = Retry(attempts=9, first_wait_s=1.0, max_wait_s=4.0)
+    error = RateLimited("p", "slow down")
+    for attempt, most in [(1, 1.0), (2, 2.0), (3, 4.0), (8, 4.0)]:
+        waits = [retry.wait(attempt, error) or 0.0 for _ in range(200)]
+        assert max(waits) <= most
+        assert min(waits) < most / 4 < max(waits)
+    assert retry.wait(9, error) is None
+    assert retry.wait(1, RateLimited("p", "x", retry_after=3.5)) == 3.5
+    assert retry.wait(1, RateLimited("p", "x", retry_after=5.0)) is None
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    for wrong, words in [
+        ({"max_iterations": 0}, "max_iterations is 0"),
+        ({"temperature": 3.0}, "temperature is 3.0: a number from 0 to 2"),
+        ({"top_p": 2.0}, "top_p is 2.0: a number from 0 to 1"),
+    ]:
+        with pytest.raises(InvalidOption, match=words):
+            AgentConfig(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="attempts of a retry is 0"):
+        Retry(attempts=0)
+
+
+def test_the_defaults_are_those_that_were_decided() -> None:
+    config = AgentConfig()
+    assert (config.max_iterations, config.max_tokens, config.temperature, config.top_p) == (10, 2048, 0.7, 1.0)
+    agent, provider = scripted(["ok"])
+    agent.run("x")
+    sent = provider.requests[0].settings
+    assert (sent.temperature, sent.top_p, sent.max_tokens) == (0.7, 1.0, 2048)
+
+
+def test_an_agent_cannot_be_changed_and_does_not_follow_its_registry() -> None:
+    agent, _ = scripted(["ok"])
+    with pytest.raises(AttributeError, match="cannot assign to field 'name'"):
+        agent.name = "other"  # type: ignore[misc]
+    assert agent.registry.frozen
+
+
+def test_a_run_may_begin_with_messages() -> None:
+    agent, provider = scripted(["ok", "ok"])
+    agent.run([Message.user("a"), Message.assistant("b"), Message.user("c")])
+    assert shown(provider) == [("user", "a"), ("assistant", "b"), ("user", "c")]
+    agent.run(Message.user("d"))
+    assert shown(provider) == [("user", "d")]
+
+
+def kinds(agent: Agent) -> tuple[list[Event], list[Event]]:
+    async def collect() -> list[Event]:
+        return [event async for event in agent.astream("x")]
+
+    return list(agent.stream("x")), asyncio.run(collect())
+
+
+def comparable(events: list[Event]) -> list[object]:
+    """Events without what differs from run to run."""
+    kept = [one for one in events if not isinstance(one, ToolChunk)]
+    return [(type(one).__name__, getattr(one, "text", ""), getattr(one, "content", "")) for one in kept]
+
+
+def test_a_stream_gives_the_same_events_synchronously_and_asynchronously() -> None:
+    script: list[Turn] = [[call("add", "c1", a=1, b=2), call("fail", "c2")], "the sum is three"]
+    agent, _ = scripted([*script, *script])
+    one, other = kinds(agent)
+    assert comparable(one) == comparable(other)
+    assert names(one) == [
+        "RunStarted",
+        "IterationStarted",
+        "ModelCallStarted",
+        "ToolCallChunk",
+        "ToolCallChunk",
+        "ModelCallEnded",
+        "ToolStarted",
+        "ToolStarted",
+        "ToolEnded",
+        "ToolFailed",
+        "IterationEnded",
+        "IterationStarted",
+        "ModelCallStarted",
+        *["TextChunk"] * 4,
+        "ModelCallEnded",
+        "IterationEnded",
+        "RunEnded",
+    ]
+    assert [one_.text for one_ in one if isinstance(one_, TextChunk)] == ["the ", "sum ", "is ", "three"]
+    assert [event.arguments for event in one if isinstance(event, ToolCallChunk)] == ['{"a":1,"b":2}', "{}"]
+
+
+def test_run_arun_and_the_streams_come_to_the_same_result() -> None:
+    script: list[Turn] = [call("add", a=1, b=2), "three"]
+    agent, _ = scripted(script * 4)
+    one, other = agent.run("x"), asyncio.run(agent.arun("x"))
+    streams = [ended(events) for events in kinds(agent)]
+    for result in (other, *streams):
+        assert result.messages == one.messages
+        assert result.usage == one.usage
+        assert [span.type for span in result.trace.steps] == [span.type for span in one.trace.steps]
+
+
+def test_a_stream_that_nobody_reads_to_its_end_lets_go_of_the_memory() -> None:
+    memory = ConversationMemory()
+    agent, _ = scripted(["a b c d", "fine"])
+    events = agent.stream("x", memory=memory)
+    for event in events:
+        if isinstance(event, TextChunk):
+            break
+    events.close()  # type: ignore[attr-defined]
+    assert agent.run("y", memory=memory).content == "fine"
+
+
+def test_batch_keeps_the_order_and_every_conversation_apart() -> None:
+    provider = ScriptedProvider([lambda request: f"{len(request.messages)} {request.messages[-1].content}"] * 40)
+    agent = Agent(provider, memory=ConversationMemory())
+    inputs = [f"q{n}" for n in range(20)]
+    assert [one.content for one in agent.batch(inputs)] == [f"2 q{n}" for n in range(20)]
+    assert [one.content for one in asyncio.run(agent.abatch(inputs))] == [f"2 q{n}" for n in range(20)]
+    assert agent.memory is not None
+    assert len(agent.memory) == 0
+
+
+def test_batch_raises_what_the_first_failed_run_raised() -> None:
+    def answer(request: Request) -> str:
+        if "bad" in request.messages[-1].content:
+            raise RuntimeError(request.messages[-1].content)
+        return "ok"
+
+    agent = Agent(ScriptedProvider([answer] * 8))
+    with pytest.raises(RuntimeError, match="bad 1"):
+        agent.batch(["fine", "bad 1", "bad 2", "fine"])
+    with pytest.raises(RuntimeError, match="bad 1"):
+        asyncio.run(agent.abatch(["fine", "bad 1", "bad 2", "fine"]))
+
+
+def test_tools_may_run_one_after_the_other() -> None:
+    agent, _ = scripted(
+        [[call("add", "c1", a=1, b=2), call("fail", "c2")], "ok"],
+        [add, fail],
+        AgentConfig(parallel_tool_execution=False),
+    )
+    events = list(agent.stream("x"))
+    assert tool_messages(ended(events)) == ["3", "Error executing fail: no reason"]
+    assert sum(isinstance(one, ToolStarted) for one in events) == 2

@@ -1,0 +1,88 @@
+"""One body: nothing of the synchronous path is written again for the asynchronous one.
+
+Held in three ways: asynchronous code stands only in the few files that wait for something; there it is a shell
+of a few lines around the same parts; and no two functions of the package have bodies that are alike.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ragkit.agent
+
+ROOT = Path(ragkit.agent.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+ALLOWED = {
+    "agent.py": {"arun", "abatch", "one", "arun_to_end"},
+    "runner.py": {"arun"},
+    "drive.py": {"adrive", "perform", "_complete", "_result", "_live", "_tools", "work", "_get"},
+    "workers.py": {"feed", "aiterate"},
+    "execute.py": {"aexecute", "acollect", "_await"},
+    "base.py": {"acomplete", "astream", "_completion"},
+    "scripted.py": {"acomplete", "astream"},
+    "fallback.py": {"acomplete", "astream"},
+}
+"""Every asynchronous function that there may be."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(path: Path) -> Iterator[Function]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_asynchronous_functions_stand_only_where_something_is_waited_for() -> None:
+    found: dict[str, set[str]] = {}
+    for path in FILES:
+        names = {one.name for one in functions(path) if isinstance(one, ast.AsyncFunctionDef)}
+        if names:
+            found.setdefault(path.name, set()).update(names)
+    providers = {path.name for path in (ROOT / "providers").glob("*.py")} - set(ALLOWED)
+    assert {name: found[name] for name in found if name not in providers} == ALLOWED
+
+
+@pytest.mark.parametrize("name", ["loop.py", "ask.py", "act.py", "run.py", "effects.py"])
+def test_the_loop_knows_of_no_threads_tasks_or_clocks_to_wait_on(name: str) -> None:
+    tree = ast.parse((ROOT / name).read_text("utf-8"))
+    imported = {
+        alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    waiting = {
+        one for one in imported if one.split(".")[0] in ("threading", "asyncio", "queue", "socket", "subprocess")
+    }
+    assert waiting <= {"asyncio.CancelledError"}
+    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    assert not calls & {"time.sleep", "open", "print", "input"}
+
+
+def shape(function: Function) -> str:
+    """The body without its docstring, with async and sync written alike."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    text = "\n".join(ast.unparse(one) for one in body)
+    for word in ("async ", "await "):
+        text = text.replace(word, "")
+    for one in ("complete", "stream", "run_to_end", "execute", "collect", "drive"):
+        text = text.replace(f"a{one}", one)
+    return text
+
+
+def test_no_function_is_written_twice_but_for_shells_of_at_most_seven_lines() -> None:
+    seen: dict[str, str] = {}
+    twins: list[tuple[str, str, int]] = []
+    for path in FILES:
+        for function in functions(path):
+            text = shape(function)
+            lines = len(text.splitlines())
+            where = f"{path.name}:{function.name}"
+            if text in seen and lines > 7:
+                twins.append((seen[text], where, lines))
+            seen.setdefault(text, where)
+    assert twins == []

@@ -1,0 +1,459 @@
+"""Providers: what follows from one method, scripts, fallback chains, the guard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.events import FellBack
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers import PROVIDERS
+from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta, ToolCallDelta, last
+from ragkit.agent.providers.fallback import FallbackProvider
+from ragkit.agent.providers.guard import ModelRequestForbidden, no_model_requests
+from ragkit.agent.providers.scripted import (
+    EchoProvider,
+    FunctionProvider,
+    LocalProvider,
+    ScriptedProvider,
+    ScriptOver,
+    Turn,
+)
+from ragkit.agent.tools.base import tool
+from ragkit.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    InvalidOption,
+    InvalidRequest,
+    ProviderError,
+    RateLimited,
+    RequestTimeout,
+)
+from ragkit.usage.meter import Meter, metered, record_embedding
+from ragkit.usage.tokens import Tokens
+from tests.agent.parts import add, call, ended, scripted
+
+ASK = Request("m", (Message.user("hi"),))
+DONE = Completion(Message.assistant("hello", [ToolCall("t", {"a": 1}, "c1")]), Tokens(1, 2))
+
+
+class Complete(Provider):
+    name = "one"
+
+    def complete(self, request: Request) -> Completion:
+        record_embedding("e", 1, 0.0)
+        return DONE
+
+
+class Stream(Provider):
+    name = "one"
+
+    def stream(self, request: Request) -> Iterator[Delta]:
+        record_embedding("e", 1, 0.0)
+        yield TextDelta("hel")
+        yield TextDelta("lo")
+        yield ToolCallDelta(0, "t", '{"a":1}', "c1")
+        yield Completed(DONE)
+
+
+class AComplete(Provider):
+    name = "one"
+
+    async def acomplete(self, request: Request) -> Completion:
+        await asyncio.sleep(0)
+        record_embedding("e", 1, 0.0)
+        return DONE
+
+
+class AStream(Provider):
+    name = "one"
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+        record_embedding("e", 1, 0.0)
+        for piece in ("hel", "lo"):
+            await asyncio.sleep(0)
+            yield TextDelta(piece)
+        yield ToolCallDelta(0, "t", '{"a":1}', "c1")
+        yield Completed(DONE)
+
+
+def ways(provider: Provider) -> tuple[Completion, list[Delta], Completion, list[Delta]]:
+    async def stream() -> list[Delta]:
+        return [delta async for delta in provider.astream(ASK)]
+
+    return (
+        provider.complete(ASK),
+        list(provider.stream(ASK)),
+        asyncio.run(provider.acomplete(ASK)),
+        asyncio.run(stream()),
+    )
+
+
+@pytest.mark.parametrize("kind", [Complete, Stream, AComplete, AStream])
+def test_from_one_method_the_other_three_follow(kind: type[Provider]) -> None:
+    with metered(Meter()) as meter:
+        completed, streamed, acompleted, astreamed = ways(kind())
+    assert completed == acompleted == DONE
+    for found in (streamed, astreamed):
+        assert "".join(one.text for one in found if isinstance(one, TextDelta)) == "hello"
+        assert [one for one in found if isinstance(one, ToolCallDelta)] == [ToolCallDelta(0, "t", '{"a":1}', "c1")]
+        assert found[-1] == Completed(DONE)
+    assert meter.usage().embedding_tokens == 4
+
+
+def test_a_provider_that_writes_no_method_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="the provider Empty is 'no method': one of complete, stream"):
+
+        class Empty(Provider):
+            name = "empty"
+
+
+def test_an_asynchronous_provider_works_where_a_loop_is_already_running() -> None:
+    async def main() -> Completion:
+        return AStream().complete(ASK)
+
+    assert asyncio.run(main()) == DONE
+
+
+def test_a_stream_that_is_left_is_closed() -> None:
+    closed = threading.Event()
+
+    class Long(Provider):
+        name = "long"
+
+        async def astream(self, request: Request) -> AsyncIterator[Delta]:
+            try:
+                while True:
+                    await asyncio.sleep(0)
+                    yield TextDelta("x")
+            finally:
+                closed.set()
+
+    stream = Long().stream(ASK)
+    assert next(stream) == TextDelta("x")
+    stream.close()  # type: ignore[attr-defined]
+    assert closed.wait(2)
+
+
+@pytest.mark.parametrize("kind", [Stream, AStream])
+def test_errors_come_through_every_way(kind: type[Provider]) -> None:
+    class SyncFails(Provider):
+        name = "fails"
+
+        def stream(self, request: Request) -> Iterator[Delta]:
+            yield TextDelta("x")
+            raise RateLimited("p", "slow")
+
+    class AsyncFails(Provider):
+        name = "fails"
+
+        async def astream(self, request: Request) -> AsyncIterator[Delta]:
+            yield TextDelta("x")
+            raise RateLimited("p", "slow")
+
+    provider: Provider = SyncFails() if kind is Stream else AsyncFails()
+
+    async def astream() -> None:
+        async for _ in provider.astream(ASK):
+            pass
+
+    for ask in (
+        lambda: provider.complete(ASK),
+        lambda: list(provider.stream(ASK)),
+        lambda: asyncio.run(provider.acomplete(ASK)),  # type: ignore[arg-type]
+        lambda: asyncio.run(astream()),
+    ):
+        with pytest.raises(RateLimited, match="p: slow"):
+            ask()
+
+
+def test_a_stream_without_an_end_is_a_failed_connection() -> None:
+    with pytest.raises(ConnectionFailed, match="p: the stream ended before the answer was complete"):
+        last([TextDelta("x")], "p")
+
+
+def test_a_script_is_answered_turn_by_turn_and_keeps_what_was_asked() -> None:
+    turns: list[Turn] = [
+        "text",
+        ToolCall("t"),
+        [ToolCall("t"), ToolCall("u")],
+        Message.assistant("m"),
+        DONE,
+        lambda r: r.model,
+    ]
+    provider = ScriptedProvider(turns)
+    found = [provider.complete(ASK) for _ in turns]
+    assert [one.message.content for one in found] == ["text", "", "", "m", "hello", "m"]
+    assert [len(one.message.tool_calls) for one in found] == [0, 1, 2, 0, 1, 0]
+    assert [one.stop_reason for one in found[:3]] == ["stop", "tool_calls", "tool_calls"]
+    assert (provider.requests, provider.left) == ([ASK] * 6, 0)
+
+
+def test_a_script_that_is_over_fails_the_test() -> None:
+    agent, _ = scripted([call("add", a=1, b=2)])
+    with pytest.raises(ScriptOver, match="the script has 1 turns and was asked for one more"):
+        agent.run("x")
+
+
+MOCK = [
+    "text",
+    {"content": "", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]},
+    {"content": "paid", "usage": {"prompt_tokens": 10, "completion_tokens": 5}, "stop_reason": "length"},
+    {"error": "rate_limited", "retry_after": 0.5, "message": "slow"},
+    {"error": "timeout"},
+]
+
+
+def test_a_script_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text(json.dumps(MOCK))
+    for value in (json.dumps(MOCK), str(tmp_path / "script.json")):
+        monkeypatch.setenv("RAGKIT_MOCK_JSON", value)
+        provider = ScriptedProvider.from_environment()
+        assert provider is not None
+        assert provider.complete(ASK).message.content == "text"
+        assert provider.complete(ASK).message.tool_calls == (ToolCall("add", {"a": 1, "b": 2}),)
+        paid = provider.complete(ASK)
+        assert (paid.usage, paid.stop_reason) == (Tokens(10, 5, cost_usd=0.0), "length")
+        with pytest.raises(RateLimited, match="scripted: slow") as met:
+            provider.complete(ASK)
+        assert met.value.retry_after == 0.5
+        with pytest.raises(RequestTimeout, match="scripted: scripted"):
+            provider.complete(ASK)
+    monkeypatch.delenv("RAGKIT_MOCK_JSON")
+    assert ScriptedProvider.from_environment() is None
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("{}", "RAGKIT_MOCK_JSON is '{}': a JSON list of turns is wanted"),
+        ("[", "RAGKIT_MOCK_JSON is '\\[': a JSON list of turns, or the path"),
+        ("/no/such/file", "RAGKIT_MOCK_JSON is '/no/such/file'"),
+        ("[3]", "a turn of RAGKIT_MOCK_JSON is 3"),
+        ('[{"error": "flood"}]', "an error of RAGKIT_MOCK_JSON is 'flood': one of authentication, rate_limited"),
+    ],
+)
+def test_a_script_that_cannot_be_read_is_refused(value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", value)
+    with pytest.raises(InvalidOption, match=words):
+        ScriptedProvider.from_environment()
+
+
+def test_the_echo_says_again_what_the_user_said() -> None:
+    assert Agent(EchoProvider()).run("hello").content == "hello"
+
+
+def test_the_local_provider_needs_nothing_and_hands_tool_results_on() -> None:
+    assert Agent(LocalProvider()).run("hello").content == "[local provider, no model] hello"
+    asked = Request("m", (Message.user("q"), Message(Role.TOOL, "42", name="t")))
+    assert LocalProvider().complete(asked).message.content == "42"
+    assert Agent(LocalProvider()).run("hello").usage.total_cost_usd == 0.0
+
+
+def test_a_function_may_answer() -> None:
+    assert Agent(FunctionProvider(lambda request: request.messages[-1].content.upper())).run("hi").content == "HI"
+
+
+def test_text_is_streamed_by_words_and_nothing_is_lost() -> None:
+    found = [one.text for one in ScriptedProvider(["  two  words\n"]).stream(ASK) if isinstance(one, TextDelta)]
+    assert found == ["  ", "two  ", "words\n"]
+
+
+def test_the_names_in_the_table_can_be_found() -> None:
+    assert {name: PROVIDERS.find(name).name for name in ("echo", "local")} == {"echo": "echo", "local": "local"}
+
+
+class Named(ScriptedProvider):
+    """A scripted provider under a name of its own."""
+
+    def __init__(self, name: str, script: list[Turn]) -> None:
+        super().__init__(script, model=f"{name}-model")
+        self.name = name
+
+
+def chain(*scripts: list[Turn], **options: object) -> tuple[FallbackProvider, list[Named]]:
+    parts = [Named(f"p{number}", script) for number, script in enumerate(scripts)]
+    return FallbackProvider(parts, **options), parts  # type: ignore[arg-type]
+
+
+def all_ways(make: Callable[[], FallbackProvider]) -> list[Completion]:
+    async def astream() -> list[Delta]:
+        return [delta async for delta in make().astream(ASK)]
+
+    return [
+        make().complete(ASK),
+        asyncio.run(make().acomplete(ASK)),
+        last(make().stream(ASK), "p"),
+        last(asyncio.run(astream()), "p"),
+    ]
+
+
+def test_the_next_provider_answers_when_the_first_fails() -> None:
+    for found in all_ways(lambda: chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")], ["hello"])[0]):
+        assert found.message.content == "hello"
+        assert (found.provider, found.model) == ("p2", "p2-model")
+        assert found.passed_over == ("p0: down", "p1: slow")
+
+
+def test_the_last_error_is_raised_when_all_fail() -> None:
+    with pytest.raises(RateLimited, match="p1: slow"):
+        chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")])[0].complete(ASK)
+
+
+def test_a_request_that_is_wrong_is_not_sent_to_the_next() -> None:
+    provider, parts = chain([InvalidRequest("p0", "bad schema")], ["never"])
+    with pytest.raises(InvalidRequest, match="p0: bad schema"):
+        provider.complete(ASK)
+    assert parts[1].requests == []
+
+
+def test_an_error_that_is_no_providers_error_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError, match="a defect"):
+        chain([ZeroDivisionError("a defect")], ["never"])[0].complete(ASK)
+
+
+def test_the_circuit_of_a_provider_that_keeps_failing_is_opened_for_a_while() -> None:
+    now = [0.0]
+    down: list[Turn] = [ConnectionFailed("p0", "down")] * 3
+    provider, parts = chain([*down, "back"], ["b"] * 9, max_failures=2, cooldown_s=10.0, clock=lambda: now[0])
+
+    def ask() -> str:
+        return provider.complete(ASK).provider
+
+    assert [ask(), ask(), ask(), ask()] == ["p1"] * 4
+    assert (len(parts[0].requests), provider.available()) == (2, ["p1"])
+    now[0] = 10.0
+    assert ask() == "p1"  # one request may try again; it fails, and the circuit stays open
+    assert (ask(), len(parts[0].requests)) == ("p1", 3)
+    now[0] = 20.0
+    assert ask() == "p0"
+    assert provider.available() == ["p0", "p1"]
+
+
+def test_when_every_circuit_is_open_the_caller_is_told() -> None:
+    provider, _ = chain([ConnectionFailed("p0", "down")], max_failures=1, clock=lambda: 0.0)
+    with pytest.raises(ConnectionFailed, match="down"):
+        provider.complete(ASK)
+    with pytest.raises(ProviderError, match="every provider is left out after repeated failures"):
+        provider.complete(ASK)
+
+
+def test_a_stream_that_has_begun_does_not_fall_back() -> None:
+    class Breaks(Provider):
+        name = "breaks"
+
+        def stream(self, request: Request) -> Iterator[Delta]:
+            yield TextDelta("x")
+            raise ConnectionFailed("breaks", "reset")
+
+    other = Named("other", ["never"])
+    with pytest.raises(ConnectionFailed, match="breaks: reset"):
+        list(FallbackProvider([Breaks(), other]).stream(ASK))
+    assert other.requests == []
+
+
+def test_each_provider_is_asked_for_its_own_model() -> None:
+    provider, parts = chain([ConnectionFailed("p0", "x")] * 2, ["a", "b"], models=["big", "small"])
+    provider.complete(ASK)
+    assert [part.requests[0].model for part in parts] == ["big", "small"]
+    provider, parts = chain([ConnectionFailed("p0", "x")], ["a"])
+    provider.complete(ASK)
+    assert [part.requests[0].model for part in parts] == ["m", "p1-model"]
+
+
+def test_a_chain_needs_providers_and_a_model_for_each() -> None:
+    with pytest.raises(InvalidOption, match="providers of a FallbackProvider is 'none'"):
+        FallbackProvider([])
+    with pytest.raises(InvalidOption, match="models of a FallbackProvider is 1: 2, one for each provider"):
+        chain(["a"], ["b"], models=["x"])
+
+
+def test_observers_hear_of_a_fallback_and_the_meter_counts_who_answered() -> None:
+    provider, _ = chain(
+        [ConnectionFailed("p0", "down")], [Completion(Message.assistant("hi"), Tokens(3, 1, cost_usd=0.5))]
+    )
+    events = list(Agent(provider).stream("x"))
+    [fell] = [one for one in events if isinstance(one, FellBack)]
+    assert (fell.errors, fell.provider) == (("p0: down",), "p1")
+    assert ended(events).usage.total_cost_usd == 0.5
+
+
+def test_many_threads_share_a_chain_and_its_circuits() -> None:
+    provider, parts = chain([ConnectionFailed("p0", "down")] * 100, ["b"] * 100, max_failures=3, clock=lambda: 0.0)
+    agent = Agent(provider)
+    assert [one.content for one in agent.batch(["x"] * 100, max_concurrency=16)] == ["b"] * 100
+    assert 3 <= len(parts[0].requests) <= 3 + 16
+
+
+class Costly(Provider):
+    name = "costly"
+    remote = True
+
+    def complete(self, request: Request) -> Completion:
+        return DONE
+
+
+def test_a_real_request_in_a_test_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent(Costly())
+
+    async def stream() -> None:
+        async for _ in agent.astream("x"):
+            pass
+
+    with no_model_requests():
+        for run in (
+            lambda: agent.run("x"),
+            lambda: asyncio.run(agent.arun("x")),  # type: ignore[arg-type]
+            lambda: list(agent.stream("x")),
+            lambda: asyncio.run(stream()),
+        ):
+            with pytest.raises(ModelRequestForbidden, match="a request to costly was about to be made in a test"):
+                run()
+
+
+def test_a_chain_with_a_remote_member_is_remote() -> None:
+    assert FallbackProvider([EchoProvider(), Costly()]).remote
+    assert not FallbackProvider([EchoProvider()]).remote
+
+
+def test_offline_forbids_what_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGKIT_OFFLINE", "1")
+    monkeypatch.setattr("ragkit.agent.providers.guard._Guard.up", False)
+    with pytest.raises(ModelRequestForbidden, match="RAGKIT_OFFLINE is 1 and costly needs a network"):
+        Agent(Costly()).run("x")
+    assert Agent(EchoProvider()).run("x").content == "x"
+
+
+@tool(description="Wait.")
+async def wait_a_little() -> str:
+    await asyncio.sleep(0)
+    return "waited"
+
+
+@tool(description="Count.")
+def count() -> Iterator[str]:
+    yield "one "
+    yield "two"
+
+
+@tool(description="Count.")
+async def acount() -> AsyncIterator[str]:
+    yield "three "
+    await asyncio.sleep(0)
+    yield "four"
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_tools_of_every_kind_work_in_every_run(way: str) -> None:
+    calls = [call("wait_a_little", "c1"), call("count", "c2"), call("acount", "c3"), call("add", "c4", a=1, b=2)]
+    agent, _ = scripted([calls, "ok"], [wait_a_little, count, acount, add], AgentConfig())
+    result = agent.run("x") if way == "sync" else asyncio.run(agent.arun("x"))
+    assert [one.content for one in result.tool_calls] == ["waited", "one two", "three four", "3"]
+    assert [one.chunks for one in result.tool_calls] == [0, 2, 2, 0]

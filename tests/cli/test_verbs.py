@@ -251,7 +251,7 @@ def test_importing_ragkit_and_asking_for_help_import_no_vendor_package() -> None
     )
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     loaded = set(json.loads(said.splitlines()[-1]))
-    heavy = {"numpy", "onnxruntime", "tokenizers", "lxml", "pydantic", "docx", "openpyxl", "pptx", "pypdfium2", "ruamel",
+    heavy = {"numpy", "onnxruntime", "tokenizers", "lxml", "pydantic", "docx", "openpyxl", "pypdfium2", "ruamel",
              "rich", "torch", "openai", "anthropic", "chromadb", "duckdb", "faiss", "genai_prices"}  # fmt: skip
     assert loaded & heavy == set()
 

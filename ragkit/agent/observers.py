@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
@@ -167,6 +168,34 @@ class HookObserver(AgentObserver):
                 hook(*arguments)
 
 
+class LogObserver(AgentObserver):
+    """Writes what an agent thinks, does and observes to the log `ragkit.agent`, at the level DEBUG."""
+
+    def on_llm_end(self, event: e.ModelCallEnded) -> None:
+        """Think."""
+        LOG.debug("%s think %s", event.run_id[:8], event.message.content or "(calls tools)")
+
+    def on_tool_start(self, event: e.ToolStarted) -> None:
+        """Act."""
+        LOG.debug("%s act %s %s", event.run_id[:8], event.call.name, dict(event.call.arguments))
+
+    def on_tool_end(self, event: e.ToolEnded) -> None:
+        """Observe."""
+        LOG.debug("%s observe %s: %s", event.run_id[:8], event.call.name, event.content[:500])
+
+    def on_tool_error(self, event: e.ToolFailed) -> None:
+        """Observe."""
+        LOG.debug("%s observe %s: %s", event.run_id[:8], event.call.name, event.content[:500])
+
+
+def debug_from_environment() -> None:
+    """Let RAGKIT_LOG=debug show what agents do on stderr, where the program has set up no log of its own."""
+    if os.environ.get("RAGKIT_LOG", "").lower() == "debug" and not LOG.isEnabledFor(logging.DEBUG):
+        LOG.setLevel(logging.DEBUG)
+        if not LOG.hasHandlers():
+            LOG.addHandler(logging.StreamHandler())
+
+
 class Watch:
     """Tells every observer of every event, and survives what they raise."""
 
@@ -176,8 +205,11 @@ class Watch:
     @staticmethod
     def of(config: AgentConfig) -> Watch:
         """The observers of an agent's settings, its hooks included."""
+        if not config.observers and not config.hooks and not LOG.isEnabledFor(logging.DEBUG):
+            return _NOBODY
         hooks = [HookObserver(config.hooks)] if config.hooks else []
-        return Watch([*config.observers, *hooks])
+        logs = [LogObserver()] if LOG.isEnabledFor(logging.DEBUG) else []
+        return Watch([*config.observers, *hooks, *logs])
 
     def see(self, event: e.Event) -> None:
         """Tell everyone. An observer that raises is logged."""
@@ -186,3 +218,7 @@ class Watch:
                 observer.handle(event)
             except Exception:  # a border: who watches a run cannot break it
                 LOG.exception("an observer of run %s failed at %s", event.run_id, type(event).__name__)
+
+
+_NOBODY = Watch(())
+debug_from_environment()

@@ -13,6 +13,7 @@ from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool
+from ragkit.agent.trace import StepType
 from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import citations_of, cite
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, Draft, ExtractiveProvider
@@ -112,7 +113,7 @@ class RAGAgent(Agent):
             citations=tuple(citations),
             abstained=abstained,
             evidence=max((outcome.evidence for outcome in outcomes), default=0.0),
-            model=_model(result, self.provider),
+            model=_model(result, self.provider, self.config),
             usage=result.usage,
             trace=result.trace,
             trace_id=result.trace.id,
@@ -125,10 +126,8 @@ def _shown(outcomes: Sequence[Outcome], messages: Sequence[Message]) -> dict[int
     return {n: hit for one in (*earlier, *outcomes) for n, hit in zip(one.numbers, one.hits, strict=True)}
 
 
-def _model(result: AgentResult, provider: Provider) -> str:
-    """Who answered, as `provider:model`."""
-    for span in reversed(result.trace.steps):
-        model = span.attributes.get("model")
-        if span.type == "llm_call" and model:
-            return f"{span.attributes.get('provider', provider.name)}:{model}"
-    return provider.name
+def _model(result: AgentResult, provider: Provider, config: AgentConfig) -> str:
+    """Who answered, as `provider:model`; the provider alone where it has no models to choose from."""
+    calls = [span for span in result.trace.steps if span.type is StepType.LLM_CALL]
+    name = calls[-1].name if calls else config.model or provider.default_model
+    return name if name in {"", provider.name} or ":" in name else f"{provider.name}:{name}"

@@ -57,13 +57,14 @@ def show(
 @command.command()
 @click.argument("pipeline", required=False, metavar="[FILE|NAME]")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change one setting.")
+@click.option("--profile", metavar="NAME", help="A profile of the file.")
 @verb
-def validate(shell: Shell, pipeline: str | None, overrides: tuple[str, ...]) -> int:
+def validate(shell: Shell, pipeline: str | None, overrides: tuple[str, ...], profile: str | None) -> int:
     """Check a pipeline: every mistake at once, as file:line:column. Exits with 1 when there is one."""
     wanted = pipeline or shell.config or Pipeline.find() or "default"
     problems: tuple[str, ...] = ()
     try:
-        Pipeline.load(wanted, overrides, thorough=True)
+        Pipeline.load(wanted, overrides, profile, thorough=True)
     except PipelineError as error:
         problems = error.problems
     if shell.json:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragkit.errors import PipelineError
+from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
 from ragkit.pipeline.convert import Options
 from ragkit.pipeline.dump import template_of
@@ -101,6 +102,8 @@ def _one(
     tree = with_settings(tree.without("profiles"), request.overrides, problems)
     _check_keys(tree, section_keys(request.sections), ("extends", "profiles"), problems)
     partial = tree.get("extends") is not None
+    if not partial:
+        tree = _with_defaults(tree, request.sections, problems)
     missing = [section.key for section in request.sections if tree.get(section.key) is None]
     if missing and not partial:
         what = "section" if len(missing) == 1 else "sections"
@@ -114,6 +117,19 @@ def _one(
     if reader.answer is None or len(reader.choices) < len(request.sections) - 1:
         return None
     return Reading(reader.choices, reader.answer, reader.origins)
+
+
+def _with_defaults(tree: Table, sections: Sequence[Section], problems: list[Problem]) -> Table:
+    """The tree with the sections of the default pipeline where it has none of its own."""
+    path = shipped.path_of(shipped.DEFAULT)
+    if path is None or all(tree.get(section.key) is not None for section in sections):
+        return tree
+    base = Chain(path, problems).read()
+    for section in sections:
+        node, key = base.get(section.key), base.key(section.key)
+        if tree.get(section.key) is None and node is not None and key is not None:
+            tree = tree.with_pair(key, node)
+    return tree
 
 
 def _check_shape(tree: Table, sections: Sequence[Section], problems: list[Problem]) -> None:

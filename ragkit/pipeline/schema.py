@@ -64,7 +64,6 @@ def json_schema(sections: Sequence[Section] = SECTIONS, *, plugins: bool = False
             },
         },
         "additionalProperties": False,
-        "anyOf": [{"required": ["extends"]}, {"required": keys}],
         "$defs": {
             "variable": {"type": "string", "pattern": r"\$\{", "description": "A variable of the environment."},
             **{section.key: _section(section, parts[section.key]) for section in sections},

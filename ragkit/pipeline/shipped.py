@@ -22,6 +22,10 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.yaml"))
 
 
+DEFAULT = "default"
+"""The pipeline whose sections hold where a file has none of its own."""
+
+
 def path_of(name: str) -> Path | None:
     """The file of a shipped pipeline, or None when none has this name."""
     return folder() / f"{name}.yaml" if name in names() else None

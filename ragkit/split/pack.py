@@ -77,8 +77,12 @@ def _cheapest_path(units: Units, ruler: Ruler, carries: Offsets, limit: int) -> 
         so_far, room, most = cheapest[begin], carried[begin] + limit, begins[begin] + limit
         end = begin
         while end < count and ends[end] <= most:
+            cost = so_far + border_costs[end + 1]
             lack = room - ends[end]
-            cost = so_far + border_costs[end + 1] + (lacks[lack] if lack >= 0 else _SQUEEZED if end > begin else 0)
+            if lack >= 0:
+                cost += lacks[lack]
+            elif end > begin:  # a single long unit may push out some of the overlap for nothing
+                cost += _SQUEEZED
             end += 1
             if cost < cheapest[end]:
                 cheapest[end], came_from[end] = cost, begin

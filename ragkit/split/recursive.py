@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
@@ -18,6 +20,8 @@ from ragkit.split.units import Piece, Units
 
 _STRONGEST = -200  # the cost of the first separator's border; each further one costs more
 _PER_RANK = 200
+_ROWS = frozenset({"csv", "xlsx"})
+"""Formats whose lines are rows: the last words of one mean little without the first."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,12 @@ class RecursiveSplitter:
             return pack(code_units(document), ruler, size)
         blocks = markdown_blocks(document) if document.format == "markdown" else heading_blocks(document)
         if blocks:
-            return pack(structured_units(ruler, blocks, size.limit), ruler, size)
-        return pack(Units.of(prose_pieces(document.text)), ruler, size)
+            units = structured_units(ruler, blocks, size.limit)
+        else:
+            units = Units.of(prose_pieces(document.text))
+        if document.format in _ROWS:
+            units = replace(units, rigid=np.ones(len(units.starts), bool))
+        return pack(units, ruler, size)
 
 
 def _separated(text: str, separators: Sequence[str]) -> Iterator[Piece]:

@@ -67,7 +67,7 @@ class Units:
     @classmethod
     def of(cls, pieces: Iterable[Piece], resumes: Iterable[int] | None = None) -> Units:
         """From pieces; an overlap may begin at each of them unless `resumes` says where."""
-        rows = np.array([tuple(piece) for piece in pieces], np.int64).reshape(-1, len(Piece._fields))
+        rows = np.array(list(pieces), np.int64).reshape(-1, len(Piece._fields))
         starts, ends, costs, hard, rigid = rows.T.copy()
         again = starts if resumes is None else np.fromiter(resumes, np.int64)
         return cls(starts, ends, costs, hard.astype(bool), rigid.astype(bool), again)

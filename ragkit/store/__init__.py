@@ -10,6 +10,9 @@ STORES: Registry[Store] = Registry(
     "stores",
     {
         "memory": Place("ragkit.store.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
+        "pgvector": Place(
+            "ragkit.store.pgvector:PgvectorStore", "pgvector", "ragkit.store.server_options:PgvectorOptions"
+        ),
         "sqlite": Place("ragkit.store.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
     },
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import LiteralString, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import psycopg
@@ -33,6 +33,8 @@ MAX_HNSW_DIMENSION = 2_000
 _MARK = "ragkit store, layout 1"
 """The comment on a table of ours; no other table is ever written to."""
 _SCAN_ROWS = 500
+_SPARE = 8
+"""Rows asked for beyond those that are wanted, to see whether the last of them ties with more."""
 _CONNECT_SECONDS = 10
 
 _CREATE = sql.SQL(
@@ -43,9 +45,10 @@ _UPSERT = sql.SQL(
     "INSERT INTO {table} (id, document, search, embedding) VALUES (%s, %s, %s::jsonb, %s) ON CONFLICT (id) DO UPDATE"
     " SET document = excluded.document, search = excluded.search, embedding = excluded.embedding"
 )
+# "+ 0" keeps the planner away from an index over the rows, which may not find all of them
 _EXACT = sql.SQL(
     "SELECT document, -distance FROM"
-    " (SELECT id, document, embedding <#> %s AS distance FROM {table} {where}) AS every"
+    " (SELECT id, document, (embedding <#> %s) + 0 AS distance FROM {table} {where}) AS every"
     " ORDER BY distance, id LIMIT %s"
 )
 # ordered by distance alone within, as an index knows no ids
@@ -62,7 +65,7 @@ _Connection = psycopg.Connection[tuple[object, ...]]
 class PgvectorStore(VectorStore):
     """Documents and rows in a table of PostgreSQL. Safe for several threads and processes.
 
-    With the index `hnsw` a search finds nearly all of the nearest; with `none` exactly the nearest. Either way there
+    With the method `exact` a search finds the nearest; with `hnsw` nearly all of them. Either way there
     are as many results as there are matches: where the index gives out under a rare filter, the rows are scanned.
     Ids have at most 2,000 bytes.
     """
@@ -108,7 +111,7 @@ class PgvectorStore(VectorStore):
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """As `Store.search` says, on what was committed when it began; with the index `hnsw` nearly so."""
+        """As `Store.search` says, on what was committed when it began; with `hnsw` nearly so."""
         node = push_not_down(parse_filter(filter))
         top_k = checked_top_k(top_k)
         query = checked_query(query_embedding, self._options.dimension)
@@ -116,17 +119,18 @@ class PgvectorStore(VectorStore):
 
         def ask(connection: _Connection) -> list[tuple[object, ...]]:
             wanted = [Vector(query), *values, top_k]
-            if self._options.index == "none":
-                return connection.execute(_EXACT.format(table=self._table, where=where), wanted).fetchall()
-            found = connection.execute(_INDEXED.format(table=self._table, where=where), wanted).fetchall()
-            if len(found) == top_k or isinstance(node, Never):
-                return found
-            # the index gave out: the filter is rare, or there are not as many
-            with connection.transaction():
-                connection.execute("SET LOCAL enable_indexscan = off")
-                return connection.execute(_EXACT.format(table=self._table, where=where), wanted).fetchall()
+            if self._options.method == "hnsw":
+                wanted[-1] = top_k + _SPARE
+                found = connection.execute(_INDEXED.format(table=self._table, where=where), wanted).fetchall()
+                # it is cut where it should be if what comes next is farther than the last
+                if isinstance(node, Never) or (len(found) > top_k and found[top_k - 1][1] != found[-1][1]):
+                    return found[:top_k]
+            # no index; or it gave out, as the filter is rare; or more rows tie than were asked for
+            wanted[-1] = top_k
+            return connection.execute(_EXACT.format(table=self._table, where=where), wanted).fetchall()
 
-        found = self._run(ask, missing=[], got=len(query))
+        nothing: list[tuple[object, ...]] = []
+        found = self._run(ask, missing=nothing, got=len(query))
         return [
             SearchResult(document_of(cast("str", text)), max(-1.0, min(1.0, cast("float", score))))
             for text, score in found
@@ -153,8 +157,9 @@ class PgvectorStore(VectorStore):
     def count(self) -> int:
         """As `Store.count` says."""
         statement = sql.SQL("SELECT count(*) FROM {}").format(self._table)
-        [(n,)] = self._run(lambda connection: connection.execute(statement).fetchall(), missing=[(0,)])
-        return cast("int", n)
+        rows: list[tuple[object, ...]] = []
+        rows = self._run(lambda connection: connection.execute(statement).fetchall(), missing=rows)
+        return cast("int", rows[0][0]) if rows else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
         """As `Store.scan` says; a snapshot of the first step is gone through."""
@@ -189,7 +194,7 @@ class PgvectorStore(VectorStore):
         connection.execute(_CREATE.format(table=self._table, dimension=sql.Literal(dimension)))
         connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(self._table, sql.Literal(_MARK)))
         connection.execute(sql.SQL("CREATE INDEX ON {} USING gin (search jsonb_path_ops)").format(self._table))
-        if options.index == "hnsw":
+        if options.method == "hnsw":
             connection.execute(
                 sql.SQL(
                     "CREATE INDEX ON {} USING hnsw (embedding vector_ip_ops) WITH (m = {}, ef_construction = {})"
@@ -219,9 +224,9 @@ class PgvectorStore(VectorStore):
         connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"ragkit {self._options.table}"])
 
     def _fits(self, dimension: int) -> None:
-        if self._options.index == "hnsw" and dimension > MAX_HNSW_DIMENSION:
-            wanted = f"'none' for rows of {dimension} columns (an index holds {MAX_HNSW_DIMENSION} at most)"
-            raise InvalidOption("index", "hnsw", wanted)
+        if self._options.method == "hnsw" and dimension > MAX_HNSW_DIMENSION:
+            wanted = f"'exact' for rows of {dimension} columns (the index holds {MAX_HNSW_DIMENSION} at most)"
+            raise InvalidOption("method", "hnsw", wanted)
 
     def _run(self, work: Callable[[_Connection], Done], *, missing: Done | None = None, got: int = 0) -> Done:
         """Do work on a connection; `missing` is the answer when there is no table, `got` the width of a query."""
@@ -252,7 +257,7 @@ class PgvectorStore(VectorStore):
 
 def _where(sql_text: str, values: list[object]) -> tuple[sql.SQL, list[object]]:
     # the text is our own: fields and values of the filter are parameters
-    return sql.SQL(cast("LiteralString", f"WHERE {sql_text}")), values
+    return sql.SQL(f"WHERE {sql_text}"), values
 
 
 def _id(name: str) -> bytes:
@@ -359,7 +364,7 @@ class _Connections:
             register_vector(connection)
         milliseconds = max(1, round(options.lock_seconds * 1000))
         connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(milliseconds)))
-        if options.index == "hnsw":
+        if options.method == "hnsw":
             try:
                 connection.execute("SELECT '[1]'::vector")  # loads the library, which knows the settings
                 connection.execute(sql.SQL("SET hnsw.ef_search = {}").format(sql.Literal(options.ef_search)))

@@ -7,14 +7,16 @@ Nothing here knows an engine.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from ragkit.errors import StoreError
 from ragkit.records import JSON, Document, Heading, Metadata, SearchResult
 from ragkit.store.base import Rows
 from ragkit.store.filters import Node, Scalar, evaluate
+
+Item = TypeVar("Item")
 
 Flat: TypeAlias = dict[str, list[Scalar]]
 """Field -> the scalars that a filter on it is compared with; a mapping there has none."""
@@ -65,6 +67,12 @@ def last_of_each(documents: Sequence[Document], rows: Rows) -> tuple[list[Docume
     places = {document.id: place for place, document in enumerate(documents)}
     kept = [places[name] for name in sorted(places)]
     return [documents[place] for place in kept], rows[kept]
+
+
+def runs(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """The items in runs of at most `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def flat(metadata: Metadata) -> Flat:

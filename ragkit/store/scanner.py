@@ -59,6 +59,8 @@ class Scanner:
 
     def _index_for(self, matrix: Rows) -> Int8Index | None:
         """The copy, grown to the matrix; None when there is none yet, or another thread is at work on it."""
+        if self._index is not None and self._index.rows >= len(matrix):
+            return self._index
         if not self._lock.acquire(blocking=False):
             return None
         try:

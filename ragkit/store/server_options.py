@@ -27,8 +27,8 @@ class PgvectorOptions:
     """The table that holds the store; made when it is not there. It is looked for along the `search_path`."""
     dimension: int | None = None
     """Columns of a row; None takes the width of the first rows, or what the table says."""
-    index: Literal["none", "hnsw"] = "none"
-    """`none` searches exactly; `hnsw` makes an index, which is faster with many rows and finds nearly all."""
+    method: Literal["exact", "hnsw"] = "exact"
+    """`hnsw` makes an index together with the table: faster with many rows, and finds nearly all of the nearest."""
     m: int = 16
     """Of `hnsw`: links of a row, 2 to 100."""
     ef_construction: int = 64
@@ -42,8 +42,8 @@ class PgvectorOptions:
         _check_dimension(self.dimension)
         if not 1 <= len(self.table.encode("utf-8", "replace")) <= MAX_TABLE_BYTES or "\0" in self.table:
             raise InvalidOption("table", self.table, f"a name of 1 to {MAX_TABLE_BYTES} bytes")
-        if self.index not in {"none", "hnsw"}:
-            raise InvalidOption("index", self.index, "'none' or 'hnsw'")
+        if self.method not in {"exact", "hnsw"}:
+            raise InvalidOption("method", self.method, "'exact' or 'hnsw'")
         if not 2 <= self.m <= 100:
             raise InvalidOption("m", self.m, "2 to 100")
         if not 2 * self.m <= self.ef_construction <= 1000:

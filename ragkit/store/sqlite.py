@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,7 +130,8 @@ class SqliteStore(VectorStore):
                 connection.execute(f"DELETE FROM {table}")  # noqa: S608  # three names of ours
             empty = State(state.generation + 1, file="", file_id=b"", dimension=0, rows=0, documents=0)
             _commit(connection, empty)
-        self._sweep()
+        with suppress(Locked):  # the next writer does it
+            self._sweep()
 
     def count(self) -> int:
         """As `Store.count` says."""
@@ -236,13 +237,14 @@ class SqliteStore(VectorStore):
         return VectorFile.create(self._path / f"vectors-{secrets.token_hex(4)}.f32", dimension, fix=FIX)
 
     def _tidy(self, state: State) -> None:
-        """Leave dead rows behind when they are more than half."""
+        """Leave dead rows behind when they are more than half. What the caller asked for is done already."""
         if not _is_worth_compacting(state):
             return
-        with self._writing() as (connection, now):
-            if _is_worth_compacting(now):
-                self._compact(connection, now)
-        self._sweep()
+        with suppress(Locked, StoreError):  # another process is writing, or the disk is full: put off
+            with self._writing() as (connection, now):
+                if _is_worth_compacting(now):
+                    self._compact(connection, now)
+            self._sweep()
 
     def _compact(self, connection: sqlite3.Connection, state: State) -> None:
         """Copy what is alive to a new vector file and number it anew, in the transaction that is open."""

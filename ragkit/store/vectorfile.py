@@ -171,7 +171,10 @@ class VectorFile:
         return HEADER_BYTES + row * self.dimension * 4
 
     def _check_header(self) -> None:
-        head = os.pread(self._handle, HEADER_BYTES, 0)
+        try:
+            head = os.pread(self._handle, HEADER_BYTES, 0)
+        except OSError as error:
+            raise Damaged(str(self.path), f"cannot be read ({error.strerror})", self._fix) from error
         if len(head) < HEADER_BYTES or head[:8] != MAGIC:
             raise Damaged(str(self.path), "is not a vector file, or lost its head", self._fix)
         _, version, dimension, file_id = _HEADER.unpack_from(head)

@@ -223,7 +223,8 @@ def bad_input_is_refused_and_changes_nothing(subject: Subject) -> None:
 def every_pair_of_values_is_compared_as_the_evaluator_does(subject: Subject) -> None:
     """One document for each value that a field can hold, one search for each operator and operand."""
     store = subject.open()
-    held: list[dict[str, JSON]] = [{}, *({"f": value} for value in dirty.SCALARS), {"f": ["a", 1]}, {"f": {"b": 1}}]
+    held: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
+    held += [{}, {"f": ["a", 1]}, {"f": {"b": 1}}]
     documents = [Document(f"{n}", each, id=f"{n:03}") for n, each in enumerate(held)]
     contents = fill(store, documents, palette()[[n % 12 for n in range(len(held))]])
     for operand in dirty.SCALARS:

@@ -28,7 +28,6 @@ from ragkit.agent.providers.scripted import (
 )
 from ragkit.agent.tools.base import tool
 from ragkit.errors import (
-    AuthenticationFailed,
     ConnectionFailed,
     InvalidOption,
     InvalidRequest,
@@ -167,7 +166,7 @@ def test_errors_come_through_every_way(kind: type[Provider]) -> None:
     for ask in (
         lambda: provider.complete(ASK),
         lambda: list(provider.stream(ASK)),
-        lambda: asyncio.run(provider.acomplete(ASK)),  # type: ignore[arg-type]
+        lambda: asyncio.run(provider.acomplete(ASK)),
         lambda: asyncio.run(astream()),
     ):
         with pytest.raises(RateLimited, match="p: slow"):
@@ -410,7 +409,7 @@ def test_a_real_request_in_a_test_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     with no_model_requests():
         for run in (
             lambda: agent.run("x"),
-            lambda: asyncio.run(agent.arun("x")),  # type: ignore[arg-type]
+            lambda: asyncio.run(agent.arun("x")),
             lambda: list(agent.stream("x")),
             lambda: asyncio.run(stream()),
         ):

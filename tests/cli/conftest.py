@@ -15,7 +15,7 @@ import pytest
 
 from ragkit.cli import main
 
-HASHING = "extends: default\nembed: {name: hashing, dimension: 64}\n"
+HASHING = "embed: {name: hashing, dimension: 64}\n"
 """A pipeline without a model: what is tested with it does not depend on what vectors mean."""
 
 

@@ -126,7 +126,6 @@ def test_the_sample_pipelines_are_valid(name: str) -> None:
     "name",
     [
         "unknown-section",
-        "sections-missing",
         "section-is-a-word",
         "list-where-one-part-is-wanted",
         "list-without-entries",

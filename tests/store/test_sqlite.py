@@ -145,6 +145,28 @@ def test_half_of_the_rows_may_be_dead_before_they_are_left_behind(opened: Opener
     assert execute(directory, "SELECT count(*), max(row) FROM metadata") == [(499, 498)]
 
 
+def test_compaction_is_put_off_when_the_disk_is_full(
+    opened: Opener, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened()
+    names = [f"{n:04}" for n in range(1000)]
+    contents = fill(store, documents_of(names), unit_rows(1000, DIMENSION, seed=1))
+
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr("ragkit.store.vectorfile.VectorFile.append", full)
+    assert store.delete(names[:600]) == 600
+    monkeypatch.undo()
+    contents = {name: contents[name] for name in names[600:]}
+    check_contents(store, contents)
+    assert store.delete(names[600:601]) == 1
+    del contents["0600"]
+    assert execute(directory, "SELECT rows, documents FROM state") == [(399, 399)]
+    check_contents(store, contents)
+    assert len(vector_files(directory)) == 1
+
+
 def test_a_few_dead_rows_are_never_left_behind(opened: Opener, directory: Path) -> None:
     store = opened()
     for n in range(200):

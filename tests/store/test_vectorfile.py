@@ -130,6 +130,14 @@ def test_a_read_only_file_is_not_appended_to(path: Path) -> None:
         file.append(unit_rows(1, 3, seed=2))
 
 
+def test_a_directory_in_the_place_of_the_file_is_damage(path: Path) -> None:
+    file = written(path, unit_rows(1, 4, seed=1))
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(Damaged, match=r"cannot be read \(Is a directory\)"):
+        reopened(file, 1)
+
+
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -139,7 +147,7 @@ def test_a_read_only_file_is_not_appended_to(path: Path) -> None:
         (lambda path: path.write_bytes(b"%PDF" + bytes(1000)), "is not a vector file"),
         (lambda path: path.write_bytes(b"ragkvec\n" + bytes(1000)), "has an altered head"),
         (lambda path: written(path.with_suffix(".b"), unit_rows(9, 4, seed=2)).path.replace(path), "to another index"),
-        (lambda path: (path.unlink(), path.mkdir()), "cannot be opened|is not a vector file"),
+        (lambda path: (path.unlink(), path.mkdir()), "cannot be opened .Is a directory"),
     ],
 )
 def test_a_damaged_file_is_told_from_a_whole_one(path: Path, damage: object, reason: str) -> None:

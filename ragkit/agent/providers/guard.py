@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ragkit.agent.providers.base import Provider
+from ragkit.errors import RagkitError
 
 
-class ModelRequestForbidden(AssertionError):
+class ModelRequestForbidden(RagkitError, AssertionError):
     """A real model request was about to be made where none is allowed: give the agent a scripted provider."""
 
 

@@ -1,0 +1,150 @@
+"""The bot, and the small parts that can be used without an agent."""
+
+import json
+import logging
+
+import pytest
+
+from ragkit.agent.bot import Bot, Groqqy, default_provider
+from ragkit.agent.components import ConversationManager, CostTracker, ToolExecutor
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.providers.base import Completion
+from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
+from ragkit.agent.tools.base import tool
+from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.usage.tokens import Tokens
+from tests.agent.parts import add, call, fail, shown
+
+
+def test_a_bot_works_with_its_defaults() -> None:
+    bot = Bot()
+    assert bot.chat("message") == ("[local provider, no model] message", 0.0)
+    assert (type(bot.provider), bot.tools.list_names(), bot.agent.name) == (LocalProvider, ["calculator"], "bot")
+
+
+def test_the_cost_of_a_turn_is_that_turns_cost() -> None:
+    turns = [
+        Completion(Message.assistant(text), Tokens(1, 1, cost_usd=cost)) for text, cost in [("a", 0.5), ("b", 0.25)]
+    ]
+    bot = Bot(provider=ScriptedProvider(turns))
+    assert [bot.chat("x"), bot.chat("y")] == [("a", 0.5), ("b", 0.25)]
+
+
+def test_a_cost_that_nobody_knows_is_none() -> None:
+    turn = Completion(Message.assistant("a"), Tokens(1, 1), model="m", provider="nobody")
+    assert Bot(provider=ScriptedProvider([turn])).chat("x") == ("a", None)
+
+
+def test_a_bot_remembers_until_it_is_reset() -> None:
+    provider = ScriptedProvider(["hello Anna", "Anna", "who?"])
+    bot = Bot(provider=provider)
+    bot.chat("I am Anna")
+    bot.chat("Who am I?")
+    assert len(shown(provider)) == 3
+    bot.reset()
+    assert bot.last is None
+    bot.chat("Who am I?")
+    assert shown(provider) == [("user", "Who am I?")]
+
+
+def test_a_bot_takes_a_model_tools_an_instruction_and_a_limit() -> None:
+    registry = ToolRegistry([add])
+    provider = ScriptedProvider([call("add", a=1, b=2), "never"])
+    bot = Groqqy("llama-3.3-70b", registry, "Be brief.", 1, provider=provider)
+    assert bot.chat("1 + 2?") == ("[Max iterations reached]", 0.0)
+    [asked] = provider.requests
+    assert (asked.model, asked.tools, asked.messages[0].content.split("\n")[0]) == (
+        "llama-3.3-70b",
+        (add,),
+        "Be brief.",
+    )
+    assert bot.last is not None
+    assert bot.last.tool_calls_made == 1
+
+
+def test_the_pieces_of_an_answer_come_as_they_arrive() -> None:
+    bot = Bot(provider=ScriptedProvider(["one two three"]))
+    assert list(bot.chat_stream("x")) == ["one ", "two ", "three"]
+    assert bot.last is not None
+    assert bot.last.content == "one two three"
+
+
+def test_a_script_in_the_environment_answers_for_a_bot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", '["scripted hello"]')
+    assert Bot().chat("x")[0] == "scripted hello"
+    monkeypatch.delenv("RAGKIT_MOCK_JSON")
+    assert type(default_provider()) is LocalProvider
+
+
+def test_the_conversation_manager_writes_the_form_of_openai() -> None:
+    manager = ConversationManager()
+    manager.add_user("Hello")
+    manager.add_assistant("Hi there!")
+    manager.add_tool_calls("adding", [call("add", a=1)])
+    manager.add_tool_result("c1", "3")
+    assert (len(manager), manager.get_history()) == (
+        4,
+        [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": "Hi there!"},
+            {
+                "role": "assistant",
+                "content": "adding",
+                "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "3"},
+        ],
+    )
+    manager.reset()
+    assert len(manager) == 0
+
+
+@tool
+async def later(x: int) -> str:
+    """Later."""
+    return f"later {x}"
+
+
+def openai_call(name: str, arguments: str) -> dict[str, object]:
+    return {"id": "c9", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def test_the_executor_gives_text_and_never_raises(caplog: pytest.LogCaptureFixture) -> None:
+    executor = ToolExecutor(ToolRegistry([add, fail, later]))
+    with caplog.at_level(logging.INFO, "ragkit.agent"):
+        assert executor.execute(call("add", a=1, b=2)) == "3"
+        assert executor.execute(openai_call("add", json.dumps({"a": 1, "b": 2}))) == "3"  # type: ignore[arg-type]
+        assert executor.execute({"name": "later", "arguments": {"x": 1}}) == "later 1"
+        assert executor.execute(call("fail", reason="oops")) == "Error executing fail: oops"
+        assert executor.execute(call("ad")).startswith("Error executing ad: 'ad' is not the name of a tool")
+        assert executor.execute(call("add", a="x")).startswith(
+            "Error executing add: the arguments of add are not right"
+        )
+    assert 'Executing tool add {"a":1,"b":2}' in caplog.text
+    assert "Tool failed fail" in caplog.text
+
+
+def test_the_executor_keeps_the_order_and_the_ids() -> None:
+    executor = ToolExecutor(ToolRegistry([add, fail]))
+    assert executor.execute_all(
+        [call("add", "a", a=1, b=2), call("fail", "b"), ToolCall("add", {"a": 3, "b": 4}, "c")]
+    ) == [
+        ("a", "3"),
+        ("b", "Error executing fail: no reason"),
+        ("c", "7"),
+    ]
+
+
+def test_the_tracker_adds_costs_up() -> None:
+    tracker = CostTracker()
+    tracker.add(0.25, metadata={"iteration": 1, "model": "llama-3.1"})
+    tracker.add(0.5, {"iteration": 2})
+    tracker.add(0.125)
+    assert tracker.get_total() == 0.875
+    assert [(one.cost, one.metadata) for one in tracker.get_entries()] == [
+        (0.25, {"iteration": 1, "model": "llama-3.1"}),
+        (0.5, {"iteration": 2}),
+        (0.125, {}),
+    ]
+    tracker.reset()
+    assert (tracker.get_total(), tracker.get_entries()) == (0, [])

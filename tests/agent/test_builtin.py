@@ -1,0 +1,206 @@
+"""The tools that come along."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragkit.agent.messages import Role
+from ragkit.agent.tools.base import ToolResult
+from ragkit.agent.tools.builtin import (
+    Folder,
+    ToolProblem,
+    calculate,
+    calculator,
+    create_default_registry,
+    web_search_tool,
+)
+from ragkit.agent.tools.schema import ToolArgumentsInvalid
+from tests.agent.parts import call, scripted, tool_messages
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("1 + 2 * 3", 7),
+        ("(1 + 2) * 3", 9),
+        ("-2 ** 2", -4),
+        ("7 // 2 + 7 % 2", 4),
+        ("1 / 4", 0.25),
+        ("abs(-3)", 3),
+        ("round(2.675, 1)", 2.7),
+        ("round(2.4)", 2),
+        ("min(3, 1, 2) + max([4, 5])", 6),
+        ("sum([1, 2, 3])", 6),
+        ("pow(2, 10)", 1024),
+        ("sqrt(16)", 4.0),
+        ("sin(0) + cos(0) + tan(0)", 1.0),
+        ("log(e)", 1.0),
+        ("log(8, 2)", 3.0),
+        ("log10(1000)", 3.0),
+        ("exp(0)", 1.0),
+        ("floor(2.7) + ceil(2.1)", 5),
+        ("pi", math.pi),
+        ("2 ** 100", 2**100),
+        ("+3", 3),
+    ],
+)
+def test_the_calculator_computes(expression: str, value: float) -> None:
+    assert calculate(expression) == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "__import__('os').system('true')",
+        "open('/etc/passwd')",
+        "(lambda: 1)()",
+        "[x for x in (1, 2)]",
+        "'a' * 9",
+        "True + 1",
+        "abs.__class__",
+        "().__class__",
+        "f'{1}'",
+        "1 if 1 else 2",
+        "print(1)",
+        "min(1, key=abs)",
+        "1; 2",
+        "a = 1",
+        "",
+        "1 +",
+        "[1, 2]",
+    ],
+)
+def test_the_calculator_knows_arithmetic_and_nothing_else(expression: str) -> None:
+    with pytest.raises(ToolProblem, match=r"is not known|is not an arithmetic expression|a list is only known"):
+        calculate(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("1 / 0", "has no value: division by zero"),
+        ("sqrt(-1)", "has no value"),
+        ("9 ** 9 ** 9", "has more than 4300 digits"),
+        ("(-8) ** 0.5", "is not a real number"),
+        ("10.0 ** 999", "has no value"),
+        ("1" + "0" * 1000, "more than 1000 characters"),
+        ("(" * 500 + "1" + ")" * 499, "is not an arithmetic expression"),
+        ("10 ** 4000 * 10 ** 4000", "the number has more than 4300 digits"),
+        ("sqrt(1, 2)", "has no value"),
+    ],
+)
+def test_the_calculator_says_why_there_is_no_value(expression: str, words: str) -> None:
+    with pytest.raises(ToolProblem, match=words):
+        calculate(expression)
+
+
+@given(st.text(max_size=60))
+def test_no_text_makes_the_calculator_fail_in_another_way(text: str) -> None:
+    try:
+        calculate(text)
+    except ToolProblem as problem:
+        assert str(problem)
+
+
+def test_a_model_is_told_what_is_wrong_with_its_expression() -> None:
+    agent, _ = scripted([call("calculator", expression="1 / 0"), "sorry"], [calculator])
+    assert tool_messages(agent.run("x")) == ["Error executing calculator: '1 / 0' has no value: division by zero"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    root = tmp_path / "root"
+    (root / "docs" / "deep").mkdir(parents=True)
+    (root / "docs" / "a.md").write_text("# Title\nAlpha line\nbeta\n", "utf-8")
+    (root / "docs" / "deep" / "b.txt").write_text("alpha again\n", "utf-8")
+    (root / "app.py").write_text("print('Alpha')\n", "utf-8")
+    (root / "picture.bin").write_bytes(b"\x00\x01alpha")
+    (root / ".hidden").write_text("alpha secret")
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("alpha")
+    (tmp_path / "outside.txt").write_text("alpha outside")
+    (root / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (root / "linked").symlink_to(tmp_path)
+    return Folder(root)
+
+
+def said(result: ToolResult) -> list[str]:
+    return result.content.splitlines()
+
+
+def test_files_are_listed_from_the_root_and_hidden_ones_are_not(folder: Folder) -> None:
+    assert said(folder.list_files()) == ["app.py", "docs/a.md", "docs/deep/b.txt", "picture.bin"]
+    assert said(folder.list_files("*.md")) == ["docs/a.md"]
+    assert folder.list_files("*.xyz").content == "no file matches"
+
+
+def test_a_file_is_read_whole_or_in_part(folder: Folder) -> None:
+    assert folder.read_file("docs/a.md") == "# Title\nAlpha line\nbeta"
+    assert folder.read_file("docs/a.md", first_line=2, lines=1) == "Alpha line"
+    assert folder.read_file(str(folder.root / "app.py")) == "print('Alpha')"
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside.txt", "/etc/passwd", "docs/../../outside.txt", "link.txt", "linked/outside.txt", "a\0b"]
+)
+def test_nothing_outside_the_folder_can_be_read(folder: Folder, path: str) -> None:
+    with pytest.raises(ToolProblem, match=r"leads out of the folder|is not a path"):
+        folder.read_file(path)
+
+
+def test_what_cannot_be_read_is_told(folder: Folder) -> None:
+    with pytest.raises(ToolProblem, match="'docs' is not a file here: list_files shows what there is"):
+        folder.read_file("docs")
+    with pytest.raises(ToolProblem, match=r"'picture\.bin' is not a text file"):
+        folder.read_file("picture.bin")
+
+
+def test_a_long_file_is_cut(folder: Folder) -> None:
+    (folder.root / "long.txt").write_text("x" * 1_000_050)
+    assert folder.read_file("long.txt").endswith("x\n[the first 1000000 bytes of a longer file]")
+
+
+def test_lines_are_found_in_text_files_of_the_folder_only(folder: Folder) -> None:
+    assert said(folder.search_files("alpha")) == [
+        "app.py:1: print('Alpha')",
+        "docs/a.md:2: Alpha line",
+        "docs/deep/b.txt:1: alpha again",
+    ]
+    assert said(folder.search_files("alpha", "docs/*")) == ["docs/a.md:2: Alpha line", "docs/deep/b.txt:1: alpha again"]
+    assert folder.search_files("nowhere").content == "no line contains that"
+
+
+def test_a_search_that_finds_too_much_says_so(folder: Folder) -> None:
+    (folder.root / "many.txt").write_text("hit\n" * 500)
+    found = folder.search_files("hit")
+    assert len(said(found)) == 201
+    assert said(found)[-1] == "[the first 200 of more]"
+
+
+class Engine:
+    def search(self, query: str, num_results: int) -> Sequence[tuple[str, str, str]]:
+        return [(f"{query} {n}", f"http://x/{n}", "words") for n in range(num_results)]
+
+
+def test_the_search_on_the_web_is_there_only_with_an_engine(tmp_path: Path) -> None:
+    assert create_default_registry().list_names() == ["calculator"]
+    registry = create_default_registry(tmp_path, search=Engine())
+    assert registry.list_names() == ["calculator", "read_file", "list_files", "search_files", "web_search"]
+    found = web_search_tool(Engine()).execute(query="cats", num_results=2)
+    assert found == ToolResult(
+        "1. cats 0\nhttp://x/0\nwords\n\n2. cats 1\nhttp://x/1\nwords",
+        [["cats 0", "http://x/0", "words"], ["cats 1", "http://x/1", "words"]],
+    )
+    with pytest.raises(ToolArgumentsInvalid, match="unknown parameter 'engine'"):
+        web_search_tool(Engine()).execute(query="x", engine="y")
+
+
+def test_the_tools_of_a_folder_work_in_a_run(folder: Folder) -> None:
+    agent, _ = scripted([call("search_files", text="beta"), call("read_file", "c2", path="../x"), "ok"], folder.tools())
+    result = agent.run("x")
+    assert tool_messages(result) == ["docs/a.md:3: beta", "Error executing read_file: '../x' leads out of the folder"]
+    assert [one.data for one in result.messages if one.role is Role.TOOL] == [["docs/a.md:3: beta"], None]

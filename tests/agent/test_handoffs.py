@@ -1,0 +1,251 @@
+"""Several agents: handoffs, who answers next, conversations that go on in another process."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.events import Event, HandedOff
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.policy import ToolPolicy
+from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider, Turn
+from ragkit.agent.result import AgentResult, partial_result
+from ragkit.agent.runner import AgentRunner, ConversationState
+from ragkit.agent.spec import HandoffTool
+from ragkit.agent.tools.base import ToolContext, tool
+from ragkit.agent.trace import StepType
+from ragkit.errors import HandoffFailed, InvalidOption
+from tests.agent.parts import add, call, ended, scripted, shown, tool_messages
+
+
+def team(*scripts: list[Turn]) -> tuple[AgentRunner, list[ScriptedProvider]]:
+    """Triage, billing and support, each of which can hand over to each other."""
+    names = ["Triage", "Billing", "Support"]
+    providers = [ScriptedProvider(script) for script in (*scripts, [], [], [])[:3]]
+    agents = [
+        Agent(
+            provider,
+            [add],
+            name=name,
+            instructions=f"You are {name}.",
+            description=f"Knows all about {name.lower()}.",
+            handoffs=[other for other in names if other != name],
+        )
+        for name, provider in zip(names, providers, strict=True)
+    ]
+    return AgentRunner(agents), providers
+
+
+def speakers(result: AgentResult) -> list[str]:
+    return [one.agent_name for one in result.messages if one.role is Role.ASSISTANT]
+
+
+def test_a_handoff_is_a_tool_and_the_other_agent_answers() -> None:
+    runner, providers = team([call("handoff_to_billing", reason="an invoice")], ["I can help with billing"])
+    result = runner.run("My invoice is wrong")
+    assert (result.content, result.agent_name) == ("I can help with billing", "Billing")
+    assert speakers(result) == ["Triage", "Billing"]
+    assert tool_messages(result) == ["handed over to Billing: an invoice"]
+    assert providers[1].requests[0].messages[0].content.startswith("You are Billing.")
+    assert [one.name for one in providers[0].requests[0].tools] == ["add", "handoff_to_billing", "handoff_to_support"]
+    assert [one.attributes for one in result.trace.of_type(StepType.HANDOFF)] == [{"from": "Triage"}]
+
+
+def test_the_first_handoff_wins_and_later_ones_are_answered_as_ignored() -> None:
+    calls = [call("handoff_to_support", "c1"), call("handoff_to_billing", "c2"), call("handoff_to_support", "c3")]
+    runner, _ = team([calls], [], ["support here"])
+    result = runner.run("help")
+    assert (result.content, result.agent_name) == ("support here", "Support")
+    ignored = "Error: ignored, because handoff_to_support came first"
+    assert tool_messages(result) == ["handed over to Support", ignored, ignored]
+
+
+def test_ordinary_tools_of_the_same_turn_are_executed() -> None:
+    runner, _ = team([[call("handoff_to_billing", "c1"), call("add", "c2", a=1, b=2)]], ["three"])
+    assert tool_messages(runner.run("x")) == ["handed over to Billing", "3"]
+
+
+def test_agents_may_be_given_as_objects_and_run_without_a_runner() -> None:
+    billing = Agent(ScriptedProvider(["paid"]), name="Billing Desk", description="Takes money.")
+    triage = Agent(ScriptedProvider([call("handoff_to_billing_desk")]), name="Triage", handoffs=[billing])
+    [offered] = triage.registry.list_all()
+    assert offered.description == "Hand the conversation over to Billing Desk. Takes money."
+    result = triage.run("pay")
+    assert (result.content, result.agent_name) == ("paid", "Billing Desk")
+
+
+def test_a_handoff_may_have_words_of_its_own() -> None:
+    handoff = HandoffTool.to("Billing", "For anything about money.")
+    assert (handoff.name, handoff.description, handoff.target_name) == (
+        "handoff_to_billing",
+        "For anything about money.",
+        "Billing",
+    )
+
+
+def test_a_handoff_to_nobody_is_an_error_that_keeps_what_there_was() -> None:
+    agent = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=["Billing"])
+    with pytest.raises(
+        HandoffFailed, match=r"no agent is called 'Billing' \(known: none\): run it through an AgentRunner"
+    ) as met:
+        agent.run("x")
+    partial = partial_result(met.value)
+    assert partial is not None
+    assert partial.messages[0].content == "x"
+
+
+def test_agents_that_hand_over_forever_end_at_the_last_iteration() -> None:
+    there = [call("handoff_to_billing", f"c{n}") for n in range(9)]
+    back = [call("handoff_to_triage", f"d{n}") for n in range(9)]
+    runner, _ = team(there, back)  # type: ignore[arg-type]
+    result = runner.run("x")
+    assert (result.stop_reason, result.iterations) == ("max_iterations", 10)
+
+
+def test_the_policy_speaks_about_handoffs_too() -> None:
+    billing = Agent(ScriptedProvider([]), name="Billing")
+    script: list[Turn] = [call("handoff_to_billing"), "then I answer"]
+    config = AgentConfig(policy=ToolPolicy(deny=["handoff_to_*"]))
+    agent = Agent(ScriptedProvider(script), config=config, name="Triage", handoffs=[billing])
+    result = agent.run("x")
+    assert (result.content, result.agent_name) == ("then I answer", "Triage")
+
+
+def test_observers_hear_of_a_handoff() -> None:
+    runner, _ = team([call("handoff_to_billing", reason="money")], ["ok"])
+    events = list(runner.stream("x"))
+    assert [(one.source, one.target, one.reason) for one in events if isinstance(one, HandedOff)] == [
+        ("Triage", "Billing", "money")
+    ]
+    assert ended(events).content == "ok"
+
+
+def test_the_next_turn_goes_to_who_spoke_last() -> None:
+    runner, providers = team([call("handoff_to_billing")], ["hello", "still me"])
+    first = runner.run("hi", context={"user": "anna"})
+    second = runner.run("and now?", context=ConversationState.of(first))
+    assert (second.content, second.agent_name, second.context) == ("still me", "Billing", {"user": "anna"})
+    assert shown(providers[1])[-1] == ("user", "and now?")
+    assert len(second.new_messages) == 2
+
+
+def test_who_spoke_last_is_read_from_the_messages_themselves() -> None:
+    runner, _ = team(["triage"], ["billing"])
+    spoken = Message(Role.ASSISTANT, "hello", agent_name="Billing")
+    state = ConversationState((Message.user("hi"), spoken))
+    assert runner.agent_for(state).name == "Billing"
+    assert runner.agent_for(ConversationState()).name == "Triage"
+    gone = Message(Role.ASSISTANT, "hello", agent_name="Dismissed")
+    assert runner.agent_for(ConversationState((gone,))).name == "Triage"
+
+
+@tool
+def visit(ctx: ToolContext) -> str:
+    """Visit."""
+    ctx.state["visits"] = int(str(ctx.state.get("visits", 0))) + 1
+    return str(ctx.state["visits"])
+
+
+def test_the_whole_conversation_goes_through_json_and_on() -> None:
+    provider = ScriptedProvider([call("visit"), "once", call("visit", "c2"), "twice"])
+    runner = AgentRunner([Agent(provider, [visit], name="Guide")])
+    first = runner.run("go", context={"user": "anna"})
+    saved = ConversationState.of(first).to_json()
+    restored = json.loads(saved)
+    second = runner.run("go again", context=restored)
+    assert (second.content, second.state, second.context) == ("twice", {"visits": 2}, {"user": "anna"})
+    assert ConversationState.from_json(saved) == ConversationState.of(first)
+    assert (restored["current_agent"], restored["format"]) == ("Guide", "ragkit.conversation")
+
+
+def test_what_is_no_conversation_is_refused() -> None:
+    for text, words in [
+        ("{", "JSON is wanted"),
+        ("[]", "a JSON object is wanted"),
+        ("{}", "format 'ragkit.conversation'"),
+    ]:
+        with pytest.raises(InvalidOption, match=words):
+            ConversationState.from_json(text)
+
+
+CONTINUE = """
+import json, sys
+from tests.agent.test_handoffs import team
+
+runner, _ = team([], ["still me"])
+result = runner.run("and now?", context=json.load(sys.stdin))
+print(result.agent_name, result.content, len(result.messages), dict(result.context))
+"""
+
+
+def test_another_process_can_go_on_with_the_conversation() -> None:
+    runner, _ = team([call("handoff_to_billing")], ["hello"])
+    saved = ConversationState.of(runner.run("hi", context={"user": "anna"})).to_json()
+    done = subprocess.run(
+        [sys.executable, "-c", CONTINUE],
+        input=saved,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.stdout.strip() == "Billing still me 6 {'user': 'anna'}"
+
+
+def test_a_suspended_run_of_a_team_goes_on_with_the_agent_that_waited() -> None:
+    config = AgentConfig(policy=ToolPolicy(review=["add"]))
+    billing = Agent(ScriptedProvider([call("add", a=1, b=2), "three"]), [add], config=config, name="Billing")
+    triage = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=[billing])
+    waiting = triage.run("x").suspended
+    assert waiting is not None
+    assert waiting.agent_name == "Billing"
+    result = triage.run(waiting.approve())
+    assert (result.content, result.agent_name) == ("three", "Billing")
+
+
+def test_a_runner_needs_agents_with_names_that_differ() -> None:
+    with pytest.raises(InvalidOption, match="agents of a runner is 'none'"):
+        AgentRunner([])
+    agent = Agent(ScriptedProvider([]), name="a")
+    with pytest.raises(InvalidOption, match="names that differ is wanted"):
+        AgentRunner([agent, agent])
+
+
+def test_many_conversations_on_one_runner_stay_apart() -> None:
+    def answer(request: Request) -> Turn:
+        words = request.messages[1].content
+        return ToolCall("handoff_to_billing") if request.messages[-1].role is Role.USER else f"for {words}"
+
+    billing = Agent(FunctionProvider(lambda request: f"for {request.messages[1].content}"), name="Billing")
+    triage = Agent(FunctionProvider(answer), name="Triage", handoffs=["Billing"])  # type: ignore[arg-type]
+    runner = AgentRunner([triage, billing])
+    with ThreadPoolExecutor(20) as pool:
+        found = list(pool.map(lambda n: runner.run(f"q{n}").content, range(200)))
+    assert found == [f"for q{n}" for n in range(200)]
+
+    async def everyone() -> list[str]:
+        return [one.content for one in await asyncio.gather(*(runner.arun(f"q{n}") for n in range(200)))]
+
+    assert asyncio.run(everyone()) == found
+
+
+def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
+    runner, _ = team(["hello"])
+
+    async def collect() -> list[Event]:
+        return [event async for event in runner.astream("x")]
+
+    assert ended(asyncio.run(collect())).content == "hello"
+
+
+def test_the_tools_of_an_agent_alone_do_not_know_the_others() -> None:
+    agent, _ = scripted([call("handoff_to_nobody"), "ok"])
+    [told] = tool_messages(agent.run("x"))
+    assert told.startswith("Error: 'handoff_to_nobody' is not the name of a tool")

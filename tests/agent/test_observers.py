@@ -1,0 +1,358 @@
+"""Observers, hooks, analytics, the audit log, OpenTelemetry."""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.audit import AuditLog, Privacy, mask_secrets, mask_values
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.events import Event, MemoryTrimmed, ToolStarted
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Message
+from ragkit.agent.observers import NAMES, AgentObserver, Hook, HookObserver
+from ragkit.agent.otel import OpenTelemetryObserver
+from ragkit.agent.policy import ToolPolicy
+from ragkit.agent.providers.base import Completion
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.tools.base import tool
+from ragkit.errors import AuthenticationFailed, InvalidOption, UnknownName
+from ragkit.usage.analytics import AgentAnalytics
+from ragkit.usage.tokens import Tokens
+from tests.agent.parts import AT_ONCE, add, call, fail, scripted
+
+
+class Diary(AgentObserver):
+    """Writes down which of its methods were called."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def handle(self, event: Event) -> None:
+        self.seen.append(NAMES[type(event)])
+        super().handle(event)
+
+
+@tool
+def chatty() -> object:
+    """Talk."""
+    yield "a"
+
+
+def test_every_event_that_was_promised_has_a_method() -> None:
+    promised = [
+        "on_agent_start",
+        "on_agent_end",
+        "on_iteration_start",
+        "on_iteration_end",
+        "on_tool_start",
+        "on_tool_end",
+        "on_tool_error",
+        "on_tool_chunk",
+        "on_llm_start",
+        "on_llm_end",
+        "on_error",
+        "on_memory_trim",
+    ]
+    assert set(promised) <= set(NAMES.values())
+    assert all(callable(getattr(AgentObserver, name)) for name in NAMES.values())
+    assert {kind.__name__ for kind in NAMES} == {kind.__name__ for kind in Event.__subclasses__()}
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_an_observer_hears_of_everything_in_order(way: str) -> None:
+    diary = Diary()
+    calls = [call("chatty", "c1"), call("fail", "c2")]
+    agent, _ = scripted([calls, "ok"], [chatty, fail], AgentConfig(observers=[diary]))
+    memory = ConversationMemory(max_messages=2)
+    if way == "sync":
+        agent.run("x", memory=memory)
+    else:
+        asyncio.run(agent.arun("x", memory=memory))
+    assert diary.seen == [
+        "on_agent_start",
+        "on_iteration_start",
+        "on_llm_start",
+        "on_llm_end",
+        "on_tool_start",
+        "on_tool_start",
+        "on_tool_chunk",
+        "on_tool_end",
+        "on_tool_error",
+        "on_iteration_end",
+        "on_iteration_start",
+        "on_llm_start",
+        "on_llm_end",
+        "on_iteration_end",
+        "on_memory_trim",
+        "on_agent_end",
+    ]
+
+
+def test_what_memory_drops_is_told() -> None:
+    agent, _ = scripted(["one", "two"])
+    memory = ConversationMemory(max_messages=2)
+    agent.run("a", memory=memory)
+    [trimmed] = [one for one in agent.stream("b", memory=memory) if isinstance(one, MemoryTrimmed)]
+    assert [one.content for one in trimmed.messages] == ["a", "one"]
+
+
+def test_hooks_are_called_with_a_few_plain_values() -> None:
+    seen: list[object] = []
+
+    def my_hook(tool_name: str, args: dict[str, object]) -> None:
+        seen.append((tool_name, args))
+
+    hooks: dict[str, Hook] = {
+        "on_tool_start": my_hook,
+        "on_tool_end": lambda name, result: seen.append((name, result)),
+        "on_tool_error": lambda name, error: seen.append((name, str(error))),
+        "on_iteration_end": seen.append,
+        "on_llm_start": lambda model, messages: seen.append((model, len(messages))),
+        "on_agent_end": lambda result: seen.append(result.content),
+    }
+    agent, _ = scripted([[call("add", "c1", a=1, b=2), call("fail", "c2")], "ok"], config=AgentConfig(hooks=hooks))
+    agent.run("x")
+    assert seen == [
+        ("scripted", 2),
+        ("add", {"a": 1, "b": 2}),
+        ("fail", {}),
+        ("add", "3"),
+        ("fail", "no reason"),
+        1,
+        ("scripted", 5),
+        2,
+        "ok",
+    ]
+
+
+def test_the_callbacks_of_the_older_api_are_other_names() -> None:
+    said: list[str] = []
+    hooks = {
+        "new_message": lambda *_: said.append("sending"),
+        "end_message": lambda message, _: said.append(message.content),
+    }
+    agent, _ = scripted(["hello"], config=AgentConfig(hooks=hooks))
+    agent.run("x")
+    assert said == ["sending", "hello"]
+
+
+def test_a_hook_that_nothing_calls_is_refused() -> None:
+    with pytest.raises(
+        UnknownName, match=r"'on_tool_begin' is not the name of a hook \(did you mean 'on_tool_end'\?\)"
+    ):
+        HookObserver({"on_tool_begin": print})
+
+
+def test_a_hook_with_the_wrong_number_of_arguments_does_not_break_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    agent, _ = scripted(["hello"], config=AgentConfig(hooks={"on_llm_end": lambda: None}))
+    with caplog.at_level(logging.ERROR, "ragkit.agent"):
+        assert agent.run("x").content == "hello"
+    assert "failed at ModelCallEnded" in caplog.text
+
+
+def test_debug_logging_tells_what_the_agent_thinks_does_and_observes(caplog: pytest.LogCaptureFixture) -> None:
+    agent, _ = scripted([[call("add", a=1, b=2), call("fail", "c2")], "three"])
+    with caplog.at_level(logging.DEBUG, "ragkit.agent"):
+        agent.run("x")
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.split(" ", 2)[1] for line in said] == ["think", "act", "act", "observe", "observe", "think"]
+    assert said[1].endswith("act add {'a': 1, 'b': 2}")
+    assert said[3].endswith("observe add: 3")
+
+
+@pytest.mark.parametrize(("value", "shown"), [("debug", True), ("", False)])
+def test_the_environment_switches_debugging_on(value: str, shown: bool) -> None:
+    code = "from ragkit.agent.bot import Bot; Bot().chat('hello')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "RAGKIT_LOG": value},
+    )
+    assert ("think [local provider, no model] hello" in done.stderr) is shown
+
+
+def test_analytics_count_the_tools_of_many_runs() -> None:
+    analytics = AgentAnalytics()
+    agent, _ = scripted(
+        [[call("add", a=1, b=2), call("fail", "c2")], "ok"] * 3, config=AgentConfig(analytics=analytics)
+    )
+    for _ in range(3):
+        agent.run("x")
+    found = {one.tool: (one.calls, one.failures, dict(one.errors)) for one in analytics.tools()}
+    assert found == {"add": (3, 0, {}), "fail": (3, 3, {"ValueError": 3})}
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("key sk-abcdefghijklmnop1234 here", "key [secret] here"),
+        ("Authorization: Bearer abcdef123456789", "Authorization: [secret]"),
+        ("api_key=abcdef123", "api_key=[secret]"),
+        ('"password": "hunter22"', '"password": "[secret]"'),
+        ("postgres://me:pass@host/db", "postgres://[secret]@host/db"),
+        ("AKIAABCDEFGHIJKLMNOP", "[secret]"),
+        ("gsk_" + "a" * 24, "[secret]"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.sflKxw", "[secret]"),
+        ("-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- tail", "[secret] tail"),
+        ("a token of thanks, secretly", "a token of thanks, secretly"),
+    ],
+)
+def test_secrets_are_masked_and_words_are_not(text: str, masked: str) -> None:
+    if '"password"' in text:
+        assert mask_values(json.loads("{" + text + "}")) == {"password": "[secret]"}
+    else:
+        assert mask_secrets(text) == masked
+
+
+def test_values_under_telling_keys_are_masked_whole() -> None:
+    given = {"user": "anna", "api_key": "x", "access_token": 3, "deep": [{"Password": "y"}], "tokens": 5, "secret": ""}
+    assert mask_values(given) == {  # type: ignore[arg-type]
+        "user": "anna",
+        "api_key": "[secret]",
+        "access_token": "[secret]",
+        "deep": [{"Password": "[secret]"}],
+        "tokens": "[secret]",
+        "secret": "",
+    }
+
+
+def audited(tmp_path: Path, privacy: Privacy) -> tuple[list[dict[str, object]], str]:
+    @tool
+    def fetch(url: str, api_key: str) -> str:
+        """Fetch."""
+        return "mail a@b.org with sk-abcdefghijklmnop1234"
+
+    path = tmp_path / "deep" / "audit.jsonl"
+    sent = call("fetch", url="http://x", api_key="topsecret")
+    config = AgentConfig(observers=[AuditLog(path, privacy=privacy)], policy=ToolPolicy())
+    agent, _ = scripted([[sent, call("fail", "c2")], "done, a@b.org"], [fetch, fail], config)
+    agent.run("I am c@d.org")
+    text = path.read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()], text
+
+
+def test_the_audit_log_has_a_line_for_everything_that_was_done(tmp_path: Path) -> None:
+    lines, text = audited(tmp_path, "masked")
+    assert [line["event"] for line in lines] == [
+        "agent_start",
+        "iteration_start",
+        "llm_start",
+        "llm_end",
+        "policy",
+        "policy",
+        "tool_start",
+        "tool_start",
+        "tool_end",
+        "tool_error",
+        "iteration_end",
+        "iteration_start",
+        "llm_start",
+        "llm_end",
+        "iteration_end",
+        "agent_end",
+    ]
+    assert len({line["run_id"] for line in lines}) == 1
+    assert lines[0]["input"] == ["I am [email]"]
+    assert lines[8]["arguments"] == {"url": "http://x", "api_key": "[secret]"}
+    assert lines[8]["result"] == "mail [email] with [secret]"
+    assert (lines[9]["error"], lines[9]["result"]) == ("ValueError", "Error executing fail: no reason")
+    assert (lines[-1]["output"], lines[-1]["stop_reason"]) == ("done, [email]", "stop")
+    assert "topsecret" not in text
+
+
+def test_at_full_privacy_nothing_is_hidden_but_secrets(tmp_path: Path) -> None:
+    lines, text = audited(tmp_path, "full")
+    assert (lines[0]["input"], lines[8]["result"]) == (["I am c@d.org"], "mail a@b.org with [secret]")
+    assert "topsecret" not in text
+
+
+def test_hashed_texts_can_be_compared_but_not_read(tmp_path: Path) -> None:
+    lines, text = audited(tmp_path, "hashed")
+    assert str(lines[0]["input"]).startswith("['12 characters, ")
+    assert not any(word in text for word in ("c@d.org", "topsecret", "http://x", "done,"))
+
+
+def test_without_texts_only_what_happened_is_written(tmp_path: Path) -> None:
+    lines, text = audited(tmp_path, "none")
+    assert (lines[0]["input"], lines[8]["result"], lines[-1]["output"]) == ([None], None, None)
+    assert not any(word in text for word in ("c@d.org", "topsecret", "http://x", "done,"))
+
+
+def test_a_level_of_privacy_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="the privacy of an audit log is 'some'"):
+        AuditLog(tmp_path / "a", privacy="some")  # type: ignore[arg-type]
+
+
+def test_a_failed_run_is_in_the_audit_log_with_its_secrets_masked(tmp_path: Path) -> None:
+    config = AgentConfig(observers=[AuditLog(tmp_path / "a.jsonl")], retry=AT_ONCE)
+    agent, _ = scripted([AuthenticationFailed("p", "wrong key sk-abcdefghijklmnop1234")], config=config)
+    with pytest.raises(AuthenticationFailed, match="wrong key"):
+        agent.run("x")
+    last = json.loads((tmp_path / "a.jsonl").read_text("utf-8").splitlines()[-1])
+    assert (last["event"], last["error"]) == ("error", "p: wrong key [secret]")
+
+
+def exported(agent: Agent, exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
+    agent.run("x")
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def otel() -> tuple[AgentConfig, InMemorySpanExporter]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return AgentConfig(observers=[OpenTelemetryObserver(provider)], retry=AT_ONCE), exporter
+
+
+def test_opentelemetry_gets_the_tree_with_the_names_of_the_conventions() -> None:
+    config, exporter = otel()
+    turn = Completion(Message.assistant("", [call("add", a=1, b=2), call("fail", "c2")]), Tokens(30, 4, cost_usd=0.5))
+    agent = Agent(ScriptedProvider([turn, "ok"], model="m1"), [add, fail], config=config, name="math")
+    spans = exported(agent, exporter)
+    run, step, sum_, failed = (
+        spans[n] for n in ("invoke_agent math", "tool_execution", "execute_tool add", "execute_tool fail")
+    )
+    assert run.parent is None
+    assert sum_.parent is not None
+    assert (sum_.parent.span_id, step.context.trace_id) == (step.context.span_id, run.context.trace_id)
+    assert run.attributes is not None
+    assert run.attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert run.attributes["gen_ai.agent.name"] == "math"
+    assert run.attributes["gen_ai.usage.input_tokens"] > 30  # type: ignore[operator]
+    assert run.attributes["ragkit.cost_usd"] == 0.5
+    chat = next(span for span in exporter.get_finished_spans() if span.name == "chat m1")
+    assert chat.attributes is not None
+    assert (chat.attributes["gen_ai.request.model"], chat.attributes["gen_ai.usage.input_tokens"]) == ("m1", 30)
+    assert (chat.attributes["gen_ai.usage.output_tokens"], chat.kind.name) == (4, "CLIENT")
+    assert sum_.attributes is not None
+    assert (sum_.attributes["gen_ai.tool.name"], sum_.attributes["gen_ai.tool.call.id"]) == ("add", "c1")
+    assert failed.status.status_code.name == "ERROR"
+    assert run.start_time is not None
+    assert run.end_time is not None
+    assert run.start_time <= (sum_.start_time or 0) <= (sum_.end_time or 0) <= run.end_time
+
+
+def test_opentelemetry_gets_failed_runs_too() -> None:
+    config, exporter = otel()
+    agent, _ = scripted([AuthenticationFailed("p", "wrong key")], config=config)
+    with pytest.raises(AuthenticationFailed, match="wrong key"):
+        agent.run("x")
+    [run] = [span for span in exporter.get_finished_spans() if span.parent is None]
+    assert (run.status.status_code.name, run.status.description) == ("ERROR", "p: wrong key")
+    assert run.attributes is not None
+    assert run.attributes["error.type"] == "AuthenticationFailed"
+
+
+def test_an_event_that_concerns_nobody_is_handed_to_the_method_that_does_nothing() -> None:
+    AgentObserver().handle(ToolStarted("r", 1, call("add")))

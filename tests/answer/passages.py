@@ -1,0 +1,67 @@
+"""A few passages to answer from, without a knowledge base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.embed.options import HashingOptions
+from ragkit.records import JSON, Chunk, Document, Hit, content_id
+from ragkit.retrieve.terms import terms
+
+
+class Shelf:
+    """A Searcher over whole documents: every document is one chunk, ranked by shared terms."""
+
+    def __init__(self, texts: Mapping[str, str], *, stale: Sequence[str] = ()) -> None:
+        self._documents = {source: Document(text, source=source) for source, text in texts.items()}
+        self._stale = set(stale)
+        self._embedder = HashingEmbedder(HashingOptions(dimension=256))
+        self.asked: list[tuple[str, int | None, Mapping[str, JSON] | None]] = []
+
+    def search(
+        self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None
+    ) -> list[Hit]:
+        self.asked.append((question, top_k, where))
+        wanted = set(terms(question))
+        query = self.embed_question(question)
+        hits = []
+        for document in self._documents.values():
+            shared = len(wanted & set(terms(document.text)))
+            cosine = float(self.embed([document.text])[0] @ query)
+            if shared:
+                hits.append(Hit(chunk(document), shared + cosine, {"dense": cosine, "lexical": float(shared)}))
+        return sorted(hits, key=lambda hit: -hit.score)[: top_k or 5]
+
+    def term_weights(self, wanted: Sequence[str]) -> NDArray[np.float32]:
+        holders = [sum(term in terms(d.text) for d in self._documents.values()) for term in wanted]
+        return np.array([np.log1p(len(self._documents) / (n + 0.5)) for n in holders], np.float32)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._embedder.embed_texts(texts)
+
+    def embed_question(self, question: str) -> NDArray[np.float32]:
+        return self._embedder.embed_query(question)
+
+    def document(self, source: str) -> Document | None:
+        return self._documents.get(source)
+
+    def is_stale(self, source: str) -> bool:
+        return source in self._stale
+
+
+def chunk(document: Document) -> Chunk:
+    """The whole document as one chunk."""
+    return Chunk(
+        id=content_id(document.source),
+        document_id=document.id,
+        source=document.source,
+        text=document.text,
+        start=0,
+        end=len(document.text),
+        start_line=1,
+        end_line=document.text.count("\n") + 1,
+    )

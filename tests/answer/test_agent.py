@@ -1,0 +1,113 @@
+"""The agent over documents: the tool, the answerer without a model, and models that cite by number."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Role, ToolCall
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.answer.agent import RAGAgent, RAGOptions
+from ragkit.answer.extractive import NOT_IN_DOCUMENTS
+from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, Outcome, RAGTool
+from tests.answer.passages import Shelf
+
+TEXTS = {
+    "/house/boiler.md": "The boiler takes eleven minutes to reach its working pressure of 3.2 bar.",
+    "/house/garden.txt": "The hedge is cut in August. The roses are cut back in March, after the frost.",
+    "/house/keys.txt": "The key of the cellar hangs on hook fifteen.",
+}
+
+
+def search(query: str, **more: str | int) -> ToolCall:
+    return ToolCall(TOOL_NAME, {"query": query, **more})
+
+
+def test_the_tool_shows_numbered_passages_with_their_places() -> None:
+    result = RAGTool(Shelf(TEXTS), top_k=1).search_knowledge_base("when is the hedge cut")
+    assert result.content == f"[1] /house/garden.txt, lines 1-1\n{TEXTS['/house/garden.txt']}"
+    assert isinstance(result.data, Outcome)
+    assert [hit.chunk.source for hit in result.data.hits] == ["/house/garden.txt"]
+
+
+def test_the_tool_says_so_when_nothing_is_found() -> None:
+    assert RAGTool(Shelf(TEXTS)).search_knowledge_base("xyzzy").content == NOTHING_FOUND
+
+
+def test_the_tools_condition_is_read_as_on_the_command_line() -> None:
+    shelf = Shelf(TEXTS)
+    RAGTool(shelf).search_knowledge_base("hedge", 3, 'format == "pdf"')
+    assert shelf.asked == [("hedge", 3, {"format": {"$eq": "pdf"}})]
+
+
+def test_a_threshold_leaves_out_weak_hits() -> None:
+    assert RAGTool(Shelf(TEXTS), score_threshold=99).search_knowledge_base("hedge").content == NOTHING_FOUND
+
+
+def test_without_a_model_the_answer_is_quoted_and_each_quote_is_checked() -> None:
+    answer = RAGAgent(Shelf(TEXTS)).ask("How many minutes does the boiler take to reach its working pressure?")
+    assert "eleven minutes" in answer.text
+    assert (answer.abstained, answer.model) == (False, "extractive")
+    assert [c.verified for c in answer.citations] == [True] * len(answer.citations)
+    assert (answer.usage.total_cost_usd, answer.usage.by_tool[TOOL_NAME].calls) == (0.0, 1)
+    assert answer.trace_id == answer.trace.id
+
+
+def test_without_a_model_a_question_from_elsewhere_is_refused() -> None:
+    answer = RAGAgent(Shelf(TEXTS)).ask("Which composer wrote nine symphonies?")
+    assert (answer.abstained, answer.citations) == (True, ())
+    assert answer.text == NOT_IN_DOCUMENTS
+
+
+def test_a_model_searches_and_its_marks_become_citations() -> None:
+    provider = ScriptedProvider([search("hedge"), "It is cut in August [1]."])
+    answer = RAGAgent(Shelf(TEXTS), provider).ask("When is the hedge cut?")
+    assert [(c.n, c.source, c.quote) for c in answer.citations] == [
+        (1, "/house/garden.txt", "The hedge is cut in August.")
+    ]
+    assert answer.abstained is False
+
+
+def test_a_passage_keeps_its_number_in_later_searches_and_turns() -> None:
+    script = [search("hedge", top_k=1), search("cellar hedge"), "Hook fifteen [2].", "In August [1]."]
+    agent = RAGAgent(Shelf(TEXTS), ScriptedProvider(script), memory=ConversationMemory())
+    first = agent.ask("Where is the key of the cellar?")
+    assert [(c.n, c.source) for c in first.citations] == [(2, "/house/keys.txt")]
+    second = agent.ask("And when is the hedge cut?")
+    assert [(c.n, c.source) for c in second.citations] == [(1, "/house/garden.txt")]
+
+
+def test_a_model_that_finds_nothing_abstains_in_the_words_that_it_was_given() -> None:
+    provider = ScriptedProvider([search("symphonies"), NOT_IN_DOCUMENTS])
+    answer = RAGAgent(Shelf(TEXTS), provider).ask("Who wrote nine symphonies?")
+    assert (answer.abstained, answer.citations) == (True, ())
+    system = provider.requests[0].messages[0]
+    assert system.role is Role.SYSTEM
+    assert NOT_IN_DOCUMENTS in system.content
+
+
+def test_pieces_of_the_answer_are_handed_on_as_they_come() -> None:
+    pieces: list[str] = []
+    provider = ScriptedProvider([search("hedge"), "In August [1]."])
+    answer = RAGAgent(Shelf(TEXTS), provider).ask("When is the hedge cut?", on_text=pieces.append)
+    assert "".join(pieces) == answer.text
+
+
+def test_the_options_reach_the_tool() -> None:
+    shelf = Shelf(TEXTS)
+    RAGAgent(shelf, options=RAGOptions(top_k=2)).ask("hedge")
+    assert [top_k for _, top_k, _ in shelf.asked] == [2]
+
+
+def test_a_mistake_in_the_models_condition_goes_back_to_the_model() -> None:
+    provider = ScriptedProvider([search("hedge", where="format = = 3"), search("hedge"), "In August [1]."])
+    answer = RAGAgent(Shelf(TEXTS), provider).ask("When is the hedge cut?")
+    assert [c.source for c in answer.citations] == ["/house/garden.txt"]
+    refused = next(m for m in provider.requests[1].messages if m.role is Role.TOOL)
+    assert refused.is_error
+    assert "column" in refused.content
+
+
+@pytest.mark.parametrize("question", ["", "   "])
+def test_an_empty_question_is_refused_without_a_search_result(question: str) -> None:
+    assert RAGAgent(Shelf(TEXTS)).ask(question).abstained is True

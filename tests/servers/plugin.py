@@ -1,0 +1,52 @@
+"""Runs the servers that stores need, for the tests that ask for them: `python -m pytest -p tests.servers.plugin`.
+
+Importing this sets the variables in which `ragkit.testing.opening` looks for addresses, but for those that are set
+already: a store can so be tested against a server that runs elsewhere. A server starts with the first test whose
+parameter `name` is that of its store, and stops when all are done. Where a package is missing there is no server.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from contextlib import suppress
+from importlib import import_module
+
+import pytest
+
+from tests.servers.base import Server
+
+PLACES = {"pgvector": "tests.servers.postgres:Postgres"}
+"""Store -> its server."""
+SERVERS: dict[str, Server] = {}
+"""Those that can be started here."""
+
+
+def _prepare() -> None:
+    for name, place in PLACES.items():
+        module, _, attribute = place.partition(":")
+        with suppress(ImportError):
+            server: Server = getattr(import_module(module), attribute)()
+            if not any(variable in os.environ for variable in server.environment):
+                os.environ.update(server.environment)
+                SERVERS[name] = server
+            atexit.register(server.stop)
+
+
+@pytest.fixture(autouse=True)
+def _server_of_the_store(request: pytest.FixtureRequest) -> None:
+    if "name" not in request.fixturenames or "subject" not in request.fixturenames:
+        return
+    server = SERVERS.get(str(request.getfixturevalue("name")))
+    if server is not None:
+        server.start()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Stop what was started."""
+    for server in SERVERS.values():
+        server.stop()
+
+
+_prepare()

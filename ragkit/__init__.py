@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ragkit.errors import RagkitError as RagkitError
     from ragkit.index.report import IndexReport as IndexReport
     from ragkit.load.documents import DocumentLoader as DocumentLoader
-    from ragkit.pipeline.knowledge_base import IndexRun as IndexRun
     from ragkit.pipeline.knowledge_base import KnowledgeBase as KnowledgeBase
     from ragkit.pipeline.settings import Pipeline as Pipeline
+    from ragkit.pipeline.writing import IndexRun as IndexRun
     from ragkit.records import Chunk as Chunk
     from ragkit.records import Citation as Citation
     from ragkit.records import Document as Document
@@ -69,7 +69,7 @@ _PLACES = {
     "HandoffTool": "ragkit.agent.spec",
     "Hit": "ragkit.records",
     "IndexReport": "ragkit.index.report",
-    "IndexRun": "ragkit.pipeline.knowledge_base",
+    "IndexRun": "ragkit.pipeline.writing",
     "InMemoryCache": "ragkit.agent.cache",
     "KnowledgeBase": "ragkit.pipeline.knowledge_base",
     "Message": "ragkit.agent.messages",

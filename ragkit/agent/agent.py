@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeAlias
 
+from ragkit.agent.adrive import adrive
 from ragkit.agent.cancel import Cancellation
-from ragkit.agent.drive import adrive, drive
+from ragkit.agent.drive import drive
 from ragkit.agent.events import Event, RunEnded
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message

@@ -164,7 +164,16 @@ def _parsed(run: Run, message: Message) -> Message:
     calls = tuple(_identified(call, seen) for call in calls)
     span.attributes["tool_calls"] = [call.name for call in calls]
     span.ended = run.trace.now()
-    return replace(message, content=text, tool_calls=calls, agent_name=run.agent.name)
+    # not `replace`: this is done for every answer
+    return Message(
+        message.role,
+        text,
+        calls,
+        agent_name=run.agent.name,
+        images=message.images,
+        reasoning=message.reasoning,
+        provider_state=message.provider_state,
+    )
 
 
 def _identified(call: ToolCall, seen: set[str]) -> ToolCall:

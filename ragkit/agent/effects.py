@@ -62,6 +62,14 @@ class RunTools:
     run: Run
     jobs: list[ToolJob]
 
+    @property
+    def simple(self) -> bool:
+        """Whether it is one call of a plain function that nothing limits: no thread is needed to wait for it."""
+        if len(self.jobs) != 1 or self.run.cancel is not None:
+            return False
+        [job] = self.jobs
+        return job.timeout_s is None and job.tool.is_plain
+
 
 @dataclass(slots=True)
 class Wait:

@@ -104,7 +104,8 @@ class Message:
 
     def __post_init__(self) -> None:
         # some services answer None where there is no text, and users hand over a role's name
-        object.__setattr__(self, "content", self.content or "")
+        if not self.content:
+            object.__setattr__(self, "content", "")
         if type(self.role) is not Role:
             object.__setattr__(self, "role", Role(self.role))
 

@@ -198,4 +198,6 @@ Outcome = FinalAnswer | RunAgain | HandOff | Stopped
 def _marked(message: Message) -> Message:
     if message.role is not Role.TOOL:
         return message
-    return replace(message, content=mark_as_data(message.name, message.content))
+    text = mark_as_data(message.name, message.content)
+    # not `replace`: this is done for every result in every request
+    return Message(Role.TOOL, text, (), message.tool_call_id, message.name, message.is_error, data=message.data)

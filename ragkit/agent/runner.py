@@ -10,9 +10,10 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragkit.agent.adrive import adrive
 from ragkit.agent.agent import Input, arun_to_end, prepare, run_to_end
 from ragkit.agent.cancel import Cancellation
-from ragkit.agent.drive import adrive, drive
+from ragkit.agent.drive import drive
 from ragkit.agent.events import Event
 from ragkit.agent.memory import FORMAT, read_messages, write_messages
 from ragkit.agent.messages import Message, Role

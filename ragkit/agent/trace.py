@@ -69,7 +69,7 @@ class Span:
         """The span and all below it, as JSON."""
         return {
             "type": self.type.value,
-            "name": self.name,
+            "name": str(self.name),
             "started": self.started,
             "ended": self.ended,
             "attributes": self.attributes,
@@ -125,7 +125,7 @@ class AgentTrace:
 
     def open(self, step: StepType, name: str = "") -> Span:
         """Begin a span below the one that is open."""
-        span = Span(step, name or step.value, time.perf_counter() - self._zero)
+        span = Span(step, name or step, time.perf_counter() - self._zero)
         self._open[-1].children.append(span)
         self._open.append(span)
         return span
@@ -151,7 +151,7 @@ class AgentTrace:
     def note(self, step: StepType, name: str = "", attributes: Mapping[str, JSON] | None = None) -> Span:
         """A span for a moment."""
         now = time.perf_counter() - self._zero
-        span = Span(step, name or step.value, now, now, dict(attributes) if attributes else {})
+        span = Span(step, name or step, now, now, dict(attributes) if attributes else {})
         self._open[-1].children.append(span)
         return span
 

@@ -11,6 +11,7 @@ import queue
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextvars import copy_context
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import TypeVar
 
@@ -28,6 +29,10 @@ class Workers:
         self._free = 0
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
+    def start(self, work: Callable[[], None]) -> None:
+        """Run `work`, which must not raise, in a thread of its own, in a copy of the caller's context."""
+        self._put(partial(copy_context().run, work))
+
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run `work` in a thread of its own, in a copy of the caller's context."""
         future: Future[T] = Future()
@@ -43,13 +48,16 @@ class Workers:
             else:
                 future.set_result(found)
 
+        self._put(job)
+        return future
+
+    def _put(self, job: Callable[[], None]) -> None:
         with self._lock:
             start = self._free == 0
             self._free -= not start
         self._jobs.put(job)
         if start:
             Thread(target=self._work, name="ragkit-worker", daemon=True).start()
-        return future
 
     def _work(self) -> None:
         while True:

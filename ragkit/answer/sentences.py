@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from ragkit.answer.questions import Kind, holds, kind_of
-from ragkit.answer.statements import statements
+from ragkit.answer.statements import Statement, statements
 from ragkit.retrieve.terms import terms
 
 PASSAGES = 8
@@ -77,3 +77,14 @@ def features(question, hits, searcher):
         typed=kind in (Kind.DATE,Kind.NUMBER,Kind.PERSON,Kind.PLACE,Kind.NAME) and holds(kind,s.text,question)
         X[-1][-2]=near3*float(typed); X[-1][-1]=max(0,wd-.5)
     return st, np.array(X)
+
+
+Sentence = Statement
+_W = {'meaning':3.82,'meaning_before':3.52,'meaning_after':2.23,'passage_meaning':9.15,'words':6.13,'words_before':2.94,'words_after':0.94,'passage_words':4.12,'names':-0.87,'phrases':1.57,'date':2.58,'number':1.16,'person':1.16,'place':2.37,'name':0.68,'header':2.86,'near':4.4,'inherit':1.9,'length':.48}
+
+
+def best_sentences(question: str, hits: Sequence[Hit], searcher: Searcher, limit: int = 3) -> list[Sentence]:
+    """Up to `limit` statements of the best passages, best first."""
+    found, table = features(question, hits, searcher)
+    scores = table @ np.array([_W.get(name, 0.0) for name in FEATURES])
+    return [found[i] for i in np.argsort(-scores, kind="stable")[:limit]]

@@ -12,8 +12,9 @@ from ragkit.cli.common import Shell, figures, verb
 from ragkit.cli.progress import Progress
 from ragkit.index.names import shown
 from ragkit.index.report import IndexReport
-from ragkit.pipeline.knowledge_base import IndexRun, KnowledgeBase
+from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from ragkit.pipeline.writing import IndexRun
 from ragkit.records import JSON
 
 SHOWN_FAILURES = 20

@@ -230,7 +230,7 @@ class Build:
     def _metered(self) -> int:
         """Tokens that embedders have reported in this run."""
         meter = current_meter()
-        return meter.total.embedding_tokens if meter else 0
+        return meter.usage().embedding_tokens if meter else 0
 
     def _write_vectors(self, keys: Sequence[bytes], rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
         embedder = self._known_embedder()

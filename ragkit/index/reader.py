@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import Damaged
-from ragkit.index.catalog import checksum, document_of
+from ragkit.index.catalog import Catalog, checksum, document_of
+from ragkit.index.derived import Derived, filterable
 from ragkit.index.home import CATALOG, open_catalog, repair_command
 from ragkit.index.seal import read_seal
-from ragkit.records import JSON, Chunk, Document, Metadata
+from ragkit.records import JSON, Chunk, Document
 from ragkit.store.exact import nearest
 from ragkit.store.filters import evaluate, parse_filter
 from ragkit.store.vectorfile import VectorFile, row_checksums
@@ -64,8 +65,12 @@ class Arrays:
 class Reader:
     """Opens a knowledge base for reading. Close it, or use it as a context manager."""
 
-    def __init__(self, directory: Path, lexicon: Callable[[sqlite3.Connection], SearchesTerms]) -> None:
+    def __init__(
+        self, directory: Path, lexicon: Callable[[sqlite3.Connection], SearchesTerms], derived: Derived | None = None
+    ) -> None:
+        """`derived`: the vector store beside the catalog; without one the catalog is searched itself."""
         self.directory = directory
+        self.derived = derived
         self._lexicon = lexicon
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -88,6 +93,8 @@ class Reader:
                 connection.close()
             for vectors in self._vectors.values():
                 vectors.close()
+            if self.derived is not None:
+                self.derived.close()
             self._connections.clear()
             self._vectors.clear()
             self._local = threading.local()
@@ -171,6 +178,9 @@ class View:
         a = self.arrays
         if not len(a.keys):
             return []
+        found = self._search_derived(query, top_k, where)
+        if found is not None:
+            return found
         mask = self._mask(where)
         rows = a.used if mask is None else np.unique(a.vectors[mask])
         # Chunks may share a row (equal texts), so that the best rows hold at least the best chunks.
@@ -181,6 +191,23 @@ class View:
             (key, score_of[row]) for key, row in zip(a.keys[chosen].tolist(), a.vectors[chosen].tolist(), strict=True)
         ]
         return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:top_k]
+
+    def _search_derived(self, query: NDArray[np.float32], top_k: int, where: Where) -> list[tuple[int, float]] | None:
+        """What the vector store beside the catalog finds; None when there is none, or not of this generation.
+
+        The catalog can always answer by itself: a store that a writer is just bringing in line is passed over.
+        """
+        derived = self._reader.derived
+        if derived is None or not derived.is_current(Catalog(self.connection)):
+            return None
+        results = derived.store.search(query, top_k, where)
+        marks = ",".join("?" * len(results))
+        ids = [result.document.id for result in results]
+        rows = self.connection.execute(f"SELECT id, key FROM chunks WHERE live = 1 AND id IN ({marks})", ids)  # noqa: S608
+        keys = dict(rows.fetchall())
+        if len(keys) < len(results):
+            return None
+        return sorted(((keys[r.document.id], r.score) for r in results), key=lambda pair: (-pair[1], pair[0]))
 
     def cosines(self, query: NDArray[np.float32], keys: Sequence[int]) -> NDArray[np.float32]:
         """Cosine of a unit row with each of these live chunks: (len(keys),)."""
@@ -246,7 +273,7 @@ class View:
         if name not in self.arrays.masks:
             condition = parse_filter(where)
             rows = self.connection.execute("SELECT key, source, title, metadata FROM documents WHERE live = 1")
-            good = [key for key, *rest in rows if evaluate(condition, _filterable(*rest))]
+            good = [key for key, *rest in rows if evaluate(condition, filterable(*rest))]
             self.arrays.masks[name] = np.isin(self.arrays.documents, np.array(good, np.int64))
         return self.arrays.masks[name]
 
@@ -298,8 +325,3 @@ def bad_rows(connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.f
     rows, stored = np.ascontiguousarray(np.array(pairs.fetchall(), np.int64).reshape(-1, 2).T)
     wrong = row_checksums(matrix)[rows] != stored
     return [int(row) for row in rows[wrong]]
-
-
-def _filterable(source: str, title: str, metadata: str) -> Metadata:
-    """What filters see of a document: its metadata, and its source and title beneath."""
-    return {"source": source, "title": title, **json.loads(metadata)}

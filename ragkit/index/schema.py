@@ -66,6 +66,11 @@ CREATE TABLE vectors (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX vectors_by_row ON vectors (embedder, row);
 
+-- What was handed over to vector stores beside the catalog.
+CREATE TABLE derived (
+    store TEXT NOT NULL, chunk INTEGER NOT NULL, chunk_id TEXT NOT NULL, PRIMARY KEY (store, chunk)
+) STRICT, WITHOUT ROWID;
+
 -- What was spent, a line a run.
 CREATE TABLE ledger (
     key INTEGER PRIMARY KEY,

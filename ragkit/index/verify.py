@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import Damaged, KnowledgeBaseError
-from ragkit.index.catalog import checksum, document_of
+from ragkit.index.catalog import Catalog, checksum, document_of
+from ragkit.index.derived import Derived
 from ragkit.index.home import CATALOG, MARKER, marker_id, open_catalog, repair_command
 from ragkit.index.reader import bad_rows
 from ragkit.index.seal import SEAL_FILE, broken_seals, read_seal
@@ -24,7 +26,7 @@ class Problem:
     """Something that is not as it should be."""
 
     part: str
-    """`files`, `catalog`, `vectors` or `lexicon`."""
+    """`files`, `catalog`, `vectors`, `lexicon` or `store`."""
     what: str
     """One plain line."""
 
@@ -57,8 +59,15 @@ class CheckableLexicon(Protocol):
         """What is wrong inside it, a line each; empty when nothing is."""
 
 
-def verify(directory: Path, lexicon: Callable[[sqlite3.Connection], CheckableLexicon]) -> Verification:
+def verify(
+    directory: Path, lexicon: Callable[[sqlite3.Connection], CheckableLexicon], derived: Derived | None = None
+) -> Verification:
     """Read all of a knowledge base and say what is wrong with it. Changes nothing.
+
+    Args:
+        directory: where it is.
+        lexicon: opens the full text index in its catalog.
+        derived: the vector store beside the catalog, if there is one.
 
     Raises:
         NotAKnowledgeBase: there is none.
@@ -80,6 +89,9 @@ def verify(directory: Path, lexicon: Callable[[sqlite3.Connection], CheckableLex
         problems += _catalog(connection)
         problems += _vectors(connection, directory)
         problems += _lexicon(connection, lexicon(connection))
+        if derived is not None:
+            with closing(derived):
+                problems += [Problem("store", line) for line in derived.problems(Catalog(connection))]
     except sqlite3.DatabaseError as error:
         problems.append(Problem("catalog", f"{CATALOG} cannot be read ({error})"))
         return Verification(str(directory), 0, 0, 0, tuple(problems))

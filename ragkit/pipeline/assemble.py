@@ -7,13 +7,15 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import cast
 
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider, Tokenizing
 from ragkit.index.build import ANY_LOADER, Lexicon, Stations
+from ragkit.index.derived import Derived, StorePlace
 from ragkit.index.home import NewBase
 from ragkit.index.plan import Work
 from ragkit.index.recipe import Recipe
@@ -34,9 +36,14 @@ from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, TokenStarts
 from ragkit.split.chunks import SPECIAL_TOKENS, chunks_of, embedding_text
 from ragkit.split.measure import word_piece_starts
+from ragkit.store import STORES
 
 _CHOOSES_FILES = frozenset({"include", "exclude", "max_file_mb", "hidden", "follow_links", "gitignore"})
 """Settings of the folder walk: they decide which files are looked at, never what is in a chunk."""
+
+
+IN_CATALOG = frozenset({"sqlite", "memory"})
+"""Stores that need nothing beside the catalog: its own vectors are searched, exactly, from the memory map."""
 
 
 class Assembly:
@@ -104,6 +111,18 @@ class Assembly:
             lexicon=lexicon,
             recipe_of_loader=self.recipe_of_loader,
         )
+
+    def derived(self, directory: Path) -> Derived | None:
+        """The vector store beside the catalog of a knowledge base; None when the catalog itself is searched."""
+        choice = self.pipeline.store
+        if choice.name in IN_CATALOG:
+            return None
+        options = choice.options
+        if getattr(options, "path", None) == "" and is_dataclass(options) and not isinstance(options, type):
+            options = replace(options, path=str(directory / f"store-{choice.name}"))
+        chosen = Choice(choice.name, options)
+        identity = f"{choice.name}:{content_id(json.dumps(options_of(choice), sort_keys=True))}"
+        return Derived(StorePlace(identity, lambda: make(STORES, chosen)))
 
     @property
     def new_base(self) -> NewBase:

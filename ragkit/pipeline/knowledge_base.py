@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 import numpy as np
@@ -20,55 +16,26 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.base import Answer
 from ragkit.embed.base import Probing
-from ragkit.errors import Damaged, LoadError, SettingsMismatch
-from ragkit.index.build import Build, BuildOptions
+from ragkit.errors import Damaged, LoadError
 from ragkit.index.catalog import Catalog, FileRow
 from ragkit.index.home import exists, open_catalog
-from ragkit.index.lock import WriterLock
-from ragkit.index.names import is_within, source_name, source_path
-from ragkit.index.plan import Plan, PlanOptions, make_plan
+from ragkit.index.names import source_name, source_path
 from ragkit.index.reader import Reader, View
 from ragkit.index.recipe import Recipe, check_weights
-from ragkit.index.repair import REBUILD, Salvage, swap_in
-from ragkit.index.report import Event, IndexReport
-from ragkit.index.session import WriteSession
+from ragkit.index.report import IndexReport
 from ragkit.index.verify import Verification, verify
-from ragkit.load.files import FileStat, read_bytes
-from ragkit.load.parse import hash_of
-from ragkit.load.walk import FolderOptions, Found, Skipped, walk
+from ragkit.load.files import FileStat
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.pipeline.settings import Pipeline
+from ragkit.pipeline.writing import IndexRun, Writing
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.usage.limits import Limits
-from ragkit.usage.meter import Meter, metered
 
 Mode = Literal["dense", "lexical", "hybrid"]
 Where = Mapping[str, JSON] | None
-
-
-@dataclass(frozen=True)
-class IndexRun:
-    """How one index run goes."""
-
-    dry_run: bool = False
-    """Read and split, count what would be embedded, and change nothing."""
-    retry_failed: bool = False
-    """Take up files that failed before, though they have not changed."""
-    rebuild: bool = False
-    """Accept other settings than the knowledge base was built with, and do everything again."""
-    include: tuple[str, ...] = ()
-    """Only files that match, this time; empty: as the pipeline says."""
-    exclude: tuple[str, ...] = ()
-    """Files to leave out, this time, beside those of the pipeline."""
-    jobs: int = 0
-    """Worker processes that read files; 0: one for each core."""
-    spend: Callable[[int], None] | None = None
-    """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop the run."""
-    on_event: Callable[[Event], None] = lambda event: None
-    """Told of every step."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +66,7 @@ class KnowledgeBase:
         self.path = path
         self.pipeline = pipeline
         self._parts = Assembly(pipeline)
+        self._writing = Writing(path, self._parts)
         self._reader: Reader | None = None
         self._weights_are_known = False
 
@@ -133,7 +101,7 @@ class KnowledgeBase:
             chosen = Pipeline.from_yaml(stored[1]) if stored else Pipeline.default()
         kb = cls(directory, chosen)
         if check and stored is not None and pipeline is not None:
-            kb._check_settings(Recipe.from_json(stored[0]))
+            kb._writing.check_settings(Recipe.from_json(stored[0]))
         return kb
 
     def __enter__(self) -> KnowledgeBase:
@@ -164,116 +132,35 @@ class KnowledgeBase:
             Locked: another process writes to it.
             BudgetExceeded: `run.spend` said so; what was embedded is kept.
         """
-        run = run or IndexRun()
-        started = time.perf_counter()
-        roots = [_root(source) for source in sources]
-        if run.dry_run and not exists(self.path):
-            return self._dry_run_of_nothing(roots, run, started)
-        notes = self._heal()
-        meter = Meter()
-        with metered(meter), WriteSession(self.path, self._parts.new_base) as session:
-            report = self._run(session, roots, run, started)
-        return replace(report, notes=notes, usage=meter.usage().to_dict())
+        self.close()  # a damaged knowledge base is built again in its place
+        return self._writing.index(sources, run or IndexRun())
 
-    def _run(self, session: WriteSession, roots: Sequence[Path], run: IndexRun, started: float) -> IndexReport:
-        catalog, recipe = session.catalog, self._parts.recipe
-        before = Recipe.from_json(catalog.get("recipe") or "")
-        other = before.differences(recipe)
-        if other and not run.rebuild:
-            raise self._mismatch(other)
-        if run.rebuild:
-            roots = _merged(roots, [Path(root) for root in catalog.roots()])
-        embedder = self._parts.embedder
-        _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
-        plan = self._plan(roots, catalog.files(), run, everything=bool(other))
-        settled = {
-            "recipe": recipe.to_json(),
-            "embedder": embedder.fingerprint,
-            "pipeline": self.pipeline.to_yaml(),
-        }
-        lexicon = FtsLexicon(catalog.connection)
-        stations = self._parts.stations(lexicon, run.jobs)
-        options = BuildOptions(str(self.path), run.dry_run, run.spend, settled, tuple(map(source_name, roots)))
-        build = Build(catalog, vectors, stations, options)
-        for event in build.events(plan):
-            run.on_event(event)
-        return build.report(plan, started)
+    def remove(self, *sources: str | os.PathLike[str]) -> int:
+        """Take files out, and folders with all below them; returns how many documents went.
 
-    def _plan(self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool) -> Plan:
-        folder = self._parts.folder
-        folder = replace(folder, include=run.include or folder.include, exclude=(*folder.exclude, *run.exclude))
-        found = chain.from_iterable(self._walk(root, folder) for root in roots)
-        options = PlanOptions(self._parts.recipe_of_row, self._hash, run.retry_failed, everything)
-        return make_plan(found, [source_name(root) for root in roots], known, options)
+        They come back when a folder that holds them is indexed again.
+        """
+        return self._writing.remove([source_name(Path(source).absolute()) for source in sources])
 
-    def _walk(self, root: Path, folder: FolderOptions) -> Iterator[Found | Skipped]:
-        """The files of a source. The knowledge base itself is never one of them."""
-        own = str(self.path.resolve())
-        for entry in walk(root, folder):
-            if not is_within(source_name(entry.path), own):
-                yield entry
+    def clear(self) -> None:
+        """Take everything out: files, chunks and vectors. The directory stays a knowledge base, an empty one."""
+        self._writing.clear()
 
-    def _hash(self, path: Path) -> str:
-        """Digest of a file's bytes."""
-        return hash_of(read_bytes(path, None, int(self._parts.folder.max_file_mb * 2**20)))
-
-    def _heal(self) -> tuple[str, ...]:
-        """Build a damaged knowledge base again before it is written to; says so."""
-        if not exists(self.path):
-            return ()
-        try:
-            open_catalog(self.path).close()
-        except Damaged as error:
-            return self._rebuild(str(error.path), error.reason)
-        return ()
-
-    def _rebuild(self, what: str, reason: str) -> tuple[str, ...]:
-        """Make everything again from the sources, with the vectors that can still be trusted."""
-        with WriterLock(self.path):
-            salvage = Salvage(self.path, self._parts.embedder.fingerprint)
-            roots = [Path(root) for root in salvage.roots]
-            gone = [root for root in roots if not root.exists()]
-            if gone:
-                raise LoadError(
-                    str(gone[0]), "is gone, and the damaged knowledge base was built from it", "bring it back"
-                )
-            folder = self.path / REBUILD
-            shutil.rmtree(folder, ignore_errors=True)
-            with WriteSession(folder, self._parts.new_base) as session:
-                self._refill(session, salvage)
-                self._run(session, roots, IndexRun(), time.perf_counter())
-            self.close()
-            swap_in(self.path)
-        kept = f"{len(salvage.hashes)} vectors were kept"
-        return (f"{what} {reason}: built again from {len(roots)} sources, {kept}",)
-
-    def _refill(self, session: WriteSession, salvage: Salvage) -> None:
-        embedder = self._parts.embedder
-        with session.catalog.transaction():
-            session.catalog.set("last_file", str(salvage.last_file))
-        row, file = session.vectors_for(embedder.fingerprint, embedder.dimension)
-        if salvage.rows is None or not len(salvage.rows):
-            return
-        first = file.append(salvage.rows)
-        file.sync()
-        with session.catalog.transaction():
-            sums = file.checksums(first, len(salvage.hashes)).tolist()
-            session.catalog.add_vectors(row.key, first, salvage.hashes, sums)
-
-    def _dry_run_of_nothing(self, roots: Sequence[Path], run: IndexRun, started: float) -> IndexReport:
-        """A dry run where there is no knowledge base yet: in a temporary one, so that none is left behind."""
-        with TemporaryDirectory(prefix="ragkit-") as folder:
-            scratch = KnowledgeBase(Path(folder) / "kb", self.pipeline)
-            with WriteSession(scratch.path, self._parts.new_base) as session:
-                return replace(scratch._run(session, roots, run, started), kb=str(self.path))
-
-    # reading
+    def verify(self, *, repair: bool = False) -> Verification:
+        """Read everything and say what is wrong; with `repair`, make again what is."""
+        derived = self._parts.derived(self.path)
+        found = verify(self.path, FtsLexicon, derived)
+        if found.sound or not repair:
+            return found
+        self.close()
+        done = self._writing.rebuild(found.problems[0].part, found.problems[0].what)
+        return replace(verify(self.path, FtsLexicon, derived), repaired=done)
 
     @property
     def reader(self) -> Reader:
         """The open read side."""
         if self._reader is None:
-            self._reader = Reader(self.path, FtsLexicon)
+            self._reader = Reader(self.path, FtsLexicon, self._parts.derived(self.path))
         return self._reader
 
     def search(
@@ -434,59 +321,9 @@ class KnowledgeBase:
                 row.inode,
             ):
                 return False
-            return stat.size != row.size or self._hash(path) != row.content_hash
+            return stat.size != row.size or self._writing.digest(path) != row.content_hash
         except (OSError, LoadError):
             return True
-
-    # looking after
-
-    def remove(self, *sources: str | os.PathLike[str]) -> int:
-        """Take files out, and folders with all below them; returns how many documents went.
-
-        They come back when a folder that holds them is indexed again.
-        """
-        names = [source_name(Path(source).absolute()) for source in sources]
-        with WriteSession(self.path) as session:
-            catalog = session.catalog
-            rows = [r for r in catalog.files().values() if any(is_within(r.source, name) for name in names)]
-            documents = [row.document for row in rows if row.document is not None]
-            with catalog.transaction():
-                FtsLexicon(catalog.connection).remove(catalog.chunk_keys(documents))
-                catalog.delete_documents(documents)
-                catalog.delete_files(row.source for row in rows)
-                catalog.remove_roots(root for root in catalog.roots() if any(is_within(root, n) for n in names))
-                catalog.set("generation", str(catalog.generation() + 1))
-        return len(documents)
-
-    def clear(self) -> None:
-        """Take everything out: files, chunks and vectors. The directory stays a knowledge base, an empty one."""
-        with WriteSession(self.path) as session:
-            catalog = session.catalog
-            with catalog.transaction():
-                for table in ("roots", "files", "documents", "chunks", "vectors", "embedders"):
-                    catalog.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
-                lexicon = FtsLexicon(catalog.connection)
-                lexicon.remove(lexicon.keys().tolist())
-                catalog.set("generation", str(catalog.generation() + 1))
-            catalog.connection.execute("VACUUM")
-
-    def verify(self, *, repair: bool = False) -> Verification:
-        """Read everything and say what is wrong; with `repair`, make again what is."""
-        found = verify(self.path, FtsLexicon)
-        if found.sound or not repair:
-            return found
-        first = found.problems[0]
-        done = self._rebuild(first.part, first.what)
-        return replace(verify(self.path, FtsLexicon), repaired=done)
-
-    def _check_settings(self, before: Recipe) -> None:
-        other = before.differences(self._parts.recipe)
-        if other:
-            raise self._mismatch(other)
-
-    def _mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
-        fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"
-        return SettingsMismatch(str(self.path), differences, fix)
 
 
 def stored_pipeline(directory: Path) -> str | None:
@@ -505,15 +342,3 @@ def _stored_settings(directory: Path) -> tuple[str, str] | None:
     recipe, pipeline = catalog.get("recipe"), catalog.get("pipeline")
     connection.close()
     return (recipe, pipeline) if recipe and pipeline else None
-
-
-def _root(source: str | os.PathLike[str]) -> Path:
-    path = Path(source)
-    if not path.exists():
-        raise LoadError(str(source), "does not exist", "name a folder or a file that does")
-    return path.resolve()
-
-
-def _merged(named: Sequence[Path], known: Sequence[Path]) -> list[Path]:
-    """The named sources and the known ones that still exist, none twice."""
-    return list(dict.fromkeys([*named, *(path for path in known if path.exists())]))

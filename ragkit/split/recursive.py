@@ -14,7 +14,7 @@ from ragkit.split.base import Span, TokenStarts
 from ragkit.split.blocks import heading_blocks, markdown_blocks, structured_units
 from ragkit.split.options import SplitOptions
 from ragkit.split.pack import pack
-from ragkit.split.prose import prose_pieces, trimmed
+from ragkit.split.prose import trimmed
 from ragkit.split.source import code_units
 from ragkit.split.units import Piece, Units
 
@@ -60,10 +60,7 @@ class RecursiveSplitter:
         if document.format == "code":
             return pack(code_units(document), ruler, size)
         blocks = markdown_blocks(document) if document.format == "markdown" else heading_blocks(document)
-        if blocks:
-            units = structured_units(ruler, blocks, size.limit)
-        else:
-            units = Units.of(prose_pieces(document.text))
+        units = structured_units(ruler, blocks, size.limit)
         if document.format in _ROWS:
             units = replace(units, rigid=np.ones(len(units.starts), bool))
         return pack(units, ruler, size)

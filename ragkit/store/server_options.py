@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from ragkit.errors import InvalidOption
@@ -51,3 +52,36 @@ class PgvectorOptions:
         if not 1 <= self.ef_search <= 1000:
             raise InvalidOption("ef_search", self.ef_search, "1 to 1000")
         _check_least("lock_seconds", self.lock_seconds, 0)
+
+
+@dataclass(frozen=True)
+class QdrantOptions:
+    """Options of the store `qdrant`: a server where `url` is given, else the engine embedded in this process."""
+
+    path: str | Path = ""
+    """The directory of the embedded engine; made when it is not there. Not used when there is a `url`."""
+    url: str = ""
+    """Where the server is, `http://localhost:6333`; `:memory:` is the client's own imitation, for trying things out."""
+    api_key: str = field(default="", repr=False)
+    """What the server asks for; empty for none."""
+    collection: str = "ragkit"
+    """The collection of the server that holds the store; made when it is not there."""
+    dimension: int | None = None
+    """Columns of a row; None takes the width of the first rows, or what the collection says."""
+    method: Literal["exact", "hnsw"] = "exact"
+    """Of a server: `exact` looks at every row, `hnsw` uses the server's index. The embedded engine is exact."""
+    ef: int = 128
+    """Of `hnsw`: candidates looked at by a search; more find more and take longer."""
+    timeout_seconds: int = 60
+    """How long to wait for an answer of the server."""
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+        if not str(self.path) and not self.url:
+            raise InvalidOption("path", "", "a directory, or the `url` of a server,")
+        if not self.collection or "/" in self.collection or "\0" in self.collection:
+            raise InvalidOption("collection", self.collection, "a name without slashes")
+        if self.method not in {"exact", "hnsw"}:
+            raise InvalidOption("method", self.method, "'exact' or 'hnsw'")
+        _check_least("ef", self.ef, 1)
+        _check_least("timeout_seconds", self.timeout_seconds, 1)

@@ -37,7 +37,7 @@ class Limits:
     def spent(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
         """(unit, spent, limit) of every limit that is set."""
         rows = [
-            ("tokens", float(meter.total.total_tokens), self.max_tokens),
+            ("tokens", float(meter.total_tokens), self.max_tokens),
             ("USD", meter.known_cost_usd, self.max_cost_usd),
             ("seconds", seconds, self.max_seconds),
         ]

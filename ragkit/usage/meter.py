@@ -152,10 +152,11 @@ class Meter:
         self._outer = _SCOPE.get()
         self._lock = Lock()
         self._calls: list[Call] = []
-        self._total = UsageStats()
+        self._executed: list[str] = []
+        self._iterations = 0
+        self._before = AgentUsage()
         self._known_usd = 0.0
-        self._by_tool: dict[str, ToolUsage] = {}
-        self._iterations: list[UsageStats] = []
+        self._tokens = 0
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -169,27 +170,41 @@ class Meter:
         return self._known_usd
 
     @property
-    def total(self) -> UsageStats:
-        """The sum so far."""
-        return self._total
+    def total_tokens(self) -> int:
+        """Tokens sent, received and embedded: what a budget is checked against."""
+        return self._tokens
 
     def usage(self) -> AgentUsage:
         """All that was used so far, as a record."""
         with self._lock:
-            return _aggregate(self._total, self._by_tool, tuple(self._iterations))
+            calls, executed = tuple(self._calls), tuple(self._executed)
+        total, by_tool = _figures(self._before), dict(self._before.by_tool)
+        iterations = list(self._before.iterations)
+        iterations += [UsageStats()] * (self._iterations - len(iterations))
+        for call in calls:
+            total = total + call.usage
+            if call.tool:
+                known = by_tool.get(call.tool, ToolUsage())
+                by_tool[call.tool] = ToolUsage(known.calls, known.stats + call.usage)
+            if call.iteration:
+                iterations[call.iteration - 1] = iterations[call.iteration - 1] + call.usage
+        for tool in executed:
+            known = by_tool.get(tool, ToolUsage())
+            by_tool[tool] = ToolUsage(known.calls + 1, known.stats)
+        return _aggregate(total, by_tool, tuple(iterations))
 
     def restore(self, usage: AgentUsage) -> None:
         """Start from what an earlier part of the same run has used."""
         with self._lock:
-            self._total = UsageStats(*(getattr(usage, one.name) for one in fields(UsageStats)))
+            self._before = usage
+            self._iterations = len(usage.iterations)
             self._known_usd = (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
-            self._by_tool = dict(usage.by_tool)
-            self._iterations = list(usage.iterations)
+            self._tokens = usage.total_tokens
 
     def begin_iteration(self, iteration: int) -> None:
         """Open the entry of an iteration, so that one that used nothing is seen too."""
         with self._lock:
-            self._entry(iteration)
+            self._iterations = max(self._iterations, iteration)
 
     def chat(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
         """Count a chat request and price it."""
@@ -208,29 +223,19 @@ class Meter:
     def executed(self, tool: str) -> None:
         """Count one execution of a tool."""
         with self._lock:
-            known = self._by_tool.get(tool, ToolUsage())
-            self._by_tool[tool] = ToolUsage(known.calls + 1, known.stats)
+            self._executed.append(tool)
 
     def record(self, call: Call) -> None:
-        """Add a call to every sum that it belongs to."""
+        """Count a call, here and in the meter around this one."""
         usage = call.usage
         with self._lock:
             self._calls.append(call)
-            self._total = self._total + usage
+            self._iterations = max(self._iterations, call.iteration)
             self._known_usd += (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
-            if call.tool:
-                known = self._by_tool.get(call.tool, ToolUsage())
-                self._by_tool[call.tool] = ToolUsage(known.calls, known.stats + usage)
-            if call.iteration:
-                self._iterations[self._entry(call.iteration)] += usage
-        if self._outer is not None:
-            outer = self._outer
+            self._tokens += usage.total_tokens
+        outer = self._outer
+        if outer is not None:
             outer.meter.record(Call(call.kind, call.provider, call.model, usage, outer.tool, outer.iteration, call.at))
-
-    def _entry(self, iteration: int) -> int:
-        while len(self._iterations) < iteration:
-            self._iterations.append(UsageStats())
-        return iteration - 1
 
 
 def current_scope() -> Scope | None:
@@ -292,6 +297,10 @@ def _record(
     scope: Scope, kind: Literal["chat", "embedding", "rerank"], provider: str, model: str, usage: UsageStats
 ) -> None:
     scope.meter.record(Call(kind, provider, model, usage, scope.tool, scope.iteration, time.time()))
+
+
+def _figures(usage: AgentUsage) -> UsageStats:
+    return UsageStats(*(getattr(usage, one.name) for one in fields(UsageStats)))
 
 
 def _aggregate(total: UsageStats, by_tool: Mapping[str, ToolUsage], iterations: tuple[UsageStats, ...]) -> AgentUsage:

@@ -72,6 +72,8 @@ class PriceBook:
         override = self._override(provider, model)
         if override is not None:
             return _by_hand(override.price, tokens)
+        if not _known(provider, model):
+            return None
         return _catalogue_price(
             provider,
             model,
@@ -88,6 +90,8 @@ class PriceBook:
         override = self._override(provider, model)
         if override is not None:
             return _by_hand(override.price, Tokens(prompt_tokens=tokens))
+        if not _known(provider, model):
+            return None
         return _catalogue_price(provider, model, {"input_tokens": tokens})
 
     def info(self, provider: str, model: str) -> ModelInfo | None:
@@ -109,6 +113,8 @@ class PriceBook:
                 yield _info(provider.id, known)
 
     def _override(self, provider: str, model: str) -> ModelInfo | None:
+        if not self.overrides:
+            return None
         return self.overrides.get(f"{provider}:{model}") or self.overrides.get(model)
 
 
@@ -122,8 +128,6 @@ def _by_hand(price: Price, tokens: Tokens) -> float | None:
 
 
 def _catalogue_price(provider: str, model: str, counts: Mapping[str, int]) -> float | None:
-    if not _known(provider, model):
-        return None
     import genai_prices  # noqa: PLC0415 - a third of a second that runs on local models need not pay
 
     usage = genai_prices.Usage(**{key: count for key, count in counts.items() if count})

@@ -18,7 +18,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 ALLOWED = {
     "agent.py": {"arun", "abatch", "one", "arun_to_end"},
     "runner.py": {"arun"},
-    "drive.py": {"adrive", "perform", "_complete", "_result", "_live", "_tools", "work", "_get"},
+    "adrive.py": {"adrive", "perform", "get", "_complete", "_result", "_live", "_tools", "listen", "work", "job"},
     "workers.py": {"feed", "aiterate"},
     "execute.py": {"aexecute", "acollect", "_await"},
     "base.py": {"acomplete", "astream", "_completion"},

@@ -107,6 +107,8 @@ class Provider(Protocol):
     """What is asked when a request names no model."""
     native_tools: bool = True
     """Whether the service takes tools; if not, the loop explains them in the system prompt."""
+    waits: bool = True
+    """Whether an answer may take long. If not, it is called where the loop runs, and no timeout watches it."""
     remote: bool = False
     """Whether it calls a service that costs money or needs a network: tests may forbid that."""
 

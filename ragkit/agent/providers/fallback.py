@@ -52,6 +52,7 @@ class FallbackProvider(Provider):
         self.providers = tuple(providers)
         self.default_model = models[0] if models else providers[0].default_model
         self.native_tools = all(one.native_tools for one in providers)
+        self.waits = any(one.waits for one in providers)
         self.remote = any(one.remote for one in providers)
         self._models = models
         self._max_failures, self._cooldown_s, self._clock = max_failures, cooldown_s, clock

@@ -52,6 +52,7 @@ class InstantProvider(Provider):
     """Base of providers that answer without waiting for anything: write `complete`. Text is streamed by words."""
 
     name = "local"
+    waits = False
 
     def complete(self, request: Request) -> Completion:
         """The whole answer."""

@@ -78,13 +78,17 @@ class Tool:
     signature: Signature | None = field(default=None, repr=False, compare=False)
     """Read from the function; None for a schema that was written by hand."""
     is_async: bool = field(default=False, repr=False)
+    is_plain: bool = field(default=False, repr=False)
+    """A synchronous function without the context, and no generator: it can only return."""
 
     def __post_init__(self) -> None:
         if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:
             raise InvalidOption("the name of a tool", self.name, "up to 64 letters, digits, '_' and '-'")
         target = routine(self.function)
         waits = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
+        told = self.signature is not None and bool(self.signature.context_parameter)
         object.__setattr__(self, "is_async", waits)
+        object.__setattr__(self, "is_plain", not (waits or told or inspect.isgeneratorfunction(target)))
 
     @classmethod
     def from_function(

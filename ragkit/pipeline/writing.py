@@ -1,0 +1,228 @@
+"""The write side of a knowledge base: index runs, repairs, removals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ragkit.errors import Damaged, LoadError, SettingsMismatch
+from ragkit.index.build import Build, BuildOptions
+from ragkit.index.catalog import Catalog, FileRow
+from ragkit.index.home import exists, open_catalog
+from ragkit.index.lock import WriterLock
+from ragkit.index.names import is_within, source_name
+from ragkit.index.plan import Plan, PlanOptions, make_plan
+from ragkit.index.recipe import Recipe
+from ragkit.index.repair import REBUILD, Salvage, swap_in
+from ragkit.index.report import Event, IndexReport
+from ragkit.index.session import WriteSession
+from ragkit.load.files import read_bytes
+from ragkit.load.parse import hash_of
+from ragkit.load.walk import FolderOptions, Found, Skipped, walk
+from ragkit.pipeline.assemble import Assembly
+from ragkit.retrieve.fts import FtsLexicon
+from ragkit.store.vectorfile import VectorFile
+from ragkit.usage.meter import Meter, metered
+
+
+@dataclass(frozen=True)
+class IndexRun:
+    """How one index run goes."""
+
+    dry_run: bool = False
+    """Read and split, count what would be embedded, and change nothing."""
+    retry_failed: bool = False
+    """Take up files that failed before, though they have not changed."""
+    rebuild: bool = False
+    """Accept other settings than the knowledge base was built with, and do everything again."""
+    include: tuple[str, ...] = ()
+    """Only files that match, this time; empty: as the pipeline says."""
+    exclude: tuple[str, ...] = ()
+    """Files to leave out, this time, beside those of the pipeline."""
+    jobs: int = 0
+    """Worker processes that read files; 0: one for each core."""
+    spend: Callable[[int], None] | None = None
+    """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop the run."""
+    on_event: Callable[[Event], None] = lambda event: None
+    """Told of every step."""
+
+
+class Writing:
+    """Changes one knowledge base. Every method takes the writer's lock for as long as it works."""
+
+    def __init__(self, path: Path, parts: Assembly) -> None:
+        self.path = path
+        self._parts = parts
+
+    def index(self, sources: Sequence[str | os.PathLike[str]], run: IndexRun) -> IndexReport:
+        """One index run; see `KnowledgeBase.index`."""
+        started = time.perf_counter()
+        roots = [_root(source) for source in sources]
+        if run.dry_run and not exists(self.path):
+            return self._dry_run_of_nothing(roots, run, started)
+        notes = self._heal()
+        meter = Meter()
+        with metered(meter), WriteSession(self.path, self._parts.new_base) as session:
+            report = self._run(session, roots, run, started)
+        return replace(report, notes=notes, usage=meter.usage().to_dict())
+
+    def remove(self, names: Sequence[str]) -> int:
+        """Take out sources and all below them; returns how many documents went."""
+        with WriteSession(self.path) as session:
+            catalog = session.catalog
+            rows = [r for r in catalog.files().values() if any(is_within(r.source, name) for name in names)]
+            documents = [row.document for row in rows if row.document is not None]
+            with catalog.transaction():
+                FtsLexicon(catalog.connection).remove(catalog.chunk_keys(documents))
+                catalog.delete_documents(documents)
+                catalog.delete_files(row.source for row in rows)
+                catalog.remove_roots(root for root in catalog.roots() if any(is_within(root, n) for n in names))
+                catalog.set("generation", str(catalog.generation() + 1))
+            embedder = self._parts.embedder
+            self._sync_store(catalog, session.vectors_for(embedder.fingerprint, embedder.dimension)[1])
+        return len(documents)
+
+    def clear(self) -> None:
+        """Take everything out, vectors too."""
+        derived = self._parts.derived(self.path)
+        with WriteSession(self.path) as session:
+            catalog = session.catalog
+            with catalog.transaction():
+                for table in ("roots", "files", "documents", "chunks", "vectors", "embedders", "derived"):
+                    catalog.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
+                lexicon = FtsLexicon(catalog.connection)
+                lexicon.remove(lexicon.keys().tolist())
+                catalog.set("generation", str(catalog.generation() + 1))
+            catalog.connection.execute("VACUUM")
+            if derived is not None:
+                with closing(derived):
+                    derived.store.clear()
+
+    def check_settings(self, before: Recipe) -> None:
+        """Raises SettingsMismatch when the knowledge base was built by another recipe than the pipeline's."""
+        other = before.differences(self._parts.recipe)
+        if other:
+            raise self._mismatch(other)
+
+    def _run(self, session: WriteSession, roots: Sequence[Path], run: IndexRun, started: float) -> IndexReport:
+        catalog, recipe = session.catalog, self._parts.recipe
+        before = Recipe.from_json(catalog.get("recipe") or "")
+        other = before.differences(recipe)
+        if other and not run.rebuild:
+            raise self._mismatch(other)
+        if run.rebuild:
+            roots = _merged(roots, [Path(root) for root in catalog.roots()])
+        embedder = self._parts.embedder
+        _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
+        plan = self._plan(roots, catalog.files(), run, everything=bool(other))
+        settled = {
+            "recipe": recipe.to_json(),
+            "embedder": embedder.fingerprint,
+            "pipeline": self._parts.pipeline.to_yaml(),
+        }
+        lexicon = FtsLexicon(catalog.connection)
+        stations = self._parts.stations(lexicon, run.jobs)
+        options = BuildOptions(str(self.path), run.dry_run, run.spend, settled, tuple(map(source_name, roots)))
+        build = Build(catalog, vectors, stations, options)
+        for event in build.events(plan):
+            run.on_event(event)
+        if not run.dry_run:
+            self._sync_store(catalog, vectors)
+        return build.report(plan, started)
+
+    def _sync_store(self, catalog: Catalog, vectors: VectorFile) -> None:
+        """Bring the vector store beside the catalog in line with it, when the pipeline names one."""
+        derived = self._parts.derived(self.path)
+        if derived is not None:
+            with closing(derived):
+                derived.sync(catalog, vectors.matrix())
+
+    def _plan(self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool) -> Plan:
+        folder = self._parts.folder
+        folder = replace(folder, include=run.include or folder.include, exclude=(*folder.exclude, *run.exclude))
+        found = chain.from_iterable(self._walk(root, folder) for root in roots)
+        options = PlanOptions(self._parts.recipe_of_row, self.digest, run.retry_failed, everything)
+        return make_plan(found, [source_name(root) for root in roots], known, options)
+
+    def _walk(self, root: Path, folder: FolderOptions) -> Iterator[Found | Skipped]:
+        """The files of a source. The knowledge base itself is never one of them."""
+        own = str(self.path.resolve())
+        for entry in walk(root, folder):
+            if not is_within(source_name(entry.path), own):
+                yield entry
+
+    def digest(self, path: Path) -> str:
+        """Digest of a file's bytes."""
+        return hash_of(read_bytes(path, None, int(self._parts.folder.max_file_mb * 2**20)))
+
+    def _heal(self) -> tuple[str, ...]:
+        """Build a damaged knowledge base again before it is written to; says so."""
+        if not exists(self.path):
+            return ()
+        try:
+            open_catalog(self.path).close()
+        except Damaged as error:
+            return self.rebuild(str(error.path), error.reason)
+        return ()
+
+    def rebuild(self, what: str, reason: str) -> tuple[str, ...]:
+        """Make everything again from the sources, with the vectors that can still be trusted."""
+        with WriterLock(self.path):
+            salvage = Salvage(self.path, self._parts.embedder.fingerprint)
+            roots = [Path(root) for root in salvage.roots]
+            gone = [root for root in roots if not root.exists()]
+            if gone:
+                raise LoadError(
+                    str(gone[0]), "is gone, and the damaged knowledge base was built from it", "bring it back"
+                )
+            folder = self.path / REBUILD
+            shutil.rmtree(folder, ignore_errors=True)
+            with WriteSession(folder, self._parts.new_base) as session:
+                self._refill(session, salvage)
+                self._run(session, roots, IndexRun(), time.perf_counter())
+            swap_in(self.path)
+        kept = f"{len(salvage.hashes)} vectors were kept"
+        return (f"{what} {reason}: built again from {len(roots)} sources, {kept}",)
+
+    def _refill(self, session: WriteSession, salvage: Salvage) -> None:
+        embedder = self._parts.embedder
+        with session.catalog.transaction():
+            session.catalog.set("last_file", str(salvage.last_file))
+        row, file = session.vectors_for(embedder.fingerprint, embedder.dimension)
+        if salvage.rows is None or not len(salvage.rows):
+            return
+        first = file.append(salvage.rows)
+        file.sync()
+        with session.catalog.transaction():
+            sums = file.checksums(first, len(salvage.hashes)).tolist()
+            session.catalog.add_vectors(row.key, first, salvage.hashes, sums)
+
+    def _dry_run_of_nothing(self, roots: Sequence[Path], run: IndexRun, started: float) -> IndexReport:
+        """A dry run where there is no knowledge base yet: in a temporary one, so that none is left behind."""
+        with TemporaryDirectory(prefix="ragkit-") as folder:
+            scratch = Writing(Path(folder) / "kb", self._parts)
+            with WriteSession(scratch.path, self._parts.new_base) as session:
+                return replace(scratch._run(session, roots, run, started), kb=str(self.path))
+
+    def _mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
+        fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"
+        return SettingsMismatch(str(self.path), differences, fix)
+
+
+def _root(source: str | os.PathLike[str]) -> Path:
+    path = Path(source)
+    if not path.exists():
+        raise LoadError(str(source), "does not exist", "name a folder or a file that does")
+    return path.resolve()
+
+
+def _merged(named: Sequence[Path], known: Sequence[Path]) -> list[Path]:
+    """The named sources and the known ones that still exist, none twice."""
+    return list(dict.fromkeys([*named, *(path for path in known if path.exists())]))

@@ -1,0 +1,235 @@
+"""The store in Qdrant: a server, or the same engine embedded in this process.
+
+Filters are pushed down as tokens and ranges; what those cannot say (the order of strings, numbers that are no
+float64) is fetched over and looked at again. Neither engine's package is imported before it is chosen.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from ragkit.errors import DimensionMismatch, StoreError
+from ragkit.records import Document, SearchResult
+from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
+from ragkit.store.facade import VectorStore
+from ragkit.store.filters import parse_filter
+from ragkit.store.portable import Found, complete, document_of, document_text, last_of_each, runs, storable
+from ragkit.store.pushdown import Condition, condition_of
+from ragkit.store.server_options import QdrantOptions
+from ragkit.store.shared_lock import SharedLock
+from ragkit.store.tokens import columns_of
+
+DOCUMENT = "document"
+"""The key of the payload that holds the document."""
+NAME = "name"
+"""The key of the payload that holds the document's id, escaped where it has lone surrogates."""
+MAX_INDEXED = 64
+"""So many fields get an index of the engine's; filters on more are answered by looking at every payload."""
+_NAMESPACE = uuid.UUID("7a1c86f4-4e54-5d0e-9a5f-3f0b0c8a2f5e")
+_SCAN_ROWS = 256
+
+Payload: TypeAlias = Mapping[str, str | Sequence[str] | Sequence[float]]
+
+
+class Points(Protocol):
+    """What the store asks of an engine. Keys are UUIDs as text; errors are StoreErrors."""
+
+    def dimension(self) -> int:
+        """Columns of a row; 0 when there is no collection. Raises StoreError when it is not ours."""
+
+    def make(self, dimension: int) -> None:
+        """Make the collection."""
+
+    def drop(self) -> None:
+        """Remove the collection, if it is there."""
+
+    def index(self, name: str, kind: str) -> None:
+        """Have an index for a key of the payload; `kind` is `keyword` or `float`."""
+
+    def put(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
+        """Put points in, those that are there are replaced."""
+
+    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, list[float]]]:
+        """(document, row) of the nearest points that the condition lets through."""
+
+    def there(self, keys: Sequence[str]) -> list[str]:
+        """Those of the keys that are there."""
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Take points out."""
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """(name, key) of every point, in any order."""
+
+    def read(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
+        """(document, row) of those of the keys that are there, in any order."""
+
+    def count(self) -> int:
+        """How many points there are."""
+
+    def close(self) -> None:
+        """Let go; closing twice is fine."""
+
+
+class QdrantStore(VectorStore):
+    """Documents and rows in a collection of Qdrant. Safe for several threads.
+
+    The embedded engine keeps its directory to itself: one process at a time. A server may be used by many, and sees
+    a call of `add_documents` piece by piece; within this process it is seen as a whole.
+    """
+
+    persistent = True
+
+    def __init__(self, options: QdrantOptions) -> None:
+        """Open the directory, or look at the server's collection.
+
+        Raises:
+            MissingExtra: the package of the chosen engine is not installed.
+            DimensionMismatch: the collection holds rows of another width than the options say.
+            Locked: another process has the directory open.
+            StoreError: the server cannot be reached, or the collection is not one of this store.
+        """
+        self._options = options
+        self._lock = SharedLock()
+        self._points = _engine(options)
+        self._indexed: set[str] = set()
+        try:
+            self._dimension = self._points.dimension()
+            if self._dimension and options.dimension not in {None, self._dimension}:
+                raise DimensionMismatch(options.dimension or 0, self._dimension)
+        except BaseException:
+            self._points.close()
+            raise
+
+    def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
+        """As `Store.add_documents` says."""
+        if not documents:
+            return []
+        with self._lock.alone():
+            rows = checked_rows(embeddings, len(documents), self._width())
+            kept, kept_rows = last_of_each(checked_documents(documents), rows)
+            payloads = [_payload(document) for document in kept]
+            self._lay_out(rows.shape[1])
+            self._index(payloads)
+            self._points.put([_key(document.id) for document in kept], kept_rows, payloads)
+        return [document.id for document in documents]
+
+    def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
+        """As `Store.search` says; with the method `hnsw` nearly so."""
+        node = parse_filter(filter)
+        condition = condition_of(node)
+        top_k = checked_top_k(top_k)
+        with self._lock.together():
+            query = checked_query(query_embedding, self._width() or self._options.dimension)
+            if not self._dimension or condition is False:
+                return []
+            wide = query.astype(np.float64)
+
+            def fetch(limit: int) -> list[Found]:
+                found = self._points.nearest(query, limit, condition)
+                return [Found(document_of(text), _score(row, wide)) for text, row in found]
+
+            return complete(fetch, node, top_k)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """As `Store.delete` says."""
+        keys = [_key(name) for name in checked_ids(ids)]
+        with self._lock.alone():
+            if not self._width():
+                return 0
+            removed = 0
+            for some in runs(keys, _SCAN_ROWS):
+                there = self._points.there(some)
+                if there:
+                    self._points.delete(there)
+                removed += len(there)
+        return removed
+
+    def clear(self) -> None:
+        """As `Store.clear` says."""
+        with self._lock.alone():
+            self._points.drop()
+            self._dimension = 0
+            self._indexed.clear()
+
+    def count(self) -> int:
+        """As `Store.count` says."""
+        with self._lock.together():
+            return self._points.count() if self._width() else 0
+
+    def scan(self) -> Iterator[tuple[str, Document, Rows]]:
+        """As `Store.scan` says. The ids are gathered first; what is deleted meanwhile is left out."""
+        with self._lock.together():
+            keys = [key for _, key in sorted(self._points.names())] if self._width() else []
+        for some in runs(keys, _SCAN_ROWS):
+            with self._lock.together():
+                found = [(document_of(text), row) for text, row in self._points.read(some)]
+            for document, row in sorted(found, key=lambda pair: pair[0].id):
+                yield document.id, document, np.array(row, np.float32)
+
+    def close(self) -> None:
+        """As `Store.close` says."""
+        with self._lock.alone():
+            self._points.close()
+
+    def _width(self) -> int | None:
+        """Columns of a row, where there is a collection; another process may have made or removed it."""
+        self._dimension = self._dimension or self._points.dimension()
+        return self._dimension or None
+
+    def _lay_out(self, dimension: int) -> None:
+        if self._dimension and self._dimension != dimension:
+            raise DimensionMismatch(dimension, self._dimension)
+        if not self._dimension:
+            if self._options.dimension not in {None, dimension}:
+                raise DimensionMismatch(dimension, self._options.dimension or 0)
+            self._points.make(dimension)
+            self._dimension = dimension
+
+    def _index(self, payloads: Sequence[Payload]) -> None:
+        for name in dict.fromkeys(name for payload in payloads for name in payload):
+            if name in self._indexed or name in {DOCUMENT, NAME} or len(self._indexed) >= MAX_INDEXED:
+                continue
+            self._points.index(name, "float" if name.endswith(NUMBERS) else "keyword")
+            self._indexed.add(name)
+
+
+NUMBERS = "#"
+"""What is added to a column's name for its numbers."""
+
+
+def _payload(document: Document) -> Payload:
+    payload: dict[str, str | Sequence[str] | Sequence[float]] = {
+        NAME: storable(document.id),
+        DOCUMENT: document_text(document),
+    }
+    for name, column in columns_of(document.metadata).items():
+        payload[name] = column.tokens
+        if column.numbers:
+            payload[name + NUMBERS] = column.numbers
+    return payload
+
+
+def _key(name: str) -> str:
+    """A UUID for an id: the only names that Qdrant knows, beside numbers."""
+    return str(uuid.uuid5(_NAMESPACE, storable(name)))
+
+
+def _score(row: Sequence[float], query: Rows) -> float:
+    """The product of a row with the query, in float64: equal rows tie exactly."""
+    return float((np.array(row, np.float32) * query).sum())
+
+
+def _engine(options: QdrantOptions) -> Points:
+    # imported here, so that each engine needs only its own package
+    if options.url:
+        from ragkit.store.qdrant_server import ServerPoints  # noqa: PLC0415
+
+        return ServerPoints(options)
+    from ragkit.store.qdrant_embedded import EmbeddedPoints  # noqa: PLC0415
+
+    return EmbeddedPoints(options)

@@ -1,0 +1,161 @@
+"""Qdrant's engine in this process, in a directory (package `qdrant-edge-py`).
+
+The client's own local mode is not used for directories: it searches in Python, and reads its files with pickle, so
+that a directory from elsewhere could run code.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar, cast
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from ragkit.errors import Locked, StoreError
+from ragkit.store.base import Rows
+from ragkit.store.portable import runs
+from ragkit.store.pushdown import All, Condition, Holds, Lacks, Present, Some
+from ragkit.store.qdrant import DOCUMENT, NAME, NUMBERS, Payload
+from ragkit.store.server_options import QdrantOptions
+from ragkit.store.tokens import Range, sieve_of
+
+_PAGE = 1_000
+_PUT_POINTS = 1_000
+_NO_INDEX = 2**40
+"""Kilobytes of rows from which on a graph would be made: never, as searches here are exact."""
+
+Done = TypeVar("Done")
+
+
+class EmbeddedPoints:
+    """One shard in a directory; `ragkit.store.qdrant.Points` says what the methods do. For one process at a time."""
+
+    def __init__(self, options: QdrantOptions) -> None:
+        self._path = Path(options.path)
+        self._shard: edge.EdgeShard | None = None
+        if (self._path / "edge_config.json").exists():
+            self._shard = self._do(lambda: edge.EdgeShard.load(str(self._path)))
+        elif self._path.exists() and any(self._path.iterdir()):
+            raise StoreError(f"{self._path} holds something else than a store 'qdrant': choose another `path`")
+
+    def dimension(self) -> int:
+        return self._config().size if self._shard is not None else 0
+
+    def make(self, dimension: int) -> None:
+        rows = edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Dot)
+        config = edge.EdgeConfig(vectors=rows, optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_NO_INDEX))
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self._path} cannot be made a directory: {error.strerror}") from error
+        self._shard = self._do(lambda: edge.EdgeShard.create(str(self._path), config))
+
+    def drop(self) -> None:
+        if self._shard is not None:
+            self.close()
+            shutil.rmtree(self._path)
+
+    def index(self, name: str, kind: str) -> None:
+        kinds = {"keyword": edge.PayloadSchemaType.Keyword, "float": edge.PayloadSchemaType.Float}
+        self._update(edge.UpdateOperation.create_field_index(name, kinds[kind]))
+
+    def put(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
+        points = [
+            edge.Point(UUID(key), row, dict(payload))
+            for key, row, payload in zip(keys, rows.tolist(), payloads, strict=True)
+        ]
+        for some in runs(points, _PUT_POINTS):
+            self._update(edge.UpdateOperation.upsert_points(list(some)))
+
+    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, list[float]]]:
+        request = edge.QueryRequest(
+            query=edge.Query.Nearest(query.tolist()),
+            limit=limit,
+            filter=None if condition is True else _filter(condition),
+            with_payload=[DOCUMENT],
+            with_vector=True,
+            params=edge.SearchParams(exact=True),
+        )
+        return [_pair(point) for point in self._do(lambda: self._open().query(request))]
+
+    def there(self, keys: Sequence[str]) -> list[str]:
+        found = self._do(lambda: self._open().retrieve([UUID(key) for key in keys], False, False))
+        return [str(point.id) for point in found]
+
+    def delete(self, keys: Sequence[str]) -> None:
+        self._update(edge.UpdateOperation.delete_points([UUID(key) for key in keys]))
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        offset: edge.PointId | None = None
+        while True:
+            request = edge.ScrollRequest(offset=offset, limit=_PAGE, with_payload=[NAME], with_vector=False)
+            points, offset = self._do(lambda request=request: self._open().scroll(request))
+            for point in points:
+                yield str((point.payload or {})[NAME]), str(point.id)
+            if offset is None:
+                return
+
+    def read(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
+        found = self._do(lambda: self._open().retrieve([UUID(key) for key in keys], [DOCUMENT], True))
+        return [_pair(point) for point in found]
+
+    def count(self) -> int:
+        return self._do(lambda: self._open().count(edge.CountRequest(exact=True)))
+
+    def close(self) -> None:
+        shard, self._shard = self._shard, None
+        if shard is not None:
+            self._do(shard.close)
+
+    def _open(self) -> edge.EdgeShard:
+        if self._shard is None:
+            raise StoreError(f"the store in {self._path} is closed: open it again")
+        return self._shard
+
+    def _update(self, operation: edge.UpdateOperation) -> None:
+        self._do(lambda: self._open().update(operation))
+
+    def _do(self, work: Callable[[], Done]) -> Done:
+        try:
+            return work()
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001  # the engine raises nothing narrower
+            if "WouldBlock" in str(error):
+                raise Locked(str(self._path), "another process") from error
+            raise StoreError(f"{self._path} cannot be used: {error}") from error
+
+
+def _pair(point: edge.ScoredPoint | edge.Record) -> tuple[str, list[float]]:
+    return (point.payload or {})[DOCUMENT], cast("list[float]", point.vector)
+
+
+def _filter(condition: Condition) -> edge.Filter:
+    match condition:
+        case All(parts):
+            return edge.Filter(must=[_filter(part) for part in parts])
+        case Some(parts):
+            return edge.Filter(should=[_filter(part) for part in parts])
+        case Present(wanted=wanted):
+            empty = edge.IsEmptyCondition(sieve_of(condition).name)
+            return edge.Filter(must_not=[empty]) if wanted else edge.Filter(must=[empty])
+        case Holds() | Lacks():
+            return _sieve(condition)
+        case _:
+            raise AssertionError("a condition that is always or never so is not rendered")
+
+
+def _sieve(condition: Holds | Lacks) -> edge.Filter:
+    sieve = sieve_of(condition)
+    parts = [edge.FieldCondition(sieve.name + NUMBERS, range=_range(each)) for each in sieve.ranges]
+    if sieve.tokens:
+        parts.append(edge.FieldCondition(sieve.name, match=edge.MatchAny(list(sieve.tokens))))
+    return edge.Filter(should=list(parts)) if isinstance(condition, Holds) else edge.Filter(must_not=list(parts))
+
+
+def _range(wanted: Range) -> edge.RangeFloat:
+    bounds = {name: wanted.value if name == wanted.op else None for name in ("gt", "gte", "lt", "lte")}
+    return edge.RangeFloat(**bounds)

@@ -104,7 +104,7 @@ class Assembly:
         return Stations(
             parse=lambda work: self._parse(work, jobs),
             split=self.split,
-            embedding_text=embedding_text,
+            embedding_text=lambda chunk: embedding_text(chunk, self._token_starts),
             count_tokens=self._count_tokens,
             analyse=terms,
             embedder=self.embedder,

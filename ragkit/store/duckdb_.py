@@ -273,15 +273,15 @@ def _make_tables(connection: Connection, dimension: int) -> None:
 
 def _dimension(connection: Connection, path: Path) -> int:
     """The width of the rows, as the connection's transaction sees it; 0 before the first ones."""
-    row = connection.execute("SELECT format, dimension FROM state").fetchone()
-    if row is None or row[0] != FORMAT:
-        raise Damaged(str(path), f"has layout {row[0] if row else None} where {FORMAT} is known", _FIX)
-    return int(row[1])
+    rows = connection.execute("SELECT format, dimension FROM state").fetchall()
+    if len(rows) != 1 or rows[0][0] != FORMAT:
+        raise Damaged(str(path), f"has layout {rows[0][0] if rows else None} where {FORMAT} is known", _FIX)
+    return int(rows[0][1])
 
 
 def _number(connection: Connection, sql: str) -> int:
-    row = connection.execute(sql).fetchone()
-    return int(row[0]) if row else 0
+    [(number,)] = connection.execute(sql).fetchall()  # a result that is not fetched to its end blocks the connection
+    return int(number)
 
 
 def _remove(connection: Connection, ids: Sequence[str]) -> int:

@@ -58,7 +58,7 @@ def candidates(scores: NDArray[np.float32], k: int, slack: float) -> RowNumbers:
     floor = floor_of(scores, k)
     if floor == -np.inf:
         return np.flatnonzero(scores > -np.inf)
-    return np.flatnonzero(scores >= floor - slack)
+    return np.flatnonzero(scores >= min(floor, 1.0) - slack)  # all scores above 1 are cut to 1, and tie
 
 
 def best(

@@ -87,7 +87,7 @@ class Int8Index:
         longest = float(errors.max(initial=0))
         # what the query's own error may add, to the upper bounds as well as to the lower ones
         room = 2 * float(error[0]) * (_SAFETY + longest) + 1e-6
-        floor = floor_of(lowest, k) - room
+        floor = min(floor_of(lowest, k), 1.0) - room  # all scores above 1 are cut to 1, and tie
         found = np.flatnonzero(lowest >= floor - 2 * longest) if floor > -np.inf else np.flatnonzero(lowest > -np.inf)
         found = found[lowest[found] + 2 * errors[found] >= floor]
         return found if picked is None else picked[found]

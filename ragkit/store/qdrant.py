@@ -27,6 +27,8 @@ DOCUMENT = "document"
 """The key of the payload that holds the document."""
 NAME = "name"
 """The key of the payload that holds the document's id, escaped where it has lone surrogates."""
+NUMBERS = "n_"
+"""What stands before a column's name in the key of the payload that holds its numbers."""
 MAX_INDEXED = 64
 """So many fields get an index of the engine's; filters on more are answered by looking at every payload."""
 _NAMESPACE = uuid.UUID("7a1c86f4-4e54-5d0e-9a5f-3f0b0c8a2f5e")
@@ -194,12 +196,8 @@ class QdrantStore(VectorStore):
         for name in dict.fromkeys(name for payload in payloads for name in payload):
             if name in self._indexed or name in {DOCUMENT, NAME} or len(self._indexed) >= MAX_INDEXED:
                 continue
-            self._points.index(name, "float" if name.endswith(NUMBERS) else "keyword")
+            self._points.index(name, "float" if name.startswith(NUMBERS) else "keyword")
             self._indexed.add(name)
-
-
-NUMBERS = "#"
-"""What is added to a column's name for its numbers."""
 
 
 def _payload(document: Document) -> Payload:
@@ -210,7 +208,7 @@ def _payload(document: Document) -> Payload:
     for name, column in columns_of(document.metadata).items():
         payload[name] = column.tokens
         if column.numbers:
-            payload[name + NUMBERS] = column.numbers
+            payload[NUMBERS + name] = column.numbers
     return payload
 
 

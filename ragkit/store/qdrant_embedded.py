@@ -150,7 +150,7 @@ def _filter(condition: Condition) -> edge.Filter:
 
 def _sieve(condition: Holds | Lacks) -> edge.Filter:
     sieve = sieve_of(condition)
-    parts = [edge.FieldCondition(sieve.name + NUMBERS, range=_range(each)) for each in sieve.ranges]
+    parts = [edge.FieldCondition(NUMBERS + sieve.name, range=_range(each)) for each in sieve.ranges]
     if sieve.tokens:
         parts.append(edge.FieldCondition(sieve.name, match=edge.MatchAny(list(sieve.tokens))))
     return edge.Filter(should=list(parts)) if isinstance(condition, Holds) else edge.Filter(must_not=list(parts))

@@ -38,7 +38,7 @@ def test_the_mask_is_what_the_evaluator_says(held: list[dict[str, JSON]], wheres
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=4000, deadline=None)
 @given(st.lists(dirty.metadata(), max_size=12), st.lists(dirty.filters(), min_size=1, max_size=6))
 def test_the_mask_is_what_the_evaluator_says_many_times(held: list[dict[str, JSON]], wheres: list[Filter]) -> None:
     columns = filled(*held)

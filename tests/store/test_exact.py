@@ -153,6 +153,13 @@ def test_scores_are_never_above_one(search: Search) -> None:
     assert search(matrix, -matrix[5], 3000, None, None)[1][-1] == -1.0
 
 
+@searches
+def test_scores_that_are_cut_to_one_tie(search: Search) -> None:
+    row = unit_rows(1, 16, seed=1)[0]
+    matrix = row * np.linspace(1.0001, 1.0008, 200, dtype=np.float32)[:, None]
+    assert search(matrix, row, 3, None, None) == ([0, 1, 2], [1.0, 1.0, 1.0])
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2000), st.integers(1, 40), st.integers(0, 99), st.booleans())
 def test_the_floor_is_below_k_scores(n: int, k: int, seed: int, has_gaps: bool) -> None:

@@ -27,7 +27,7 @@ from ragkit.store.embedded_options import DuckdbOptions
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import Node, parse_filter
 from ragkit.store.portable import Found, complete, document_of, document_text, last_of_each, storable
-from ragkit.store.pushdown import All, Condition, Fact, Holds, Lacks, Present, Some, Test, condition_of, facts_of
+from ragkit.store.pushdown import All, Condition, Fact, Holds, Lacks, Present, Some, Test, condition_of, facts_of, joined
 
 FORMAT = 1
 """The version of the layout."""
@@ -207,16 +207,16 @@ class _Ask:
     def _sql(self, condition: Condition) -> str:
         match condition:
             case Holds(field, tests):
-                passed = _any_of(["kind = 'wild'", *self._tests(tests)])
+                passed = joined(["kind = 'wild'", *self._tests(tests)], "OR")
                 return f"row IN (SELECT row FROM facts WHERE field = {self._bound(field)} AND {passed})"  # noqa: S608
             case Lacks(field, tests):
-                passed = _any_of(self._tests(tests))
+                passed = joined(self._tests(tests), "OR")
                 return f"row NOT IN (SELECT row FROM facts WHERE field = {self._bound(field)} AND {passed})"  # noqa: S608
             case Present(field, wanted):
                 word = "IN" if wanted else "NOT IN"
                 return f"row {word} (SELECT row FROM facts WHERE field = {self._bound(field)})"  # noqa: S608
             case All(parts) | Some(parts):
-                return _joined([self._sql(part) for part in parts], "AND" if isinstance(condition, All) else "OR")
+                return joined([self._sql(part) for part in parts], "AND" if isinstance(condition, All) else "OR")
             case _:
                 return "TRUE" if condition else "FALSE"
 
@@ -245,18 +245,6 @@ class _Ask:
 
 
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-
-
-def _any_of(parts: Sequence[str]) -> str:
-    return _joined(parts, "OR")
-
-
-def _joined(parts: Sequence[str], word: str) -> str:
-    """A balanced tree: DuckDB counts how deep expressions are nested, and a chain of 1,000 is too deep for it."""
-    if len(parts) == 1:
-        return parts[0]
-    half = len(parts) // 2
-    return f"({_joined(parts[:half], word)} {word} {_joined(parts[half:], word)})"
 
 
 def _lay_out(connection: Connection) -> None:

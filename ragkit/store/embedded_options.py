@@ -26,3 +26,37 @@ class DuckdbOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
+
+
+@dataclass(frozen=True)
+class LancedbOptions:
+    """Options of the store `lancedb`."""
+
+    path: str | Path
+    """The directory that holds the database; made when it is not there."""
+    table: str = "ragkit"
+    """The table in it; made when it is not there. A name that LanceDB does not take is replaced by its hash."""
+    dimension: int | None = None
+    """Columns of a row; None takes the width of the first rows, or what the table says."""
+    index: Literal["none", "ivf_pq", "hnsw"] = "none"
+    """`none` scans all rows and is exact. The others find nearly all of the nearest, and much sooner with many rows."""
+    index_rows: int = 20_000
+    """From how many rows on an index is made; fewer are scanned. At least 256."""
+    nprobes: int = 32
+    """Of an index: partitions that a search looks into; more find more and take longer."""
+    refine: int = 8
+    """Of an index: this many times as many candidates are scored again from their rows."""
+    ef: int = 200
+    """Of `hnsw`: candidates that a search keeps in each partition."""
+    keep_seconds: float = 60.0
+    """How long old versions are kept for readers in other processes that are still at work on them."""
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+        if self.index not in {"none", "ivf_pq", "hnsw"}:
+            raise InvalidOption("index", self.index, "'none', 'ivf_pq' or 'hnsw'")
+        _check_least("index_rows", self.index_rows, 256)
+        _check_least("nprobes", self.nprobes, 1)
+        _check_least("refine", self.refine, 1)
+        _check_least("ef", self.ef, 1)
+        _check_least("keep_seconds", self.keep_seconds, 0)

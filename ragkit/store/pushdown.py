@@ -9,6 +9,7 @@ Nothing here knows a database. Each renders the same few conditions in its own w
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, TypeAlias, cast
@@ -219,3 +220,14 @@ def _is_clean(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def joined(parts: Sequence[str], word: str) -> str:
+    """Conditions of SQL under AND or OR, as a balanced tree: engines count how deep expressions are nested.
+
+    A chain of 1,000 is too deep for DuckDB, and a chain of some thousands overflows DataFusion's stack.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return f"({joined(parts[:half], word)} {word} {joined(parts[half:], word)})"

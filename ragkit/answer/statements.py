@@ -1,8 +1,8 @@
 """Cuts passages into statements: the pieces of text that an answer can quote, each readable on its own.
 
 A statement is a sentence, a row of a table with the names of its columns, or an item of a list with the line that
-introduces it. Headings, rules and code fences are no statements; what is too short to say anything is joined with
-what follows. Knows no question and no index.
+introduces it. A sentence that says nothing alone ("He declined.") goes together with its neighbour. Headings, rules
+and code fences are no statements. Knows no question and no index.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from dataclasses import dataclass, replace
 from ragkit.records import Chunk, Hit
 from ragkit.split.sentences import sentence_spans
 
-SHORT = 24
-"""Characters: a statement below this is joined with the one behind it."""
+SHORT = 40
+"""Characters: a sentence below this goes together with its neighbour."""
+LEANING = 100
+"""Characters: below this, a sentence that begins with "he", "it", "this" goes together with the one before."""
+MARK = 25
+"""Characters: a piece below this is not counted as a sentence (a term that is defined, a number of a section)."""
 _LONGEST_JOINED = 400
 _LONGEST_LEAD = 160
-_WRAPPED = 40  # characters: shorter lines end where their author wanted them to
+_WRAPPED = 40  # a shorter line ends where its author wanted it to
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,14 @@ class Statement:
     end: int
     text: str
     """As it reads in an answer: the words of [start:end] on one line, with the context that a row or an item needs."""
+    under: str = ""
+    """What it stands below: title and headings of its passage, the question that it is part of the answer to."""
+    sentences: int = 1
+    """How many sentences it is made of."""
 
 
 def statements(hits: Sequence[Hit]) -> list[Statement]:
-    """The statements of all passages, in order; what overlapping passages share comes once."""
+    """The statements of all passages, by hit and by place; what overlapping passages share comes once."""
     found: dict[tuple[str, int], Statement] = {}
     for number, hit in enumerate(hits):
         for statement in _of_chunk(hit.chunk, number):
@@ -45,13 +53,18 @@ def statements(hits: Sequence[Hit]) -> list[Statement]:
     return sorted(found.values(), key=lambda statement: (statement.hit, statement.start))
 
 
-_NO_WORDS = re.compile(r"[\W_]*")
+_WORD = re.compile(r"[^\W_]")
 _FENCE = re.compile(r"(?:`{3}|~{3})\w*$")
-_MARKS = re.compile(r"^\s*(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
+_BLOCK_MARKS = re.compile(r"^\s*(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
+_EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
 _ITEM = re.compile(r"(?:[-*+•▪◦‣]|\d{1,3}[.)]|[A-Za-z][.)])\s")
-_EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}")
 _ENTRY = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
+_RECORD_ENTRY = re.compile(r"(\S*\[\d+\])\.(\S+): ")
+_NAMING_KEYS = frozenset({"name", "title", "key", "id"})
 _CELL_BORDER = re.compile(r"\s*\|\s*")
+_STOPS = '.!?…:;"”)'
+_DOCSTRING = '"""'
+_LEANS = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -61,36 +74,53 @@ class _Piece:
     start: int
     end: int
     raw: str
+    under: str
     lead: str = ""
     """What has to be read before it."""
     columns: tuple[str, ...] = ()
+    sentences: int = 1
 
 
 def _of_chunk(chunk: Chunk, number: int) -> Iterator[Statement]:
-    pieces = _with_leads(list(_with_columns(list(_pieces(chunk)))))
+    pieces = _with_leads(_with_columns(_pieces(chunk)))
     for piece in _joined(pieces, chunk.text):
         text = _readable(piece)
-        if text:
-            yield Statement(number, chunk.start + piece.start, chunk.start + piece.end, text)
+        if _WORD.search(text):
+            start, end = chunk.start + piece.start, chunk.start + piece.end
+            yield Statement(number, start, end, text, piece.under, piece.sentences)
 
 
-def _pieces(chunk: Chunk) -> Iterator[_Piece]:
+def _pieces(chunk: Chunk) -> list[_Piece]:
     """The sentences of a chunk, without those that only mark or name a part of it."""
     names = {_plain(name) for name in (chunk.title, *chunk.heading)}
+    found: list[_Piece] = []
+    heading = question = ""
     for start, end in sentence_spans(chunk.text):
         raw = chunk.text[start:end]
-        heading = (raw.startswith("#") and "\n" not in raw) or _plain(raw) in names
-        if not heading and not _FENCE.match(raw) and (not _NO_WORDS.fullmatch(raw) or _is_rule(raw)):
-            yield _Piece(start, end, raw)
+        if _FENCE.match(raw) or not (_WORD.search(raw) or _is_rule(raw)):
+            continue
+        if (raw.startswith("#") and "\n" not in raw) or _plain(raw) in names:
+            heading, question = _plain(raw), ""
+            continue
+        if _is_alone(chunk.text, start, end) and raw.endswith("?"):
+            question = raw
+        found.append(_Piece(start, end, raw, f"{chunk.header} {heading} {question}".strip()))
+    return found
 
 
 def _plain(text: str) -> str:
+    """A heading without its marks, in small letters."""
     return " ".join(re.sub(r"[#*_`>|]+", " ", text).lower().split()).rstrip(".:")
+
+
+def _is_alone(text: str, start: int, end: int) -> bool:
+    """Whether [start:end] has lines of its own."""
+    return (start == 0 or text[:start].rstrip(" \t").endswith("\n")) and text[end : end + 1] in ("", "\n", "\r")
 
 
 def _is_rule(raw: str) -> bool:
     """The line between the head and the body of a Markdown table."""
-    return "|" in raw and "--" in raw and not re.search(r"\w", raw)
+    return "|" in raw and "--" in raw and not _WORD.search(raw)
 
 
 def _cells(raw: str) -> tuple[str, ...]:
@@ -101,57 +131,76 @@ def _is_row(raw: str) -> bool:
     return "\n" not in raw and (raw.startswith("|") or " | " in raw)
 
 
-def _with_columns(pieces: Sequence[_Piece]) -> Iterator[_Piece]:
+def _with_columns(pieces: Sequence[_Piece]) -> list[_Piece]:
     """Rows of tables with the names of their columns. The row of names is no statement, nor is the rule under it."""
+    found: list[_Piece] = []
     columns: tuple[str, ...] = ()
-    before: _Piece | None = None
-    for at, piece in enumerate(pieces):
+    before = ""
+    for piece, following in zip(pieces, [*(one.raw for one in pieces[1:]), ""], strict=True):
+        first = _is_row(piece.raw) and not _is_row(before)
+        before = piece.raw
         if not _is_row(piece.raw):
-            columns, before = (), piece
-            yield piece
-            continue
-        first = before is None or not _is_row(before.raw)
-        before = piece
-        following = pieces[at + 1] if at + 1 < len(pieces) else None
-        if _is_rule(piece.raw):
-            continue
-        if first and following is not None and _is_head(piece, following):
+            columns = ()
+        elif first and _is_head(piece.raw, following):
             columns = _cells(piece.raw)
-        else:
-            yield replace(piece, columns=columns)
+            continue
+        elif _is_rule(piece.raw):
+            continue
+        found.append(replace(piece, columns=columns))
+    return found
 
 
-def _is_head(row: _Piece, following: _Piece) -> bool:
+def _is_head(row: str, following: str) -> bool:
     """A first row is the names of the columns when a rule follows, or another row and no cell of it is a number."""
-    if _is_rule(following.raw):
+    if _is_rule(following):
         return True
-    named = not any(re.search(r"\d", cell) for cell in _cells(row.raw))
-    return named and _is_row(following.raw) and len(_cells(following.raw)) == len(_cells(row.raw))
+    return _is_row(following) and len(_cells(following)) == len(_cells(row)) and not re.search(r"\d", row)
 
 
 def _with_leads(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Items of a list with the line that introduces them."""
+    """Items of a list with the line that introduces them, entries of a record with the one that names it."""
     found: list[_Piece] = []
     lead = ""
+    names: dict[str, str] = {}
     for piece in pieces:
-        item = _ITEM.match(piece.raw) is not None
-        found.append(replace(piece, lead=lead) if item and lead else piece)
-        if piece.raw.endswith(":") and len(piece.raw) <= _LONGEST_LEAD and not item:
-            lead = piece.raw
-        elif not item:
-            lead = ""
+        entry = _RECORD_ENTRY.match(piece.raw)
+        if entry is not None:
+            found.append(_of_record(piece, entry, names))
+        elif _ITEM.match(piece.raw) is not None:
+            found.append(replace(piece, lead=lead))
+        else:
+            found.append(piece)
+            lead = piece.raw if piece.raw.endswith(":") and len(piece.raw) <= _LONGEST_LEAD else ""
     return found
+
+
+def _of_record(piece: _Piece, entry: re.Match[str], names: dict[str, str]) -> _Piece:
+    """An entry such as `telescopes[1].lens.diameter: 23` with the line that names telescopes[1]."""
+    record, key = entry.groups()
+    if key in _NAMING_KEYS:
+        if record not in names or key != "id":
+            names[record] = piece.raw
+        return piece
+    outer = " ".join(name for path, name in names.items() if record.startswith(path))
+    return replace(piece, lead=f"{names[record]};" if record in names else "", under=f"{piece.under} {outer}".strip())
 
 
 def _joined(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
-    """What is too short to say anything goes with the piece before it in its line, or else with the one behind it."""
+    """Pieces that cannot be read alone, put together with a neighbour."""
     found: list[_Piece] = []
     for piece in pieces:
         if found and _belong_together(found[-1], piece, text):
-            found[-1] = replace(found[-1], end=piece.end, raw=text[found[-1].start : piece.end])
+            found[-1] = _together(found[-1], piece, text)
         else:
             found.append(piece)
     return found
+
+
+def _together(first: _Piece, second: _Piece, text: str) -> _Piece:
+    whole = len(first.raw) >= MARK and len(second.raw) >= MARK and not _is_cut(first, second, text)
+    count = first.sentences + (second.sentences if whole else 0)
+    raw = text[first.start : second.end]
+    return replace(first, end=second.end, raw=raw, under=second.under, sentences=count)
 
 
 def _belong_together(first: _Piece, second: _Piece, text: str) -> bool:
@@ -159,25 +208,33 @@ def _belong_together(first: _Piece, second: _Piece, text: str) -> bool:
         return False
     gap = text[first.end : second.start]
     if "\n" not in gap:
-        return len(second.raw) < SHORT or len(first.raw) < SHORT
-    if second.raw.startswith('"""') or _is_cut(first.raw, gap, second.raw):
+        leans = len(second.raw) < LEANING and _LEANS.match(second.raw) is not None
+        return len(first.raw) < SHORT or len(second.raw) < SHORT or leans
+    if second.raw.startswith(_DOCSTRING) or _is_cut(first, second, text):
         return True
-    return len(first.raw) < SHORT and not _ITEM.match(second.raw)
+    names = len(first.raw) < SHORT or (first.raw.endswith("?") and second.under.endswith(first.raw))
+    return names and second.raw[-1] in _STOPS and not _ITEM.match(second.raw) and not _ENTRY.match(second.raw)
 
 
-def _is_cut(first: str, gap: str, second: str) -> bool:
+def _is_cut(first: _Piece, second: _Piece, text: str) -> bool:
     """A line that was wrapped in a text where most were not: no stop at its end, a small letter behind the break."""
-    if gap.count("\n") != 1 or len(first) < _WRAPPED or first[-1] in ".!?:;" or _ENTRY.match(second):
+    if text.count("\n", first.end, second.start) != 1 or len(first.raw) < _WRAPPED:
         return False
-    return second.lstrip("> ")[:1].islower()
+    if first.raw[-1] in _STOPS or _ENTRY.match(second.raw):
+        return False
+    return second.raw.lstrip("> ")[:1].islower()
 
 
 def _readable(piece: _Piece) -> str:
-    if _is_row(piece.raw):
-        cells = _cells(piece.raw)
-        if len(cells) == len(piece.columns):
-            named = (f"{name}: {cell}" if name else cell for name, cell in zip(piece.columns, cells, strict=True))
-            return "; ".join(part for part in named if part)
+    if not _is_row(piece.raw):
+        return " ".join(f"{_unmarked(piece.lead)} {_unmarked(piece.raw)}".split())
+    cells = _cells(_unmarked(piece.raw))
+    if len(cells) != len(piece.columns):
         return " | ".join(cell for cell in cells if cell)
-    text = " ".join(f"{_MARKS.sub('', piece.lead)} {_EMPHASIS.sub('', _MARKS.sub('', piece.raw))}".split())
-    return text
+    named = (f"{name}: {cell}" if name else cell for name, cell in zip(piece.columns, cells, strict=True) if cell)
+    return "; ".join(named)
+
+
+def _unmarked(text: str) -> str:
+    """Without the marks of lists, quotations and emphasis."""
+    return _EMPHASIS.sub("", _BLOCK_MARKS.sub("", text))

@@ -23,13 +23,16 @@ from ragkit.index.catalog import Catalog, checksum, document_of
 from ragkit.index.derived import Derived, filterable
 from ragkit.index.home import CATALOG, open_catalog, repair_command
 from ragkit.index.seal import read_seal
-from ragkit.records import JSON, Chunk, Document
-from ragkit.store.exact import nearest
-from ragkit.store.filters import evaluate, parse_filter
+from ragkit.records import JSON, Chunk, Document, Metadata
+from ragkit.store.columns import Columns
+from ragkit.store.filters import parse_filter
+from ragkit.store.scanner import Scanner
 from ragkit.store.vectorfile import VectorFile, row_checksums
 
 Keys = NDArray[np.int64]
 Where = Mapping[str, JSON] | None
+COPY_SUFFIX = ".i8"
+"""Of the 8-bit copy beside a vector file: it saves time, and may be deleted."""
 
 
 class SearchesTerms(Protocol):
@@ -58,8 +61,11 @@ class Arrays:
     """(rows, dimension): every committed vector, also those of no live chunk."""
     used: Keys | None
     """The rows that live chunks have, or None when those are all."""
+    scanner: Scanner
+    columns: Columns = field(default_factory=Columns)
+    """Metadata of the documents, a row each in the order of their keys; filled at the first filter."""
     masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
-    """Filters that were asked for, by their JSON."""
+    """Which chunks the filters let through that were asked for, by the filters' JSON."""
 
 
 class Reader:
@@ -77,6 +83,7 @@ class Reader:
         self._lock = threading.Lock()
         self._arrays: Arrays | None = None
         self._vectors: dict[str, VectorFile] = {}
+        self._scanners: dict[str, Scanner] = {}
         self._sealed = read_seal(directory) is not None
         self._keep(open_catalog(directory))
 
@@ -127,29 +134,31 @@ class Reader:
         rows = connection.execute("SELECT key, vector, document FROM chunks WHERE live = 1 ORDER BY key").fetchall()
         keys, vectors, documents = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 3).T)
         used = np.unique(vectors)
-        matrix = self._matrix(connection, used)
-        return Arrays(generation, keys, vectors, documents, matrix, None if len(used) == len(matrix) else used)
+        matrix, scanner = self._matrix(connection, used)
+        some = None if len(used) == len(matrix) else used
+        return Arrays(generation, keys, vectors, documents, matrix, some, scanner)
 
-    def _matrix(self, connection: sqlite3.Connection, used: Keys) -> NDArray[np.float32]:
+    def _matrix(self, connection: sqlite3.Connection, used: Keys) -> tuple[NDArray[np.float32], Scanner]:
         """The vectors of the embedder in use. Without a seal each row is held against its checksum."""
         row = connection.execute(
             "SELECT e.key, e.file, e.dimension, e.file_id, e.rows FROM embedders e"
             " JOIN meta m ON m.key = 'embedder' AND m.value = e.fingerprint"
         ).fetchone()
         if row is None:
-            return np.zeros((0, 1), np.float32)
+            return np.zeros((0, 1), np.float32), Scanner()
         embedder, name, dimension, file_id, count = row
         with self._lock:
             if name not in self._vectors:
                 path, fix = self.directory / name, repair_command(self.directory)
                 self._vectors[name] = VectorFile.open(path, dimension=dimension, file_id=file_id, rows=count, fix=fix)
+                self._scanners[name] = Scanner(path.with_suffix(COPY_SUFFIX), file_id)
             vectors = self._vectors[name]
         if len(used) and int(used[-1]) >= count:
             raise Damaged(str(self.directory / name), "lacks rows", repair_command(self.directory))
         matrix = vectors.matrix(count)
         if not self._sealed:
             check_rows(connection, embedder, matrix, vectors.path, repair_command(self.directory))
-        return matrix
+        return matrix, self._scanners[name]
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -184,7 +193,7 @@ class View:
         mask = self._mask(where)
         rows = a.used if mask is None else np.unique(a.vectors[mask])
         # Chunks may share a row (equal texts), so that the best rows hold at least the best chunks.
-        best, scores = nearest(a.matrix, query, top_k, rows)
+        best, scores = a.scanner.nearest(a.matrix, query, top_k, rows)
         score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
         chosen = np.isin(a.vectors, best) if mask is None else np.isin(a.vectors, best) & mask
         found = [
@@ -272,10 +281,20 @@ class View:
         name = json.dumps(where, sort_keys=True, default=str)
         if name not in self.arrays.masks:
             condition = parse_filter(where)
-            rows = self.connection.execute("SELECT key, source, title, metadata FROM documents WHERE live = 1")
-            good = [key for key, *rest in rows if evaluate(condition, filterable(*rest))]
-            self.arrays.masks[name] = np.isin(self.arrays.documents, np.array(good, np.int64))
+            documents = np.unique(self.arrays.documents)
+            self.arrays.columns.fill(len(documents), self._metadata)
+            good = documents[self.arrays.columns.mask(condition, len(documents))]
+            self.arrays.masks[name] = np.isin(self.arrays.documents, good)
         return self.arrays.masks[name]
+
+    def _metadata(self, first: int) -> Iterator[Metadata]:
+        """What filters see of each live document that has chunks, by key, from the `first` one on."""
+        rows = self.connection.execute(
+            "SELECT source, title, metadata FROM documents WHERE live = 1"
+            " AND key IN (SELECT document FROM chunks WHERE live = 1) ORDER BY key LIMIT -1 OFFSET ?",
+            (first,),
+        )
+        return (filterable(*row) for row in rows)
 
     def _chunk(self, row: tuple[Any, ...]) -> Chunk:
         key, identity, start, end, start_line, end_line, page, heading, text, crc, document_id, source, title, meta = (

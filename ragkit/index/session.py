@@ -99,8 +99,8 @@ class WriteSession:
         self._mark()
         connection.execute("PRAGMA optimize")
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        for orphan in self.directory.glob("vectors-*.f32"):
-            if orphan.name not in named:
+        for orphan in self.directory.glob("vectors-*"):
+            if orphan.with_suffix(".f32").name not in named:
                 orphan.unlink()
         # Left without a seal when a reader keeps the log open: then single rows are checked instead.
         if not busy:

@@ -99,11 +99,11 @@ def _one(
     """The reading under one profile, or None with problems."""
     if profile is not None:
         tree = with_profile(tree, profile, asked, problems)
-    tree = with_settings(tree.without("profiles"), request.overrides, problems)
-    _check_keys(tree, section_keys(request.sections), ("extends", "profiles"), problems)
     partial = tree.get("extends") is not None
     if not partial:
         tree = _with_defaults(tree, request.sections, problems)
+    tree = with_settings(tree.without("profiles"), request.overrides, problems)
+    _check_keys(tree, section_keys(request.sections), ("extends", "profiles"), problems)
     missing = [section.key for section in request.sections if tree.get(section.key) is None]
     if missing and not partial:
         what = "section" if len(missing) == 1 else "sections"

@@ -38,8 +38,8 @@ class LancedbOptions:
     """The table in it; made when it is not there. A name that LanceDB does not take is replaced by its hash."""
     dimension: int | None = None
     """Columns of a row; None takes the width of the first rows, or what the table says."""
-    index: Literal["none", "ivf_pq", "hnsw"] = "none"
-    """`none` scans all rows and is exact. The others find nearly all of the nearest, and much sooner with many rows."""
+    method: Literal["exact", "ivf_pq", "hnsw"] = "exact"
+    """`exact` scans all rows. The others make an index: they find nearly all of the nearest, and much sooner with many rows."""
     index_rows: int = 20_000
     """From how many rows on an index is made; fewer are scanned. At least 256."""
     nprobes: int = 32
@@ -53,8 +53,8 @@ class LancedbOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
-        if self.index not in {"none", "ivf_pq", "hnsw"}:
-            raise InvalidOption("index", self.index, "'none', 'ivf_pq' or 'hnsw'")
+        if self.method not in {"exact", "ivf_pq", "hnsw"}:
+            raise InvalidOption("method", self.method, "'exact', 'ivf_pq' or 'hnsw'")
         _check_least("index_rows", self.index_rows, 256)
         _check_least("nprobes", self.nprobes, 1)
         _check_least("refine", self.refine, 1)

@@ -156,9 +156,9 @@ class LancedbStore(VectorStore):
         if condition is not True:
             builder = builder.where(sql_of(condition), prefilter=True)
         found = None
-        if self._options.index != "none":
+        if self._options.method != "exact":
             builder = builder.nprobes(self._options.nprobes).refine_factor(self._options.refine)
-            found = (builder.ef(self._options.ef) if self._options.index == "hnsw" else builder).to_arrow()
+            found = (builder.ef(self._options.ef) if self._options.method == "hnsw" else builder).to_arrow()
         if found is None or len(found) < limit:  # an index that runs dry may have missed some
             found = builder.bypass_vector_index().to_arrow()
         wide = query.astype(np.float64)
@@ -195,7 +195,7 @@ class LancedbStore(VectorStore):
         """Tidy up now and then: every write leaves files and a version behind."""
         self._writes += 1
         is_due = self._writes % _TIDY_WRITES == 0
-        if self._options.index != "none" and self._indexed(table):
+        if self._options.method != "exact" and self._indexed(table):
             is_due = True
         if is_due:
             table.optimize(cleanup_older_than=timedelta(seconds=self._options.keep_seconds))
@@ -207,7 +207,7 @@ class LancedbStore(VectorStore):
             return False
         statistics = table.index_stats("vector_idx")
         if statistics is None:
-            kind = "IVF_HNSW_SQ" if self._options.index == "hnsw" else "IVF_PQ"
+            kind = "IVF_HNSW_SQ" if self._options.method == "hnsw" else "IVF_PQ"
             table.create_index(metric="dot", vector_column_name="vector", index_type=kind)
             return False
         return 5 * statistics.num_unindexed_rows > rows

@@ -7,6 +7,7 @@ JSON object beside it. No character of a field or of a value comes into the SQL,
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -14,6 +15,7 @@ from ragkit.records import Metadata
 from ragkit.store.pushdown import All, Condition, Fact, FactValue, Holds, Lacks, Present, Some, Test, facts_of, joined
 
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_HEX = re.compile(r"[0-9a-f]*")
 _READERS = {"number": "json_get_float", "string": "json_get_string"}
 
 
@@ -98,6 +100,6 @@ def _token(field: str, *rest: FactValue) -> str:
 
 def _quoted(text: str) -> str:
     """A string literal. Only hex digits come here."""
-    if not text.isascii() or not text.isalnum():
+    if not _HEX.fullmatch(text):
         raise ValueError(f"{text!r} is not made of hex digits")
     return f"'{text}'"

@@ -49,6 +49,12 @@ class Points(Protocol):
     def drop(self) -> None:
         """Remove the collection, if it is there."""
 
+    def empty(self) -> None:
+        """Take all points out; the collection and its indexes stay."""
+
+    def indexed(self) -> set[str]:
+        """The keys of the payload that have an index."""
+
     def index(self, name: str, kind: str) -> None:
         """Have an index for a key of the payload; `kind` is `keyword` or `float`."""
 
@@ -98,11 +104,12 @@ class QdrantStore(VectorStore):
         self._options = options
         self._lock = SharedLock()
         self._points = _engine(options)
+        self._dimension = 0
         self._indexed: set[str] = set()
         try:
-            self._dimension = self._points.dimension()
-            if self._dimension and options.dimension not in {None, self._dimension}:
-                raise DimensionMismatch(options.dimension or 0, self._dimension)
+            here = self._width()
+            if here and options.dimension not in {None, here} and self._points.count():
+                raise DimensionMismatch(options.dimension or 0, here)
         except BaseException:
             self._points.close()
             raise
@@ -112,7 +119,7 @@ class QdrantStore(VectorStore):
         if not documents:
             return []
         with self._lock.alone():
-            rows = checked_rows(embeddings, len(documents), self._width())
+            rows = checked_rows(embeddings, len(documents), self._wanted(np.shape(embeddings)))
             kept, kept_rows = last_of_each(checked_documents(documents), rows)
             payloads = [_payload(document) for document in kept]
             self._lay_out(rows.shape[1])
@@ -126,8 +133,8 @@ class QdrantStore(VectorStore):
         condition = condition_of(node)
         top_k = checked_top_k(top_k)
         with self._lock.together():
-            query = checked_query(query_embedding, self._width() or self._options.dimension)
-            if not self._dimension or condition is False:
+            query = checked_query(query_embedding, self._wanted(np.shape(query_embedding)))
+            if self._dimension != len(query) or condition is False:
                 return []
             wide = query.astype(np.float64)
 
@@ -154,9 +161,8 @@ class QdrantStore(VectorStore):
     def clear(self) -> None:
         """As `Store.clear` says."""
         with self._lock.alone():
-            self._points.drop()
-            self._dimension = 0
-            self._indexed.clear()
+            if self._width():
+                self._points.empty()
 
     def count(self) -> int:
         """As `Store.count` says."""
@@ -178,19 +184,26 @@ class QdrantStore(VectorStore):
         with self._lock.alone():
             self._points.close()
 
-    def _width(self) -> int | None:
-        """Columns of a row, where there is a collection; another process may have made or removed it."""
-        self._dimension = self._dimension or self._points.dimension()
-        return self._dimension or None
+    def _width(self) -> int:
+        """Columns of a row; 0 where there is no collection. Another process may have made it meanwhile."""
+        if not self._dimension:
+            self._dimension = self._points.dimension()
+            self._indexed = self._points.indexed() if self._dimension else set()
+        return self._dimension
+
+    def _wanted(self, shape: tuple[int, ...]) -> int | None:
+        """The columns that rows must have; None for any. An empty collection holds nobody to its width."""
+        here = self._width()
+        if here and here not in shape[-1:] and not self._points.count():
+            here = 0
+        return here or self._options.dimension
 
     def _lay_out(self, dimension: int) -> None:
-        if self._dimension and self._dimension != dimension:
-            raise DimensionMismatch(dimension, self._dimension)
-        if not self._dimension:
-            if self._options.dimension not in {None, dimension}:
-                raise DimensionMismatch(dimension, self._options.dimension or 0)
+        """Have a collection of rows of this width: `_wanted` has seen that the one that is there is such, or empty."""
+        if self._dimension != dimension:
+            self._points.drop()
             self._points.make(dimension)
-            self._dimension = dimension
+            self._dimension, self._indexed = dimension, set()
 
     def _index(self, payloads: Sequence[Payload]) -> None:
         for name in dict.fromkeys(name for payload in payloads for name in payload):

@@ -6,6 +6,7 @@ that a directory from elsewhere could run code.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from ragkit.store.qdrant import DOCUMENT, NAME, NUMBERS, Payload
 from ragkit.store.server_options import QdrantOptions
 from ragkit.store.tokens import Range, sieve_of
 
+_CONFIG = "edge_config.json"
 _PAGE = 1_000
 _PUT_POINTS = 1_000
 _NO_INDEX = 2**40
@@ -36,13 +38,18 @@ class EmbeddedPoints:
     def __init__(self, options: QdrantOptions) -> None:
         self._path = Path(options.path)
         self._shard: edge.EdgeShard | None = None
-        if (self._path / "edge_config.json").exists():
+        if (self._path / _CONFIG).exists():
             self._shard = self._do(lambda: edge.EdgeShard.load(str(self._path)))
         elif self._path.exists() and any(self._path.iterdir()):
             raise StoreError(f"{self._path} holds something else than a store 'qdrant': choose another `path`")
 
     def dimension(self) -> int:
-        return self._config().size if self._shard is not None else 0
+        if self._shard is None:
+            return 0
+        vectors = json.loads((self._path / _CONFIG).read_text(encoding="utf-8"))["vectors"]
+        if list(vectors) != [""] or vectors[""]["distance"] != "Dot":
+            raise StoreError(f"{self._path} was not made by the store 'qdrant': choose another `path`")
+        return int(vectors[""]["size"])
 
     def make(self, dimension: int) -> None:
         rows = edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Dot)
@@ -57,6 +64,12 @@ class EmbeddedPoints:
         if self._shard is not None:
             self.close()
             shutil.rmtree(self._path)
+
+    def empty(self) -> None:
+        self._update(edge.UpdateOperation.delete_points_by_filter(edge.Filter()))
+
+    def indexed(self) -> set[str]:
+        return set(self._do(lambda: self._open().info().payload_schema))
 
     def index(self, name: str, kind: str) -> None:
         kinds = {"keyword": edge.PayloadSchemaType.Keyword, "float": edge.PayloadSchemaType.Float}

@@ -152,9 +152,11 @@ class Meter:
         self._outer = _SCOPE.get()
         self._lock = Lock()
         self._calls: list[Call] = []
+        self._added = 0
         self._executed: list[str] = []
-        self._iterations = 0
-        self._before = AgentUsage()
+        self._total = UsageStats()
+        self._by_tool: dict[str, ToolUsage] = {}
+        self._iterations: list[UsageStats] = []
         self._known_usd = 0.0
         self._tokens = 0
 
@@ -177,34 +179,41 @@ class Meter:
     def usage(self) -> AgentUsage:
         """All that was used so far, as a record."""
         with self._lock:
-            calls, executed = tuple(self._calls), tuple(self._executed)
-        total, by_tool = _figures(self._before), dict(self._before.by_tool)
-        iterations = list(self._before.iterations)
-        iterations += [UsageStats()] * (self._iterations - len(iterations))
-        for call in calls:
-            total = total + call.usage
+            self._add_up()
+            return _aggregate(self._total, self._by_tool, tuple(self._iterations))
+
+    def _add_up(self) -> None:
+        """Bring the sums up to date: what was reported since the last time is added to them."""
+        for call in self._calls[self._added :]:
+            self._total = self._total + call.usage
             if call.tool:
-                known = by_tool.get(call.tool, ToolUsage())
-                by_tool[call.tool] = ToolUsage(known.calls, known.stats + call.usage)
+                known = self._by_tool.get(call.tool, ToolUsage())
+                self._by_tool[call.tool] = ToolUsage(known.calls, known.stats + call.usage)
             if call.iteration:
-                iterations[call.iteration - 1] = iterations[call.iteration - 1] + call.usage
-        for tool in executed:
-            known = by_tool.get(tool, ToolUsage())
-            by_tool[tool] = ToolUsage(known.calls + 1, known.stats)
-        return _aggregate(total, by_tool, tuple(iterations))
+                self._reach(call.iteration)
+                self._iterations[call.iteration - 1] += call.usage
+        self._added = len(self._calls)
+        for tool in self._executed:
+            known = self._by_tool.get(tool, ToolUsage())
+            self._by_tool[tool] = ToolUsage(known.calls + 1, known.stats)
+        self._executed.clear()
+
+    def _reach(self, iteration: int) -> None:
+        self._iterations += [UsageStats()] * (iteration - len(self._iterations))
 
     def restore(self, usage: AgentUsage) -> None:
         """Start from what an earlier part of the same run has used."""
         with self._lock:
-            self._before = usage
-            self._iterations = len(usage.iterations)
+            self._total = UsageStats(*(getattr(usage, one.name) for one in fields(UsageStats)))
+            self._by_tool = dict(usage.by_tool)
+            self._iterations = list(usage.iterations)
             self._known_usd = (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
             self._tokens = usage.total_tokens
 
     def begin_iteration(self, iteration: int) -> None:
         """Open the entry of an iteration, so that one that used nothing is seen too."""
         with self._lock:
-            self._iterations = max(self._iterations, iteration)
+            self._reach(iteration)
 
     def chat(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
         """Count a chat request and price it."""
@@ -230,7 +239,6 @@ class Meter:
         usage = call.usage
         with self._lock:
             self._calls.append(call)
-            self._iterations = max(self._iterations, call.iteration)
             self._known_usd += (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
             self._tokens += usage.total_tokens
         outer = self._outer
@@ -297,10 +305,6 @@ def _record(
     scope: Scope, kind: Literal["chat", "embedding", "rerank"], provider: str, model: str, usage: UsageStats
 ) -> None:
     scope.meter.record(Call(kind, provider, model, usage, scope.tool, scope.iteration, time.time()))
-
-
-def _figures(usage: AgentUsage) -> UsageStats:
-    return UsageStats(*(getattr(usage, one.name) for one in fields(UsageStats)))
 
 
 def _aggregate(total: UsageStats, by_tool: Mapping[str, ToolUsage], iterations: tuple[UsageStats, ...]) -> AgentUsage:

@@ -69,7 +69,7 @@ def test_a_model_searches_and_its_marks_become_citations() -> None:
 
 
 def test_a_passage_keeps_its_number_in_later_searches_and_turns() -> None:
-    script = [search("hedge", top_k=1), search("cellar hedge"), "Hook fifteen [2].", "In August [1]."]
+    script: list[ToolCall | str] = [search("hedge", top_k=1), search("cellar hedge"), "Hook fifteen [2].", "In August [1]."]
     agent = RAGAgent(Shelf(TEXTS), ScriptedProvider(script), memory=ConversationMemory())
     first = agent.ask("Where is the key of the cellar?")
     assert [(c.n, c.source) for c in first.citations] == [(2, "/house/keys.txt")]

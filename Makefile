@@ -3,14 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+DEMO := $(VENV)/.demo
 
 .PHONY: demo test test-slow check format clean
 
-$(STAMP): pyproject.toml scripts/setup.sh
-	PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh
-	touch $(STAMP)
+$(DEMO): pyproject.toml scripts/setup.sh
+	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=demo sh scripts/setup.sh
+	touch $(DEMO)
 
-demo: $(STAMP)
+$(STAMP): pyproject.toml scripts/setup.sh
+	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=test sh scripts/setup.sh
+	touch $(STAMP) $(DEMO)
+
+demo: $(DEMO)
 	PATH="$(abspath $(BIN)):$$PATH" sh scripts/demo.sh
 
 check: $(STAMP)

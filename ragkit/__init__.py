@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ragkit.agent.agent import Agent as Agent
+    from ragkit.agent.bot import Bot as Bot
     from ragkit.agent.cache import CacheStats as CacheStats
     from ragkit.agent.cache import InMemoryCache as InMemoryCache
+    from ragkit.agent.cache_redis import RedisCache as RedisCache
     from ragkit.agent.config import AgentConfig as AgentConfig
+    from ragkit.agent.guardrails import Guardrail as Guardrail
     from ragkit.agent.memory import ConversationMemory as ConversationMemory
     from ragkit.agent.messages import Message as Message
     from ragkit.agent.messages import Role as Role
     from ragkit.agent.messages import ToolCall as ToolCall
     from ragkit.agent.policy import ToolPolicy as ToolPolicy
     from ragkit.agent.providers.base import Provider as Provider
+    from ragkit.agent.providers.fallback import FallbackProvider as FallbackProvider
+    from ragkit.agent.providers.scripted import LocalProvider as LocalProvider
     from ragkit.agent.result import AgentResult as AgentResult
+    from ragkit.agent.runner import AgentRunner as AgentRunner
     from ragkit.agent.spec import HandoffTool as HandoffTool
     from ragkit.agent.tools.base import Tool as Tool
     from ragkit.agent.tools.base import ToolContext as ToolContext
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from ragkit.answer.agent import RAGAgent as RAGAgent
     from ragkit.answer.base import Answer as Answer
     from ragkit.answer.tool import RAGTool as RAGTool
+    from ragkit.answer.tool import SemanticSearchTool as SemanticSearchTool
     from ragkit.embed.base import EmbeddingProvider as EmbeddingProvider
     from ragkit.errors import RagkitError as RagkitError
     from ragkit.index.report import IndexReport as IndexReport
@@ -56,9 +63,11 @@ _PLACES = {
     "AgentAnalytics": "ragkit.usage.analytics",
     "AgentConfig": "ragkit.agent.config",
     "AgentResult": "ragkit.agent.result",
+    "AgentRunner": "ragkit.agent.runner",
     "AgentTrace": "ragkit.agent.trace",
     "AgentUsage": "ragkit.usage.meter",
     "Answer": "ragkit.answer.base",
+    "Bot": "ragkit.agent.bot",
     "CacheStats": "ragkit.agent.cache",
     "Chunk": "ragkit.records",
     "Citation": "ragkit.records",
@@ -66,12 +75,15 @@ _PLACES = {
     "Document": "ragkit.records",
     "DocumentLoader": "ragkit.load.documents",
     "EmbeddingProvider": "ragkit.embed.base",
+    "FallbackProvider": "ragkit.agent.providers.fallback",
+    "Guardrail": "ragkit.agent.guardrails",
     "HandoffTool": "ragkit.agent.spec",
     "Hit": "ragkit.records",
     "IndexReport": "ragkit.index.report",
     "IndexRun": "ragkit.pipeline.writing",
     "InMemoryCache": "ragkit.agent.cache",
     "KnowledgeBase": "ragkit.pipeline.knowledge_base",
+    "LocalProvider": "ragkit.agent.providers.scripted",
     "Message": "ragkit.agent.messages",
     "Pipeline": "ragkit.pipeline.settings",
     "Provider": "ragkit.agent.providers.base",
@@ -79,8 +91,10 @@ _PLACES = {
     "RagkitError": "ragkit.errors",
     "RAGTool": "ragkit.answer.tool",
     "RecursiveTextSplitter": "ragkit.split.text",
+    "RedisCache": "ragkit.agent.cache_redis",
     "Role": "ragkit.agent.messages",
     "SearchResult": "ragkit.records",
+    "SemanticSearchTool": "ragkit.answer.tool",
     "StepType": "ragkit.agent.trace",
     "TextSplitter": "ragkit.split.text",
     "Tool": "ragkit.agent.tools.base",
@@ -99,9 +113,11 @@ __all__ = [
     "AgentAnalytics",
     "AgentConfig",
     "AgentResult",
+    "AgentRunner",
     "AgentTrace",
     "AgentUsage",
     "Answer",
+    "Bot",
     "CacheStats",
     "Chunk",
     "Citation",
@@ -109,12 +125,15 @@ __all__ = [
     "Document",
     "DocumentLoader",
     "EmbeddingProvider",
+    "FallbackProvider",
+    "Guardrail",
     "HandoffTool",
     "Hit",
     "InMemoryCache",
     "IndexReport",
     "IndexRun",
     "KnowledgeBase",
+    "LocalProvider",
     "Message",
     "Pipeline",
     "Provider",
@@ -122,8 +141,10 @@ __all__ = [
     "RAGTool",
     "RagkitError",
     "RecursiveTextSplitter",
+    "RedisCache",
     "Role",
     "SearchResult",
+    "SemanticSearchTool",
     "StepType",
     "TextSplitter",
     "Tool",

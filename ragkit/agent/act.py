@@ -18,6 +18,7 @@ from ragkit.agent.tools.execute import ToolRefused
 from ragkit.agent.tools.schema import ToolArgumentsInvalid
 from ragkit.agent.trace import Span, StepType
 from ragkit.errors import HandoffFailed, ProviderError, UnknownName
+from ragkit.usage.analytics import AgentAnalytics
 
 
 @dataclass(slots=True)
@@ -45,7 +46,8 @@ class Plan:
 def act(run: Run, message: Message, decisions: Mapping[str, bool]) -> Flow[Outcome]:
     """Judge and execute the calls of a message. `decisions`: what a person has said, by id of the call."""
     plan = choose(run, message.tool_calls)
-    yield from _guard_arguments(run, plan)
+    if run.config.guardrails.tool_arguments:
+        yield from _guard_arguments(run, plan)
     _validate(plan)
     pending = yield from _policy(run, plan, decisions)
     if pending:
@@ -82,8 +84,6 @@ def choose(run: Run, calls: Sequence[ToolCall]) -> Plan:
 
 def _guard_arguments(run: Run, plan: Plan) -> Flow[None]:
     rails = run.config.guardrails.tool_arguments
-    if not rails:
-        return
     for index in plan.open():
         arguments, findings = apply_to_arguments(rails, plan.calls[index].arguments)
         yield from _report(run, "tool_arguments", findings)
@@ -189,7 +189,7 @@ def _execute(run: Run, plan: Plan) -> Flow[None]:
         if not group:
             continue
         started = run.trace.now()
-        for index in group:
+        for index in group if run.heard else ():
             yield e.ToolStarted(run.id, run.iteration, plan.calls[index])
         found = yield from run_tools(RunTools(run, [_job(run, plan, index) for index in group]))
         for index, outcome in zip(group, found, strict=True):
@@ -197,7 +197,9 @@ def _execute(run: Run, plan: Plan) -> Flow[None]:
             plan.outcomes[index] = screened = yield from _screened(run, outcome)
             _tool_span(span, screened, started)
     for done in plan.outcomes:
-        if done is not None:
+        if done is not None and run.config.analytics is not None:
+            _count(run.config.analytics, done)
+        if done is not None and run.heard:
             yield _told(run, done)
     run.trace.close(span)
 
@@ -235,12 +237,12 @@ def _tool_span(parent: Span, outcome: ToolOutcome, started: float) -> None:
     parent.children.append(span)
 
 
+def _count(analytics: AgentAnalytics, outcome: ToolOutcome) -> None:
+    error = type(outcome.error).__name__ if outcome.error else ""
+    analytics.record_tool(outcome.name, outcome.arguments, outcome.seconds, error=error, chunks=outcome.chunks)
+
+
 def _told(run: Run, outcome: ToolOutcome) -> e.ToolEnded | e.ToolFailed:
-    if run.config.analytics is not None:
-        error = type(outcome.error).__name__ if outcome.error else ""
-        run.config.analytics.record_tool(
-            outcome.name, outcome.arguments, outcome.seconds, error=error, chunks=outcome.chunks
-        )
     if outcome.error is not None:
         return e.ToolFailed(run.id, run.iteration, outcome.call, outcome.error, outcome.content, outcome.seconds)
     return e.ToolEnded(

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from ragkit.agent.adrive import adrive
 from ragkit.agent.cancel import Cancellation
 from ragkit.agent.drive import drive
-from ragkit.agent.events import Event, RunEnded
+from ragkit.agent.events import Event
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.observers import Watch
@@ -147,25 +147,28 @@ def _member(agent: AgentSpec, name: str) -> AgentSpec:
 
 def run_to_end(run: Run) -> AgentResult:
     """Drive a run in this thread to its result."""
-    result: AgentResult | None = None
-    for event in drive(run, Watch.of(run.config)):
-        if isinstance(event, RunEnded):
-            result = event.result
-    return _found(result)
+    for _ in drive(run, _watch(run)):
+        pass
+    return _result(run)
 
 
 async def arun_to_end(run: Run) -> AgentResult:
     """Drive a run in this task to its result."""
-    result: AgentResult | None = None
-    async for event in adrive(run, Watch.of(run.config)):
-        if isinstance(event, RunEnded):
-            result = event.result
-    return _found(result)
+    async for _ in adrive(run, _watch(run)):
+        pass
+    return _result(run)
 
 
-def _found(result: AgentResult | None) -> AgentResult:
-    assert result is not None  # noqa: S101 - a run ends with RunEnded or raises
-    return result
+def _watch(run: Run) -> Watch:
+    """Who watches a run that nobody streams."""
+    watch = Watch.of(run.config)
+    run.heard = watch.anyone
+    return watch
+
+
+def _result(run: Run) -> AgentResult:
+    assert run.ended is not None  # noqa: S101 - a run comes to its end, or raises
+    return run.ended
 
 
 def _first_error(found: Sequence[AgentResult | BaseException]) -> list[AgentResult]:

@@ -26,9 +26,12 @@ def ask(run: Run) -> Flow[tuple[Message, str]]:
     Returns the message and why the model stopped.
     """
     run.check()
-    yield from _warn(run)
+    if run.limits.any:
+        yield from _warn(run)
     request = run.request()
-    completion, cached = yield from _from_cache(run, request)
+    span, completion = run.trace.note(StepType.CACHE), None
+    if run.config.cache is not None and not run.live:
+        completion = yield from _from_cache(run, run.config.cache, request, span)
     if completion is None:
         completion = yield from _from_model(run, request)
     message = completion.message
@@ -36,7 +39,7 @@ def ask(run: Run) -> Flow[tuple[Message, str]]:
     span = run.trace.note(StepType.OUTPUT_GUARDRAILS)
     if rails and message.content:
         message = replace(message, content=(yield from guard(run, "output", rails, message.content, span)))
-        if run.live and not cached:  # the pieces were held back until the guardrails had seen the whole
+        if run.live:  # the pieces were held back until the guardrails had seen the whole
             yield e.TextChunk(run.id, message.content)
     return _parsed(run, message), completion.stop_reason
 
@@ -59,21 +62,19 @@ def _warn(run: Run) -> Flow[None]:
             yield e.BudgetWarning(run.id, unit, spent, limit)
 
 
-def _from_cache(run: Run, request: Request) -> Flow[tuple[Completion | None, bool]]:
+def _from_cache(run: Run, cache: Cache, request: Request, span: Span) -> Flow[Completion | None]:
     """Step 3. A streamed run does not ask the cache."""
-    cache = run.config.cache
-    span = run.trace.note(StepType.CACHE)
-    if cache is None or run.live:
-        return None, False
-    found = yield from _lookup(cache, CacheKeyBuilder.build(run.agent.provider.name, request))
+    key = CacheKeyBuilder.build(run.agent.provider.name, request)
+    found = yield from _lookup(cache, key)
     span.attributes["hit"] = found is not None
     span.ended = run.trace.now()
     if found is None:
-        return None, False
+        return None
     provider, model = _who(run, request, found)
     usage = run.meter.cache_hit(provider, model, found.usage, iteration=run.iteration)
-    yield _ended(run, found, usage, cached=True, request=request, seconds=0.0)
-    return found, True
+    if run.heard:
+        yield _ended(run, found, usage, cached=True, request=request, seconds=0.0)
+    return found
 
 
 def _lookup(cache: Cache, key: str) -> Flow[Completion | None]:
@@ -85,7 +86,8 @@ def _from_model(run: Run, request: Request) -> Flow[Completion]:
     provider, cache = run.agent.provider, run.config.cache
     held = bool(run.config.guardrails.output)
     span = run.trace.open(StepType.LLM_CALL, request.model or provider.name)
-    yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
+    if run.heard:
+        yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
     began = time.perf_counter()
     for attempt in range(1, run.config.retry.attempts + 1):
         try:
@@ -101,7 +103,8 @@ def _from_model(run: Run, request: Request) -> Flow[Completion]:
     run.trace.close(span)
     if completion.passed_over:
         yield e.FellBack(run.id, completion.passed_over, completion.provider)
-    yield _ended(run, completion, usage, cached=False, request=request, seconds=time.perf_counter() - began)
+    if run.heard:
+        yield _ended(run, completion, usage, cached=False, request=request, seconds=time.perf_counter() - began)
     if cache is not None and not run.live:
         key = CacheKeyBuilder.build(provider.name, request)
         stored = completion
@@ -156,12 +159,14 @@ def _parsed(run: Run, message: Message) -> Message:
     span = run.trace.note(StepType.PARSE)
     calls, text = message.tool_calls, message.content
     readable = not calls and text and len(run.agent.registry) and run.config.response_format is None
-    if readable and run.config.text_tool_calls:
-        parser = ToolCallParser(bare=not run.agent.provider.native_tools)
+    native = run.agent.provider.native_tools
+    if readable and run.config.text_tool_calls and not (native and "TOOL_CALL" not in text):
+        parser = ToolCallParser(bare=not native)
         calls = tuple(parser.parse_all(text, run.agent.registry.list_names()))
         text = parser.before(text) if calls else text
-    seen: set[str] = set()
-    calls = tuple(_identified(call, seen) for call in calls)
+    if calls:
+        seen: set[str] = set()
+        calls = tuple([_identified(call, seen) for call in calls])
     span.attributes["tool_calls"] = [call.name for call in calls]
     span.ended = run.trace.now()
     # not `replace`: this is done for every answer

@@ -27,7 +27,8 @@ MAX_ITERATIONS_TEXT = "[Max iterations reached]"
 
 def run_loop(run: Run) -> Flow[AgentResult]:
     """One run, from the user's words to the result. Raises what ends it; the error carries what there was."""
-    yield e.RunStarted(run.id, run.agent.name, run.given)
+    if run.heard:
+        yield e.RunStarted(run.id, run.agent.name, run.given)
     turn: Future[None] | None = None
     try:
         if run.memory is not None:
@@ -45,7 +46,9 @@ def run_loop(run: Run) -> Flow[AgentResult]:
         if turn is not None and run.memory is not None:
             run.memory.turns.leave(turn)
     run.trace.close(run.trace.root)
-    yield e.RunEnded(run.id, result)
+    run.ended = result
+    if run.heard:
+        yield e.RunEnded(run.id, result)
     return result
 
 
@@ -60,19 +63,21 @@ def _turns(run: Run) -> Flow[AgentResult]:
     while run.resumed is not None or run.iteration < run.config.max_iterations:
         if run.resumed is None:
             run.iteration += 1
-        yield e.IterationStarted(run.id, run.iteration, run.agent.name)
+        if run.heard:
+            yield e.IterationStarted(run.id, run.iteration, run.agent.name)
         span = run.trace.open(StepType.ITERATION, f"iteration {run.iteration}")
         outcome = yield from _turn(run)
         run.trace.note(StepType.OUTCOME, outcome.label)
         run.trace.close(span)
-        yield e.IterationEnded(run.id, run.iteration, outcome.label)
+        if run.heard:
+            yield e.IterationEnded(run.id, run.iteration, outcome.label)
         if isinstance(outcome, FinalAnswer):
             return run.result(outcome.stop_reason, outcome.content)
         if isinstance(outcome, Stopped):
             return _stop(run, outcome)
         if isinstance(outcome, HandOff):
             yield e.HandedOff(run.id, run.agent.name, outcome.target.name, outcome.reason)
-            run.agent = outcome.target
+            run.hand_over(outcome.target)
     run.messages.append(Message(Role.ASSISTANT, MAX_ITERATIONS_TEXT, agent_name=run.agent.name))
     return run.result("max_iterations", MAX_ITERATIONS_TEXT)
 

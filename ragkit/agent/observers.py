@@ -202,6 +202,11 @@ class Watch:
     def __init__(self, observers: Sequence[AgentObserver]) -> None:
         self._observers = tuple(observers)
 
+    @property
+    def anyone(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self._observers)
+
     @staticmethod
     def of(config: AgentConfig) -> Watch:
         """The observers of an agent's settings, its hooks included."""

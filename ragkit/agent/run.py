@@ -47,6 +47,8 @@ class Run:
     def __init__(self, agent: AgentSpec, messages: Sequence[Message], start: Start) -> None:
         self.id = secrets.token_hex(16)
         self.agent = agent
+        self.config: AgentConfig = agent.config
+        """The settings of the agent that is working now."""
         self.team = start.team
         self.given = tuple(messages)
         self.messages: list[Message] = list(start.history)
@@ -54,6 +56,10 @@ class Run:
         self.memory = start.memory if start.memory is not None else agent.memory
         self.cancel = start.cancel
         self.live = start.live
+        self.heard = True
+        """Whether anybody hears of events; if not, the frequent ones are left out."""
+        self.ended: AgentResult | None = None
+        """What the run gave back, when it is over."""
         self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
@@ -82,10 +88,9 @@ class Run:
         run.resumed = suspended
         return run
 
-    @property
-    def config(self) -> AgentConfig:
-        """The settings of the agent that is working now."""
-        return self.agent.config
+    def hand_over(self, agent: AgentSpec) -> None:
+        """Let another agent go on."""
+        self.agent, self.config = agent, agent.config
 
     @property
     def question(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
@@ -16,10 +18,16 @@ from ragkit.agent.tools.base import Tool
 from ragkit.agent.trace import StepType
 from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import citations_of, cite
+from ragkit.answer.collection import Collection
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, Draft, ExtractiveProvider
 from ragkit.answer.tool import Outcome, RAGTool
+from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import RunError
-from ragkit.records import Hit
+from ragkit.load.documents import DocumentLoader
+from ragkit.records import Document, Hit
+from ragkit.store.base import Store
+from ragkit.store.memory import MemoryStore
+from ragkit.store.options import MemoryOptions
 
 INSTRUCTIONS = f"""\
 You answer questions about the user's documents, which you can read only through search_knowledge_base.
@@ -69,6 +77,56 @@ class RAGAgent(Agent):
             instructions=chosen.instructions,
         )
         object.__setattr__(self, "searcher", searcher)
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Sequence[Document],
+        provider: Provider | None = None,
+        store: Store | None = None,
+        *,
+        embedder: EmbeddingProvider | None = None,
+        config: AgentConfig | None = None,
+        options: RAGOptions | None = None,
+    ) -> RAGAgent:
+        """An agent over documents: they are split, embedded and put into the store.
+
+        Args:
+            documents: as loaders give them, or `Document("some text")`.
+            provider: who answers; None quotes the documents, with no model.
+            store: where the vectors go; None keeps them in memory.
+            embedder: None takes the shipped one.
+            config: the agent's settings.
+            options: how it searches and answers.
+        """
+        chosen = store or MemoryStore(MemoryOptions())
+        searcher = Collection(documents, chosen, embedder, top_k=(options or RAGOptions()).top_k)
+        return cls(searcher, provider, config, options)
+
+    @classmethod
+    def from_files(
+        cls,
+        paths: Sequence[str | os.PathLike[str]],
+        provider: Provider | None = None,
+        store: Store | None = None,
+        *,
+        embedder: EmbeddingProvider | None = None,
+    ) -> RAGAgent:
+        """An agent over some files. Raises LoadError when one of them cannot be read."""
+        documents = [document for path in paths for document in DocumentLoader.from_file(Path(path))]
+        return cls.from_documents(documents, provider, store, embedder=embedder)
+
+    @classmethod
+    def from_directory(
+        cls,
+        path: str | os.PathLike[str],
+        provider: Provider | None = None,
+        store: Store | None = None,
+        *,
+        embedder: EmbeddingProvider | None = None,
+    ) -> RAGAgent:
+        """An agent over the files of a folder. What cannot be read is left out, and logged."""
+        return cls.from_documents(DocumentLoader.from_directory(Path(path)), provider, store, embedder=embedder)
 
     def ask(
         self,

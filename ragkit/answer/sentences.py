@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -23,7 +23,7 @@ from ragkit.retrieve.terms import terms
 
 PASSAGES = 8
 """Passages that sentences are taken from."""
-EMBEDDED = 32
+EMBEDDED = 24
 """Statements that are embedded: the best ones by their words. Embedding is what costs time."""
 
 WEIGHTS: Mapping[str, float] = MappingProxyType(
@@ -48,7 +48,7 @@ WEIGHTS: Mapping[str, float] = MappingProxyType(
         "place": 2.1,
         "name": 0.6,
         "length": 0.4,
-        "question": -3.0,
+        "open": -3.0,
     }
 )
 """What each thing that is known of a statement counts. All but the last were fitted."""
@@ -88,4 +88,116 @@ def best_sentences(question: str, hits: Sequence[Hit], searcher: Searcher, limit
         Sentence(one.hit, one.start, one.end, one.text, one.under, one.sentences, score=float(scores[at]))
         for at in chosen(found, scores, limit)
         for one in [found.statements[at]]
+    ]
+
+
+def candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> Candidates:
+    """The statements of the best passages that are worth a look, with everything that is known of them."""
+    asked = AskedWords(question, searcher)
+    known = _Known(question, asked, hits[:PASSAGES])
+    by_words = known.values @ np.array([WEIGHTS[name] for name in _BY_WORDS])
+    kept = np.sort(np.argsort(-by_words, kind="stable")[:EMBEDDED])
+    found = [known.statements[at] for at in kept]
+    meanings = _meanings(question, found, kept, searcher)
+    return Candidates(found, np.hstack([meanings, known.values[kept]]), [known.terms[at] for at in kept])
+
+
+def chosen(found: Candidates, scores: NDArray[np.float64], limit: int) -> list[int]:
+    """Places of the statements that make up the best answer of at most `limit` sentences, best first."""
+    left = scores - ANOTHER_SENTENCE * np.array([one.sentences - 1 for one in found.statements])
+    passages = np.array([one.hit for one in found.statements])
+    taken: list[int] = []
+    room = limit
+    while room and len(left) and (at := int(np.argmax(left))) >= 0 and left[at] > -math.inf:
+        left[at] = -math.inf
+        size = found.statements[at].sentences
+        if size > max(room, 1) or any(_alike(found.terms[at], found.terms[one]) for one in taken):
+            continue
+        taken.append(at)
+        room = max(0, room - size)
+        left[passages == passages[at]] -= SAME_PASSAGE
+    return taken
+
+
+def _alike(first: frozenset[str], second: frozenset[str]) -> bool:
+    return len(first & second) >= _ALIKE * len(first | second)
+
+
+_BY_MEANING = tuple(WEIGHTS)[:3]
+_BY_WORDS = tuple(WEIGHTS)[3:]
+_KINDS = {
+    Kind.DATE: "date",
+    Kind.NUMBER: "number",
+    Kind.PERSON: "person",
+    Kind.PLACE: "place",
+    Kind.NAME: "name",
+}
+
+
+def _meanings(
+    question: str, found: Sequence[Statement], places: NDArray[np.int64], searcher: Searcher
+) -> NDArray[np.float64]:
+    """Cosine of the question with each statement, alone, with the one before and with the one behind: (n, 3)."""
+    if not found:
+        return np.zeros((0, len(_BY_MEANING)))
+    rows = np.asarray(searcher.embed([one.text for one in found]), np.float64)
+    query = np.asarray(searcher.embed_question(question), np.float64)
+    values = np.repeat((rows @ query)[:, None], 3, axis=1)
+    for at in range(1, len(found)):
+        if found[at].hit == found[at - 1].hit and places[at] == places[at - 1] + 1:
+            both = rows[at] + rows[at - 1]
+            values[at, 1] = values[at - 1, 2] = both @ query / (np.linalg.norm(both) or 1.0)
+    return values
+
+
+class _Known:
+    """What is known of statements without embedding them."""
+
+    def __init__(self, question: str, asked: AskedWords, hits: Sequence[Hit]) -> None:
+        self.statements = statements(hits)
+        self.terms = [frozenset(terms(one.text)) for one in self.statements]
+        self._question, self._asked, self._kind = question, asked, kind_of(question)
+        self._passages = _passages(asked, hits)
+        rows = [self._row(at) for at in range(len(self.statements))]
+        self.values = np.array([[row.get(name, 0.0) for name in _BY_WORDS] for row in rows]).reshape(-1, len(_BY_WORDS))
+
+    def _row(self, at: int) -> dict[str, float]:
+        one, there, asked = self.statements[at], self.terms[at], self._asked
+        words = asked.share(there)
+        row = {
+            **self._passages[one.hit],
+            "words": words,
+            "words_before": self._with_neighbour(at, at - 1) - words,
+            "words_after": self._with_neighbour(at, at + 1) - words,
+            "words_under": asked.share(there | frozenset(terms(one.under))) - words,
+            "words_alike": asked.share_alike(there),
+            "names": asked.share_of_names(there),
+            "noun": asked.share_of_noun(there),
+            "pairs": asked.share_of_pairs(terms(one.text)),
+            "length": math.log(max(3, len(one.text.split()))),
+            "open": float(one.text.endswith(("?", ":"))),
+        }
+        if self._kind in _KINDS:
+            row[_KINDS[self._kind]] = float(holds(self._kind, one.text, self._question))
+        return row
+
+    def _with_neighbour(self, at: int, neighbour: int) -> float:
+        """The share of the asked words in a statement and its neighbour in the passage; without one in it alone."""
+        beside = 0 <= neighbour < len(self.statements) and self.statements[neighbour].hit == self.statements[at].hit
+        return self._asked.share(self.terms[at] | self.terms[neighbour] if beside else self.terms[at])
+
+
+def _passages(asked: AskedWords, hits: Sequence[Hit]) -> list[dict[str, float]]:
+    """What is known of each passage as a whole; scores as distances to the best one, 0 where there are none."""
+    dense = [hit.scores.get("dense") for hit in hits]
+    bm25 = [hit.scores.get("lexical", 0.0) for hit in hits]
+    nearest = max((cosine for cosine in dense if cosine is not None), default=0.0)
+    strongest = max(bm25, default=0.0)
+    return [
+        {
+            "passage_meaning": cosine - nearest if cosine is not None else 0.0,
+            "passage_bm25": score / strongest if strongest > 0 else 0.0,
+            "passage_words": asked.share(frozenset(terms(f"{hit.chunk.header} {hit.chunk.text}"))),
+        }
+        for hit, cosine, score in zip(hits, dense, bm25, strict=True)
     ]

@@ -15,11 +15,9 @@ from ragkit.records import Chunk, Hit
 from ragkit.split.sentences import sentence_spans
 
 SHORT = 40
-"""Characters: a sentence below this goes together with its neighbour."""
+"""Characters: a sentence below this goes together with its neighbour, and is not counted as one."""
 LEANING = 100
 """Characters: below this, a sentence that begins with "he", "it", "this" goes together with the one before."""
-MARK = 25
-"""Characters: a piece below this is not counted as a sentence (a term that is defined, a number of a section)."""
 _LONGEST_JOINED = 400
 _LONGEST_LEAD = 160
 _WRAPPED = 40  # a shorter line ends where its author wanted it to
@@ -38,7 +36,7 @@ class Statement:
     under: str = ""
     """What it stands below: title and headings of its passage, the question that it is part of the answer to."""
     sentences: int = 1
-    """How many sentences it is made of."""
+    """How many sentences it is made of, those that are very short left out; 1 at least."""
 
 
 def statements(hits: Sequence[Hit]) -> list[Statement]:
@@ -162,15 +160,16 @@ def _with_leads(pieces: Sequence[_Piece]) -> list[_Piece]:
     found: list[_Piece] = []
     lead = ""
     names: dict[str, str] = {}
-    for piece in pieces:
+    for piece, following in zip(pieces, [*(one.raw for one in pieces[1:]), ""], strict=True):
         entry = _RECORD_ENTRY.match(piece.raw)
         if entry is not None:
             found.append(_of_record(piece, entry, names))
         elif _ITEM.match(piece.raw) is not None:
             found.append(replace(piece, lead=lead))
         else:
-            found.append(piece)
             lead = piece.raw if piece.raw.endswith(":") and len(piece.raw) <= _LONGEST_LEAD else ""
+            if not (lead and _ITEM.match(following)):
+                found.append(piece)
     return found
 
 
@@ -197,7 +196,7 @@ def _joined(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
 
 
 def _together(first: _Piece, second: _Piece, text: str) -> _Piece:
-    whole = len(first.raw) >= MARK and len(second.raw) >= MARK and not _is_cut(first, second, text)
+    whole = len(first.raw) >= SHORT and len(second.raw) >= SHORT and not _is_cut(first, second, text)
     count = first.sentences + (second.sentences if whole else 0)
     raw = text[first.start : second.end]
     return replace(first, end=second.end, raw=raw, under=second.under, sentences=count)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
+from typing import Literal, Protocol
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
-from ragkit.answer.base import Searcher
+from ragkit.answer.base import Searcher, Where
 from ragkit.answer.evidence import evidence
 from ragkit.index.names import shown
 from ragkit.records import Hit
@@ -72,6 +73,42 @@ class RAGTool:
             ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
             context.state[SHOWN] = list(ids)
         return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
+
+
+class SemanticSearchTool(RAGTool):
+    """The tool for searching by meaning alone: exact words count for nothing more than what they mean."""
+
+    def __init__(self, searcher: SearchesByMode, *, top_k: int = 5, score_threshold: float | None = None) -> None:
+        """`searcher` is a knowledge base; `score_threshold` is a cosine here."""
+        super().__init__(_Dense(searcher), top_k=top_k, score_threshold=score_threshold)
+
+
+class SearchesByMode(Searcher, Protocol):
+    """A searcher that can be told how to search."""
+
+    def search(
+        self,
+        question: str,
+        top_k: int | None = None,
+        where: Where = None,
+        mode: Literal["dense", "lexical", "hybrid"] | None = None,
+    ) -> list[Hit]:
+        """The passages that speak of a question, best first."""
+
+
+class _Dense:
+    """A searcher held to one mode."""
+
+    def __init__(self, searcher: SearchesByMode) -> None:
+        self._searcher = searcher
+        self.term_weights = searcher.term_weights
+        self.embed = searcher.embed
+        self.embed_question = searcher.embed_question
+        self.document = searcher.document
+        self.is_stale = searcher.is_stale
+
+    def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
+        return self._searcher.search(question, top_k, where, "dense")
 
 
 def passages(outcome: Outcome) -> str:

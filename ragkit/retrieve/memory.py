@@ -51,6 +51,11 @@ class MemoryPassages:
         with self._lock:
             return self._lexicon.scores(terms, keys)
 
+    def idf(self, terms: Sequence[str]) -> NDArray[np.float32]:
+        """How rare each term is among the chunks: (len(terms),)."""
+        with self._lock:
+            return self._lexicon.idf(terms)
+
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> Found:
         """The chunks nearest to a unit row, by exact search."""
         mask = self._mask(where)

@@ -13,6 +13,7 @@ STORES: Registry[Store] = Registry(
         "pgvector": Place(
             "ragkit.store.pgvector:PgvectorStore", "pgvector", "ragkit.store.server_options:PgvectorOptions"
         ),
+        "qdrant": Place("ragkit.store.qdrant:QdrantStore", "qdrant", "ragkit.store.server_options:QdrantOptions"),
         "sqlite": Place("ragkit.store.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
     },
 )

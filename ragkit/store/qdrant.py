@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragkit.errors import DimensionMismatch, StoreError
+from ragkit.errors import DimensionMismatch, MissingExtra
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
 from ragkit.store.facade import VectorStore
@@ -22,6 +24,9 @@ from ragkit.store.pushdown import Condition, condition_of
 from ragkit.store.server_options import QdrantOptions
 from ragkit.store.shared_lock import SharedLock
 from ragkit.store.tokens import columns_of
+
+if not find_spec("qdrant_client") or not find_spec("qdrant_edge"):
+    raise MissingExtra("the store 'qdrant'", extra="qdrant")
 
 DOCUMENT = "document"
 """The key of the payload that holds the document."""
@@ -96,7 +101,6 @@ class QdrantStore(VectorStore):
         """Open the directory, or look at the server's collection.
 
         Raises:
-            MissingExtra: the package of the chosen engine is not installed.
             DimensionMismatch: the collection holds rows of another width than the options say.
             Locked: another process has the directory open.
             StoreError: the server cannot be reached, or the collection is not one of this store.
@@ -230,13 +234,13 @@ def _key(name: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, storable(name)))
 
 
-def _score(row: Sequence[float], query: Rows) -> float:
+def _score(row: Sequence[float], query: NDArray[np.float64]) -> float:
     """The product of a row with the query, in float64: equal rows tie exactly."""
     return float((np.array(row, np.float32) * query).sum())
 
 
 def _engine(options: QdrantOptions) -> Points:
-    # imported here, so that each engine needs only its own package
+    # imported here: the client takes a second, and the embedded engine does without
     if options.url:
         from ragkit.store.qdrant_server import ServerPoints  # noqa: PLC0415
 

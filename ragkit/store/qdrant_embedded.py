@@ -104,12 +104,15 @@ class EmbeddedPoints:
     def names(self) -> Iterator[tuple[str, str]]:
         offset: edge.PointId | None = None
         while True:
-            request = edge.ScrollRequest(offset=offset, limit=_PAGE, with_payload=[NAME], with_vector=False)
-            points, offset = self._do(lambda request=request: self._open().scroll(request))
+            points, offset = self._page(offset)
             for point in points:
                 yield str((point.payload or {})[NAME]), str(point.id)
             if offset is None:
                 return
+
+    def _page(self, offset: edge.PointId | None) -> tuple[list[edge.Record], edge.PointId | None]:
+        request = edge.ScrollRequest(offset=offset, limit=_PAGE, with_payload=[NAME], with_vector=False)
+        return self._do(lambda: self._open().scroll(request))
 
     def read(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
         found = self._do(lambda: self._open().retrieve([UUID(key) for key in keys], [DOCUMENT], True))
@@ -136,7 +139,7 @@ class EmbeddedPoints:
             return work()
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001  # the engine raises nothing narrower
+        except Exception as error:  # the engine raises nothing narrower
             if "WouldBlock" in str(error):
                 raise Locked(str(self._path), "another process") from error
             raise StoreError(f"{self._path} cannot be used: {error}") from error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
 from ragkit.agent.memory import ConversationMemory
@@ -9,7 +12,11 @@ from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS
-from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, Outcome, RAGTool
+from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, Outcome, RAGTool, SemanticSearchTool
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.records import JSON, Document, Hit
+from ragkit.store.memory import MemoryStore
+from ragkit.store.options import MemoryOptions
 from tests.answer.passages import Shelf
 
 TEXTS = {
@@ -69,7 +76,12 @@ def test_a_model_searches_and_its_marks_become_citations() -> None:
 
 
 def test_a_passage_keeps_its_number_in_later_searches_and_turns() -> None:
-    script: list[ToolCall | str] = [search("hedge", top_k=1), search("cellar hedge"), "Hook fifteen [2].", "In August [1]."]
+    script: list[ToolCall | str] = [
+        search("hedge", top_k=1),
+        search("cellar hedge"),
+        "Hook fifteen [2].",
+        "In August [1].",
+    ]
     agent = RAGAgent(Shelf(TEXTS), ScriptedProvider(script), memory=ConversationMemory())
     first = agent.ask("Where is the key of the cellar?")
     assert [(c.n, c.source) for c in first.citations] == [(2, "/house/keys.txt")]
@@ -111,3 +123,59 @@ def test_a_mistake_in_the_models_condition_goes_back_to_the_model() -> None:
 @pytest.mark.parametrize("question", ["", "   "])
 def test_an_empty_question_is_refused_without_a_search_result(question: str) -> None:
     assert RAGAgent(Shelf(TEXTS)).ask(question).abstained is True
+
+
+def test_documents_in_a_vector_store_are_enough() -> None:
+    store = MemoryStore(MemoryOptions())
+    documents = [Document(text, {"room": source[7:]}, source=source) for source, text in TEXTS.items()]
+    agent = RAGAgent.from_documents(documents, None, store, embedder=HashingEmbedder())
+    assert store.count() == 3
+    answer = agent.ask("On which hook does the key of the cellar hang?")
+    assert "hook fifteen" in answer.text
+    assert {citation.verified for citation in answer.citations} == {True}
+    [hit] = agent.searcher.search("key", where={"room": "garden.txt"})
+    assert hit.chunk.source == "/house/garden.txt"
+
+
+def test_text_without_a_source_is_cited_by_its_id() -> None:
+    document = Document("The kettle holds two litres.", id="kettle")
+    answer = RAGAgent.from_documents([document], embedder=HashingEmbedder()).ask("How much does the kettle hold?")
+    assert [(c.source, c.verified) for c in answer.citations] == [("kettle", True)]
+
+
+def test_files_and_folders_are_read_by_their_loaders(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Attic\n\nThe trunk is green.\n")
+    (tmp_path / "b.csv").write_text("room,lamp\nattic,broken\n")
+    script: list[ToolCall | str] = [search("trunk"), "Green [1]."]
+    agent = RAGAgent.from_directory(tmp_path, ScriptedProvider(script), embedder=HashingEmbedder())
+    [citation] = agent.ask("What colour is the trunk?").citations
+    assert (citation.source, citation.quote) == (str(tmp_path / "a.md"), "The trunk is green.")
+    alone = RAGAgent.from_files([tmp_path / "b.csv"], embedder=HashingEmbedder())
+    assert [hit.chunk.source for hit in alone.searcher.search("lamp")] == [str(tmp_path / "b.csv")]
+
+
+def test_an_empty_collection_answers_nothing() -> None:
+    assert RAGAgent.from_documents([], embedder=HashingEmbedder()).ask("Anything?").abstained
+
+
+class ByMode(Shelf):
+    """Remembers how it was told to search."""
+
+    modes: list[str | None]
+
+    def search(
+        self,
+        question: str,
+        top_k: int | None = None,
+        where: Mapping[str, JSON] | None = None,
+        mode: str | None = None,
+    ) -> list[Hit]:
+        self.modes = [*getattr(self, "modes", []), mode]
+        return super().search(question, top_k, where)
+
+
+def test_the_semantic_tool_searches_by_meaning_alone() -> None:
+    shelf = ByMode(TEXTS)
+    result = SemanticSearchTool(shelf, top_k=1).search_knowledge_base("hedge")
+    assert shelf.modes == ["dense"]
+    assert result.content.startswith("[1] /house/garden.txt")

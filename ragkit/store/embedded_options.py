@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -60,3 +60,39 @@ class LancedbOptions:
         _check_least("refine", self.refine, 1)
         _check_least("ef", self.ef, 1)
         _check_least("keep_seconds", self.keep_seconds, 0)
+
+
+@dataclass(frozen=True)
+class ChromaOptions:
+    """Options of the store `chroma`: in this process with `path`, or a server with `host`."""
+
+    path: str | Path | None = None
+    """The directory that holds the database; made when it is not there. One process at a time can have it open."""
+    host: str = ""
+    """Where a Chroma server is, instead of `path`: a name or an address."""
+    port: int = 8000
+    """Of the server."""
+    ssl: bool = False
+    """Whether the server is spoken to over TLS."""
+    token: str = field(default="", repr=False)
+    """Sent to the server as `X-Chroma-Token`, where it asks for one."""
+    collection: str = "ragkit"
+    """The collection that holds the store; made when it is not there. A name that Chroma does not take is hashed."""
+    dimension: int | None = None
+    """Columns of a row; None takes the width of the first rows, or what the collection says."""
+    m: int = 16
+    """Links of a row in Chroma's HNSW graph, 2 or more."""
+    ef_construction: int = 128
+    """Candidates looked at when a row is put in."""
+    ef_search: int = 200
+    """Candidates that a search looks at, at least; more find more and take longer."""
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+        if (self.path is None) == (not self.host):
+            raise InvalidOption("path", self.path, "either a path or a host")
+        if not 1 <= self.port <= 65535:
+            raise InvalidOption("port", self.port, "1 to 65535")
+        _check_least("m", self.m, 2)
+        _check_least("ef_construction", self.ef_construction, 2)
+        _check_least("ef_search", self.ef_search, 1)

@@ -22,9 +22,7 @@ class Shelf:
         self._embedder = HashingEmbedder(HashingOptions(dimension=256))
         self.asked: list[tuple[str, int | None, Mapping[str, JSON] | None]] = []
 
-    def search(
-        self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None
-    ) -> list[Hit]:
+    def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
         self.asked.append((question, top_k, where))
         wanted = set(terms(question))
         query = self.embed_question(question)

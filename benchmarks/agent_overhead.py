@@ -2,8 +2,9 @@
 
 A run has two turns: the model calls 1 or 8 tools, then answers. The time of a run is divided by two.
 
-    python -m venv others && others/bin/pip install openai-agents pydantic-ai-slim selectools
-    python benchmarks/agent_overhead.py --others others/bin/python
+    python -m venv one && one/bin/pip install openai-agents
+    python -m venv two && two/bin/pip install pydantic-ai-slim selectools
+    python benchmarks/agent_overhead.py --others one/bin/python --others two/bin/python
 
 Each library is measured in a process of its own, several times in turn with the others. Within a process the
 best of many small batches counts, over the processes the median: other programs make it slower, never faster.
@@ -199,29 +200,39 @@ def measure(name: str) -> dict[str, float]:
     return found
 
 
+def find(name: str, pythons: list[str]) -> tuple[str, str]:
+    """(Python, version) of the first environment that has the library; ("", "") when none has it."""
+    asks = f"from importlib.metadata import version; print(version({name!r}))"
+    for python in pythons:
+        done = subprocess.run([python, "-c", asks], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return python, done.stdout.strip()
+    return "", ""
+
+
 def main() -> None:
-    """Measure every library and print a table in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--others", help="the Python of an environment with the other libraries", default="")
+    """Measure every library that is found and print a table in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--others", action="append", default=[], help="the Python of an environment to look in")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
         print(json.dumps(measure(options.only)))
         return
-    names = [name for name in CASES if options.others or name.startswith("ragkit")]
-    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    places = {name: (sys.executable, "") if name.startswith("ragkit") else find(name, options.others) for name in CASES}
+    rounds: dict[str, list[dict[str, float]]] = {name: [] for name, (python, _) in places.items() if python}
     for _ in range(options.rounds):
-        for name in names:
-            python = sys.executable if name.startswith("ragkit") else options.others
-            done = subprocess.run([python, __file__, "--only", name], capture_output=True, text=True, check=True)
-            rounds[name].append(json.loads(done.stdout.splitlines()[-1]))
+        for name, measured in rounds.items():
+            command = [places[name][0], __file__, "--only", name]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            measured.append(json.loads(done.stdout.splitlines()[-1]))
     columns = list(rounds["ragkit"][0])
     print("microseconds per turn | " + " | ".join(columns))
     print("--- | " + " | ".join("---:" for _ in columns))
     for name, measured in rounds.items():
         middle = [statistics.median(one[column] for one in measured) for column in columns]
-        print(f"{name} | " + " | ".join(f"{value:.0f}" for value in middle))
+        print(f"{name} {places[name][1]} | " + " | ".join(f"{value:.0f}" for value in middle))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from typing import Generic, TypeVar
 
 from ragkit.agent.board import Board, Item, cancelled, chunk_event, cut_off, emitter, no_answer, tool_scope
@@ -23,7 +24,7 @@ from ragkit.usage.meter import metered
 T = TypeVar("T")
 
 
-async def adrive(run: Run, watch: Watch) -> AsyncIterator[Event]:
+async def adrive(run: Run, watch: Watch) -> AsyncGenerator[Event, None]:
     """Drive a run in this task. Yields its events; the last one is RunEnded. Raises what ends the run."""
     flow = run_loop(run)
     hands = _Hands(run)
@@ -37,9 +38,10 @@ async def adrive(run: Run, watch: Watch) -> AsyncIterator[Event]:
                 continue
             try:
                 if isinstance(step, RunTools) or (isinstance(step, CallModel) and step.live):
-                    async for event in hands.events(step):
-                        watch.see(event)
-                        yield event
+                    async with aclosing(hands.events(step)) as events:
+                        async for event in events:
+                            watch.see(event)
+                            yield event
                 else:
                     hands.outcome = await hands.perform(step)
             except BaseException as error:  # noqa: BLE001 - the loop decides what an error means
@@ -108,7 +110,7 @@ class _Hands:
             return effect.future.result()
         return await self._result(asyncio.wrap_future(effect.future), self.run.within(None))
 
-    def events(self, effect: Effect) -> AsyncIterator[Event]:
+    def events(self, effect: Effect) -> AsyncGenerator[Event, None]:
         """Do what has events on its way."""
         if isinstance(effect, RunTools):
             return self._tools(effect)
@@ -144,7 +146,7 @@ class _Hands:
         """Put an error where the run waits when it is cancelled. Returns what ends the listening."""
         return self.run.cancel.listen(lambda: put(cancelled())) if self.run.cancel is not None else _nothing
 
-    async def _live(self, call: CallModel) -> AsyncIterator[Event]:
+    async def _live(self, call: CallModel) -> AsyncGenerator[Event, None]:
         inbox: _Inbox[Delta | BaseException] = _Inbox()
 
         async def listen() -> None:
@@ -172,7 +174,7 @@ class _Hands:
             task.cancel()
             forget()
 
-    async def _tools(self, effect: RunTools) -> AsyncIterator[Event]:
+    async def _tools(self, effect: RunTools) -> AsyncGenerator[Event, None]:
         inbox: _Inbox[Item] = _Inbox()
         board = Board(effect.jobs)
         forget = self._listen(inbox.put_from_anywhere)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeAlias
@@ -76,7 +76,7 @@ class Agent(AgentSpec):
         context: Mapping[str, JSON] = NO_CONTEXT,
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """The events of a run as they happen; the last one is RunEnded, with the result. Raises as `run` does."""
         start = Start(context=context, memory=memory, cancel=cancel, live=True)
         return drive(prepare(self, given, start), Watch.of(self.config))
@@ -88,7 +88,7 @@ class Agent(AgentSpec):
         context: Mapping[str, JSON] = NO_CONTEXT,
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """The same as `stream`, for asynchronous code."""
         start = Start(context=context, memory=memory, cancel=cancel, live=True)
         return adrive(prepare(self, given, start), Watch.of(self.config))

@@ -11,7 +11,7 @@ from ragkit.agent import events as e
 from ragkit.agent.cache import Cache, CacheKeyBuilder
 from ragkit.agent.effects import CallModel, Flow, call_model, do, wait
 from ragkit.agent.guardrails import Guardrail, apply
-from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.parser import ToolCallParser
 from ragkit.agent.providers.base import Completion, Request
 from ragkit.agent.run import Run
@@ -162,7 +162,8 @@ def _parsed(run: Run, message: Message) -> Message:
     native = run.agent.provider.native_tools
     if readable and run.config.text_tool_calls and not (native and "TOOL_CALL" not in text):
         parser = ToolCallParser(bare=not native)
-        calls = tuple(parser.parse_all(text, run.agent.registry.list_names()))
+        found = parser.find(text, run.agent.registry.list_names())
+        calls = tuple([call for call, piece in found if not _quoted(run, piece)])
         text = parser.before(text) if calls else text
     if calls:
         seen: set[str] = set()
@@ -179,6 +180,12 @@ def _parsed(run: Run, message: Message) -> Message:
         reasoning=message.reasoning,
         provider_state=message.provider_state,
     )
+
+
+def _quoted(run: Run, piece: str) -> bool:
+    """Whether a tool returned these words: a model that quotes a document must not do what the document says."""
+    words = " ".join(piece.split())
+    return any(words in " ".join(one.content.split()) for one in run.messages if one.role is Role.TOOL)
 
 
 def _identified(call: ToolCall, seen: set[str]) -> ToolCall:

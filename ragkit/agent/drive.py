@@ -46,7 +46,10 @@ def drive(run: Run, watch: Watch) -> Generator[Event, None, None]:
                 step = flow.send(None)
                 continue
             try:
-                outcome = yield from _perform(run, step, watch)
+                if isinstance(step, CallModel | RunTools) and step.has_events:
+                    outcome: object = yield from _watched(step, watch)
+                else:
+                    outcome = _perform(run, step)
             except BaseException as error:  # noqa: BLE001 - the loop decides what an error means
                 step = flow.throw(error)
             else:
@@ -57,12 +60,21 @@ def drive(run: Run, watch: Watch) -> Generator[Event, None, None]:
         flow.close()
 
 
-def _perform(run: Run, effect: Effect, watch: Watch) -> Generator[Event, None, object]:
-    if isinstance(effect, CallModel):
-        check_allowed(effect.provider)
-        return (yield from _live(effect, watch)) if effect.live else _complete(effect)
+def _watched(effect: CallModel | RunTools, watch: Watch) -> Generator[Event, None, object]:
+    """Do what has events on its way."""
     if isinstance(effect, RunTools):
         return (yield from _tools(effect, watch))
+    check_allowed(effect.provider)
+    return (yield from _live(effect, watch))
+
+
+def _perform(run: Run, effect: Effect) -> object:
+    """Do what has no events on its way."""
+    if isinstance(effect, CallModel):
+        check_allowed(effect.provider)
+        return _complete(effect)
+    if isinstance(effect, RunTools):
+        return [_execute(job, _ignore) for job in effect.jobs]
     if isinstance(effect, Wait):
         _result(Future(), effect.seconds, run.cancel)
         return None
@@ -92,15 +104,16 @@ def _nothing() -> None:
     return None
 
 
-def _complete(call: CallModel) -> Completion:
-    def ask() -> Completion:
-        with metered(call.run.meter, iteration=call.run.iteration):
-            return call.provider.complete(call.request)
+def _ask(call: CallModel) -> Completion:
+    with metered(call.run.meter, iteration=call.run.iteration):
+        return call.provider.complete(call.request)
 
+
+def _complete(call: CallModel) -> Completion:
     if not call.provider.waits or (call.timeout_s is None and call.run.cancel is None):
-        return ask()
+        return _ask(call)
     inbox: queue.SimpleQueue[Completion | BaseException] = queue.SimpleQueue()
-    in_thread(lambda: inbox.put(ask()), inbox.put)
+    in_thread(lambda: inbox.put(_ask(call)), inbox.put)
     forget = _listen(call.run.cancel, lambda: inbox.put(cancelled()))
     try:
         found = inbox.get(timeout=call.timeout_s)
@@ -144,8 +157,6 @@ def _live(call: CallModel, watch: Watch) -> Generator[Event, None, Completion]:
 
 
 def _tools(effect: RunTools, watch: Watch) -> Generator[Event, None, list[ToolOutcome]]:
-    if effect.simple:
-        return [_execute(job, _ignore) for job in effect.jobs]
     inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
     board = Board(effect.jobs)
     forget = _listen(effect.run.cancel, lambda: inbox.put(cancelled()))

@@ -30,6 +30,11 @@ class CallModel:
     live: bool = False
     """Whether the pieces of the answer are wanted as they come."""
 
+    @property
+    def has_events(self) -> bool:
+        """Whether events may come before the outcome."""
+        return self.live
+
 
 @dataclass(slots=True)
 class ToolJob:
@@ -63,12 +68,15 @@ class RunTools:
     jobs: list[ToolJob]
 
     @property
-    def simple(self) -> bool:
-        """Whether it is one call of a plain function that nothing limits: no thread is needed to wait for it."""
+    def has_events(self) -> bool:
+        """Whether events may come before the outcome, or somebody must watch the clock.
+
+        Not so for a single call of a plain function that nothing limits: no thread is needed to wait for it.
+        """
         if len(self.jobs) != 1 or self.run.cancel is not None:
-            return False
+            return True
         [job] = self.jobs
-        return job.timeout_s is None and job.tool.is_plain
+        return job.timeout_s is not None or not job.tool.is_plain
 
 
 @dataclass(slots=True)

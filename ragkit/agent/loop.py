@@ -20,7 +20,7 @@ from ragkit.agent.result import AgentResult, ToolOutcome, attach_partial
 from ragkit.agent.run import FinalAnswer, HandOff, Outcome, Run, RunAgain, Stopped
 from ragkit.agent.structured import AnswerInvalid, read_answer, repair_prompt
 from ragkit.agent.trace import StepType
-from ragkit.errors import RagkitError, RunError
+from ragkit.errors import RunError
 
 MAX_ITERATIONS_TEXT = "[Max iterations reached]"
 
@@ -34,13 +34,11 @@ def run_loop(run: Run) -> Flow[AgentResult]:
         if run.memory is not None:
             turn = run.memory.turns.enter()
             yield from await_future(turn)
+            run.check()  # the run's time may have been over before its turn came
         result = yield from _turns(run)
         yield from _remember(run, result)
-    except RagkitError as error:
-        yield _failed(run, error)
-        raise
     except (Exception, CancelledError) as error:
-        yield e.RunFailed(run.id, error)
+        yield _failed(run, error)
         raise
     finally:
         if turn is not None and run.memory is not None:
@@ -52,7 +50,7 @@ def run_loop(run: Run) -> Flow[AgentResult]:
     return result
 
 
-def _failed(run: Run, error: RagkitError) -> e.RunFailed:
+def _failed(run: Run, error: BaseException) -> e.RunFailed:
     run.trace.note(StepType.ERROR, type(error).__name__, {"message": str(error)})
     run.trace.close(run.trace.root)
     attach_partial(error, run.result("error"))

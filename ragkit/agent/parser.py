@@ -53,10 +53,15 @@ class ToolCallParser:
 
     def parse_all(self, text: str, known: Collection[str] = ()) -> list[ToolCall]:
         """Every call, in order. `known`: names of tools; without them no bare object counts."""
-        calls = list(_marked(text))
-        if calls or not self.bare or not known:
-            return calls
-        return [call for call in _bare(text) if call.name in known]
+        return [call for call, _ in self.find(text, known)]
+
+    def find(self, text: str, known: Collection[str] = ()) -> list[tuple[ToolCall, str]]:
+        """Every call with the text that it was read from."""
+        found = [(call, piece) for piece in _marked(text) for call in _calls(read_object(piece))]
+        if found or not self.bare or not known:
+            return found
+        pieces = (piece for piece in _bare(text) if any(f'"{name}"' in piece for name in _NAMES))
+        return [(call, piece) for piece in pieces for call in _calls(read_object(piece)) if call.name in known]
 
     def before(self, text: str) -> str:
         """The text before the first call: why it is made."""
@@ -84,7 +89,8 @@ def balanced(text: str, start: int) -> str:
     return text[start:]
 
 
-def _marked(text: str) -> Iterator[ToolCall]:
+def _marked(text: str) -> Iterator[str]:
+    """The objects and lists behind the word."""
     end = 0
     for mark in MARK.finditer(text):
         if mark.start() < end:  # the word stands inside the arguments of the call before
@@ -94,18 +100,18 @@ def _marked(text: str) -> Iterator[ToolCall]:
             continue
         piece = balanced(text, opening.start(1))
         end = opening.start(1) + len(piece)
-        yield from _calls(read_object(piece))
+        yield piece
 
 
-def _bare(text: str) -> Iterator[ToolCall]:
+def _bare(text: str) -> Iterator[str]:
+    """Every object and list, in fences where there are any."""
     pieces = [match.group(1) for match in _FENCE.finditer(text)] or [text]
     for piece in pieces:
         position = 0
         while (start := _next(piece, position)) >= 0:
             found = balanced(piece, start)
             position = start + len(found)
-            if any(f'"{name}"' in found for name in _NAMES):
-                yield from _calls(read_object(found))
+            yield found
 
 
 def _next(text: str, position: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ragkit.agent.memory import read_messages, write_messages
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.trace import AgentTrace
-from ragkit.errors import InvalidOption, RagkitError
+from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.meter import AgentUsage
 
@@ -179,7 +179,7 @@ class AgentResult:
         return [message.to_dict() for message in self.messages]
 
 
-def attach_partial(error: RagkitError, result: AgentResult) -> None:
+def attach_partial(error: BaseException, result: AgentResult) -> None:
     """Let an error carry what the run had when it failed."""
     error.__dict__["partial"] = result
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragkit.agent.adrive import adrive
@@ -110,14 +110,14 @@ class AgentRunner:
 
     def stream(
         self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """The events of one turn as they happen."""
         run = self._run(given, context, cancel, live=True)
         return drive(run, Watch.of(run.config))
 
     def astream(
         self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """The same as `stream`, for asynchronous code."""
         run = self._run(given, context, cancel, live=True)
         return adrive(run, Watch.of(run.config))

@@ -22,7 +22,7 @@ from ragkit.answer.collection import Collection
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, Draft, ExtractiveProvider
 from ragkit.answer.tool import Outcome, RAGTool
 from ragkit.embed.base import EmbeddingProvider
-from ragkit.errors import RunError
+from ragkit.errors import KnowledgeBaseError, RunError
 from ragkit.load.documents import DocumentLoader
 from ragkit.records import Document, Hit
 from ragkit.store.base import Store
@@ -153,8 +153,16 @@ class RAGAgent(Agent):
         raise RunError("the run ended without a result")
 
     def answer_of(self, question: str, result: AgentResult) -> Answer:
-        """What a run over these documents found, with its citations looked up and checked."""
+        """What a run over these documents found, with its citations looked up and checked.
+
+        Raises:
+            KnowledgeBaseError: the documents could not be searched.
+        """
         last = result.new_messages[-1] if result.new_messages else Message.assistant(result.content)
+        for call in result.tool_calls:
+            # a model cannot help a knowledge base that is damaged or gone: its owner can
+            if isinstance(call.error, KnowledgeBaseError):
+                raise call.error
         outcomes = [call.data for call in result.tool_calls if isinstance(call.data, Outcome)]
         if isinstance(last.data, Draft):
             citations = [

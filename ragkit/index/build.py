@@ -32,8 +32,10 @@ from ragkit.usage.meter import current_meter
 
 ANY_LOADER = "*"
 """Stands for the loader of a file that none could read: its recipe changes with every loader's."""
-WINDOW = 1024
-"""Texts that are embedded and written together: enough to sort by length, little enough to lose."""
+WINDOW = 256
+"""Texts that are embedded and written together: a few seconds of work, so that little is lost and progress shows."""
+READY = 4096
+"""Chunks that may wait for their vectors before reading pauses."""
 
 
 class Lexicon(Protocol):
@@ -124,7 +126,7 @@ class Build:
         looked_at = time.time_ns()
         for work, outcome in self._stations.parse(plan.work):
             yield self._take(work, outcome, looked_at)
-            while len(self._missing) >= WINDOW or sum(len(r.chunks) for r in self._ready) >= 8 * WINDOW:
+            while len(self._missing) >= WINDOW or sum(len(r.chunks) for r in self._ready) >= READY:
                 yield from self._flush()
         while self._ready or self._missing:
             yield from self._flush()

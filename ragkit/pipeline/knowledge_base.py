@@ -16,7 +16,7 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.base import Answer
 from ragkit.embed.base import Probing
-from ragkit.errors import Damaged, LoadError
+from ragkit.errors import Damaged, LoadError, NotAKnowledgeBase
 from ragkit.index.catalog import Catalog, FileRow
 from ragkit.index.home import exists, open_catalog
 from ragkit.index.names import source_name, source_path
@@ -178,7 +178,7 @@ class KnowledgeBase:
             NotAKnowledgeBase, Damaged, InvalidFilter.
         """
         with self.reader.view() as view:
-            self._same_weights(view)
+            self._ready(view)
             return self._parts.retriever(view, mode).retrieve(question, top_k, where)
 
     def explain(
@@ -186,7 +186,7 @@ class KnowledgeBase:
     ) -> list[Explanation]:
         """The same as `search`, each hit with the reasons for its place."""
         with self.reader.view() as view:
-            self._same_weights(view)
+            self._ready(view)
             return self._parts.retriever(view, mode).explain(question, top_k, where)
 
     def agent(
@@ -227,12 +227,12 @@ class KnowledgeBase:
         Raises:
             NotAKnowledgeBase, Damaged, ProviderError, BudgetExceeded, RunError.
         """
-        self.require()
+        self._look()
         return self.agent(model, max_cost_usd).ask(question, on_text=on_text)
 
     def chat(self, *, model: str | None = None, max_cost_usd: float | None = None) -> RAGAgent:
         """An agent that keeps the conversation: ask it one question after the other."""
-        self.require()
+        self._look()
         return self.agent(model, max_cost_usd, ConversationMemory())
 
     def chunks(self) -> Iterator[Chunk]:
@@ -280,8 +280,18 @@ class KnowledgeBase:
                 stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
             )
 
-    def _same_weights(self, view: View) -> None:
-        """Once: is the embedder the one that the vectors are from? Only where asking costs nothing."""
+    def _look(self) -> None:
+        """Raises before a run begins what a search in it would raise."""
+        with self.reader.view() as view:
+            self._ready(view)
+
+    def _ready(self, view: View) -> None:
+        """Is there something to search, and by the embedder that the vectors are from?
+
+        The latter is asked once, and only where asking costs nothing.
+        """
+        if not len(view.arrays.keys):
+            raise NotAKnowledgeBase(str(self.path), "holds no documents", "fill it with `ragkit index FOLDER`")
         embedder = self._parts.embedder
         if not self._weights_are_known and isinstance(embedder, Probing):
             row = Catalog(view.connection).embedder(embedder.fingerprint)

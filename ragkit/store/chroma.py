@@ -222,7 +222,7 @@ def _put(collection: Collection, documents: Sequence[Document], texts: Sequence[
     for name, each in zip(names, kept, strict=True):
         # Chroma keeps what was under other keys, unless it is taken away
         each.update(dict.fromkeys((before.get(name) or {}).keys() - each.keys()))
-    collection.upsert(ids=names, embeddings=rows, metadatas=[each or None for each in kept], documents=list(texts))
+    collection.upsert(ids=names, embeddings=rows, metadatas=kept, documents=list(texts))
 
 
 def _remove(collection: Collection, names: Sequence[str]) -> int:
@@ -238,6 +238,8 @@ def _all_ids(collection: Collection) -> list[str]:
 
 def _documents(collection: Collection, names: Sequence[str]) -> dict[str, tuple[Document, Rows]]:
     """Document and row by Chroma's id, of those that are there."""
+    if not names:
+        return {}
     found = collection.get(ids=list(names), include=["documents", "embeddings"])
     rows = np.asarray(found["embeddings"], np.float32)
     texts = found["documents"] or []

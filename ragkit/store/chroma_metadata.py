@@ -19,13 +19,17 @@ from ragkit.store.pushdown import All, Condition, Fact, Holds, Lacks, Present, S
 Where: TypeAlias = Mapping[str, object]
 """A condition in Chroma's form."""
 
-Value: TypeAlias = str | float | list[str]
+Value: TypeAlias = str | float | bool | list[str]
 
 MAX_LEAVES = 300
 """A condition with more parts is not sent: SQLite, which is inside of Chroma, takes trees of at most 1,000 levels."""
 
+_ALWAYS = "ragkit"
+"""Under this key every document has True: `$ne` and `$not_contains` pass over documents without any metadata."""
 _KINDS = ["null", "bool", "number", "string", "empty", "wild", "many"]
-_OPEN_KINDS = ["wild", "many"]
+_OPEN_ALWAYS = "ragkit"
+"""Under this key every document has True: `$ne` and `$not_contains` pass over documents without any metadata."""
+_KINDS = ["wild", "many"]
 """Whether a range holds of these is for the reference evaluator to say."""
 
 
@@ -34,7 +38,7 @@ def chroma_metadata(metadata: Metadata) -> dict[str, Value]:
     by_field: dict[str, list[Fact]] = {}
     for fact in facts_of(metadata):
         by_field.setdefault(fact.field, []).append(fact)
-    kept: dict[str, Value] = {}
+    kept: dict[str, Value] = {_ALWAYS: True}
     for field, facts in by_field.items():
         if len(facts) == 1:
             kept[f"t:{field}"], kept[f"v:{field}"] = facts[0].kind, _value(facts[0])
@@ -63,7 +67,7 @@ def _where(condition: Condition) -> Where:
         case Some(parts):
             return _some([_where(part) for part in parts])
         case _:
-            return {"t:": {"$nin": _KINDS}}  # there is no such key: everything passes
+            return {_ALWAYS: True}
 
 
 def _holds(field: str, tests: Sequence[Test]) -> list[Where]:

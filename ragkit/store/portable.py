@@ -75,6 +75,20 @@ def runs(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
         yield items[start : start + size]
 
 
+def runs_by_size(items: Sequence[Item], sizes: Sequence[int], max_items: int, max_size: int) -> Iterator[list[Item]]:
+    """The items in runs of at most `max_items`, and of at most `max_size` together, but for one that is larger."""
+    run: list[Item] = []
+    total = 0
+    for item, size in zip(items, sizes, strict=True):
+        if run and (total + size > max_size or len(run) == max_items):
+            yield run
+            run, total = [], 0
+        run.append(item)
+        total += size
+    if run:
+        yield run
+
+
 def flat(metadata: Metadata) -> Flat:
     """Metadata as a filter sees them: under each field that a filter can name, what it is compared with.
 

@@ -16,12 +16,14 @@ from qdrant_client.http.exceptions import ApiException, ResponseHandlingExceptio
 
 from ragkit.errors import StoreError
 from ragkit.store.base import Rows
+from ragkit.store.portable import runs_by_size
 from ragkit.store.pushdown import All, Condition, Holds, Lacks, Present, Some
 from ragkit.store.qdrant import DOCUMENT, NAME, NUMBERS, Payload
 from ragkit.store.server_options import QdrantOptions
 from ragkit.store.tokens import Range, sieve_of
 
 _PAGE = 1_000
+_PUT_POINTS = 10_000
 _PUT_BYTES = 8 * 2**20
 """About what is sent at a time; a server refuses requests over 32 MiB as it is shipped."""
 _VALUE_BYTES = 12
@@ -77,7 +79,7 @@ class ServerPoints:
             for key, row, payload in zip(keys, rows.tolist(), payloads, strict=True)
         ]
         sizes = [_VALUE_BYTES * rows.shape[1] + 2 * len(str(payload)) for payload in payloads]
-        for some in _by_size(points, sizes):
+        for some in runs_by_size(points, sizes, _PUT_POINTS, _PUT_BYTES):
             self._upsert(some)
 
     def _upsert(self, points: list[models.PointStruct]) -> None:
@@ -187,19 +189,6 @@ def _reason(error: UnexpectedResponse) -> str:
     """What the server says, on one line."""
     text = error.content.decode("utf-8", "replace")
     return " ".join(f"{error.status_code} {error.reason_phrase} {text}".split())[:300]
-
-
-def _by_size(points: Sequence[models.PointStruct], sizes: Sequence[int]) -> Iterator[list[models.PointStruct]]:
-    """The points in runs of about _PUT_BYTES."""
-    run: list[models.PointStruct] = []
-    total = 0
-    for point, size in zip(points, sizes, strict=True):
-        if run and total + size > _PUT_BYTES:
-            yield run
-            run, total = [], 0
-        run.append(point)
-        total += size
-    yield run
 
 
 def _filter(condition: Condition) -> models.Filter:

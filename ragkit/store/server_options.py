@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -9,6 +10,9 @@ from typing import Literal
 from ragkit.errors import InvalidOption
 from ragkit.store.options import _check_dimension
 
+PARTS = "-parts"
+"""What follows the name of a namespace of Pinecone in the one that holds the rest of long documents."""
+_INDEX_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,43}[a-z0-9])?")
 MAX_TABLE_BYTES = 63
 """How long PostgreSQL lets a name be."""
 
@@ -85,3 +89,38 @@ class QdrantOptions:
             raise InvalidOption("method", self.method, "'exact' or 'hnsw'")
         _check_least("ef", self.ef, 1)
         _check_least("timeout_seconds", self.timeout_seconds, 1)
+
+
+@dataclass(frozen=True)
+class PineconeOptions:
+    """Options of the store `pinecone`."""
+
+    api_key: str = field(repr=False)
+    """The key of the project."""
+    index_name: str = "ragkit"
+    """The index that holds the store: lower-case letters, digits and `-`, at most 45; made when it is not there."""
+    namespace: str = ""
+    """The part of the index that is used; empty for the default one. Stores of one index need one dimension."""
+    dimension: int | None = None
+    """Columns of a row; None takes the width of the first rows, or what the index says."""
+    cloud: str = "aws"
+    """Where an index is made: aws, gcp or azure."""
+    region: str = "us-east-1"
+    """Where an index is made."""
+    host: str = ""
+    """Where the service is; empty for Pinecone's own address."""
+    retries: int = 8
+    """How often a request is tried again that the service was too busy for; it says how long to wait."""
+    wait_seconds: float = 60.0
+    """How long to wait until what was written is seen by readers."""
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+        if not self.api_key:
+            raise InvalidOption("api_key", "", "a key (app.pinecone.io shows it)")
+        if not _INDEX_NAME.fullmatch(self.index_name):
+            raise InvalidOption("index_name", self.index_name, "a name of up to 45 lower-case letters, digits and '-'")
+        if not self.namespace.isascii() or not self.namespace.isprintable() or self.namespace.endswith(PARTS):
+            raise InvalidOption("namespace", self.namespace, f"printable ASCII that does not end in {PARTS!r}")
+        _check_least("retries", self.retries, 0)
+        _check_least("wait_seconds", self.wait_seconds, 0)

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragkit.agent.agent import Agent
+from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory, ConversationStore, Turnstile, message_tokens
 from ragkit.agent.memory_stores import FileConversationStore, SQLiteConversationStore
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Request
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
-from ragkit.errors import InvalidOption
+from ragkit.errors import BudgetExceeded, InvalidOption
+from ragkit.usage.limits import Limits
 from tests.agent.parts import call, scripted, shown, user
 
 GOLDEN = Path(__file__).parent / "golden" / "conversation-v1.json"
@@ -222,6 +224,18 @@ def test_tasks_that_share_a_memory_take_turns() -> None:
         return [one.content for one in await asyncio.gather(*(agent.arun("x") for _ in range(20)))]
 
     assert asyncio.run(everyone()) == [str(2 * n + 2) for n in range(20)]
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_run_whose_time_is_over_before_its_turn_comes_does_not_wait_for_it(way: str) -> None:
+    memory = ConversationMemory()
+    other = memory.turns.enter()
+    agent, provider = scripted(["never"], config=AgentConfig(limits=Limits(max_seconds=0.05)))
+    with pytest.raises(BudgetExceeded, match=r"the budget of 0\.05 seconds is reached"):
+        agent.run("x", memory=memory) if way == "sync" else asyncio.run(agent.arun("x", memory=memory))
+    assert provider.requests == []
+    memory.turns.leave(other)
+    assert memory.turns.enter().done()
 
 
 def test_a_turnstile_lets_the_next_in_when_one_gives_up_waiting() -> None:

@@ -14,6 +14,7 @@ from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS
 from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, Outcome, RAGTool, SemanticSearchTool
 from ragkit.embed.hashing import HashingEmbedder
+from ragkit.errors import Damaged
 from ragkit.records import JSON, Document, Hit
 from ragkit.store.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
@@ -156,6 +157,20 @@ def test_files_and_folders_are_read_by_their_loaders(tmp_path: Path) -> None:
 
 def test_an_empty_collection_answers_nothing() -> None:
     assert RAGAgent.from_documents([], embedder=HashingEmbedder()).ask("Anything?").abstained
+
+
+class Broken(Shelf):
+    """A knowledge base that turns out to be damaged."""
+
+    def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
+        raise Damaged("/kb/index.sqlite", "is cut short", "`ragkit verify --repair`")
+
+
+def test_a_damaged_knowledge_base_is_an_error_and_not_an_answer() -> None:
+    with pytest.raises(Damaged, match="is cut short"):
+        RAGAgent(Broken(TEXTS)).ask("When is the hedge cut?")
+    with pytest.raises(Damaged, match="is cut short"):
+        RAGAgent(Broken(TEXTS), ScriptedProvider([search("hedge"), "I do not know."])).ask("When is the hedge cut?")
 
 
 class ByMode(Shelf):

@@ -175,6 +175,8 @@ def test_status_list_show_rm_and_clear(indexed: Path, ragkit: Ragkit) -> None:
     assert "say --yes" in ragkit("clear", code=2).err
     assert ragkit("clear", "--yes").out == "2 documents removed\n"
     assert ragkit("list").out == ""
+    for verb in ("search", "ask"):
+        assert "holds no documents: fill it with `ragkit index FOLDER`" in ragkit(verb, "roses", code=1).err
     assert ragkit("verify", "--json").json["vectors"] == 0
     ragkit("index", "house", "-q")
     assert ragkit("status", "--json").json["chunks"] == 3

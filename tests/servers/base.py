@@ -16,6 +16,9 @@ class Server(Protocol):
     def start(self) -> None:
         """Run, and return when it can be asked. Starting twice is fine."""
 
+    def fresh(self) -> Mapping[str, str]:
+        """More variables, of which each test has its own values."""
+
     def stop(self) -> None:
         """Stop, and remove what it left. Stopping twice is fine, and so is stopping what never ran."""
 

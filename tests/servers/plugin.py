@@ -16,7 +16,7 @@ import pytest
 
 from tests.servers.base import Server
 
-PLACES = {"pgvector": "tests.servers.postgres:Postgres"}
+PLACES = {"pgvector": "tests.servers.postgres:Postgres", "pinecone": "tests.servers.pinecone:Pinecone"}
 """Store -> its server."""
 SERVERS: dict[str, Server] = {}
 """Those that can be started here."""
@@ -34,12 +34,14 @@ def _prepare() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _server_of_the_store(request: pytest.FixtureRequest) -> None:
+def _server_of_the_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "name" not in request.fixturenames or "subject" not in request.fixturenames:
         return
     server = SERVERS.get(str(request.getfixturevalue("name")))
     if server is not None:
         server.start()
+        for variable, value in server.fresh().items():
+            monkeypatch.setenv(variable, value)
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ragkit.agent.providers.base import Provider
+from typing import TYPE_CHECKING
+
 from ragkit.registry import Place, Registry
+
+if TYPE_CHECKING:
+    from ragkit.agent.providers.base import Provider
 
 PROVIDERS: Registry[Provider] = Registry(
     "provider",

@@ -1,0 +1,27 @@
+"""The checklist in the documentation names tests and files that exist."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "agent-checklist.md").read_text("utf-8")
+
+
+def test_every_test_that_the_checklist_names_exists() -> None:
+    named = re.findall(r"`((?:agent|usage)/test_\w+\.py)::(test_\w+)`", TEXT)
+    known = {
+        (f"{path.parent.name}/{path.name}", node.name)
+        for folder in ("agent", "usage")
+        for path in (ROOT / "tests" / folder).glob("test_*.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert [one for one in named if one not in known] == []
+    assert len(named) > 100
+
+
+def test_every_file_that_the_checklist_names_exists() -> None:
+    named = {name for line in TEXT.splitlines() for name in re.findall(r"(?:agent|usage)/[\w/]+\.py(?!::)", line)}
+    files = {name for name in named if "test_" not in name}
+    assert sorted(name for name in files if not (ROOT / "ragkit" / name).exists()) == []

@@ -1,0 +1,297 @@
+"""A server that keeps Pinecone's rules, on loopback: what its official client is tested against.
+
+It speaks the client's wire format (2026-07) for what the store uses: indexes, upsert, query, fetch, list, delete,
+stats. Kept are the documented limits (1,000 vectors and 2 MB an upsert, ids of 512 bytes in ASCII, 40 KB of flat
+metadata without null, 1,000 ids a fetch or delete, 100 a page of a list, 10,000 results and 4 MB an answer) and
+eventual consistency: reads, and later still counts, lag behind writes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.servers.pinecone_rules import Refused, checked_filter, checked_vector, lets_through
+
+MAX_UPSERT_VECTORS = 1_000
+MAX_UPSERT_BYTES = 2 * 2**20
+MAX_IDS = 1_000
+MAX_TOP_K = 10_000
+MAX_ANSWER_BYTES = 4 * 2**20
+PAGE = 100
+KEY = "a key for tests"
+
+Vectors = dict[str, dict[str, Any]]
+Answer = dict[str, Any]
+
+
+@dataclass
+class Namespace:
+    """The vectors that readers see, and writes that they do not see yet."""
+
+    seen: Vectors = field(default_factory=dict)
+    waiting: list[tuple[float, Callable[[Vectors], None]]] = field(default_factory=list)
+    counts: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])
+
+    def write(self, change: Callable[[Vectors], None], delay: float) -> None:
+        self.waiting.append((time.monotonic() + delay, change))
+
+    def read(self, delay: float) -> Vectors:
+        """What is visible by now."""
+        now = time.monotonic()
+        while self.waiting and self.waiting[0][0] <= now:
+            due, change = self.waiting.pop(0)
+            change(self.seen)
+            self.counts.append((due + delay, len(self.seen)))
+        return self.seen
+
+    def count(self, delay: float) -> int:
+        """How many there were a while ago."""
+        self.read(delay)
+        return [n for due, n in self.counts if due <= time.monotonic()][-1]
+
+
+@dataclass
+class Index:
+    """One index: its settings, and its namespaces."""
+
+    name: str
+    dimension: int
+    metric: str
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+
+
+class State:
+    """All indexes, and how the server behaves. Tests may change the behaviour at any time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.indexes: dict[str, Index] = {}
+        self.delay = 0.01
+        """Seconds after which a write is seen by readers; counts take twice as long."""
+        self.refusals = 0
+        """So many of the next requests are answered by 429."""
+        self.retry_after = "0.05"
+        """Seconds, as the header says them."""
+        self.requests: list[str] = []
+        """`METHOD path` of each request."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request after another of one connection."""
+
+    protocol_version = "HTTP/1.1"
+    state: ClassVar[State]
+
+    def do_GET(self) -> None:
+        self._answer("GET")
+
+    def do_POST(self) -> None:
+        self._answer("POST")
+
+    def do_DELETE(self) -> None:
+        self._answer("DELETE")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def _answer(self, method: str) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        url = urlsplit(self.path)
+        state = self.state
+        with state.lock:
+            state.requests.append(f"{method} {url.path}")
+            try:
+                self._admit()
+                body = json.loads(raw) if raw else {}
+                status, answer = 200, self._routed(method, url.path, parse_qs(url.query), body, len(raw))
+            except Refused as refused:
+                status, answer = refused.status, {"code": refused.code, "message": str(refused), "details": []}
+        text = json.dumps(answer).encode()
+        if status == 200 and len(text) > MAX_ANSWER_BYTES:
+            status, text = 400, json.dumps({"code": 11, "message": "the answer is larger than 4 MB"}).encode()
+        self.send_response(status)
+        if status == 429:
+            self.send_header("Retry-After", state.retry_after)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def _admit(self) -> None:
+        if self.headers.get("Api-Key") != KEY:
+            raise Refused(401, "Invalid API Key")
+        if self.state.refusals:
+            self.state.refusals -= 1
+            raise Refused(429, "Request rate limit exceeded")
+
+    def _routed(self, method: str, path: str, query: Mapping[str, list[str]], body: Answer, size: int) -> Answer:
+        parts = [unquote(part) for part in path.split("/")[1:]]
+        if parts[0] == "indexes":
+            return self._control(method, parts[1:], body)
+        index = self.state.indexes.get(parts[1]) if parts[0] == "of" else None
+        if index is None:
+            raise Refused(404, "no such index")
+        name = (body.get("namespace") or query.get("namespace", [""])[0]).replace("__default__", "")
+        call = "/".join(parts[2:])
+        if call == "vectors/upsert":
+            return self._upsert(index, name, body["vectors"], size)
+        if call == "describe_index_stats":
+            return self._stats(index)
+        if call == "vectors/delete" and name not in index.namespaces:
+            raise Refused(404, "Namespace not found", 5)
+        space = index.namespaces.get(name, Namespace())
+        seen = space.read(self.state.delay)
+        if call == "query":
+            return self._query(index, seen, body) | {"namespace": name}
+        if call == "vectors/fetch":
+            found = {one: seen[one] for one in self._ids(query.get("ids", [])) if one in seen}
+            return {"vectors": found, "namespace": name, "usage": {"readUnits": 1}}
+        if call == "vectors/list":
+            return self._list(seen, query) | {"namespace": name}
+        if call == "vectors/delete":
+            return self._delete(space, body)
+        raise Refused(404, f"no such call: {call}")
+
+    def _control(self, method: str, rest: list[str], body: Answer) -> Answer:
+        indexes = self.state.indexes
+        if method == "POST":
+            rows = body["schema"]["fields"]["_values"]
+            if body["name"] in indexes:
+                raise Refused(409, "Resource already exists", 6)
+            if not body["name"].replace("-", "").isalnum() or body["name"] != body["name"].lower():
+                raise Refused(400, "Name must consist of lower case alphanumeric characters or '-'", 3)
+            indexes[body["name"]] = Index(body["name"], rows["dimension"], rows["metric"])
+            return self._described(indexes[body["name"]])
+        if not rest:
+            return {"indexes": [self._described(index) for index in indexes.values()]}
+        if rest[0] not in indexes:
+            raise Refused(404, f"Resource {rest[0]} not found", 5)
+        if method == "DELETE":
+            del indexes[rest[0]]
+            return {}
+        return self._described(indexes[rest[0]])
+
+    def _described(self, index: Index) -> Answer:
+        rows = {"type": "dense_vector", "dimension": index.dimension, "metric": index.metric}
+        return {
+            "name": index.name,
+            "host": f"http://{self.headers['Host']}/of/{index.name}",
+            "schema": {"fields": {"_values": rows}},
+            "deployment": {"deployment_type": "managed", "cloud": "aws", "region": "us-east-1"},
+            "status": {"ready": True, "state": "Ready"},
+            "deletion_protection": "disabled",
+        }
+
+    def _upsert(self, index: Index, name: str, vectors: list[dict[str, Any]], size: int) -> Answer:
+        if len(vectors) > MAX_UPSERT_VECTORS:
+            raise Refused(400, f"{len(vectors)} vectors in an upsert, {MAX_UPSERT_VECTORS} are the most", 3)
+        if size > MAX_UPSERT_BYTES:
+            raise Refused(413, f"{size} bytes in an upsert, {MAX_UPSERT_BYTES} are the most", 3)
+        fresh = {vector["id"]: checked_vector(vector, index.dimension) for vector in vectors}
+        index.namespaces.setdefault(name, Namespace()).write(lambda seen: seen.update(fresh), self.state.delay)
+        return {"upsertedCount": len(vectors)}
+
+    def _delete(self, space: Namespace, body: Answer) -> Answer:
+        if body.get("deleteAll"):
+            space.write(lambda seen: seen.clear(), self.state.delay)
+            return {}
+        gone = self._ids(body["ids"])
+
+        def remove(seen: Vectors) -> None:
+            for one in gone:
+                seen.pop(one, None)
+
+        space.write(remove, self.state.delay)
+        return {}
+
+    def _ids(self, ids: list[str]) -> list[str]:
+        if not 1 <= len(ids) <= MAX_IDS:
+            raise Refused(400, f"{len(ids)} ids, 1 to {MAX_IDS} are taken", 3)
+        return ids
+
+    def _query(self, index: Index, seen: Vectors, body: Answer) -> Answer:
+        query, top_k = body["vector"], body["topK"]
+        if len(query) != index.dimension:
+            raise Refused(400, f"Vector dimension {len(query)} does not match that of the index {index.dimension}", 3)
+        if not 1 <= top_k <= MAX_TOP_K:
+            raise Refused(400, f"topK is {top_k}, 1 to {MAX_TOP_K} are taken", 3)
+        where = checked_filter(body.get("filter") or {})
+        kept = [one for one in seen.values() if lets_through(where, one.get("metadata", {}))]
+        scored = [(sum(x * y for x, y in zip(one["values"], query, strict=True)), one) for one in kept]
+        scored.sort(key=lambda pair: -pair[0])
+        return {"matches": [self._match(score, one, body) for score, one in scored[:top_k]], "usage": {"readUnits": 1}}
+
+    def _match(self, score: float, one: dict[str, Any], body: Answer) -> Answer:
+        match: Answer = {"id": one["id"], "score": score}
+        if body.get("includeValues"):
+            match["values"] = one["values"]
+        if body.get("includeMetadata") and "metadata" in one:
+            match["metadata"] = one["metadata"]
+        return match
+
+    def _list(self, seen: Vectors, query: Mapping[str, list[str]]) -> Answer:
+        prefix, after = query.get("prefix", [""])[0], query.get("paginationToken", [""])[0]
+        limit = int(query.get("limit", [str(PAGE)])[0])
+        if not 1 <= limit <= PAGE:
+            raise Refused(400, f"limit is {limit}, 1 to {PAGE} are taken", 3)
+        names = sorted(one for one in seen if one.startswith(prefix) and one > after)
+        answer: Answer = {"vectors": [{"id": one} for one in names[:limit]], "usage": {"readUnits": 1}}
+        if len(names) > limit:
+            answer["pagination"] = {"next": names[limit - 1]}
+        return answer
+
+    def _stats(self, index: Index) -> Answer:
+        counts = {name: space.count(self.state.delay) for name, space in index.namespaces.items()}
+        named = {name or "__default__": {"vectorCount": n} for name, n in counts.items() if n}
+        total = sum(counts.values())
+        return {
+            "namespaces": named,
+            "dimension": index.dimension,
+            "indexFullness": 0.0,
+            "totalVectorCount": total,
+            "metric": index.metric,
+            "vectorType": "dense",
+        }
+
+
+class Pinecone:
+    """The server, on a free port of the loopback interface. It listens from the start."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        handler = type("_Handler", (Handler,), {"state": self.state})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread: threading.Thread | None = None
+        self._indexes = 0
+        self.host = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.environment: Mapping[str, str] = {
+            "RAGKIT_TEST_PINECONE_API_KEY": KEY,
+            "RAGKIT_TEST_PINECONE_HOST": self.host,
+        }
+
+    def fresh(self) -> Mapping[str, str]:
+        """Variables for one test: an index of its own."""
+        self._indexes += 1
+        return {"RAGKIT_TEST_PINECONE_INDEX_NAME": f"ragkit-{self._indexes}"}
+
+    def start(self) -> None:
+        """As `Server.start` says."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """As `Server.stop` says."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+            self._thread = None
+        self._server.server_close()

@@ -11,14 +11,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
-from ragkit.embed.base import EmbeddingProvider, probe_of
+from ragkit.embed.base import EmbeddingProvider, Rows, probe_of
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
@@ -112,6 +114,10 @@ class Build:
         self._skipped: list[tuple[str, str]] = []
         self._tokens = 0
         self._weights_are_known = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragkit-embed")
+        self._future: Future[Rows] | None = None
+        self._handed: list[bytes] = []
+        self._counted = self._metered()
 
     def events(self, plan: Plan) -> Generator[Event, None, None]:
         """Do the work. Closing the generator, or an error in it, leaves what was published and every vector.
@@ -124,12 +130,13 @@ class Build:
         if not self._options.dry_run:
             self._drop_leftovers()
         looked_at = time.time_ns()
-        for work, outcome in self._stations.parse(plan.work):
-            yield self._take(work, outcome, looked_at)
-            while len(self._missing) >= WINDOW or sum(len(r.chunks) for r in self._ready) >= READY:
+        with closing_at_once(self._thread):
+            for work, outcome in self._stations.parse(plan.work):
+                yield self._take(work, outcome, looked_at)
+                while len(self._missing) >= WINDOW or sum(len(r.chunks) for r in self._ready) >= READY:
+                    yield from self._flush()
+            while self._ready or self._missing or self._handed:
                 yield from self._flush()
-        while self._ready or self._missing:
-            yield from self._flush()
         yield from self._finish(plan, looked_at)
 
     def report(self, plan: Plan, started: float) -> IndexReport:
@@ -194,7 +201,9 @@ class Build:
 
     def _want(self, texts: dict[bytes, str]) -> None:
         """Note which texts have no vector yet."""
-        unknown = [key for key in texts if key not in self._rows and key not in self._missing]
+        under_way = set(self._handed)
+        known = (self._rows, self._missing, under_way)
+        unknown = [key for key in texts if not any(key in place for place in known)]
         if self._embedder is not None:
             self._rows.update(self._catalog.vector_rows(self._embedder.key, unknown))
         self._missing.update((key, texts[key]) for key in unknown if key not in self._rows)
@@ -202,39 +211,58 @@ class Build:
     # embedding and writing
 
     def _flush(self) -> Iterator[Event]:
-        """Embed one window; then record the documents that have all their vectors."""
-        window = list(self._missing.items())[:WINDOW]
+        """Hand over the next window, once the one before it is on disk; record the documents that are whole.
+
+        While a window is embedded, in a thread of its own, the next files are read and split here.
+        """
+        yield from self._collect()
+        window = list(islice(self._missing.items(), WINDOW))
         if window:
-            yield self._embed(window)
-        whole = [ready for ready in self._ready if not any(key in self._missing for key in ready.hashes)]
-        self._ready = [ready for ready in self._ready if any(key in self._missing for key in ready.hashes)]
+            self._hand_over(window)
+        whole = [ready for ready in self._ready if all(key in self._rows for key in ready.hashes)]
         if whole:
+            done = {id(ready) for ready in whole}
+            self._ready = [ready for ready in self._ready if id(ready) not in done]
             yield from self._record(whole)
-        if not self._ready:
+        if not self._ready and not self._handed:
             self._rows.clear()
 
-    def _embed(self, window: list[tuple[bytes, str]]) -> Embedded:
+    def _hand_over(self, window: list[tuple[bytes, str]]) -> None:
         texts = [text for _, text in window]
         if self._options.dry_run or self._options.spend:
             tokens = self._stations.count_tokens(texts)
+            self._tokens += tokens if self._options.dry_run else 0
         if self._options.spend:
             self._options.spend(tokens)
-        if not self._options.dry_run:
-            before = self._metered()
-            self._write_vectors([key for key, _ in window], self._stations.embedder.embed_texts(texts))
-            tokens = self._metered() - before
         for key, _ in window:
             del self._missing[key]
-        self._tokens += tokens
-        self._counts["embedded"] += len(window)
-        return Embedded(len(window), tokens, len(self._missing))
+        self._handed = [key for key, _ in window]
+        if not self._options.dry_run:
+            # with this context, so that the run's meter counts what the thread embeds
+            self._future = self._thread.submit(copy_context().run, self._stations.embedder.embed_texts, texts)
+
+    def _collect(self) -> Iterator[Event]:
+        """Wait for the window that was handed over, and write its vectors."""
+        if not self._handed:
+            return
+        keys, self._handed = self._handed, []
+        before = self._counted
+        if self._future is None:
+            self._rows.update(dict.fromkeys(keys, -1))
+        else:
+            future, self._future = self._future, None
+            self._write_vectors(keys, future.result())
+            self._counted = self._metered()
+            self._tokens += self._counted - before
+        self._counts["embedded"] += len(keys)
+        yield Embedded(len(keys), self._counted - before, len(self._missing))
 
     def _metered(self) -> int:
         """Tokens that embedders have reported in this run."""
         meter = current_meter()
         return meter.usage().embedding_tokens if meter else 0
 
-    def _write_vectors(self, keys: Sequence[bytes], rows: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
+    def _write_vectors(self, keys: Sequence[bytes], rows: Rows) -> None:
         embedder = self._known_embedder()
         self._check_weights(embedder)
         first = self._vectors.append(rows)
@@ -354,6 +382,15 @@ class Build:
         generation = self._catalog.generation() + 1
         self._catalog.set("generation", str(generation))
         return generation
+
+
+@contextmanager
+def closing_at_once(thread: ThreadPoolExecutor) -> Iterator[None]:
+    """Let go of a thread at the end; after an error what has not begun in it is dropped."""
+    try:
+        yield
+    finally:
+        thread.shutdown(cancel_futures=True)
 
 
 def refuse_above(limit_usd: float, price_per_token: float) -> Callable[[int], None]:

@@ -13,6 +13,9 @@ STORES: Registry[Store] = Registry(
         "pgvector": Place(
             "ragkit.store.pgvector:PgvectorStore", "pgvector", "ragkit.store.server_options:PgvectorOptions"
         ),
+        "pinecone": Place(
+            "ragkit.store.pinecone:PineconeStore", "pinecone", "ragkit.store.server_options:PineconeOptions"
+        ),
         "qdrant": Place("ragkit.store.qdrant:QdrantStore", "qdrant", "ragkit.store.server_options:QdrantOptions"),
         "sqlite": Place("ragkit.store.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
     },

@@ -27,9 +27,7 @@ MAX_LEAVES = 300
 _ALWAYS = "ragkit"
 """Under this key every document has True: `$ne` and `$not_contains` pass over documents without any metadata."""
 _KINDS = ["null", "bool", "number", "string", "empty", "wild", "many"]
-_OPEN_ALWAYS = "ragkit"
-"""Under this key every document has True: `$ne` and `$not_contains` pass over documents without any metadata."""
-_KINDS = ["wild", "many"]
+_OPEN_KINDS = ["wild", "many"]
 """Whether a range holds of these is for the reference evaluator to say."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import cast
 from urllib.parse import quote
@@ -96,8 +96,12 @@ class PineconeStore(VectorStore):
         with self._translated():
             retries = RetryConfig(max_retries=options.retries, max_wait=options.wait_seconds)
             self._client = Pinecone(options.api_key, host=options.host or None, retry_config=retries)
-            if self._find() and options.dimension not in {None, self._dimension} and self._first():
-                raise DimensionMismatch(options.dimension or 0, self._dimension)
+            try:
+                if self._find() and options.dimension not in {None, self._dimension} and self._first():
+                    raise DimensionMismatch(options.dimension or 0, self._dimension)
+            except BaseException:
+                self.close()
+                raise
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
         """As `Store.add_documents` says; returns when readers see the documents.
@@ -189,6 +193,8 @@ class PineconeStore(VectorStore):
 
     def close(self) -> None:
         """As `Store.close` says."""
+        if self._index is not None:
+            self._index.close()
         self._client.close()
 
     def _find(self) -> Index | None:
@@ -201,7 +207,7 @@ class PineconeStore(VectorStore):
             self._dimension, self._metric = found.dimension or 0, found.metric
             if self._metric not in {"dotproduct", "cosine"}:
                 raise StoreError(f"{self._where} compares rows by {self._metric}: dotproduct or cosine is wanted")
-            self._index = self._client.index(host=found.host)
+            self._index = self._client.index(host=found.host or "")
             self._has_parts = self._parts_space in self._index.describe_index_stats().namespaces
         return self._index
 
@@ -225,13 +231,14 @@ class PineconeStore(VectorStore):
                     f"{self._where} holds rows of {self._dimension} columns in {others[0]!r} and more namespaces, "
                     f"{dimension} are wanted: choose another index with the option `index_name`"
                 )
+            index.close()
+            self._index = None
             self._client.indexes.delete(self._options.index_name)
         spec = ServerlessSpec(cloud=self._options.cloud, region=self._options.region)
         with suppress(ConflictError):  # another process was faster
             self._client.indexes.create(
                 name=self._options.index_name, dimension=dimension, metric="dotproduct", spec=spec
             )
-        self._index = None
         made = self._find()
         if made is None or self._dimension != dimension:
             raise StoreError(f"{self._where} was made, and is not there: try again")

@@ -116,7 +116,8 @@ def clause_of(condition: Condition) -> Clause | None:
     """The filter of a query; None for all."""
     if isinstance(condition, bool):
         return None
-    return {"$or": [_clause(condition), {OVER: {"$eq": True}}]}
+    is_over: Clause = {OVER: {"$eq": True}}
+    return {"$or": [_clause(condition), is_over]}
 
 
 def _clause(condition: Condition) -> Clause:

@@ -87,6 +87,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers one request after another of one connection."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # head and body of an answer in one packet
     state: ClassVar[State]
 
     def do_GET(self) -> None:
@@ -123,6 +125,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
+        self.wfile.flush()
 
     def _admit(self) -> None:
         if self.headers.get("Api-Key") != KEY:
@@ -148,16 +151,15 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(404, "Namespace not found", 5)
         space = index.namespaces.get(name, Namespace())
         seen = space.read(self.state.delay)
-        if call == "query":
-            return self._query(index, seen, body) | {"namespace": name}
-        if call == "vectors/fetch":
-            found = {one: seen[one] for one in self._ids(query.get("ids", [])) if one in seen}
-            return {"vectors": found, "namespace": name, "usage": {"readUnits": 1}}
-        if call == "vectors/list":
-            return self._list(seen, query) | {"namespace": name}
-        if call == "vectors/delete":
-            return self._delete(space, body)
-        raise Refused(404, f"no such call: {call}")
+        answers: dict[str, Callable[[], Answer]] = {
+            "query": lambda: self._query(index, seen, body),
+            "vectors/fetch": lambda: self._fetch(seen, query.get("ids", [])),
+            "vectors/list": lambda: self._list(seen, query),
+            "vectors/delete": lambda: self._delete(space, body),
+        }
+        if call not in answers:
+            raise Refused(404, f"no such call: {call}")
+        return answers[call]() | {"namespace": name}
 
     def _control(self, method: str, rest: list[str], body: Answer) -> Answer:
         indexes = self.state.indexes
@@ -210,6 +212,9 @@ class Handler(BaseHTTPRequestHandler):
 
         space.write(remove, self.state.delay)
         return {}
+
+    def _fetch(self, seen: Vectors, ids: list[str]) -> Answer:
+        return {"vectors": {one: seen[one] for one in self._ids(ids) if one in seen}, "usage": {"readUnits": 1}}
 
     def _ids(self, ids: list[str]) -> list[str]:
         if not 1 <= len(ids) <= MAX_IDS:

@@ -85,7 +85,7 @@ def _holds(key: str, value: Any, metadata: Mapping[str, Any]) -> bool:
 
 def _compared(op: str, operand: Any, met: Any) -> bool:
     if op == "$exists":
-        return (met is not None) == operand
+        return bool((met is not None) == operand)
     values = met if isinstance(met, list) else [] if met is None else [met]
     if op in {"$ne", "$nin"}:
         return not _compared("$in", operand if op == "$nin" else [operand], met)

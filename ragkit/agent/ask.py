@@ -179,6 +179,7 @@ def _parsed(run: Run, message: Message) -> Message:
         images=message.images,
         reasoning=message.reasoning,
         provider_state=message.provider_state,
+        data=message.data,
     )
 
 

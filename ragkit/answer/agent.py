@@ -71,7 +71,7 @@ class RAGAgent(Agent):
         super().__init__(
             provider or ExtractiveProvider(searcher),
             [tool.tool, *chosen.tools],
-            config=config or AgentConfig(max_iterations=6),
+            config=config or AgentConfig(max_iterations=6, text_tool_calls=False),
             memory=memory,
             name="rag",
             instructions=chosen.instructions,

@@ -54,7 +54,7 @@ WEIGHTS: Mapping[str, float] = MappingProxyType(
 """What each thing that is known of a statement counts. All but the last were fitted."""
 ANOTHER_SENTENCE = 0.8
 """What each further sentence of a statement costs: an answer has room for few."""
-SAME_PASSAGE = 0.5
+SAME_PASSAGE = 0.35
 """What each sentence that was taken from a passage costs the others of it."""
 _ALIKE = 0.9  # share of the terms: statements that have more in common say the same
 

@@ -204,7 +204,11 @@ class KnowledgeBase:
         limit = answer.max_cost_usd if max_cost_usd is None else max_cost_usd
         limits = Limits(max_cost_usd=limit) if provider.remote else Limits()
         config = AgentConfig(
-            model=model_name(model or answer.provider), max_iterations=answer.max_iterations, limits=limits
+            model=name,
+            max_iterations=answer.max_iterations,
+            limits=limits,
+            # a model that calls tools by itself has no need to write calls into its text, as documents may do
+            text_tool_calls=not provider.native_tools,
         )
         return RAGAgent(self, provider, config, RAGOptions(self._parts.top_k), memory)
 

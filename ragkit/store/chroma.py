@@ -71,12 +71,13 @@ class ChromaStore(VectorStore):
         self._exclusive = Exclusive(Path(options.path)) if options.path is not None else None
         self._lock = self._exclusive.lock if self._exclusive else SharedLock()
         self._client: ClientAPI | None = None
+        self._width = 0
         try:
             with _translated(self._where):
                 self._client = _client_of(options)
                 self._batch = self._client.get_max_batch_size()
                 self._collection = self._opened()
-                here = _dimension(self._collection)
+                here = self._dimension()
             if here and options.dimension not in {None, here}:
                 raise DimensionMismatch(options.dimension or 0, here)
         except BaseException:
@@ -89,7 +90,7 @@ class ChromaStore(VectorStore):
             return []
         kept = checked_documents(documents)
         with self._lock.writing():
-            dimension = self._ask(_dimension)
+            dimension = self._dimension()
             rows = checked_rows(embeddings, len(kept), dimension or self._options.dimension)
             kept, rows = last_of_each(kept, rows)
             texts = [document_text(document) for document in kept]
@@ -103,15 +104,12 @@ class ChromaStore(VectorStore):
         node = parse_filter(filter)
         top_k = checked_top_k(top_k)
         with self._lock.reading():
-            dimension = self._ask(_dimension)
+            dimension = self._dimension()
             query = checked_query(query_embedding, dimension or self._options.dimension)
             where = where_of(condition_of(node))
             if not dimension:
                 return []
-            least = self._options.ef_search
-            return complete(
-                lambda limit: self._ask(lambda held: _best(held, query, where, limit, least)), node, top_k
-            )
+            return complete(lambda limit: self._ask(lambda held: _best(held, query, where, limit)), node, top_k)
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says; 1,000 at a time are deleted at once."""
@@ -170,6 +168,7 @@ class ChromaStore(VectorStore):
             "ef_construction": self._options.ef_construction,
             "ef_search": self._options.ef_search,
         }
+        self._width = 0
         collection = self._open_client().get_or_create_collection(
             self._name, embedding_function=None, metadata={"ragkit": FORMAT}, configuration={"hnsw": graph}
         )
@@ -186,6 +185,12 @@ class ChromaStore(VectorStore):
             except NotFoundError:
                 self._collection = self._opened()
                 return call(self._collection)
+
+    def _dimension(self) -> int:
+        """The width of the rows; 0 when there are none."""
+        if not self._width:
+            self._width = self._ask(_width)
+        return self._width
 
     def _batches(self, texts: Sequence[str], dimension: int) -> Iterator[tuple[int, int]]:
         """Runs of documents that are small enough to be sent at once."""
@@ -208,7 +213,7 @@ def _client_of(options: ChromaOptions) -> ClientAPI:
     return chromadb.HttpClient(options.host, options.port, ssl=options.ssl, headers=headers, settings=settings)
 
 
-def _dimension(collection: Collection) -> int:
+def _width(collection: Collection) -> int:
     """The width of the rows; 0 when there are none."""
     held = collection.get(limit=1, include=["embeddings"])["embeddings"]
     return len(held[0]) if held is not None and len(held) else 0
@@ -246,16 +251,17 @@ def _documents(collection: Collection, names: Sequence[str]) -> dict[str, tuple[
     return {name: (document_of(text), row) for name, text, row in zip(found["ids"], texts, rows, strict=True)}
 
 
-def _best(collection: Collection, query: Rows, where: Where | None, limit: int, least: int) -> list[Found]:
+def _best(collection: Collection, query: Rows, where: Where | None, limit: int) -> list[Found]:
     """The nearest of what passes the condition; fewer than `limit` only when there are no more."""
-    asked = max(limit, least)
-    answer = collection.query(query_embeddings=query[None], n_results=asked, where=where, include=["distances"])
-    names = answer["ids"][0]
-    if len(names) < asked and len(names) < _matching(collection, where):
-        names = _nearest_of_all(collection, query, where, limit)
-    held = _documents(collection, names[:limit])
+    answer = collection.query(
+        query_embeddings=query[None], n_results=limit, where=where, include=["documents", "embeddings"]
+    )
+    [names], [texts], [rows] = answer["ids"], answer["documents"] or [[]], answer["embeddings"] or [[]]
+    held = [(document_of(text), np.asarray(row, np.float32)) for text, row in zip(texts, rows, strict=True)]
+    if len(names) < limit and len(names) < _matching(collection, where):
+        held = list(_documents(collection, _nearest_of_all(collection, query, where, limit)).values())
     wide = query.astype(np.float64)
-    return [Found(document, float((row * wide).sum())) for document, row in held.values()]
+    return [Found(document, float((row * wide).sum())) for document, row in held]
 
 
 def _matching(collection: Collection, where: Where | None) -> int:

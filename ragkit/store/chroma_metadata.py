@@ -1,8 +1,9 @@
 """What the store `chroma` keeps as metadata, and filters on it as Chroma's `where`. Nothing here knows Chroma itself.
 
-Chroma's metadata are flat: strings, numbers, bools and lists of strings under one level of keys. Of every field that a
-filter can name they hold, under `t:FIELD`, what kind of value is there (`many` for a list), and under `v:FIELD` the
-value: a number as it is, anything else as a string that begins with its kind. A list lies under `l:FIELD`.
+Chroma's metadata are flat. Of every field that a filter can name they hold, under `t:FIELD`, what kind of value is
+there (`many` for a list), and under `v:FIELD` the value: a number as it is, anything else as a string that begins with
+its kind. Each element of a list has a key of its own, `e:HASH`: Chroma knows values that are lists, but version 1.5
+leaves them behind when a document is deleted, and finds them again in the next one.
 
 Chroma knows no ranges of strings: a filter with one lets every string of that field through here, and the reference
 evaluator sorts them out.
@@ -11,6 +12,7 @@ evaluator sorts them out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import TypeAlias
 
 from ragkit.records import Metadata
@@ -19,16 +21,14 @@ from ragkit.store.pushdown import All, Condition, Fact, Holds, Lacks, Present, S
 Where: TypeAlias = Mapping[str, object]
 """A condition in Chroma's form."""
 
-Value: TypeAlias = str | float | bool | list[str]
+Value: TypeAlias = str | float | bool
 
 MAX_LEAVES = 300
 """A condition with more parts is not sent: SQLite, which is inside of Chroma, takes trees of at most 1,000 levels."""
 
 _ALWAYS = "ragkit"
-"""Under this key every document has True: `$ne` and `$not_contains` pass over documents without any metadata."""
+"""Under this key every document has True: negations pass over documents without any metadata."""
 _KINDS = ["null", "bool", "number", "string", "empty", "wild", "many"]
-_OPEN_KINDS = ["wild", "many"]
-"""Whether a range holds of these is for the reference evaluator to say."""
 
 
 def chroma_metadata(metadata: Metadata) -> dict[str, Value]:
@@ -41,7 +41,8 @@ def chroma_metadata(metadata: Metadata) -> dict[str, Value]:
         if len(facts) == 1:
             kept[f"t:{field}"], kept[f"v:{field}"] = facts[0].kind, _value(facts[0])
         else:
-            kept[f"t:{field}"], kept[f"l:{field}"] = "many", [_token(fact) for fact in facts]
+            kept[f"t:{field}"] = "many"
+            kept.update((_element(fact), True) for fact in facts)
     return kept
 
 
@@ -70,12 +71,12 @@ def _where(condition: Condition) -> Where:
 
 def _holds(field: str, tests: Sequence[Test]) -> list[Where]:
     has_ranges = any(test.op not in {"eq", "any"} for test in tests)
-    found: list[Where] = [{f"t:{field}": {"$in": _OPEN_KINDS if has_ranges else ["wild"]}}]
+    found: list[Where] = [{f"t:{field}": {"$in": ["wild", "many"] if has_ranges else ["wild"]}}]
+    found.append({_element(Fact(field, "wild")): {"$eq": True}})
     for test in tests:
         if test.op == "eq":
             fact = Fact(field, test.kind, test.value)
-            found += [{f"v:{field}": {"$eq": _value(fact)}}, {f"l:{field}": {"$contains": _token(fact)}}]
-            found += [{f"l:{field}": {"$contains": "wild:"}}]
+            found += [{f"v:{field}": {"$eq": _value(fact)}}, {_element(fact): {"$eq": True}}]
         elif test.kind == "number":
             found.append({f"v:{field}": {f"${test.op}": test.value}})
         else:  # null, or a range of strings
@@ -88,7 +89,7 @@ def _lacks(field: str, tests: Sequence[Test]) -> list[Where]:
     for test in tests:
         if test.op == "eq":
             fact = Fact(field, test.kind, test.value)
-            found += [{f"v:{field}": {"$ne": _value(fact)}}, {f"l:{field}": {"$not_contains": _token(fact)}}]
+            found += [{f"v:{field}": {"$ne": _value(fact)}}, {_element(fact): {"$ne": True}}]
         elif test.kind == "number":
             opposite = {"gt": "$lte", "gte": "$lt", "lt": "$gte", "lte": "$gt"}[test.op]
             found.append({"$or": [{f"t:{field}": {"$ne": "number"}}, {f"v:{field}": {opposite: test.value}}]})
@@ -119,6 +120,11 @@ def _leaves(condition: Condition) -> int:
 
 def _value(fact: Fact) -> str | float:
     return float(fact.value) if fact.kind == "number" and isinstance(fact.value, float | int) else _token(fact)
+
+
+def _element(fact: Fact) -> str:
+    """The key of an element of a list."""
+    return f"e:{blake2b(repr((fact.field, _token(fact))).encode(), digest_size=16).hexdigest()}"
 
 
 def _token(fact: Fact) -> str:

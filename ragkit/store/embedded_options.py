@@ -96,3 +96,48 @@ class ChromaOptions:
         _check_least("m", self.m, 2)
         _check_least("ef_construction", self.ef_construction, 2)
         _check_least("ef_search", self.ef_search, 1)
+
+
+@dataclass(frozen=True)
+class FaissOptions:
+    """Options of the store `faiss`."""
+
+    path: str | Path | None = None
+    """The directory that holds the store; made when it is not there. None keeps it in a temporary one, gone at close."""
+    dimension: int | None = None
+    """Columns of a row; None takes the width of the first rows, or what the directory says."""
+    method: Literal["flat", "hnsw", "ivfpq"] = "hnsw"
+    """`flat` is exact; `hnsw` is the fastest to ask, slow to build; `ivfpq` takes the least memory, about a fifth."""
+    index_rows: int = 10_000
+    """From how many rows on there is an index; fewer are scanned exactly, which takes less than a millisecond."""
+    exact_share: float = 0.2
+    """A filter that lets through less than this share of the rows is answered exactly, from those rows alone."""
+    m: int = 16
+    """Of `hnsw`: links of a row, 2 or more."""
+    ef_construction: int = 128
+    """Of `hnsw`: candidates looked at when a row is put in."""
+    ef_search: int = 96
+    """Of `hnsw`: candidates that a search looks at; more find more and take longer."""
+    nlist: int | None = None
+    """Of `ivfpq`: cells that the rows are sorted into; None takes four times the square root of their number."""
+    nprobe: int = 32
+    """Of `ivfpq`: cells that a search looks into."""
+    code_bytes: int | None = None
+    """Of `ivfpq`: bytes that a row is told by, a divisor of its dimension; None takes about a quarter of it."""
+    refine: int = 20
+    """Of `ivfpq`: this many times as many candidates are scored again from their rows."""
+    busy_seconds: float = 30.0
+    """How long a write waits for another process that is writing."""
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+        if self.method not in {"flat", "hnsw", "ivfpq"}:
+            raise InvalidOption("method", self.method, "'flat', 'hnsw' or 'ivfpq'")
+        if not 0 <= self.exact_share <= 1:
+            raise InvalidOption("exact_share", self.exact_share, "a share, 0 to 1,")
+        for option in ("m", "ef_construction"):
+            _check_least(option, getattr(self, option), 2)
+        for option in ("ef_search", "nprobe", "refine", "nlist", "code_bytes"):
+            _check_least(option, 1 if getattr(self, option) is None else getattr(self, option), 1)
+        _check_least("index_rows", self.index_rows, 0)
+        _check_least("busy_seconds", self.busy_seconds, 0)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
-from pinecone import Index, Pinecone, RetryConfig, ScoredVector, ServerlessSpec, Vector
+from pinecone import Index, IndexModel, Pinecone, RetryConfig, ScoredVector, ServerlessSpec, Vector
 from pinecone.errors import (
     ApiError,
     ConflictError,
@@ -88,10 +88,9 @@ class PineconeStore(VectorStore):
         self._options = options
         self._space, self._parts_space = options.namespace, (options.namespace or "default") + PARTS
         self._where = f"Pinecone's index {options.index_name!r}"
-        self._writing = threading.Lock()
+        self._writing, self._finding = threading.Lock(), threading.Lock()
         self._index: Index | None = None
         self._dimension = 0
-        self._metric = ""
         self._has_parts = False
         with self._translated():
             retries = RetryConfig(max_retries=options.retries, max_wait=options.wait_seconds)
@@ -199,17 +198,18 @@ class PineconeStore(VectorStore):
 
     def _find(self) -> Index | None:
         """The index; None where there is none. Another process may have made it meanwhile."""
-        if self._index is None:
-            try:
-                found = self._client.indexes.describe(self._options.index_name)
-            except NotFoundError:
-                return None
-            self._dimension, self._metric = found.dimension or 0, found.metric
-            if self._metric not in {"dotproduct", "cosine"}:
-                raise StoreError(f"{self._where} compares rows by {self._metric}: dotproduct or cosine is wanted")
-            self._index = self._client.index(host=found.host or "")
-            self._has_parts = self._parts_space in self._index.describe_index_stats().namespaces
-        return self._index
+        with self._finding:
+            if self._index is None:
+                with suppress(NotFoundError):
+                    self._open(self._client.indexes.describe(self._options.index_name))
+            return self._index
+
+    def _open(self, found: IndexModel) -> None:
+        if found.metric not in {"dotproduct", "cosine"}:
+            raise StoreError(f"{self._where} compares rows by {found.metric}: dotproduct or cosine is wanted")
+        index = self._client.index(host=found.host or "")
+        self._has_parts = self._parts_space in index.describe_index_stats().namespaces
+        self._index, self._dimension = index, found.dimension or 0
 
     def _wanted(self, shape: tuple[int, ...]) -> int | None:
         """The columns that rows must have; None for any. An empty namespace holds nobody to its width."""

@@ -13,6 +13,7 @@ from ragkit.store.options import _check_dimension
 PARTS = "-parts"
 """What follows the name of a namespace of Pinecone in the one that holds the rest of long documents."""
 _INDEX_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,43}[a-z0-9])?")
+_COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 MAX_TABLE_BYTES = 63
 """How long PostgreSQL lets a name be."""
 
@@ -124,3 +125,43 @@ class PineconeOptions:
             raise InvalidOption("namespace", self.namespace, f"printable ASCII that does not end in {PARTS!r}")
         _check_least("retries", self.retries, 0)
         _check_least("wait_seconds", self.wait_seconds, 0)
+
+
+@dataclass(frozen=True)
+class MilvusOptions:
+    """Options of the store `milvus`: a server where `uri` is given, else Milvus Lite in this process."""
+
+    path: str | Path = ""
+    """The directory of Milvus Lite; made when it is not there. Not used when there is a `uri`."""
+    uri: str = ""
+    """Where the server is: `http://localhost:19530`."""
+    token: str = field(default="", repr=False)
+    """What the server asks for, `user:password` or a key; empty for none."""
+    collection: str = "ragkit"
+    """The collection that holds the store, letters, digits and `_`; made when it is not there."""
+    dimension: int | None = None
+    """Columns of a row; None takes the width of the first rows, or what the collection says."""
+    method: Literal["exact", "hnsw"] = "exact"
+    """The index that a collection is made with: none, or `hnsw`, which finds nearly all of the nearest."""
+    m: int = 16
+    """Of `hnsw`: links of a row, 2 to 2,048."""
+    ef_construction: int = 200
+    """Of `hnsw`: candidates looked at when a row is put in."""
+    ef: int = 128
+    """Of `hnsw`: candidates looked at by a search; more find more and take longer."""
+    timeout_seconds: float = 60.0
+    """How long to wait for an answer of the server."""
+
+    def __post_init__(self) -> None:
+        _check_dimension(self.dimension)
+        if not str(self.path) and not self.uri:
+            raise InvalidOption("path", "", "a directory, or the `uri` of a server,")
+        if not _COLLECTION.fullmatch(self.collection):
+            raise InvalidOption("collection", self.collection, "a name of letters, digits and '_', no digit first,")
+        if self.method not in {"exact", "hnsw"}:
+            raise InvalidOption("method", self.method, "'exact' or 'hnsw'")
+        if not 2 <= self.m <= 2048:
+            raise InvalidOption("m", self.m, "2 to 2048")
+        _check_least("ef_construction", self.ef_construction, 1)
+        _check_least("ef", self.ef, 1)
+        _check_least("timeout_seconds", self.timeout_seconds, 1)

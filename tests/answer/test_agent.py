@@ -57,6 +57,8 @@ def test_without_a_model_the_answer_is_quoted_and_each_quote_is_checked() -> Non
     assert "eleven minutes" in answer.text
     assert (answer.abstained, answer.model) == (False, "extractive")
     assert [c.verified for c in answer.citations] == [True] * len(answer.citations)
+    for citation in answer.citations:
+        assert f"{citation.quote} [{citation.n}]" in answer.text
     assert (answer.usage.total_cost_usd, answer.usage.by_tool[TOOL_NAME].calls) == (0.0, 1)
     assert answer.trace_id == answer.trace.id
 

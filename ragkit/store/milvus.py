@@ -1,0 +1,303 @@
+"""The store in Milvus: a server, or Milvus Lite in this process.
+
+Filters are pushed down as tokens and ranges of numbers; what those cannot say (the order of strings, numbers in lists)
+is fetched over and looked at again. The client's own errors stay in here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import grpc
+import numpy as np
+from numpy.typing import NDArray
+from pymilvus import DataType, MilvusClient, MilvusException
+
+from ragkit.errors import DimensionMismatch, Locked, StoreError
+from ragkit.records import Document, SearchResult
+from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
+from ragkit.store.facade import VectorStore
+from ragkit.store.filters import parse_filter
+from ragkit.store.milvus_records import (
+    MAX_PIECES,
+    MAX_TOKENS,
+    document_in,
+    expression_of,
+    key_of,
+    row_of,
+)
+from ragkit.store.portable import Found, complete, last_of_each, runs, runs_by_size
+from ragkit.store.pushdown import condition_of
+from ragkit.store.server_options import MilvusOptions
+from ragkit.store.shared_lock import SharedLock
+
+MAX_TOP_K = 16_384
+"""What Milvus gives at most."""
+_FIELDS = {"key", "name", "document", "tokens", "numbers", "row"}
+_ALL = ["document", "row"]
+_PUT_ROWS = 5_000
+_PUT_BYTES = 16 * 2**20
+"""A server refuses messages over 64 MiB as it is shipped."""
+_READ = 200
+_PAGE = 2_000
+_VALUE_BYTES = 4
+_TEXT = 65_535
+_GRACE_SECONDS = 2.0
+_ITERATOR_LOG = "pymilvus.client.iterator.query_iterator"
+
+
+class MilvusStore(VectorStore):
+    """Documents and rows in a collection of Milvus. Safe for several threads.
+
+    Milvus Lite keeps its directory to itself: one process, and one store in it, at a time. A server may be used by
+    many, and is read with the consistency level `Strong`. A call of `add_documents` is seen as a whole within this
+    process, and piece by piece by others. Scores are computed from the rows that come back. Where Milvus cannot give
+    as many candidates as a filter takes (16,384), the whole collection is read.
+    """
+
+    persistent = True
+
+    def __init__(self, options: MilvusOptions) -> None:
+        """Open the directory, or connect.
+
+        Raises:
+            DimensionMismatch: the collection holds rows of another width than the options say.
+            Locked: another process, or another store of this one, has the directory open.
+            StoreError: the server cannot be reached, or the collection is not one of this store.
+        """
+        self._options = options
+        self._name = options.collection
+        self._where = f"Milvus at {options.uri or options.path}"
+        self._lock = SharedLock()
+        self._client: MilvusClient | None = None
+        self._lite: _Lite | None = None
+        self._dimension = 0
+        try:
+            with self._translated():
+                uri = options.uri or self._start()
+                self._client = MilvusClient(uri, token=options.token, timeout=options.timeout_seconds, dedicated=True)
+                here = self._width()
+                if here and options.dimension not in {None, here} and self._count(""):
+                    raise DimensionMismatch(options.dimension or 0, here)
+        except BaseException:
+            self.close()
+            raise
+
+    def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
+        """As `Store.add_documents` says."""
+        if not documents:
+            return []
+        with self._translated(), self._lock.alone():
+            rows = checked_rows(embeddings, len(documents), self._wanted(np.shape(embeddings)))
+            kept, kept_rows = last_of_each(checked_documents(documents), rows)
+            made = [row_of(document, row) for document, row in zip(kept, kept_rows, strict=True)]
+            self._lay_out(rows.shape[1])
+            sizes = [
+                _VALUE_BYTES * rows.shape[1] + sum(map(len, each["document"])) + 24 * len(each["tokens"])
+                for each in made
+            ]
+            for some in runs_by_size(made, sizes, _PUT_ROWS, _PUT_BYTES):
+                self._open().upsert(self._name, cast("list[dict[str, Any]]", some))
+        return [document.id for document in documents]
+
+    def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
+        """As `Store.search` says; with the method `hnsw` nearly so."""
+        node = parse_filter(filter)
+        condition = condition_of(node)
+        top_k = checked_top_k(top_k)
+        with self._translated(), self._lock.together():
+            query = checked_query(query_embedding, self._wanted(np.shape(query_embedding)))
+            if condition is False or self._dimension != len(query):
+                return []
+            expression = expression_of(condition)
+            return complete(lambda limit: self._nearest(query, limit, expression), node, top_k)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """As `Store.delete` says."""
+        removed = 0
+        with self._translated(), self._lock.alone():
+            for some in runs([key_of(name) for name in checked_ids(ids)], _PAGE if self._width() else 1):
+                there = [row["key"] for row in self._get(some, ["key"])]
+                if there:
+                    self._open().delete(self._name, ids=there)
+                removed += len(there)
+        return removed
+
+    def clear(self) -> None:
+        """As `Store.clear` says. The collection stays; an empty one is made anew for rows of another width."""
+        with self._translated(), self._lock.alone():
+            if self._width():
+                self._open().delete(self._name, filter='key != ""')
+
+    def count(self) -> int:
+        """As `Store.count` says."""
+        with self._translated(), self._lock.together():
+            return self._count("") if self._width() else 0
+
+    def scan(self) -> Iterator[tuple[str, Document, Rows]]:
+        """As `Store.scan` says. The ids are gathered first; what is deleted meanwhile is left out."""
+        with self._translated():
+            with self._lock.together():
+                pairs = self._pages("", ["key", "name"]) if self._width() else iter(())
+                keys = [key for _, key in sorted((json.loads(row["name"]), row["key"]) for row in pairs)]
+            for some in runs(keys, _READ):
+                with self._lock.together():
+                    found = [(document_in(row["document"]), row["row"]) for row in self._get(some, _ALL)]
+                for document, row in sorted(found, key=lambda pair: pair[0].id):
+                    yield document.id, document, np.array(row, np.float32)
+
+    def close(self) -> None:
+        """As `Store.close` says."""
+        with self._lock.alone():
+            client, self._client = self._client, None
+            if client is not None:
+                client.close()
+            lite, self._lite = self._lite, None
+            if lite is not None:
+                lite.stop()
+
+    def _start(self) -> str:
+        """Run Milvus Lite on the directory; returns where it listens, on loopback."""
+        # imported here: a server's client does without it
+        from milvus_lite.adapter.grpc.server import start_server_in_thread  # noqa: PLC0415
+        from milvus_lite.exceptions import DataDirLockedError, MilvusLiteError  # noqa: PLC0415
+
+        path = Path(self._options.path)
+        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / "collections").is_dir())):
+            raise StoreError(f"{path} holds something else than a store 'milvus': choose another `path`")
+        try:
+            server, db, port = start_server_in_thread(data_dir=str(path), host="127.0.0.1", port=0)
+        except DataDirLockedError as error:
+            raise Locked(str(path), "another process, or another store of this one") from error
+        except (MilvusLiteError, OSError) as error:
+            raise StoreError(f"{path} cannot be used: {error}") from error
+        self._lite = _Lite(server, db)
+        # it has no time stamps of its own, and needs none; the client says so at every iteration
+        logging.getLogger(_ITERATOR_LOG).addFilter(_not_about_time)
+        return f"http://127.0.0.1:{port}"
+
+    def _open(self) -> MilvusClient:
+        if self._client is None:
+            raise StoreError(f"the store in {self._where} is closed: open it again")
+        return self._client
+
+    def _width(self) -> int:
+        """Columns of a row; 0 where there is no collection. Another process may have made it meanwhile."""
+        if not self._dimension and self._open().has_collection(self._name):
+            fields = {field["name"]: field for field in self._open().describe_collection(self._name)["fields"]}
+            if set(fields) != _FIELDS:
+                raise StoreError(
+                    f"the collection {self._name!r} in {self._where} was not made by this store: "
+                    "choose another name with its option `collection`"
+                )
+            self._open().load_collection(self._name)
+            self._dimension = int(fields["row"]["params"]["dim"])
+        return self._dimension
+
+    def _wanted(self, shape: tuple[int, ...]) -> int | None:
+        """The columns that rows must have; None for any. An empty collection holds nobody to its width."""
+        here = self._width()
+        if here and here not in shape[-1:] and not self._count(""):
+            here = 0
+        return here or self._options.dimension
+
+    def _lay_out(self, dimension: int) -> None:
+        """Have a collection of rows of this width: `_wanted` has seen that the one that is there is such, or empty."""
+        if self._dimension == dimension:
+            return
+        client, options = self._open(), self._options
+        if self._dimension:
+            client.drop_collection(self._name)
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("key", DataType.VARCHAR, is_primary=True, max_length=64)
+        schema.add_field("name", DataType.VARCHAR, max_length=_TEXT)
+        for name, length, most in (("document", _TEXT, MAX_PIECES), ("tokens", 64, MAX_TOKENS)):
+            schema.add_field(name, DataType.ARRAY, element_type=DataType.VARCHAR, max_length=length, max_capacity=most)
+        schema.add_field("numbers", DataType.JSON)
+        schema.add_field("row", DataType.FLOAT_VECTOR, dim=dimension)
+        index = client.prepare_index_params()
+        settings = {"M": options.m, "efConstruction": options.ef_construction} if options.method == "hnsw" else {}
+        kind = "HNSW" if options.method == "hnsw" else "FLAT"
+        index.add_index("row", index_type=kind, metric_type="IP", params=settings)
+        client.create_collection(self._name, schema=schema, index_params=index, consistency_level="Strong")
+        self._dimension = dimension
+
+    def _nearest(self, query: Rows, limit: int, expression: str) -> list[Found]:
+        wide = query.astype(np.float64)
+        if limit <= MAX_TOP_K:
+            settings = {"ef": max(self._options.ef, limit)} if self._options.method == "hnsw" else {}
+            [hits] = self._open().search(
+                self._name,
+                data=[query.tolist()],
+                anns_field="row",
+                limit=limit,
+                filter=expression,
+                output_fields=_ALL,
+                search_params={"metric_type": "IP", "params": settings},
+            )
+            found = [_found(hit["entity"], wide) for hit in hits]
+            # a walk through a graph may end early
+            if len(found) == limit or self._options.method == "exact" or self._count(expression) == len(found):
+                return found
+        return [_found(row, wide) for row in self._pages(expression, _ALL)]
+
+    def _count(self, expression: str) -> int:
+        [row] = self._open().query(self._name, filter=expression, output_fields=["count(*)"])
+        return int(row["count(*)"])
+
+    def _get(self, keys: Sequence[str], fields: Sequence[str]) -> list[Mapping[str, Any]]:
+        if not keys or not self._width():
+            return []
+        return list(self._open().get(self._name, ids=list(keys), output_fields=list(fields)))
+
+    def _pages(self, expression: str, fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        pages = self._open().query_iterator(self._name, batch_size=_PAGE, filter=expression, output_fields=list(fields))
+        try:
+            while rows := pages.next():
+                yield from rows
+        finally:
+            pages.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """The client's errors as ours."""
+        try:
+            yield
+        except MilvusException as error:
+            raise StoreError(f"{self._where} cannot be used: {' '.join(str(error.message).split())}") from error
+        except grpc.RpcError as error:
+            raise StoreError(f"{self._where} cannot be reached: start it, or correct the option `uri`") from error
+
+
+def _not_about_time(record: logging.LogRecord) -> bool:
+    return "mvccTs" not in record.getMessage()
+
+
+class _Stops(Protocol):
+    def stop(self, grace: float | None) -> Any: ...
+
+
+class _Closes(Protocol):
+    def close(self) -> None: ...
+
+
+class _Lite:
+    """Milvus Lite, running in threads of this process."""
+
+    def __init__(self, server: _Stops, db: _Closes) -> None:
+        self._server, self._db = server, db
+
+    def stop(self) -> None:
+        """Stop, and let go of the directory."""
+        self._server.stop(_GRACE_SECONDS).wait()
+        self._db.close()
+
+
+def _found(row: Mapping[str, Any], query: NDArray[np.float64]) -> Found:
+    score = float((np.array(row["row"], np.float32) * query).sum())
+    return Found(document_in(row["document"]), score)

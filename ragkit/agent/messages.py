@@ -100,7 +100,7 @@ class Message:
     provider_state: Mapping[str, JSON] = field(default_factory=dict)
     """What its provider wants to see again unchanged (signatures of reasoning and the like); others ignore it."""
     data: object = field(default=None, compare=False)
-    """The object behind the text of a tool, or of a provider that has one. It stays in this process unless it is JSON."""
+    """The object behind the text of a tool, or of a provider that has one; it stays here unless it is plain JSON."""
 
     def __post_init__(self) -> None:
         # some services answer None where there is no text, and users hand over a role's name

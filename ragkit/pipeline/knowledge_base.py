@@ -204,7 +204,7 @@ class KnowledgeBase:
         limit = answer.max_cost_usd if max_cost_usd is None else max_cost_usd
         limits = Limits(max_cost_usd=limit) if provider.remote else Limits()
         config = AgentConfig(
-            model=name,
+            model=model_name(model or answer.provider),
             max_iterations=answer.max_iterations,
             limits=limits,
             # a model that calls tools by itself has no need to write calls into its text, as documents may do

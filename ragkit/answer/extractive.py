@@ -69,7 +69,8 @@ class ExtractiveProvider(Provider):
 
 
 def _text(draft: Draft) -> str:
-    return " ".join(f"{' '.join(quote.sentence.text.split())} [{quote.n}]" for quote in draft.quotes)
+    """A line for each statement: they come from different places, and do not make one paragraph."""
+    return "\n".join(f"{' '.join(quote.sentence.text.split())} [{quote.n}]" for quote in draft.quotes)
 
 
 def _refusal(draft: Draft) -> str:

@@ -7,7 +7,7 @@ every question is of kind `OTHER`, which asks for nothing in particular. No mode
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 
 from ragkit.retrieve.stopwords import STOP_WORDS
@@ -26,60 +26,55 @@ class Kind(Enum):
     """Somewhere: where, in what city."""
     NAME = "name"
     """The name of something: what company, which language, what is it called."""
-    REASON = "reason"
-    """A cause or a purpose: why, what caused."""
-    MEANING = "meaning"
-    """What something is: a definition."""
     OTHER = "other"
+    """Anything: a reason, a way, a meaning."""
 
 
-_DATE_NOUNS = "year|years|date|day|month|months|decade|century|centuries|era|season|week|weekday|evening|morning|night"
+_TIMES = "years?|dates?|days?|months?|decades?|century|centuries|era|season|weeks?|weekday|evening|morning|night|time"
 _QUANTITIES = (
     "number|amount|percent|percentage|proportion|share|fraction|ratio|rate|price|cost|fee|fine|penalty|salary|budget"
     "|size|length|width|height|depth|weight|mass|speed|distance|temperature|pressure|altitude|elevation|area|volume"
     "|population|age|score|limit|duration|magnification|frequency|wavelength|value|quantity|capacity|mileage"
 )
 _DEGREES = (
-    "many|much|long|far|fast|quickly|soon|late|early|old|young|large|big|small|high|tall|deep|wide|broad|thick|heavy"
-    "|often|frequently|hot|cold|warm|strong|likely|close|near|big|common|expensive|dense|short|steep|bright"
+    "many|much|long|far|fast|quickly|old|young|large|big|small|high|tall|deep|wide|broad|thick|heavy|often|frequently"
+    "|hot|cold|warm|strong|likely|close|near|common|expensive|dense|short|steep|bright"
 )
 _PLACES = (
-    "country|countries|city|cities|town|village|state|states|place|places|region|regions|area|areas|location|continent"
-    "|island|county|province|district|river|lake|sea|ocean|street|room|building|nation|nations|venue"
+    "countr(?:y|ies)|cit(?:y|ies)|towns?|villages?|states?|places?|regions?|areas?|locations?|continents?|islands?"
+    "|count(?:y|ies)|provinces?|districts?|rivers?|lakes?|seas?|oceans?|streets?|rooms?|buildings?|nations?|venues?"
 )
 _NAMED = (
-    "name|names|company|companies|organization|organisation|organizations|team|teams|school|university|college"
-    "|person|people|man|woman|king|queen|emperor|president|leader|author|artist|scientist|philosopher|group|groups"
-    "|language|languages|book|film|movie|song|album|band|show|network|newspaper|magazine|dynasty|party|church|religion"
-    "|act|treaty|law|war|battle|program|programme|project|agency|brand|model|tribe|family|award|title|nationality"
+    "names?|compan(?:y|ies)|organi[sz]ations?|teams?|schools?|universit(?:y|ies)|colleges?|persons?|people|man|woman"
+    "|kings?|queens?|emperors?|presidents?|leaders?|authors?|artists?|scientists?|philosophers?|groups?|languages?"
+    "|books?|films?|movies?|songs?|albums?|bands?|shows?|networks?|newspapers?|magazines?|dynast(?:y|ies)|part(?:y|ies)"
+    "|church(?:es)?|religions?|acts?|treat(?:y|ies)|laws?|wars?|battles?|program(?:me)?s?|projects?|agenc(?:y|ies)"
+    "|brands?|models?|tribes?|famil(?:y|ies)|awards?|titles?|nationalit(?:y|ies)"
 )
-_ASK = r"(?:what|which|whose)"
-_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
+_WHICH = r"\b(?:what|which|whose) "
+_RULES: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern))
     for kind, pattern in (
-        (Kind.REASON, rf"\bwhy\b|\b{_ASK} (?:\w+ ){{0,2}}(?:reasons?|causes?|caused|purpose|led to)\b|\bhow come\b"),
-        (Kind.DATE, rf"\bwhen\b|\b{_ASK} (?:\w+ ){{0,2}}(?:{_DATE_NOUNS})\b|\bhow (?:late|early|soon|long ago)\b"
-                    r"|\bwhat time\b"),
-        (Kind.NUMBER, rf"\bhow (?:{_DEGREES})\b|\b{_ASK} (?:\w+ ){{0,3}}(?:{_QUANTITIES})\b"
-                      rf"|\b(?:by|at|below|above) what\b|\bwhat (?:did|does|do) .*\bcosts?\b"),
+        (Kind.OTHER, rf"\bwhy\b|\bhow come\b|{_WHICH}(?:\w+ ){{0,2}}(?:reasons?|causes?|caused|purpose|led to)\b"),
+        (Kind.DATE, rf"\bwhen\b|\bhow (?:late|early|soon|long ago)\b|{_WHICH}(?:\w+ ){{0,2}}(?:{_TIMES})\b"),
+        (Kind.NUMBER, rf"\bhow (?:{_DEGREES})\b|{_WHICH}(?:\w+ ){{0,3}}(?:{_QUANTITIES})\b"),
+        (Kind.NUMBER, r"\b(?:by|at|below|above) what\b|\bwhat (?:did|does|do) .*\bcosts?\b"),
         (Kind.PERSON, r"\bwho\b|\bwhom\b|\bwhose\b"),
-        (Kind.PLACE, rf"\bwhere\b|\b{_ASK} (?:\w+ ){{0,2}}(?:{_PLACES})\b"),
-        (Kind.NAME, rf"\b{_ASK} (?:\w+ ){{0,3}}(?:{_NAMED})\b|\bcalled\b|\bknown as\b|\bname of\b|\bnamed?\b"),
-        (Kind.MEANING, r"\bwhat (?:is|are|was|were) (?:an? |the )?[\w'-]+(?: [\w'-]+){0,2}\?*$|\bmeant by\b"
-                       r"|\bwhat does .* (?:mean|stand for|do|return)\b|\bdefin(?:e|ition)\b"),
+        (Kind.PLACE, rf"\bwhere\b|{_WHICH}(?:\w+ ){{0,2}}(?:{_PLACES})\b"),
+        (Kind.NAME, rf"{_WHICH}(?:\w+ ){{0,3}}(?:{_NAMED})\b|\b(?:called|known as|name of|named?)\b"),
     )
-)  # fmt: skip
+)
 
 
 def kind_of(question: str) -> Kind:
     """What a question asks for, by the first rule that fits."""
     asked = " ".join(question.lower().split())
-    return next((kind for kind, pattern in _KINDS if pattern.search(asked)), Kind.OTHER)
+    return next((kind for kind, pattern in _RULES if pattern.search(asked)), Kind.OTHER)
 
 
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _DATES = re.compile(
-    rf"\b(?:1\d{{3}}|20\d\d)(?:s|\b)|\b\d{{1,4}} ?(?:bc|ad|bce|ce)\b|\b(?:{_MONTHS})\b|\bcentur\w+|\bdecades?\b"
+    rf"\b(?:1\d{{3}}|20\d\d)s?\b|\b\d{{1,4}} ?(?:bc|ad|bce|ce)\b|\b(?:{_MONTHS})\b|\bcentur\w+|\bdecades?\b"
     r"|\b\d{1,2}:\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:spring|summer|autumn|winter)\b"
     r"|\b(?:before|after|during|until|since) the\b"
 )
@@ -89,40 +84,26 @@ _NUMBER_WORDS = (
     "|dozens?|half|halves|thirds?|quarters?|once|twice|double|triple|daily|weekly|monthly|yearly|annually|zero|none"
 )
 _NUMBERS = re.compile(rf"\d+(?:[.,:/]\d+)*|\b(?:{_NUMBER_WORDS})\b")
-_NAMES = re.compile(r"(?<![\w'])[A-Z][\w&'’-]*")
-_REASONS = re.compile(
-    r"\bbecause\b|\bsince\b|\bdue to\b|\bso that\b|\bin order to\b|\breasons?\b|\btherefore\b|\bcaus(?:e|es|ed|ing)\b"
-    r"|\bresult(?:s|ed|ing)?\b|\bled to\b|\bowing to\b|\bthus\b|\bto (?:avoid|prevent|make|allow|protect|keep|get)\b|\bfor fear\b"
-)
-_MEANINGS = re.compile(r"\b(?:is|are|was|were|means?|refers?|stands?|called|known|defined|denotes?|returns?)\b|[:=(]")
+_ITEM_NUMBER = re.compile(r"\s*\d+(?:\.\d+)*[.)]\s")
+_TOKENS = re.compile(r"\w+(?:[.,:/&'’-]\w+)*")
 
 
 def holds(kind: Kind, text: str, question: str) -> bool:
     """Whether `text` holds something of this kind that the question itself does not; True for `OTHER`."""
-    find = _FINDERS.get(kind)
-    if find is None:
+    if kind is Kind.OTHER:
         return True
-    known = question.lower()
-    return any(found.lower() not in known for found in find(text))
+    known = set(_TOKENS.findall(question.lower()))
+    return any(not known.issuperset(_TOKENS.findall(found)) for found in _found(kind, text))
 
 
-def names_in(text: str) -> Iterator[str]:
-    """Words with a capital letter; at the head of the text only those that are no function word."""
-    for found in _NAMES.finditer(text):
-        if found[0].lower() not in STOP_WORDS:
-            yield found[0]
-
-
-def _lower(pattern: re.Pattern[str]) -> Callable[[str], Iterator[str]]:
-    return lambda text: (found[0] for found in pattern.finditer(text.lower()))
-
-
-_FINDERS: dict[Kind, Callable[[str], Iterator[str]]] = {
-    Kind.DATE: _lower(_DATES),
-    Kind.NUMBER: _lower(_NUMBERS),
-    Kind.PERSON: names_in,
-    Kind.PLACE: names_in,
-    Kind.NAME: names_in,
-    Kind.REASON: _lower(_REASONS),
-    Kind.MEANING: _lower(_MEANINGS),
-}
+def _found(kind: Kind, text: str) -> Iterator[str]:
+    """Everything of a kind in a text, in small letters. Names are words with a capital letter."""
+    text = _ITEM_NUMBER.sub("", text, count=1) if _ITEM_NUMBER.match(text) else text
+    if kind in (Kind.DATE, Kind.NUMBER):
+        pattern = _DATES if kind is Kind.DATE else _NUMBERS
+        yield from (found[0] for found in pattern.finditer(text.lower()))
+        return
+    for token in _TOKENS.findall(text):
+        word = token.lower()
+        if token[0].isupper() and word not in STOP_WORDS:
+            yield word

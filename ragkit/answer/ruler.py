@@ -15,12 +15,18 @@ from ragkit.answer.base import Searcher
 
 _PAIRS = (
     ("How do I get my money back?", "Customers may return goods within thirty days and receive a full refund."),
-    ("When does the library open on Sundays?", "Opening hours of the library: weekdays from 9 to 20, Sundays from noon."),
+    (
+        "When does the library open on Sundays?",
+        "Opening hours of the library: weekdays from 9 to 20, Sundays from noon.",
+    ),
     ("Who painted the ceiling of the chapel?", "The frescoes above the altar are the work of an artist from Florence."),
     ("Why did the bridge collapse?", "Investigators found that corroded cables had caused the failure of the bridge."),
     ("How much water should tomatoes get?", "Tomato plants need two litres of water a day while the fruit is growing."),
     ("What causes high blood pressure?", "Salt, stress and lack of exercise are known to raise blood pressure."),
-    ("How is the server restarted after an update?", "Once the update is installed, restart the service from the console."),
+    (
+        "How is the server restarted after an update?",
+        "Once the update is installed, restart the service from the console.",
+    ),
     ("Where do these birds spend the winter?", "In autumn the flock migrates south and stays on the African coast."),
 )
 _LEAST = 3.0  # deviations

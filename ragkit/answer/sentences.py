@@ -28,25 +28,25 @@ EMBEDDED = 24
 
 WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
-        "meaning": 3.9,
-        "meaning_before": 3.4,
-        "meaning_after": 2.0,
-        "passage_meaning": 9.8,
-        "passage_words": 2.9,
-        "passage_bm25": 1.9,
-        "words": 6.0,
-        "words_before": 2.7,
-        "words_after": 1.1,
-        "words_under": 2.8,
-        "words_alike": 4.5,
-        "names": -0.9,
-        "noun": 0.9,
+        "meaning": 4.7,
+        "meaning_before": 3.0,
+        "meaning_after": 1.9,
+        "passage_meaning": 7.6,
+        "passage_words": 1.8,
+        "passage_bm25": 1.6,
+        "words": 6.3,
+        "words_before": 3.1,
+        "words_after": 1.2,
+        "words_under": 2.9,
+        "words_alike": 4.6,
+        "names": -0.8,
+        "noun": 0.8,
         "pairs": 1.5,
-        "date": 2.5,
+        "date": 2.3,
         "number": 1.1,
-        "person": 1.2,
-        "place": 2.1,
-        "name": 0.6,
+        "person": 0.4,
+        "place": 2.0,
+        "name": 1.3,
         "length": 0.4,
         "open": -3.0,
     }
@@ -80,12 +80,13 @@ class Candidates:
 def best_sentences(question: str, hits: Sequence[Hit], searcher: Searcher, limit: int = 3) -> list[Sentence]:
     """The statements of the best passages that answer a question best, best first.
 
-    They have `limit` sentences at most, taken together; what two passages say in the same words comes once.
+    They have `limit` sentences at most, taken together; what two passages say in the same words comes once. Empty
+    without passages.
     """
     found = candidates(question, hits, searcher)
     scores = found.values @ np.array(list(WEIGHTS.values()))
     return [
-        Sentence(one.hit, one.start, one.end, one.text, one.under, one.sentences, score=float(scores[at]))
+        Sentence(one.hit, one.source, one.start, one.end, one.text, one.under, one.sentences, float(scores[at]))
         for at in chosen(found, scores, limit)
         for one in [found.statements[at]]
     ]
@@ -108,19 +109,25 @@ def chosen(found: Candidates, scores: NDArray[np.float64], limit: int) -> list[i
     passages = np.array([one.hit for one in found.statements])
     taken: list[int] = []
     room = limit
-    while room and len(left) and (at := int(np.argmax(left))) >= 0 and left[at] > -math.inf:
+    for _ in range(len(left)):
+        at = int(np.argmax(left))
         left[at] = -math.inf
         size = found.statements[at].sentences
-        if size > max(room, 1) or any(_alike(found.terms[at], found.terms[one]) for one in taken):
+        if size > room or any(_same(found, at, one) for one in taken):
             continue
         taken.append(at)
-        room = max(0, room - size)
+        room -= size
         left[passages == passages[at]] -= SAME_PASSAGE
     return taken
 
 
-def _alike(first: frozenset[str], second: frozenset[str]) -> bool:
-    return len(first & second) >= _ALIKE * len(first | second)
+def _same(found: Candidates, first: int, second: int) -> bool:
+    """Whether two statements overlap in their document, or hold nearly the same words."""
+    one, other = found.statements[first], found.statements[second]
+    if one.source == other.source and one.start < other.end and other.start < one.end:
+        return True
+    words, others = found.terms[first], found.terms[second]
+    return len(words & others) >= _ALIKE * len(words | others)
 
 
 _BY_MEANING = tuple(WEIGHTS)[:3]

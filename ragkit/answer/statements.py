@@ -29,6 +29,8 @@ class Statement:
 
     hit: int
     """Place of its hit in the list that was searched, from 0."""
+    source: str
+    """Where its passage comes from."""
     start: int
     end: int
     text: str
@@ -45,7 +47,7 @@ def statements(hits: Sequence[Hit]) -> list[Statement]:
     for number, hit in enumerate(hits):
         for statement in _of_chunk(hit.chunk, number):
             # by their ends: a chunk that begins within a sentence or a row holds only the rest of it
-            place = (hit.chunk.source or hit.chunk.document_id, statement.end)
+            place = (statement.source, statement.end)
             if place not in found or found[place].start > statement.start:
                 found[place] = statement
     return sorted(found.values(), key=lambda statement: (statement.hit, statement.start))
@@ -85,7 +87,8 @@ def _of_chunk(chunk: Chunk, number: int) -> Iterator[Statement]:
         text = _readable(piece)
         if _WORD.search(text):
             start, end = chunk.start + piece.start, chunk.start + piece.end
-            yield Statement(number, start, end, text, piece.under, piece.sentences)
+            source = chunk.source or chunk.document_id
+            yield Statement(number, source, start, end, text, piece.under, piece.sentences)
 
 
 def _pieces(chunk: Chunk) -> list[_Piece]:
@@ -196,10 +199,13 @@ def _joined(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
 
 
 def _together(first: _Piece, second: _Piece, text: str) -> _Piece:
-    whole = len(first.raw) >= SHORT and len(second.raw) >= SHORT and not _is_cut(first, second, text)
+    gap = text[first.end : second.start]
+    cut = _is_cut(first, second, text)
+    if "\n" in gap and not cut and first.raw[-1] not in _STOPS:  # a title, or a term and its meaning
+        gap = ": "
+    whole = len(first.raw) >= SHORT and len(second.raw) >= SHORT and not cut
     count = first.sentences + (second.sentences if whole else 0)
-    raw = text[first.start : second.end]
-    return replace(first, end=second.end, raw=raw, under=second.under, sentences=count)
+    return replace(first, end=second.end, raw=f"{first.raw}{gap}{second.raw}", under=second.under, sentences=count)
 
 
 def _belong_together(first: _Piece, second: _Piece, text: str) -> bool:

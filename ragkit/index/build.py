@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ragkit.embed.base import EmbeddingProvider, Rows, probe_of
-from ragkit.errors import BudgetExceeded, UnsupportedFormat
+from ragkit.errors import UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
 from ragkit.index.recipe import check_weights
@@ -391,19 +391,6 @@ def closing_at_once(thread: ThreadPoolExecutor) -> Iterator[None]:
         yield
     finally:
         thread.shutdown(cancel_futures=True)
-
-
-def refuse_above(limit_usd: float, price_per_token: float) -> Callable[[int], None]:
-    """A `spend` that raises BudgetExceeded before the window that would go over `limit_usd`."""
-    spent = 0.0
-
-    def spend(tokens: int) -> None:
-        nonlocal spent
-        if spent + tokens * price_per_token > limit_usd:
-            raise BudgetExceeded("USD", spent, limit_usd)
-        spent += tokens * price_per_token
-
-    return spend
 
 
 def _row(work: Work, stat: FileStat, content_hash: str, recipe: str, looked_at: int) -> FileRow:

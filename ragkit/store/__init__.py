@@ -10,6 +10,7 @@ STORES: Registry[Store] = Registry(
     "stores",
     {
         "memory": Place("ragkit.store.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
+        "milvus": Place("ragkit.store.milvus:MilvusStore", "milvus", "ragkit.store.server_options:MilvusOptions"),
         "pgvector": Place(
             "ragkit.store.pgvector:PgvectorStore", "pgvector", "ragkit.store.server_options:PgvectorOptions"
         ),

@@ -47,7 +47,6 @@ _READ = 200
 _PAGE = 2_000
 _VALUE_BYTES = 4
 _TEXT = 65_535
-_GRACE_SECONDS = 2.0
 _ITERATOR_LOG = "pymilvus.client.iterator.query_iterator"
 
 
@@ -77,6 +76,8 @@ class MilvusStore(VectorStore):
         self._client: MilvusClient | None = None
         self._lite: _Lite | None = None
         self._dimension = 0
+        # Milvus Lite has no time stamps, and needs none; the client would say so at every iteration
+        logging.getLogger(_ITERATOR_LOG).addFilter(_not_about_time)
         try:
             with self._translated():
                 uri = options.uri or self._start()
@@ -177,8 +178,6 @@ class MilvusStore(VectorStore):
         except (MilvusLiteError, OSError) as error:
             raise StoreError(f"{path} cannot be used: {error}") from error
         self._lite = _Lite(server, db)
-        # it has no time stamps of its own, and needs none; the client says so at every iteration
-        logging.getLogger(_ITERATOR_LOG).addFilter(_not_about_time)
         return f"http://127.0.0.1:{port}"
 
     def _open(self) -> MilvusClient:
@@ -294,7 +293,7 @@ class _Lite:
 
     def stop(self) -> None:
         """Stop, and let go of the directory."""
-        self._server.stop(_GRACE_SECONDS).wait()
+        self._server.stop(None).wait()  # the client is closed, so that nothing is under way
         self._db.close()
 
 

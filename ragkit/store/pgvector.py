@@ -164,6 +164,8 @@ class PgvectorStore(VectorStore):
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
         """As `Store.scan` says; a snapshot of the first step is gone through."""
         statement = sql.SQL("SELECT document, embedding FROM {} ORDER BY id").format(self._table)
+        if not self._run(self._dimension):  # and a connection that was cut is found out
+            return
         with self._translated(), self._connections.one() as connection, connection.transaction():
             if not self._dimension(connection):
                 return

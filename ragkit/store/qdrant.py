@@ -34,7 +34,7 @@ NAME = "name"
 """The key of the payload that holds the document's id, escaped where it has lone surrogates."""
 NUMBERS = "n_"
 """What stands before a column's name in the key of the payload that holds its numbers."""
-MAX_INDEXED = 64
+MAX_INDEXED = 24
 """So many fields get an index of the engine's; filters on more are answered by looking at every payload."""
 _NAMESPACE = uuid.UUID("7a1c86f4-4e54-5d0e-9a5f-3f0b0c8a2f5e")
 _SCAN_ROWS = 256

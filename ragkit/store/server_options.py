@@ -46,8 +46,8 @@ class PgvectorOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
-        if not 1 <= len(self.table.encode("utf-8", "replace")) <= MAX_TABLE_BYTES or "\0" in self.table:
-            raise InvalidOption("table", self.table, f"a name of 1 to {MAX_TABLE_BYTES} bytes")
+        if not 1 <= len(self.table.encode("utf-8", "replace")) <= MAX_TABLE_BYTES or {*self.table} & {"\0", "%"}:
+            raise InvalidOption("table", self.table, f"a name of 1 to {MAX_TABLE_BYTES} bytes, without '%',")
         if self.method not in {"exact", "hnsw"}:
             raise InvalidOption("method", self.method, "'exact' or 'hnsw'")
         if not 2 <= self.m <= 100:

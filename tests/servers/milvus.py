@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
-
-import grpc
-import milvus_lite
+from contextlib import closing
 
 from tests.servers.base import free_port
 
@@ -23,8 +21,8 @@ class Milvus:
     def __init__(self) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="ragkit-milvus-")
         self._process: subprocess.Popen[bytes] | None = None
-        self._address = f"127.0.0.1:{free_port()}"
-        self.uri = f"http://{self._address}"
+        self._port = free_port()
+        self.uri = f"http://127.0.0.1:{self._port}"
         self.environment: Mapping[str, str] = {"RAGKIT_TEST_MILVUS_URI": self.uri}
 
     def fresh(self) -> Mapping[str, str]:
@@ -35,13 +33,19 @@ class Milvus:
         """As `Server.start` says."""
         if self._process is not None:
             return
-        host, port = self._address.split(":")
-        package = Path(milvus_lite.__file__).parent.name
-        command = [sys.executable, "-m", package, "server", "--data-dir", self._scratch.name, "--host", host]
-        self._process = subprocess.Popen([*command, "--port", port], stderr=subprocess.DEVNULL)
+        command = [sys.executable, "-m", "milvus_lite", "server", "--data-dir", self._scratch.name]
+        address = ["--host", "127.0.0.1", "--port", str(self._port)]
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen([*command, *address], stdout=quiet, stderr=quiet)
         deadline = time.monotonic() + START_SECONDS
-        with grpc.insecure_channel(self._address) as channel:
-            grpc.channel_ready_future(channel).result(timeout=deadline - time.monotonic())
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("milvus-lite server does not start")
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        with closing(socket.socket()) as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
     def stop(self) -> None:
         """As `Server.stop` says."""

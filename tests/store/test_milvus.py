@@ -1,0 +1,161 @@
+"""What the store in Milvus does beyond the conformance suite: a real server, and what an engine cannot say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pymilvus import MilvusClient
+
+from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.records import Document
+from ragkit.store.base import Filter
+from ragkit.store.filters import parse_filter
+from ragkit.store.milvus import MilvusStore
+from ragkit.store.milvus_records import MAX_TOKENS, OVER, expression_of, row_of
+from ragkit.store.pushdown import condition_of
+from ragkit.store.server_options import MilvusOptions
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.stores import CHECKS, Check
+from ragkit.testing.subject import DIMENSION, Subject, check_contents, check_search, documents_of, fill, palette
+from tests.servers.base import free_port
+from tests.servers.milvus import Milvus
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    server = Milvus()
+    server.start()
+    yield server.uri
+    server.stop()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MilvusStore]:
+    store = MilvusStore(MilvusOptions(path=tmp_path / "m"))
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(uri: str, check: Check) -> None:
+    name = f"test_{CHECKS.index(check)}"
+    check(Subject(open=lambda: MilvusStore(MilvusOptions(uri=uri, collection=name, method="hnsw")), examples=30))
+
+
+def test_a_directory_is_held_by_one_store_at_a_time(store: MilvusStore, tmp_path: Path) -> None:
+    store.add_documents(documents_of("a"), palette()[:1])
+    with pytest.raises(Locked, match="is being written by another process, or another store of this one"):
+        MilvusStore(MilvusOptions(path=tmp_path / "m"))
+    store.close()
+    again = MilvusStore(MilvusOptions(path=tmp_path / "m"))
+    assert again.count() == 1
+    again.close()
+
+
+def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match="holds something else than a store 'milvus': choose another `path`"):
+        MilvusStore(MilvusOptions(path=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_collection_of_somebody_else_is_not_touched(uri: str) -> None:
+    client = MilvusClient(uri)
+    client.create_collection("theirs", dimension=4)
+    with pytest.raises(StoreError, match=r"the collection 'theirs' in .* was not made by this store: choose another"):
+        MilvusStore(MilvusOptions(uri=uri, collection="theirs"))
+    assert client.has_collection("theirs")
+    client.close()
+
+
+def test_a_directory_of_other_width_than_the_options_say_is_refused(store: MilvusStore, tmp_path: Path) -> None:
+    store.add_documents(documents_of("a"), palette()[:1])
+    store.close()
+    with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
+        MilvusStore(MilvusOptions(path=tmp_path / "m", dimension=3))
+
+
+def test_no_character_of_a_filter_stands_in_an_expression() -> None:
+    where = {
+        'x" or key != "': {"$in": ['" or key != "', 2.5]},
+        "y'": {"$not": {"$lt": -1e-300}},
+        "z": {"$exists": False},
+    }
+    expression = expression_of(condition_of(parse_filter(where)))
+    plain = re.sub(r'"[0-9a-f]{20}"|"[fh]_[A-Za-z0-9_]+"', "_", expression.replace('"over"', "_"))
+    assert plain == (
+        "array_contains(tokens, _) or ((array_contains_any(tokens, [_, _, _])) and "
+        "((not array_contains_any(tokens, [_]) or numbers[_] >= -1e-300)) and "
+        "(not array_contains_any(tokens, [_])))"
+    )
+
+
+def test_more_values_than_an_array_holds_are_filtered_too(store: MilvusStore) -> None:
+    many = Document("many", {"words": [f"w{n}" for n in range(MAX_TOKENS)]}, id="many")
+    assert row_of(many, palette()[0])["tokens"] == [OVER]
+    contents = fill(store, [many, Document("few", {"words": ["w7"]}, id="few")], palette()[:2])
+    for where in ({"words": "w7"}, {"words": "w4000"}, {"words": {"$ne": "w4000"}}, {"words": {"$exists": False}}):
+        check_search(store, contents, palette()[0], 2, where)
+
+
+def test_a_document_that_no_field_holds_comes_back(store: MilvusStore) -> None:
+    long = Document("é" * 400_000, {"deep": {"a": ["b" * 100_000]}}, id="i" * 10_000)
+    check_contents(store, fill(store, [long], palette()[:1]))
+
+
+def test_an_id_that_is_too_long_is_refused(store: MilvusStore) -> None:
+    with pytest.raises(StoreError, match=r"the document 'x+' is too long for the store 'milvus'"):
+        store.add_documents(documents_of(["x" * 60_000]), palette()[:1])
+
+
+def test_numbers_of_any_size_are_compared(store: MilvusStore) -> None:
+    values = (-1.5e300, -(2.0**63), -1e-300, 0.0, 1e-300, 2.5, 2.0**53, 1.5e300)
+    contents = fill(store, [Document("t", {"v": each}, id=f"{each}") for each in values], palette()[: len(values)])
+    for each in values:
+        for operator in ("$gt", "$gte", "$lt", "$lte"):
+            check_search(store, contents, palette()[0], 8, {"v": {operator: each}})
+            check_search(store, contents, palette()[0], 8, {"v": {"$not": {operator: each}}})
+
+
+def test_a_search_for_more_than_the_engine_gives_reads_everything(
+    store: MilvusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragkit.store.milvus.MAX_TOP_K", 20)
+    rows = unit_rows(100, DIMENSION, seed=5)
+    contents = fill(store, [Document("t", {"s": f"{n:02}"}, id=f"{n:02}") for n in range(100)], rows)
+    check_search(store, contents, palette()[0], 90)
+    check_search(store, contents, palette()[0], 3, {"s": {"$gte": "97"}})
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    uri = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(StoreError, match=f"Milvus at {uri} cannot be"):
+        MilvusStore(MilvusOptions(uri=uri, timeout_seconds=1))
+
+
+def test_a_closed_store_says_so(store: MilvusStore) -> None:
+    store.close()
+    with pytest.raises(StoreError, match=r"the store in Milvus at .* is closed: open it again"):
+        store.count()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "path is '': a directory, or the `uri` of a server, is wanted"),
+        ({"path": "m", "collection": "a-b"}, "collection is 'a-b': a name of letters, digits and '_', no digit first"),
+        ({"path": "m", "method": "flat"}, "method is 'flat': 'exact' or 'hnsw' is wanted"),
+        ({"path": "m", "m": 1}, "m is 1: 2 to 2048 is wanted"),
+        ({"path": "m", "ef": 0}, "ef is 0: 1 or more is wanted"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        MilvusOptions(**options)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_token_is_never_shown() -> None:
+    assert "secret" not in repr(MilvusOptions(uri="http://x", token="user:secret"))

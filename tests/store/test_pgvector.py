@@ -1,0 +1,213 @@
+"""What the store in PostgreSQL does beyond the conformance suite, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import psycopg
+import pytest
+
+from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.records import Document
+from ragkit.store.filters import parse_filter
+from ragkit.store.pgvector import MAX_ID_BYTES, PgvectorStore
+from ragkit.store.pgvector_filters import condition
+from ragkit.store.server_options import PgvectorOptions
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.stores import CHECKS, Check
+from ragkit.testing.subject import DIMENSION, Subject, check_contents, check_search, documents_of, fill, palette
+from tests.servers.postgres import Postgres
+
+Opener = Callable[..., PgvectorStore]
+
+
+@pytest.fixture(scope="module")
+def dsn() -> Iterator[str]:
+    server = Postgres()
+    server.start()
+    yield server.dsn
+    server.stop()
+
+
+@pytest.fixture
+def opened(dsn: str) -> Iterator[Opener]:
+    """Opens the store in a table of this test, with options; all are closed and the table dropped in the end."""
+    stores: list[PgvectorStore] = []
+
+    def open_one(table: str = "ragkit test", **options: object) -> PgvectorStore:
+        stores.append(PgvectorStore(replace(PgvectorOptions(dsn, table=table), **options)))  # type: ignore[arg-type]  # as the test says
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute('DROP TABLE IF EXISTS "ragkit test"')
+
+
+def answers(dsn: str, sql: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_store_with_an_index_keeps_the_promises_of_all(opened: Opener, check: Check) -> None:
+    check(Subject(open=lambda: opened(method="hnsw"), examples=30))
+
+
+def test_the_index_finds_nearly_all(opened: Opener) -> None:
+    rows = unit_rows(2000, 16, seed=1)
+    exact, indexed = opened("exact test"), opened(method="hnsw")
+    for store in (exact, indexed):
+        store.add_documents(documents_of(f"{n:04}" for n in range(2000)), rows)
+    queries = unit_rows(20, 16, seed=2)
+    found = [{one.document.id for one in indexed.search(query, 10)} for query in queries]
+    wanted = [{one.document.id for one in exact.search(query, 10)} for query in queries]
+    exact.clear()
+    assert sum(len(a & b) for a, b in zip(found, wanted, strict=True)) >= 190
+
+
+def test_the_index_is_made_as_the_options_say(opened: Opener, dsn: str) -> None:
+    opened(method="hnsw", m=8, ef_construction=50).add_documents(documents_of("a"), palette()[:1])
+    [(made,)] = answers(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
+    assert str(made).endswith("USING hnsw (embedding vector_ip_ops) WITH (m='8', ef_construction='50')")
+
+
+def test_rows_that_are_too_wide_for_the_index_are_refused(opened: Opener) -> None:
+    with pytest.raises(InvalidOption, match="method is 'hnsw': 'exact' for rows of 2001 columns"):
+        opened(method="hnsw").add_documents(documents_of("a"), unit_rows(1, 2001, seed=1))
+    wide = opened()
+    wide.add_documents(documents_of("a"), unit_rows(1, 2001, seed=1))
+    assert wide.count() == 1
+
+
+def test_a_table_of_somebody_else_is_never_touched(opened: Opener, dsn: str) -> None:
+    answers(dsn, 'CREATE TABLE "ragkit test" (id int)')
+    with pytest.raises(StoreError, match=r"the table 'ragkit test' in PostgreSQL at .* was not made by this store"):
+        opened()
+    assert answers(dsn, 'SELECT * FROM "ragkit test"') == []
+
+
+def test_a_name_of_a_table_is_only_a_name(opened: Opener, dsn: str) -> None:
+    answers(dsn, "CREATE TABLE victim (id int)")
+    name = 'a"; DROP TABLE victim; -- {} ü'
+    store = opened(name)
+    check_contents(store, fill(store, documents_of("ab"), palette()[:2]))
+    assert answers(dsn, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'a\"%'") == [(name,)]
+    store.clear()
+    answers(dsn, "DROP TABLE victim")
+
+
+def test_nothing_of_a_filter_stands_in_the_sql() -> None:
+    sql, values = condition(parse_filter({"x'; DROP TABLE t; --": {"$in": ["'; --", 1]}, "y": {"$not": {"$gt": "%s"}}}))
+    assert sql == (
+        "(search @> %s::jsonb OR search @> %s::jsonb) AND "
+        "(NOT (coalesce(jsonb_path_exists(search -> %s, %s::jsonpath, %s::jsonb), FALSE)))"
+    )
+    assert len(values) == 5
+
+
+def test_text_that_postgres_cannot_hold_comes_back(opened: Opener) -> None:
+    store = opened()
+    document = Document("a\0\udc80", {"k\0\udc80": ["v\0", "\udfff"]}, source="\0", id="i\0\udc80")
+    contents = fill(store, [document], palette()[:1])
+    check_contents(store, contents)
+    check_search(store, contents, palette()[0], 1, {"k\0\udc80": {"$gt": "\ud900"}})
+    assert store.delete(["i\0\udc80"]) == 1
+
+
+def test_an_id_that_no_index_can_hold_is_refused(opened: Opener) -> None:
+    store = opened()
+    with pytest.raises(StoreError, match=r"the id 'x+'\.\.\. has 2001 bytes: the store 'pgvector' takes 2000"):
+        store.add_documents(documents_of(["x" * (MAX_ID_BYTES + 1)]), palette()[:1])
+    contents = fill(store, documents_of(["é" * (MAX_ID_BYTES // 2)]), palette()[:1])
+    check_contents(store, contents)
+    assert store.delete(["x" * (MAX_ID_BYTES + 1)]) == 0
+
+
+def test_a_table_of_other_width_than_the_options_say_is_refused(opened: Opener) -> None:
+    opened().add_documents(documents_of("a"), palette()[:1])
+    with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
+        opened(dimension=3)
+
+
+def test_a_connection_that_was_cut_is_replaced(opened: Opener, dsn: str) -> None:
+    store = opened()
+    contents = fill(store, documents_of("ab"), palette()[:2])
+    answers(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
+    check_contents(store, contents)
+    answers(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
+    check_search(store, contents, palette()[0], 2)
+
+
+def test_a_write_waits_for_a_lock_as_long_as_it_is_told(opened: Opener, dsn: str) -> None:
+    store = opened(lock_seconds=0.1)
+    store.add_documents(documents_of("a"), palette()[:1])
+    with psycopg.connect(dsn) as connection:
+        connection.execute('LOCK TABLE "ragkit test" IN EXCLUSIVE MODE')
+        with pytest.raises(Locked, match=r"the table 'ragkit test' in PostgreSQL at .* is being written by another"):
+            store.add_documents(documents_of("b"), palette()[:1])
+    store.add_documents(documents_of("b"), palette()[:1])
+    assert store.count() == 2
+
+
+def test_a_failed_call_leaves_nothing_behind(opened: Opener) -> None:
+    store = opened()
+    with pytest.raises(StoreError, match="has 2001 bytes"):
+        store.add_documents(documents_of(["a", "x" * 2001]), palette()[:2])
+    assert store.count() == 0
+
+
+def test_a_scan_sees_what_was_there_at_its_first_step(opened: Opener) -> None:
+    store = opened()
+    store.add_documents(documents_of(f"{n:04}" for n in range(1200)), palette()[np.arange(1200) % 12])
+    scan = store.scan()
+    first = next(scan)[0]
+    store.delete(["0700"])
+    assert [first, *(name for name, _, _ in scan)] == [f"{n:04}" for n in range(1200)]
+
+
+def test_a_closed_store_says_so(opened: Opener) -> None:
+    store = opened()
+    store.close()
+    with pytest.raises(StoreError, match=r"the store in PostgreSQL at .* is closed: open it again"):
+        store.count()
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    with pytest.raises(
+        StoreError, match=r"PostgreSQL at 127.0.0.1:1 cannot be reached .*: start it, or correct"
+    ) as met:
+        PgvectorStore(PgvectorOptions("postgresql://me:secret@127.0.0.1:1/db"))
+    assert "secret" not in str(met.value)
+
+
+def test_an_address_that_is_none_is_refused_and_not_shown() -> None:
+    with pytest.raises(
+        InvalidOption, match=r"dsn is '\.\.\.': postgresql://user:password@host:5432/database is"
+    ) as met:
+        PgvectorStore(PgvectorOptions("postgresql//me:secret@host"))
+    assert "secret" not in str(met.value)
+    assert "secret" not in repr(PgvectorOptions("postgresql://me:secret@host"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table": ""}, "table is '': a name of 1 to 63 bytes, without '%', is wanted"),
+        ({"table": "ü" * 32}, "a name of 1 to 63 bytes"),
+        ({"table": "a%s"}, "a name of 1 to 63 bytes, without '%'"),
+        ({"method": "ivf"}, "method is 'ivf': 'exact' or 'hnsw' is wanted"),
+        ({"m": 1}, "m is 1: 2 to 100 is wanted"),
+        ({"m": 40}, r"ef_construction is 64: 80 \(twice m\) to 1000 is wanted"),
+        ({"ef_search": 0}, "ef_search is 0: 1 to 1000 is wanted"),
+        ({"lock_seconds": -1}, "lock_seconds is -1: 0 or more is wanted"),
+        ({"dimension": 0}, "dimension is 0"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        PgvectorOptions("postgresql:///x", **options)  # type: ignore[arg-type]  # wrong on purpose

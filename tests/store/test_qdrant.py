@@ -1,0 +1,135 @@
+"""What the store in Qdrant does beyond the conformance suite, embedded and through the client."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.records import Document
+from ragkit.store.qdrant import QdrantStore
+from ragkit.store.server_options import QdrantOptions
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.stores import CHECKS, Check
+from ragkit.testing.subject import DIMENSION, Subject, check_contents, check_search, documents_of, fill, palette
+from tests.servers.base import free_port
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[QdrantStore]:
+    store = QdrantStore(QdrantOptions(path=tmp_path / "q"))
+    yield store
+    store.close()
+
+
+def through_the_client() -> QdrantStore:
+    """A real server where QDRANT_URL is set, else the client's own imitation of one."""
+    url = os.environ.get("QDRANT_URL", ":memory:")
+    store = QdrantStore(QdrantOptions(url=url, api_key=os.environ.get("QDRANT_API_KEY", ""), collection="ragkit_test"))
+    store.clear()
+    return store
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(check: Check) -> None:
+    check(Subject(open=through_the_client, examples=30))
+
+
+def test_a_directory_is_held_by_one_store_at_a_time(store: QdrantStore, tmp_path: Path) -> None:
+    store.add_documents(documents_of("a"), palette()[:1])
+    with pytest.raises(Locked, match="is being written by another process"):
+        QdrantStore(QdrantOptions(path=tmp_path / "q"))
+    store.close()
+    again = QdrantStore(QdrantOptions(path=tmp_path / "q"))
+    assert again.count() == 1
+    again.close()
+
+
+def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_text("{}")
+    with pytest.raises(StoreError, match="holds something else than a store 'qdrant': choose another `path`"):
+        QdrantStore(QdrantOptions(path=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["meta.json"]
+
+
+def test_a_directory_of_other_width_than_the_options_say_is_refused(store: QdrantStore, tmp_path: Path) -> None:
+    store.add_documents(documents_of("a"), palette()[:1])
+    store.close()
+    with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
+        QdrantStore(QdrantOptions(path=tmp_path / "q", dimension=3))
+
+
+def test_a_store_without_documents_makes_no_directory(store: QdrantStore, tmp_path: Path) -> None:
+    assert store.count() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_embedded_engine_needs_no_client() -> None:
+    code = "import sys, ragkit.store.qdrant; sys.exit('qdrant_client' in sys.modules or 'qdrant_edge' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_more_fields_than_have_an_index_are_filtered_too(store: QdrantStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragkit.store.qdrant.MAX_INDEXED", 4)
+    metadata = {f"field {n}": n for n in range(8)}
+    contents = fill(store, [Document("a", metadata, id="a"), Document("b", id="b")], palette()[:2])
+    for n in (0, 4, 7):
+        check_search(store, contents, palette()[0], 2, {f"field {n}": n})
+        check_search(store, contents, palette()[0], 2, {f"field {n}": {"$ne": n}})
+
+
+def test_ids_that_no_engine_takes_come_back(store: QdrantStore) -> None:
+    names = ["", "x" * 5000, "\0", "\udc80", "a/b?c#d", "日本"]
+    documents = [Document(f"text {n}", id=name or "-") for n, name in enumerate(names)]
+    contents = fill(store, documents, palette()[: len(names)])
+    check_contents(store, contents)
+    assert store.delete(["\udc80", "\0", "x" * 5000, "\ud83d"]) == 3
+
+
+def test_an_order_of_strings_is_looked_up_over_the_engine(store: QdrantStore) -> None:
+    rows = unit_rows(300, DIMENSION, seed=5)
+    documents = [Document("t", {"name": f"{n:03}"}, id=f"{n:03}") for n in range(300)]
+    contents = fill(store, documents, rows)
+    check_search(store, contents, palette()[0], 3, {"name": {"$gte": "298"}})
+    check_search(store, contents, palette()[0], 3, {"name": {"$not": {"$lt": "298"}}})
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(StoreError, match=rf"the Qdrant server at {url} cannot be reached .*: start it, or correct the"):
+        QdrantStore(QdrantOptions(url=url))
+
+
+def test_a_closed_store_says_so(store: QdrantStore) -> None:
+    store.add_documents(documents_of("a"), palette()[:1])
+    store.close()
+    with pytest.raises(StoreError, match=r"the store in .* is closed: open it again"):
+        store.count()
+    imitation = QdrantStore(QdrantOptions(url=":memory:"))
+    imitation.close()
+    with pytest.raises(StoreError, match="the store in the Qdrant server at :memory: is closed: open it again"):
+        imitation.count()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "path is '': a directory, or the `url` of a server, is wanted"),
+        ({"path": "q", "collection": "a/b"}, "collection is 'a/b': a name without slashes is wanted"),
+        ({"path": "q", "method": "flat"}, "method is 'flat': 'exact' or 'hnsw' is wanted"),
+        ({"path": "q", "ef": 0}, "ef is 0: 1 or more is wanted"),
+        ({"path": "q", "timeout_seconds": 0}, "timeout_seconds is 0: 1 or more is wanted"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        QdrantOptions(**options)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_key_is_never_shown() -> None:
+    assert "secret" not in repr(QdrantOptions(url="http://x", api_key="secret"))

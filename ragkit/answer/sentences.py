@@ -80,8 +80,8 @@ class Candidates:
 def best_sentences(question: str, hits: Sequence[Hit], searcher: Searcher, limit: int = 3) -> list[Sentence]:
     """The statements of the best passages that answer a question best, best first.
 
-    They have `limit` sentences at most, taken together; what two passages say in the same words comes once. Empty
-    without passages.
+    They have `limit` sentences at most, taken together, unless every statement alone has more: then it is the best
+    one. What two passages say in the same words comes once. Empty without passages.
     """
     found = candidates(question, hits, searcher)
     scores = found.values @ np.array(list(WEIGHTS.values()))
@@ -118,7 +118,7 @@ def chosen(found: Candidates, scores: NDArray[np.float64], limit: int) -> list[i
         taken.append(at)
         room -= size
         left[passages == passages[at]] -= SAME_PASSAGE
-    return taken
+    return taken or ([int(np.argmax(scores))] if limit > 0 and len(scores) else [])
 
 
 def _same(found: Candidates, first: int, second: int) -> bool:

@@ -38,7 +38,7 @@ class Statement:
     under: str = ""
     """What it stands below: title and headings of its passage, the question that it is part of the answer to."""
     sentences: int = 1
-    """How many sentences it is made of, those that are very short left out; 1 at least."""
+    """How many sentences it is made of, very short ones and questions left out; 1 at least."""
 
 
 def statements(hits: Sequence[Hit]) -> list[Statement]:
@@ -58,11 +58,12 @@ _FENCE = re.compile(r"(?:`{3}|~{3})\w*$")
 _BLOCK_MARKS = re.compile(r"^\s*(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
 _ITEM = re.compile(r"(?:[-*+•▪◦‣]|\d{1,3}[.)]|[A-Za-z][.)])\s")
+_BULLET = re.compile(r"[-*+•▪◦‣]\s")
 _ENTRY = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
 _RECORD_ENTRY = re.compile(r"(\S*\[\d+\])\.(\S+): ")
 _NAMING_KEYS = frozenset({"name", "title", "key", "id"})
 _CELL_BORDER = re.compile(r"\s*\|\s*")
-_STOPS = '.!?…:;"”)'
+_STOPS = frozenset('.!?…:;"”)')
 _DOCSTRING = '"""'
 _LEANS = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
 
@@ -109,6 +110,12 @@ def _pieces(chunk: Chunk) -> list[_Piece]:
     return found
 
 
+def _followed(pieces: Sequence[_Piece]) -> Iterator[tuple[_Piece, str]]:
+    """Each piece with the text of the next one; '' behind the last."""
+    for at, piece in enumerate(pieces, start=1):
+        yield piece, pieces[at].raw if at < len(pieces) else ""
+
+
 def _plain(text: str) -> str:
     """A heading without its marks, in small letters."""
     return " ".join(re.sub(r"[#*_`>|]+", " ", text).lower().split()).rstrip(".:")
@@ -116,7 +123,8 @@ def _plain(text: str) -> str:
 
 def _is_alone(text: str, start: int, end: int) -> bool:
     """Whether [start:end] has lines of its own."""
-    return (start == 0 or text[:start].rstrip(" \t").endswith("\n")) and text[end : end + 1] in ("", "\n", "\r")
+    line = text.rfind("\n", 0, start) + 1
+    return not text[line:start].strip() and text[end : end + 1] in ("", "\n", "\r")
 
 
 def _is_rule(raw: str) -> bool:
@@ -137,7 +145,7 @@ def _with_columns(pieces: Sequence[_Piece]) -> list[_Piece]:
     found: list[_Piece] = []
     columns: tuple[str, ...] = ()
     before = ""
-    for piece, following in zip(pieces, [*(one.raw for one in pieces[1:]), ""], strict=True):
+    for piece, following in _followed(pieces):
         first = _is_row(piece.raw) and not _is_row(before)
         before = piece.raw
         if not _is_row(piece.raw):
@@ -163,7 +171,7 @@ def _with_leads(pieces: Sequence[_Piece]) -> list[_Piece]:
     found: list[_Piece] = []
     lead = ""
     names: dict[str, str] = {}
-    for piece, following in zip(pieces, [*(one.raw for one in pieces[1:]), ""], strict=True):
+    for piece, following in _followed(pieces):
         entry = _RECORD_ENTRY.match(piece.raw)
         if entry is not None:
             found.append(_of_record(piece, entry, names))
@@ -201,9 +209,9 @@ def _joined(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
 def _together(first: _Piece, second: _Piece, text: str) -> _Piece:
     gap = text[first.end : second.start]
     cut = _is_cut(first, second, text)
-    if "\n" in gap and not cut and first.raw[-1] not in _STOPS:  # a title, or a term and its meaning
+    if "\n" in gap and not cut and not _is_ended(first.raw):  # a title, or a term and its meaning
         gap = ": "
-    whole = len(first.raw) >= SHORT and len(second.raw) >= SHORT and not cut
+    whole = len(first.raw) >= SHORT and len(second.raw) >= SHORT and not cut and not first.raw.endswith("?")
     count = first.sentences + (second.sentences if whole else 0)
     return replace(first, end=second.end, raw=f"{first.raw}{gap}{second.raw}", under=second.under, sentences=count)
 
@@ -212,22 +220,30 @@ def _belong_together(first: _Piece, second: _Piece, text: str) -> bool:
     if _is_row(first.raw) or _is_row(second.raw) or second.end - first.start > _LONGEST_JOINED:
         return False
     gap = text[first.end : second.start]
+    if gap.strip():
+        return False
     if "\n" not in gap:
         leans = len(second.raw) < LEANING and _LEANS.match(second.raw) is not None
         return len(first.raw) < SHORT or len(second.raw) < SHORT or leans
     if second.raw.startswith(_DOCSTRING) or _is_cut(first, second, text):
         return True
-    names = len(first.raw) < SHORT or (first.raw.endswith("?") and second.under.endswith(first.raw))
-    return names and second.raw[-1] in _STOPS and not _ITEM.match(second.raw) and not _ENTRY.match(second.raw)
+    title = len(first.raw) < SHORT and not _BULLET.match(first.raw)
+    asks = first.raw.endswith("?") and second.under.endswith(first.raw)
+    return (title or asks) and _is_ended(second.raw) and not _ITEM.match(second.raw) and not _ENTRY.match(second.raw)
 
 
 def _is_cut(first: _Piece, second: _Piece, text: str) -> bool:
     """A line that was wrapped in a text where most were not: no stop at its end, a small letter behind the break."""
     if text.count("\n", first.end, second.start) != 1 or len(first.raw) < _WRAPPED:
         return False
-    if first.raw[-1] in _STOPS or _ENTRY.match(second.raw):
+    if _is_ended(first.raw) or _ENTRY.match(second.raw):
         return False
     return second.raw.lstrip("> ")[:1].islower()
+
+
+def _is_ended(raw: str) -> bool:
+    """Whether a piece ends with a stop, a colon or a quotation."""
+    return raw.rstrip("*_`")[-1:] in _STOPS
 
 
 def _readable(piece: _Piece) -> str:

@@ -12,7 +12,7 @@ from ragkit.answer.base import Searcher
 from ragkit.retrieve.terms import terms
 
 _SAME_BEGINNING = 5
-"""Letters: words that begin alike for this long are taken for relatives (invade, invasion)."""
+"""Letters: words that begin alike for this long are taken for relatives (settle, settlement)."""
 
 _TOKEN = re.compile(r"[\w'-]+")
 _AUXILIARY = (

@@ -43,7 +43,10 @@ def test_a_very_short_sentence_is_not_counted() -> None:
 
 def test_headings_rules_and_fences_are_no_statements() -> None:
     text = "# Mills\n\n---\n\n```sh\nrun the mill --with-all-its-wheels\n```\n\nThe mills of the valley grind barley and rye."
-    assert read(text, "Mills") == ["run the mill --with-all-its-wheels", "The mills of the valley grind barley and rye."]
+    assert read(text, "Mills") == [
+        "run the mill --with-all-its-wheels",
+        "The mills of the valley grind barley and rye.",
+    ]
 
 
 def test_a_heading_in_plain_text_is_known_by_its_name() -> None:
@@ -63,7 +66,11 @@ def test_a_term_and_its_meaning_are_one_statement_and_lines_without_stops_are_no
         "Leat. A ditch that brings water to the wheel.",
         "Sluice. A gate in a leat.",
     ]
-    assert read("Fall of water 4.2 m\nWheel 3.6 m\nMillstones 2") == ["Fall of water 4.2 m", "Wheel 3.6 m", "Millstones 2"]
+    assert read("Fall of water 4.2 m\nWheel 3.6 m\nMillstones 2") == [
+        "Fall of water 4.2 m",
+        "Wheel 3.6 m",
+        "Millstones 2",
+    ]
 
 
 def test_a_row_of_a_markdown_table_is_read_with_the_names_of_its_columns() -> None:
@@ -85,7 +92,9 @@ def test_rows_after_text_begin_a_new_table() -> None:
 
 
 def test_the_items_of_a_list_are_read_with_the_line_that_introduces_them() -> None:
-    text = "Before you start the wheel:\n\n1. Open the upper sluice by two turns.\n2. Take the chain off the brake lever."
+    text = (
+        "Before you start the wheel:\n\n1. Open the upper sluice by two turns.\n2. Take the chain off the brake lever."
+    )
     assert read(text) == [
         "Before you start the wheel: 1. Open the upper sluice by two turns.",
         "Before you start the wheel: 2. Take the chain off the brake lever.",
@@ -156,7 +165,20 @@ def test_no_passages_have_no_statements() -> None:
     assert read("") == read("---\n\n***") == []
 
 
-PIECES = ["The wheel turns.", "| a | b |", "| --- | --- |", "- item", "# Head", "Why?", "x[0].y: 1", "```", '"""', "\n", " ", "It"]
+PIECES = [
+    "The wheel turns.",
+    "| a | b |",
+    "| --- | --- |",
+    "- item",
+    "# Head",
+    "Why?",
+    "x[0].y: 1",
+    "```",
+    '"""',
+    "\n",
+    " ",
+    "It",
+]
 
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=12)), max_size=30), st.integers(0, 9))

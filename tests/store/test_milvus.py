@@ -11,7 +11,6 @@ from pymilvus import MilvusClient
 
 from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
 from ragkit.records import Document
-from ragkit.store.base import Filter
 from ragkit.store.filters import parse_filter
 from ragkit.store.milvus import MilvusStore
 from ragkit.store.milvus_records import MAX_TOKENS, OVER, expression_of, row_of
@@ -79,7 +78,7 @@ def test_a_directory_of_other_width_than_the_options_say_is_refused(store: Milvu
 
 
 def test_no_character_of_a_filter_stands_in_an_expression() -> None:
-    where = {
+    where: Filter = {
         'x" or key != "': {"$in": ['" or key != "', 2.5]},
         "y'": {"$not": {"$lt": -1e-300}},
         "z": {"$exists": False},

@@ -1,0 +1,151 @@
+"""How likely the passages hold an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ragkit.answer.evidence import PASSAGES, THRESHOLD, evidence
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.embed.minilm import MiniLM
+from ragkit.embed.options import HashingOptions
+from ragkit.records import Chunk, Hit
+from ragkit.retrieve.base import Parts
+from ragkit.retrieve.hybrid import HybridRetriever
+from ragkit.retrieve.lexical import LexicalRetriever
+from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.options import HybridOptions, LexicalOptions
+from tests.answer.hits import hit
+from tests.answer.passages import Shelf
+
+HANDBOOK = (
+    "Every full-time employee has 27 working days of paid leave in a calendar year. Part-time staff have the same in "
+    "proportion. Up to five unused days may be carried into the next year, and must be taken by 31 March.",
+    "Claims for travel expenses must arrive within 30 days of the end of the journey. A private car is paid with 36 "
+    "cents per kilometre, and only if the journey could not be made by train.",
+    "The generator starts by itself when the mains fail. With a full tank it runs for 38 hours at full load. The tank "
+    "is filled by the caretaker, Jon Bratte, before the first snow.",
+    "`parse_row(line)` returns the cells of a row, or None for an empty line. It raises RowError when a quote is open.",
+    "Pricing: the basic plan costs 12 euros a month, the team plan 40 euros. Both can be cancelled at any time.",
+)
+ANSWERABLE = (
+    "How many days of holiday do full-time employees get?",
+    "What is paid per kilometre for a private car?",
+    "How long does the generator run on a full tank?",
+    "Who fills the tank of the generator?",
+    "What does parse_row return for an empty line?",
+    "pricing?",
+    "Until when can I take unused days of leave?",
+    "When do I have to hand in my travel claims?",
+)
+OFF_TOPIC = (
+    "Who won the world cup in 1998?",
+    "Which yeast is best for a sourdough starter?",
+    "How do I prune an apple tree in winter?",
+    "What is the capital of Mongolia?",
+    "When did the Ottoman Empire end?",
+    "What is the boiling point of ethanol?",
+    "What does open_socket return?",
+    "visa?",
+)
+GERMAN = (
+    "Jeder Vollzeitbeschäftigte hat 27 Arbeitstage bezahlten Urlaub im Kalenderjahr.",
+    "Der Notstromgenerator läuft mit vollem Tank 38 Stunden unter Volllast.",
+)
+
+
+class Library:
+    """A Searcher over a few passages, with the parts that a knowledge base has."""
+
+    def __init__(self, texts: Sequence[str], mode: str = "hybrid", *, hashing: bool = False) -> None:
+        chunks: list[Chunk] = [hit(text, source=f"/{place}.txt").chunk for place, text in enumerate(texts)]
+        self._embedder = HashingEmbedder(HashingOptions(dimension=512)) if hashing else MiniLM()
+        self._passages = MemoryPassages(chunks, self._embedder.embed_texts(texts))
+        parts = Parts(self._passages, self._embedder)
+        self._retriever = (
+            LexicalRetriever(LexicalOptions(), parts) if mode == "lexical" else HybridRetriever(HybridOptions(), parts)
+        )
+
+    def likely(self, question: str) -> float:
+        return evidence(question, self._retriever.retrieve(question, PASSAGES), self)  # type: ignore[arg-type]
+
+    def term_weights(self, wanted: Sequence[str]) -> NDArray[np.float32]:
+        return self._passages._lexicon.idf(wanted)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._embedder.embed_texts(texts)
+
+
+@pytest.fixture(scope="module")
+def handbook() -> Library:
+    return Library(HANDBOOK)
+
+
+@pytest.mark.parametrize("question", ANSWERABLE)
+def test_a_question_that_a_passage_answers_is_not_refused(handbook: Library, question: str) -> None:
+    assert handbook.likely(question) >= THRESHOLD
+
+
+@pytest.mark.parametrize("question", OFF_TOPIC)
+def test_a_question_about_something_else_is_refused(handbook: Library, question: str) -> None:
+    assert handbook.likely(question) < THRESHOLD
+
+
+@pytest.mark.parametrize(("mode", "hashing"), [("lexical", False), ("hybrid", True)])
+def test_without_meanings_the_words_decide(mode: str, hashing: bool) -> None:
+    library = Library(HANDBOOK, mode, hashing=hashing)
+    assert library.likely("How long does the generator run on a full tank?") >= THRESHOLD
+    assert library.likely("What does parse_row return for an empty line?") >= THRESHOLD
+    assert library.likely("pricing?") >= THRESHOLD
+    assert max(library.likely(question) for question in OFF_TOPIC) < THRESHOLD
+
+
+def test_documents_and_questions_may_be_in_another_language() -> None:
+    library = Library(GERMAN)
+    assert library.likely("Wie lange läuft der Notstromgenerator mit vollem Tank?") >= THRESHOLD
+    assert library.likely("Wie heißt die Hauptstadt der Mongolei?") < THRESHOLD
+
+
+def test_a_knowledge_base_of_one_passage_answers_too() -> None:
+    library = Library(HANDBOOK[2:3])
+    assert library.likely("How long does the generator run?") >= THRESHOLD
+    assert library.likely("Who won the world cup in 1998?") < THRESHOLD
+
+
+def test_without_passages_there_is_no_evidence() -> None:
+    assert evidence("How long?", [], Shelf({})) == 0
+
+
+def test_a_question_without_words_is_refused(handbook: Library) -> None:
+    assert handbook.likely("?!") < THRESHOLD
+
+
+def test_the_likeliest_passage_decides_and_those_far_down_do_not_count() -> None:
+    shelf = Shelf({"/a.txt": HANDBOOK[2]})
+    question = "How long does the generator run on a full tank?"
+    answer, other = hit(HANDBOOK[2], bm25=4), hit(HANDBOOK[4], source="/b.txt", bm25=5)
+    alone = evidence(question, [answer], shelf)
+    assert evidence(question, [other, answer], shelf) == pytest.approx(alone)
+    assert evidence(question, [*[other] * PASSAGES, answer], shelf) == evidence(question, [other], shelf) < alone
+
+
+def test_evidence_grows_with_the_cosine() -> None:
+    library = Library(HANDBOOK)
+    question = "How many days of holiday are there?"
+    found = [
+        evidence(question, [hit(HANDBOOK[0], dense=cosine)], library)  # type: ignore[arg-type]
+        for cosine in (0.0, 0.2, 0.4, 0.6, 0.8)
+    ]
+    assert found == sorted(found)
+    assert (found[0] < 0.1, found[-1] > 0.9) == (True, True)
+
+
+def test_names_that_no_passage_holds_speak_against_an_answer() -> None:
+    library = Library(HANDBOOK)
+    passage: list[Hit] = [hit(HANDBOOK[2], dense=0.45)]
+    known = evidence("Who is the caretaker Jon Bratte?", passage, library)  # type: ignore[arg-type]
+    unknown = evidence("Who is the caretaker Ada Quill?", passage, library)  # type: ignore[arg-type]
+    assert known > unknown

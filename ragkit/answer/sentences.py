@@ -1,7 +1,9 @@
 """The sentences of some passages that answer a question best, without a language model.
 
 Every statement of the passages gets a score: the weighted sum of what is known of it (`WEIGHTS`). The best are taken
-one by one, those of further passages by preference, none twice.
+one by one, those of further passages by preference, none twice. The weights were fitted on questions of SQuAD 2.0, as
+those under which statements that hold the answer come first; `benchmarks/answers.py` tells what they reach, also on
+articles that they were not fitted on.
 """
 
 from __future__ import annotations
@@ -28,34 +30,40 @@ EMBEDDED = 24
 
 WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
+        # cosine of the question with the statement; with it and the one before, or behind, in the passage
         "meaning": 4.7,
         "meaning_before": 3.0,
         "meaning_after": 1.9,
+        # of the passage: cosine, less that of the nearest one; share of the question's words; BM25 over the highest
         "passage_meaning": 7.6,
         "passage_words": 1.8,
         "passage_bm25": 1.6,
+        # share of the question's words in the statement; what its neighbours and its headings add to that
         "words": 6.3,
         "words_before": 3.1,
         "words_after": 1.2,
         "words_under": 2.9,
+        # share of the words that are not there while a relative is; of names; of the noun asked for; of pairs
         "words_alike": 4.6,
         "names": -0.8,
         "noun": 0.8,
         "pairs": 1.5,
+        # the question asks for one of these, and the statement holds one that the question does not
         "date": 2.3,
         "number": 1.1,
         "person": 0.4,
         "place": 2.0,
         "name": 1.3,
+        # logarithm of the number of words; ends with a question mark or a colon
         "length": 0.4,
         "open": -3.0,
     }
 )
-"""What each thing that is known of a statement counts. All but the last were fitted."""
+"""What each thing that is known of a statement counts. All but the last were fitted; that one is a judgement."""
 ANOTHER_SENTENCE = 0.8
-"""What each further sentence of a statement costs: an answer has room for few."""
+"""What each further sentence of a statement costs, since an answer has room for few."""
 SAME_PASSAGE = 0.35
-"""What each sentence that was taken from a passage costs the others of it."""
+"""What each statement that was taken costs the others of its passage: when it is the wrong one, so are they."""
 _ALIKE = 0.9  # share of the terms: statements that have more in common say the same
 
 
@@ -100,7 +108,8 @@ def candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> Candid
     kept = np.sort(np.argsort(-by_words, kind="stable")[:EMBEDDED])
     found = [known.statements[at] for at in kept]
     meanings = _meanings(question, found, kept, searcher)
-    return Candidates(found, np.hstack([meanings, known.values[kept]]), [known.terms[at] for at in kept])
+    values = np.hstack([meanings, known.values[kept]])  # in the order of WEIGHTS: it begins with the meanings
+    return Candidates(found, values, [known.terms[at] for at in kept])
 
 
 def chosen(found: Candidates, scores: NDArray[np.float64], limit: int) -> list[int]:
@@ -130,8 +139,8 @@ def _same(found: Candidates, first: int, second: int) -> bool:
     return len(words & others) >= _ALIKE * len(words | others)
 
 
-_BY_MEANING = tuple(WEIGHTS)[:3]
-_BY_WORDS = tuple(WEIGHTS)[3:]
+_BY_MEANING = ("meaning", "meaning_before", "meaning_after")
+_BY_WORDS = tuple(name for name in WEIGHTS if name not in _BY_MEANING)
 _KINDS = {
     Kind.DATE: "date",
     Kind.NUMBER: "number",

@@ -143,10 +143,8 @@ def _condition(node: Node) -> Condition:
             return _lacks(field, op, value if isinstance(value, tuple) else (value,))
         case Exists(field, wanted):
             return Present(field_name(field), wanted)
-        case And(parts):
-            return _joined([_condition(part) for part in parts], is_all=True)
-        case Or(parts):
-            return _joined([_condition(part) for part in parts], is_all=False)
+        case And(parts) | Or(parts):
+            return _joined([_condition(part) for part in parts], is_all=isinstance(node, And))
         case _:
             return not isinstance(node, Never)
 

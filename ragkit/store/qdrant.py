@@ -7,9 +7,8 @@ float64) is fetched over and looked at again. Neither engine's package is import
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,8 @@ from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, chec
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import parse_filter
 from ragkit.store.portable import Found, complete, document_of, document_text, last_of_each, runs, storable
-from ragkit.store.pushdown import Condition, condition_of
+from ragkit.store.pushdown import condition_of
+from ragkit.store.qdrant_points import DOCUMENT, NAME, NUMBERS, Payload, Points
 from ragkit.store.server_options import QdrantOptions
 from ragkit.store.shared_lock import SharedLock
 from ragkit.store.tokens import columns_of
@@ -28,64 +28,10 @@ from ragkit.store.tokens import columns_of
 if not find_spec("qdrant_client") or not find_spec("qdrant_edge"):
     raise MissingExtra("the store 'qdrant'", extra="qdrant")
 
-DOCUMENT = "document"
-"""The key of the payload that holds the document."""
-NAME = "name"
-"""The key of the payload that holds the document's id, escaped where it has lone surrogates."""
-NUMBERS = "n_"
-"""What stands before a column's name in the key of the payload that holds its numbers."""
 MAX_INDEXED = 24
 """So many fields get an index of the engine's; filters on more are answered by looking at every payload."""
 _NAMESPACE = uuid.UUID("7a1c86f4-4e54-5d0e-9a5f-3f0b0c8a2f5e")
 _SCAN_ROWS = 256
-
-Payload: TypeAlias = Mapping[str, str | Sequence[str] | Sequence[float]]
-
-
-class Points(Protocol):
-    """What the store asks of an engine. Keys are UUIDs as text; errors are StoreErrors."""
-
-    def dimension(self) -> int:
-        """Columns of a row; 0 when there is no collection. Raises StoreError when it is not ours."""
-
-    def make(self, dimension: int) -> None:
-        """Make the collection."""
-
-    def drop(self) -> None:
-        """Remove the collection, if it is there."""
-
-    def empty(self) -> None:
-        """Take all points out; the collection and its indexes stay."""
-
-    def indexed(self) -> set[str]:
-        """The keys of the payload that have an index."""
-
-    def index(self, name: str, kind: str) -> None:
-        """Have an index for a key of the payload; `kind` is `keyword` or `float`."""
-
-    def put(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
-        """Put points in, those that are there are replaced."""
-
-    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, list[float]]]:
-        """(document, row) of the nearest points that the condition lets through."""
-
-    def there(self, keys: Sequence[str]) -> list[str]:
-        """Those of the keys that are there."""
-
-    def delete(self, keys: Sequence[str]) -> None:
-        """Take points out."""
-
-    def names(self) -> Iterator[tuple[str, str]]:
-        """(name, key) of every point, in any order."""
-
-    def read(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
-        """(document, row) of those of the keys that are there, in any order."""
-
-    def count(self) -> int:
-        """How many points there are."""
-
-    def close(self) -> None:
-        """Let go; closing twice is fine."""
 
 
 class QdrantStore(VectorStore):

@@ -19,7 +19,7 @@ from ragkit.errors import Locked, StoreError
 from ragkit.store.base import Rows
 from ragkit.store.portable import runs
 from ragkit.store.pushdown import All, Condition, Holds, Lacks, Present, Some
-from ragkit.store.qdrant import DOCUMENT, NAME, NUMBERS, Payload
+from ragkit.store.qdrant_points import DOCUMENT, NAME, NUMBERS, Payload
 from ragkit.store.server_options import QdrantOptions
 from ragkit.store.tokens import Range, sieve_of
 
@@ -33,7 +33,7 @@ Done = TypeVar("Done")
 
 
 class EmbeddedPoints:
-    """One shard in a directory; `ragkit.store.qdrant.Points` says what the methods do. For one process at a time."""
+    """One shard in a directory, for one process at a time; `qdrant_points.Points` says what the methods do."""
 
     def __init__(self, options: QdrantOptions) -> None:
         self._path = Path(options.path)

@@ -18,7 +18,7 @@ from ragkit.errors import StoreError
 from ragkit.store.base import Rows
 from ragkit.store.portable import runs_by_size
 from ragkit.store.pushdown import All, Condition, Holds, Lacks, Present, Some
-from ragkit.store.qdrant import DOCUMENT, NAME, NUMBERS, Payload
+from ragkit.store.qdrant_points import DOCUMENT, NAME, NUMBERS, Payload
 from ragkit.store.server_options import QdrantOptions
 from ragkit.store.tokens import Range, sieve_of
 
@@ -33,7 +33,7 @@ Done = TypeVar("Done")
 
 
 class ServerPoints:
-    """A collection of a server; `ragkit.store.qdrant.Points` says what the methods do."""
+    """A collection of a server; `ragkit.store.qdrant_points.Points` says what the methods do."""
 
     def __init__(self, options: QdrantOptions) -> None:
         self._options = options

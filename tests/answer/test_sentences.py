@@ -90,11 +90,8 @@ def test_its_place_is_that_in_the_document() -> None:
 
 
 def test_the_kind_of_thing_that_is_asked_for_decides_between_equals() -> None:
-    hits = [
-        hit(
-            "The wheel of the lower mill was repaired by nobody at all. The wheel of the lower mill was repaired in 1834 at last."
-        )
-    ]
+    repaired = "The wheel of the lower mill was repaired"
+    hits = [hit(f"{repaired} by nobody at all. {repaired} in 1834 at last.")]
     assert "1834" in best("When was the wheel of the lower mill repaired?", hits, 1)[0]
     assert "nobody" in best("Why was nobody at all asked to repair the wheel?", hits, 1)[0]
 
@@ -134,8 +131,9 @@ def test_rows_that_differ_in_a_number_are_not_taken_for_copies() -> None:
 
 
 def test_a_question_in_the_text_is_no_answer() -> None:
-    text = "How old is the wheel of the mill, and who made it?\n\nThe present wheel is the work of a firm from the coast, made in 1986."
-    assert best("How old is the wheel of the mill?", [hit(text)], 1)[0].endswith("1986.")
+    question, answer = "How old is the wheel, and who made it?", "The one of today was made by a firm in 1986."
+    assert best("How old is the wheel of the mill?", [hit(f"{question}\n\n- {answer}")], 1) == [answer]
+    assert best("How old is the wheel of the mill?", [hit(f"{question}\n{answer}")], 1) == [f"{question} {answer}"]
 
 
 def test_only_the_best_passages_are_read_and_only_the_best_statements_embedded() -> None:

@@ -11,6 +11,7 @@ from pymilvus import MilvusClient
 
 from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
 from ragkit.records import Document
+from ragkit.store.base import Filter
 from ragkit.store.filters import parse_filter
 from ragkit.store.milvus import MilvusStore
 from ragkit.store.milvus_records import MAX_TOKENS, OVER, expression_of, row_of

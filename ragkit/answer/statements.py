@@ -83,8 +83,10 @@ class _Piece:
 
 
 def _of_chunk(chunk: Chunk, number: int) -> Iterator[Statement]:
-    pieces = _with_leads(_with_columns(_pieces(chunk)))
-    for piece in _joined(pieces, chunk.text):
+    pieces = _pieces(chunk)
+    if chunk.metadata.get("format") != "code":  # there a bar means "or"
+        pieces = _with_columns(pieces)
+    for piece in _joined(_with_leads(pieces, chunk.text), chunk.text):
         text = _readable(piece)
         if _WORD.search(text):
             start, end = chunk.start + piece.start, chunk.start + piece.end
@@ -95,18 +97,19 @@ def _of_chunk(chunk: Chunk, number: int) -> Iterator[Statement]:
 def _pieces(chunk: Chunk) -> list[_Piece]:
     """The sentences of a chunk, without those that only mark or name a part of it."""
     names = {_plain(name) for name in (chunk.title, *chunk.heading)}
+    hash_is_heading = chunk.metadata.get("format", "markdown") == "markdown"
     found: list[_Piece] = []
     heading = question = ""
     for start, end in sentence_spans(chunk.text):
         raw = chunk.text[start:end]
         if _FENCE.match(raw) or not (_WORD.search(raw) or _is_rule(raw)):
             continue
-        if (raw.startswith("#") and "\n" not in raw) or _plain(raw) in names:
+        if (hash_is_heading and raw.startswith("#") and "\n" not in raw) or _plain(raw) in names:
             heading, question = _plain(raw), ""
             continue
         if _is_alone(chunk.text, start, end) and raw.endswith("?"):
             question = raw
-        found.append(_Piece(start, end, raw, f"{chunk.header} {heading} {question}".strip()))
+        found.append(_Piece(start, end, raw, " ".join(filter(None, (chunk.header, heading, question)))))
     return found
 
 
@@ -166,7 +169,7 @@ def _is_head(row: str, following: str) -> bool:
     return _is_row(following) and len(_cells(following)) == len(_cells(row)) and not re.search(r"\d", row)
 
 
-def _with_leads(pieces: Sequence[_Piece]) -> list[_Piece]:
+def _with_leads(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
     """Items of a list with the line that introduces them, entries of a record with the one that names it."""
     found: list[_Piece] = []
     lead = ""
@@ -177,10 +180,14 @@ def _with_leads(pieces: Sequence[_Piece]) -> list[_Piece]:
             found.append(_of_record(piece, entry, names))
         elif _ITEM.match(piece.raw) is not None:
             found.append(replace(piece, lead=lead))
-        else:
-            lead = piece.raw if piece.raw.endswith(":") and len(piece.raw) <= _LONGEST_LEAD else ""
-            if not (lead and _ITEM.match(following)):
+        elif piece.raw.endswith(":") and len(piece.raw) <= _LONGEST_LEAD:
+            lead = piece.raw
+            if not _ITEM.match(following):
                 found.append(piece)
+        else:
+            if found and "\n" in text[found[-1].end : piece.start]:  # else it is the rest of an item
+                lead = ""
+            found.append(piece)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -111,6 +112,24 @@ def test_the_introduction_ends_with_the_list() -> None:
     assert read(text) == ["Bring with you: a lamp with a full battery", after, "rope"]
 
 
+def test_the_introduction_holds_for_all_items_however_many_sentences_they_have() -> None:
+    first = "1. Warm the place in water of 37 degrees. No warmer water is of any use to anybody."
+    assert read(f"Burns by cold:\n{first}\n2. Cover it with a clean cloth from the box.")[-1] == (
+        "Burns by cold: 2. Cover it with a clean cloth from the box."
+    )
+
+
+def test_comments_and_bars_in_code_are_neither_headings_nor_tables() -> None:
+    text = "# The limit is that of the old sluice.\nlimit: int | None = None\nname: str | None = None\n"
+    passage = hit(text)
+    code = replace(passage, chunk=replace(passage.chunk, metadata={"format": "code"}))
+    assert [one.text for one in statements([code])] == [
+        "The limit is that of the old sluice.",
+        "limit: int | None = None",
+        "name: str | None = None",
+    ]
+
+
 def test_an_entry_of_a_record_is_read_with_the_entry_that_names_it() -> None:
     text = "mills[0].name: Upper Mill\nmills[0].wheel.diameter_m: 3.6\nmills[1].name: Lower Mill\nmills[1].stones: 2"
     found = statements([hit(text)])
@@ -130,7 +149,7 @@ def test_a_question_on_a_line_of_its_own_goes_with_its_answer_and_stands_above_t
     )
     first, second = statements([hit(text, title="Visitors")])
     assert first.text == "May I bring my dog? Dogs on a lead are welcome in the yard and on the paths."
-    assert second.under == "Visitors  May I bring my dog?"
+    assert second.under == "Visitors May I bring my dog?"
 
 
 def test_a_definition_and_its_docstring_are_one_statement() -> None:

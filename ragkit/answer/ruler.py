@@ -55,7 +55,10 @@ _MEASURED: WeakKeyDictionary[Searcher, Ruler] = WeakKeyDictionary()
 
 
 def ruler_of(searcher: Searcher) -> Ruler:
-    """The ruler of a searcher's embedder; measured when it is first asked for, which embeds sixteen sentences."""
+    """The ruler of a searcher's embedder; measured when it is first asked for, which embeds sixteen sentences.
+
+    It is kept for as long as the searcher lives, which therefore must be hashable, as objects of plain classes are.
+    """
     known = _MEASURED.get(searcher)
     if known is None:
         known = _MEASURED[searcher] = _measure(searcher)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pymilvus import DataType, MilvusClient, MilvusException
 
-from ragkit.errors import DimensionMismatch, Locked, StoreError
+from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
 from ragkit.store.facade import VectorStore
@@ -44,6 +44,7 @@ _PUT_ROWS = 5_000
 _PUT_BYTES = 16 * 2**20
 """A server refuses messages over 64 MiB as it is shipped."""
 _READ = 200
+_SETTLE_ROWS = 5_000
 _PAGE = 2_000
 _VALUE_BYTES = 4
 _TEXT = 65_535
@@ -69,6 +70,8 @@ class MilvusStore(VectorStore):
             Locked: another process, or another store of this one, has the directory open.
             StoreError: the server cannot be reached, or the collection is not one of this store.
         """
+        if not str(options.path) and not options.uri:
+            raise InvalidOption("path", "", "a directory, or the `uri` of a server,")
         self._options = options
         self._name = options.collection
         self._where = f"Milvus at {options.uri or options.path}"
@@ -76,6 +79,7 @@ class MilvusStore(VectorStore):
         self._client: MilvusClient | None = None
         self._lite: _Lite | None = None
         self._dimension = 0
+        self._unsettled = 0
         # Milvus Lite has no time stamps, and needs none; the client would say so at every iteration
         logging.getLogger(_ITERATOR_LOG).addFilter(_not_about_time)
         try:
@@ -104,6 +108,7 @@ class MilvusStore(VectorStore):
             ]
             for some in runs_by_size(made, sizes, _PUT_ROWS, _PUT_BYTES):
                 self._open().upsert(self._name, cast("list[dict[str, Any]]", some))
+            self._settle(len(made))
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
@@ -197,6 +202,13 @@ class MilvusStore(VectorStore):
             self._open().load_collection(self._name)
             self._dimension = int(fields["row"]["params"]["dim"])
         return self._dimension
+
+    def _settle(self, rows: int) -> None:
+        """Have Milvus Lite write out what it holds in memory, now and then: there it searches many times slower."""
+        self._unsettled += rows
+        if self._lite is not None and self._unsettled >= _SETTLE_ROWS:
+            self._open().flush(self._name)
+            self._unsettled = 0
 
     def _wanted(self, shape: tuple[int, ...]) -> int | None:
         """The columns that rows must have; None for any. An empty collection holds nobody to its width."""

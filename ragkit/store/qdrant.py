@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import DimensionMismatch, MissingExtra
+from ragkit.errors import DimensionMismatch, InvalidOption, MissingExtra
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
 from ragkit.store.facade import VectorStore
@@ -51,6 +51,8 @@ class QdrantStore(VectorStore):
             Locked: another process has the directory open.
             StoreError: the server cannot be reached, or the collection is not one of this store.
         """
+        if not str(options.path) and not options.url:
+            raise InvalidOption("path", "", "a directory, or the `url` of a server,")
         self._options = options
         self._lock = SharedLock()
         self._points = _engine(options)

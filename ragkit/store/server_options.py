@@ -82,8 +82,6 @@ class QdrantOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
-        if not str(self.path) and not self.url:
-            raise InvalidOption("path", "", "a directory, or the `url` of a server,")
         if not self.collection or "/" in self.collection or "\0" in self.collection:
             raise InvalidOption("collection", self.collection, "a name without slashes")
         if self.method not in {"exact", "hnsw"}:
@@ -154,8 +152,6 @@ class MilvusOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
-        if not str(self.path) and not self.uri:
-            raise InvalidOption("path", "", "a directory, or the `uri` of a server,")
         if not _COLLECTION.fullmatch(self.collection):
             raise InvalidOption("collection", self.collection, "a name of letters, digits and '_', no digit first,")
         if self.method not in {"exact", "hnsw"}:

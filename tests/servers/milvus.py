@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
 
 from tests.servers.base import free_port
 
 START_SECONDS = 60
+ATTEMPTS = 4
 
 
 class Milvus:
@@ -30,18 +33,35 @@ class Milvus:
         return {}
 
     def start(self) -> None:
-        """As `Server.start` says."""
+        """As `Server.start` says. A port that somebody else took in the meantime is given up for another one."""
         if self._process is not None:
             return
+        for _ in range(ATTEMPTS):
+            self._process = self._launched()
+            deadline = time.monotonic() + START_SECONDS
+            while self._process.poll() is None and time.monotonic() < deadline:
+                if self._answers():
+                    return
+                time.sleep(0.05)
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            self._move()
+        raise RuntimeError("milvus-lite server does not start")
+
+    def _launched(self) -> subprocess.Popen[bytes]:
+        # a process that a test forked may have taken the directory away when it ended
+        Path(self._scratch.name).mkdir(exist_ok=True)
         command = [sys.executable, "-m", "milvus_lite", "server", "--data-dir", self._scratch.name]
         address = ["--host", "127.0.0.1", "--port", str(self._port)]
-        quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen([*command, *address], stdout=quiet, stderr=quiet)
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("milvus-lite server does not start")
-            time.sleep(0.05)
+        return subprocess.Popen([*command, *address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def _move(self) -> None:
+        """Take another port, and say so where addresses are looked for."""
+        self._port = free_port()
+        self.uri = f"http://127.0.0.1:{self._port}"
+        self.environment = {"RAGKIT_TEST_MILVUS_URI": self.uri}
+        os.environ.update(self.environment)
 
     def _answers(self) -> bool:
         with closing(socket.socket()) as probe:

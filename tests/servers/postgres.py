@@ -37,6 +37,8 @@ class Postgres:
         """As `Server.start` says."""
         if self._server is not None:
             return
+        # a process that a test forked may have taken the directory away when it ended
+        self._data.parent.mkdir(mode=0o755, exist_ok=True)
         self._server = get_server(self._data, cleanup_mode="stop")
         if self._server.get_uri() != self.dsn:
             raise RuntimeError(f"PostgreSQL listens at {self._server.get_uri()}, and {self.dsn} was wanted")

@@ -145,7 +145,6 @@ def test_a_closed_store_says_so(store: MilvusStore) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "path is '': a directory, or the `uri` of a server, is wanted"),
         ({"path": "m", "collection": "a-b"}, "collection is 'a-b': a name of letters, digits and '_', no digit first"),
         ({"path": "m", "method": "flat"}, "method is 'flat': 'exact' or 'hnsw' is wanted"),
         ({"path": "m", "m": 1}, "m is 1: 2 to 2048 is wanted"),
@@ -155,6 +154,11 @@ def test_a_closed_store_says_so(store: MilvusStore) -> None:
 def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         MilvusOptions(**options)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_store_without_a_place_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="path is '': a directory, or the `uri` of a server, is wanted"):
+        MilvusStore(MilvusOptions())
 
 
 def test_a_token_is_never_shown() -> None:

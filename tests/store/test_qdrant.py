@@ -119,7 +119,6 @@ def test_a_closed_store_says_so(store: QdrantStore) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "path is '': a directory, or the `url` of a server, is wanted"),
         ({"path": "q", "collection": "a/b"}, "collection is 'a/b': a name without slashes is wanted"),
         ({"path": "q", "method": "flat"}, "method is 'flat': 'exact' or 'hnsw' is wanted"),
         ({"path": "q", "ef": 0}, "ef is 0: 1 or more is wanted"),
@@ -129,6 +128,11 @@ def test_a_closed_store_says_so(store: QdrantStore) -> None:
 def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         QdrantOptions(**options)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_store_without_a_place_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="path is '': a directory, or the `url` of a server, is wanted"):
+        QdrantStore(QdrantOptions())
 
 
 def test_a_key_is_never_shown() -> None:

@@ -156,33 +156,12 @@ def _lacks(field: str, op: Operator, values: tuple[Scalar, ...]) -> Condition:
 
 def _joined(parts: list[Condition], *, is_all: bool) -> Condition:
     """`All` or `Some` of the parts, none of which is False: `push_not_down` has seen to that."""
-    kept = _merged([part for part in parts if part is not True], Holds if not is_all else Lacks)
-    if not kept or (not is_all and True in parts):
+    kept = tuple(part for part in parts if part is not True)
+    if not kept or (not is_all and len(kept) < len(parts)):
         return True
     if len(kept) == 1:
         return kept[0]
     return All(kept) if is_all else Some(kept)
-
-
-def _merged(parts: Sequence[Condition], kind: type[Holds | Lacks]) -> tuple[Condition, ...]:
-    """The parts, those of one kind and field put together: one look at the facts of a field instead of many."""
-    tests: dict[str, dict[Test, None]] = {}
-    for part in parts:
-        if isinstance(part, Holds | Lacks) and isinstance(part, kind):
-            tests.setdefault(part.field, {}).update(dict.fromkeys(part.tests))
-    others = [part for part in parts if not isinstance(part, kind)]
-    return (*others, *(kind(field, tuple(each)) for field, each in tests.items()))
-
-
-def leaves(condition: Condition, *, with_tests: bool = False) -> int:
-    """How many looks at the facts of a field a condition takes; `with_tests` counts each test as one more."""
-    match condition:
-        case Holds(_, tests) | Lacks(_, tests):
-            return 1 + len(tests) * with_tests
-        case All(parts) | Some(parts):
-            return sum(leaves(part, with_tests=with_tests) for part in parts)
-        case _:
-            return 1
 
 
 def _loose(op: Operator, wanted: Scalar) -> Test | None:

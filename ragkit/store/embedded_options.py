@@ -102,8 +102,8 @@ class ChromaOptions:
 class FaissOptions:
     """Options of the store `faiss`."""
 
-    path: str | Path | None = None
-    """The directory that holds the store; made when it is not there. None takes a temporary one, gone at close."""
+    path: str | Path
+    """The directory that holds the store; made when it is not there."""
     dimension: int | None = None
     """Columns of a row; None takes the width of the first rows, or what the directory says."""
     method: Literal["flat", "hnsw", "ivfpq"] = "hnsw"

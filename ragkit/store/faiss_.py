@@ -17,7 +17,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,14 +52,12 @@ _SPARE = 16
 class FaissStore(SqliteStore):
     """Documents and rows in a directory with a faiss index. Safe for several threads and processes; one writes."""
 
-    def __init__(self, options: FaissOptions | None = None) -> None:
+    def __init__(self, options: FaissOptions) -> None:
         """Open the directory, or make it, and see to it that the index is there. Raises as `SqliteStore` does."""
-        self._faiss_options = options or FaissOptions()
-        self._temporary = TemporaryDirectory(prefix="ragkit-faiss-") if self._faiss_options.path is None else None
-        path = self._temporary.name if self._temporary else self._faiss_options.path
+        self._faiss_options = options
         self._scanner: FaissScanner | None = None
         self._scanner_lock = threading.Lock()
-        super().__init__(SqliteOptions(path or "", self._faiss_options.dimension, self._faiss_options.busy_seconds))
+        super().__init__(SqliteOptions(options.path, options.dimension, options.busy_seconds))
         self._catch_up()
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
@@ -82,10 +79,8 @@ class FaissStore(SqliteStore):
         super().close()
         with self._scanner_lock:
             scanner, self._scanner = self._scanner, None
-        if scanner is not None and self._temporary is None:
+        if scanner is not None:
             scanner.keep(share=0.0)
-        if self._temporary is not None:
-            self._temporary.cleanup()
 
     def _catch_up(self) -> None:
         with self._reading() as (_, view):
@@ -233,9 +228,12 @@ def _found(index: FaissIndex, query: Rows, k: int, allowed: NDArray[np.bool_] | 
         rows, scores = index.search(query, asked, allowed, number / index.rows)
         if len(rows) < asked:
             return None
-        # the last ones may tie with the k-th: then there may be more of them, with lower ids
-        if asked == number or not index.has_scores or scores[-1] < scores[k - 1] - slack:
+        if not index.has_scores:
             return rows
+        # what ties with the k-th counts too: when the last one does, there may be more of them, with lower ids
+        floor = scores[k - 1] - slack
+        if asked == number or scores[-1] < floor:
+            return rows[scores >= floor]
         asked *= 4
 
 

@@ -168,7 +168,7 @@ def test_a_file_with_one_wrong_byte_is_never_given_to_faiss(opened: Opener, dire
     whole[place] ^= 1
     file.write_bytes(whole)
     file_id = bytes(whole[12:28]) if place != 12 else bytes([whole[12] ^ 1, *whole[13:28]])
-    assert FaissIndex.read(file, file_id, clustered(600, seed=2), FaissOptions()) is None
+    assert FaissIndex.read(file, file_id, clustered(600, seed=2), FaissOptions("")) is None
     again = opened()
     assert indexed_rows(again) == 600
     assert again.count() == 600
@@ -261,17 +261,6 @@ def test_an_index_that_runs_dry_is_left_aside(opened: Opener, monkeypatch: pytes
     check_search(store, contents, clustered(1, seed=3)[0], 10)
 
 
-def test_without_a_path_it_lives_in_a_temporary_directory() -> None:
-    store = FaissStore(FaissOptions(index_rows=500))
-    contents = filled(store, 600)
-    place = store._path
-    assert place.is_dir()
-    assert recall(store, contents) >= 0.98
-    store.close()
-    store.close()
-    assert not place.exists()
-
-
 def test_a_directory_that_cannot_be_written_costs_the_file_only(opened: Opener, directory: Path) -> None:
     store = opened()
     filled(store, 600)
@@ -299,7 +288,7 @@ def test_options_that_contradict_the_directory_are_refused(opened: Opener) -> No
 )
 def test_options_out_of_range_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
-        FaissOptions(**options)  # type: ignore[arg-type]
+        FaissOptions("", **options)  # type: ignore[arg-type]
 
 
 def test_code_bytes_that_do_not_divide_the_dimension_are_refused(opened: Opener) -> None:

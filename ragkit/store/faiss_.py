@@ -185,10 +185,10 @@ class FaissScanner(Scanner):
             self._found, self._kept_rows = index, index.rows
 
     def catch_up(self, matrix: Rows) -> None:
-        """See to it that the index is there and lacks few of the rows."""
-        if len(matrix) < least_rows(self._options) or not self._growing.acquire(blocking=False):
+        """See to it that the index is there and lacks few of the rows; waits for another thread that is at it."""
+        if len(matrix) < least_rows(self._options):
             return
-        try:
+        with self._growing:
             if self._found is None:
                 self._read(matrix)
             index = self._found
@@ -196,8 +196,6 @@ class FaissScanner(Scanner):
                 index = FaissIndex.of(matrix, self._options)
             if len(matrix) - index.rows > max(_TAIL_ROWS, _TAIL_SHARE * index.rows) or index is not self._found:
                 self._grow(index, matrix)
-        finally:
-            self._growing.release()
         self.keep(share=_UNSAVED_SHARE)
 
     def _grow(self, index: FaissIndex, matrix: Rows) -> None:
@@ -231,7 +229,7 @@ def _found(index: FaissIndex, query: Rows, k: int, allowed: NDArray[np.bool_] | 
         if not index.has_scores:
             return rows
         # what ties with the k-th counts too: when the last one does, there may be more of them, with lower ids
-        floor = scores[k - 1] - slack
+        floor = min(scores[min(k, asked) - 1], 1.0) - slack  # scores above 1 are cut to 1, and tie
         if asked == number or scores[-1] < floor:
             return rows[scores >= floor]
         asked *= 4

@@ -231,7 +231,8 @@ def _found(index: FaissIndex, query: Rows, k: int, allowed: NDArray[np.bool_] | 
         # what ties with the k-th counts too: when the last one does, there may be more of them, with lower ids
         floor = min(scores[min(k, asked) - 1], 1.0) - slack  # scores above 1 are cut to 1, and tie
         if asked == number or scores[-1] < floor:
-            return rows[scores >= floor]
+            near: RowNumbers = rows[scores >= floor]
+            return near
         asked *= 4
 
 

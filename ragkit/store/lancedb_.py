@@ -7,6 +7,7 @@ nothing is missing. What an index finds is scored again from its rows.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -42,8 +43,10 @@ _BATCH = 1_000
 _DELETE_BATCH = 10_000
 """Ids in one condition."""
 _INDEX = "ragkit"
-_TIDY_WRITES = 32
-"""Writes after which small files are put together and old versions removed."""
+_TIDY_WRITES, _MANY_WRITES = 32, 512
+"""Writes after which small files are put together and old versions removed: when a fifth of the rows was written by
+them, or when there were very many. It copies all of a table of up to a million rows."""
+_LARGE_SHARE = 0.2
 
 
 class LancedbStore(VectorStore):
@@ -68,6 +71,7 @@ class LancedbStore(VectorStore):
         self._handles_lock = threading.Lock()
         self._handles: list[Table] | None = []
         self._writes = 0
+        self._written_rows = math.inf  # nobody knows how much was written since others have tidied up
         with _translated(self._path):
             self._database = lancedb.connect(self._path)
             with self._latest() as table:
@@ -88,7 +92,7 @@ class LancedbStore(VectorStore):
             table = here if here is not None and dimension else self._made(schema, is_there=here is not None)
             merge = table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
             merge.execute(_arrow(kept, rows, schema))
-            self._written(table)
+            self._written(table, len(kept))
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
@@ -96,7 +100,7 @@ class LancedbStore(VectorStore):
         node = parse_filter(filter)
         top_k = checked_top_k(top_k)
         with _translated(self._path), self._latest() as table:
-            dimension = _dimension(table)
+            dimension = _dimension(table, np.shape(query_embedding))
             query = checked_query(query_embedding, dimension or self._options.dimension)
             if table is None or not dimension:
                 return []
@@ -111,18 +115,16 @@ class LancedbStore(VectorStore):
             if table is None:
                 return 0
             for start in range(0, len(keys), _DELETE_BATCH):
-                result: Any = table.delete(keys_in(keys[start : start + _DELETE_BATCH]))
-                removed += result.num_deleted_rows  # which its type hints do not know yet
+                removed += _deleted(table, keys_in(keys[start : start + _DELETE_BATCH]))
             if removed:
-                self._written(table)
+                self._written(table, removed)
         return removed
 
     def clear(self) -> None:
         """As `Store.clear` says."""
         with self._write_lock, _translated(self._path), self._latest() as table:
             if table is not None:
-                table.delete("true")
-                self._written(table)
+                self._written(table, _deleted(table, "true"))
 
     def count(self) -> int:
         """As `Store.count` says."""
@@ -200,14 +202,18 @@ class LancedbStore(VectorStore):
         # another process may have been faster
         return self._database.create_table(self._name, schema=schema, mode="create", exist_ok=True)
 
-    def _written(self, table: Table) -> None:
+    def _written(self, table: Table, rows: int) -> None:
         """Tidy up now and then: every write leaves files and a version behind."""
         self._writes += 1
-        is_due = self._writes % _TIDY_WRITES == 0
-        if self._options.method != "exact" and self._indexed(table):
-            is_due = True
+        self._written_rows += rows
+        is_due = self._writes >= _MANY_WRITES
+        if self._writes >= _TIDY_WRITES:
+            is_due |= self._written_rows >= _LARGE_SHARE * table.count_rows()
+        if self._options.method != "exact":
+            is_due |= self._indexed(table)
         if is_due:
             table.optimize(cleanup_older_than=timedelta(seconds=self._options.keep_seconds))
+            self._writes = self._written_rows = 0
 
     def _indexed(self, table: Table) -> bool:
         """Make the index when it is time; whether a fifth of the rows, or more, is missing in it."""
@@ -227,11 +233,18 @@ def _schema(dimension: int) -> pa.Schema:
     return pa.schema([*fields.items(), ("vector", pa.list_(pa.float32(), dimension))])
 
 
-def _dimension(table: Table | None) -> int:
-    """The width of the rows; 0 when there are none."""
-    if table is None or not table.count_rows():
+def _dimension(table: Table | None, shape: tuple[int, ...] = ()) -> int:
+    """The width of the rows; 0 when there are none. Nobody counts them where `shape` has the table's width anyway."""
+    if table is None:
         return 0
-    return int(table.schema.field("vector").type.list_size)
+    width = int(table.schema.field("vector").type.list_size)
+    return width if width in shape[-1:] or table.count_rows() else 0
+
+
+def _deleted(table: Table, condition: str) -> int:
+    """Delete what the condition picks out; returns how many there were."""
+    result: Any = table.delete(condition)
+    return int(result.num_deleted_rows)  # which its type hints do not know yet
 
 
 def _arrow(documents: Sequence[Document], rows: Rows, schema: pa.Schema) -> pa.Table:

@@ -130,7 +130,7 @@ def lines_of(stores: Mapping[str, Tested], command: str, seconds: float) -> list
         "# What every store keeps",
         "",
         "Every registered store is held against exact search over a plain dict, and the reference evaluator for its",
-        "filters. Each store's own engine runs, as a server where it is one. Pinecone alone, a service, is stood in for",
+        "filters. Each store's own engine runs, as a server where it is one. Pinecone, a service, is stood in for",
         "by a server that keeps its rules and limits; its official client is what speaks to that.",
         "",
         f"Made by `{command}` on {today}: {checks} checks in {seconds / 60:.0f} minutes, {total['cases']:,} generated",

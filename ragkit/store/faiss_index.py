@@ -1,8 +1,8 @@
 """A faiss index over the first rows of a matrix that only grows: built, grown, asked, and kept in a file.
 
 The file is nothing but a saving of time. It is written whole and then put in its place, bound to its vector file by
-that file's id, and given to faiss only after its checksum was found right: faiss itself trusts what it reads. There is
-no pickle in it.
+that file's id, and given to faiss only after its checksum was found right: faiss itself trusts what it reads. That
+keeps out damage, not malice: a directory from a stranger is made safe by removing its `.faiss` file. There is no pickle.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class FaissIndex:
 
     def write(self, path: Path, file_id: bytes) -> bool:
         """Keep it in a file, for the vector file of that id; whether the disk took it."""
-        fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        # what a process that is killed leaves behind is swept away by that name, as old vector files are
+        fresh = path.with_name(f"vectors-{secrets.token_hex(4)}.part")
         try:
             with fresh.open("xb") as file:
                 file.write(bytes(_HEADER.size + _SUM_BYTES))
@@ -137,7 +138,6 @@ class FaissIndex:
                 file.flush()
                 os.fsync(file.fileno())
             fresh.replace(path)
-            _sync_directory(path.parent)
         except OSError:
             return False
         finally:
@@ -215,12 +215,3 @@ def _code_bytes(dimension: int, wanted: int | None) -> int:
             raise InvalidOption("code_bytes", wanted, f"a divisor of the dimension {dimension}")
         return wanted
     return max(n for n in range(1, max(2, dimension // 8 + 1)) if dimension % n == 0)
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # some file systems cannot sync a directory
-            os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -211,6 +215,43 @@ def test_another_handle_takes_the_index_that_was_written(opened: Opener) -> None
     assert indexed_rows(reader) == 0
     assert recall(reader, contents) >= 0.98
     assert indexed_rows(reader) == 1500
+
+
+WRITER = """
+import sys
+from ragkit.store.embedded_options import FaissOptions
+from ragkit.store.faiss_ import FaissStore
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.subject import documents_of
+store = FaissStore(FaissOptions(sys.argv[1], method="flat", index_rows=1))
+while True:
+    n = store.count()
+    store.add_documents(documents_of(f"{m:06}" for m in range(n, n + 1200)), unit_rows(1200, 32, seed=n))
+    print(n, flush=True)
+"""
+
+
+def test_a_process_killed_while_it_writes_the_index_leaves_nothing_wrong_and_no_litter(
+    opened: Opener, directory: Path
+) -> None:
+    chance = random.Random(5)
+    for _ in range(6):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(directory)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            said = int(writer.stdout.readline())
+            time.sleep(chance.uniform(0, 0.1))
+            writer.kill()
+        (directory / "vectors-0.part").touch()  # as it is left when it is killed just then
+        store = opened(method="flat", index_rows=1)
+        rows = store.count()
+        assert rows >= said + 1200
+        assert rows % 1200 == 0
+        assert indexed_rows(store) == rows
+        query = unit_rows(1200, 32, seed=rows - 1200)[700]
+        assert store.search(query, 1)[0].document.id == f"{rows - 500:06}"
+        store.delete(["never there"])  # the first write sweeps
+        store.close()
+        assert list(directory.glob("*.part")) == []
 
 
 def test_nothing_else_than_index_vectors_and_database_lies_in_the_directory(opened: Opener, directory: Path) -> None:

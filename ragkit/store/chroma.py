@@ -1,8 +1,8 @@
 """The store in a Chroma collection: in this process under a path, or on a Chroma server.
 
-Chroma's HNSW graph is approximate. It is asked for more candidates than are wanted, and what it finds is scored again
-from the rows; where it finds fewer than there are, the rows that pass the filter are all read and scored. Filters are
-sent as far as Chroma can express them (`chroma_metadata`); the reference evaluator has the last word.
+Chroma's HNSW graph is approximate. Where it finds fewer documents than there are, the rows that pass the filter are all
+read and scored. Filters are sent as far as Chroma can express them (`chroma_metadata`); the reference evaluator has the
+last word.
 
 A call of more documents than Chroma takes at once (5,461 here) is put in bit by bit: if the process is killed
 meanwhile, the first bits are there. Rows are unit rows, so that Chroma's inner product is the cosine, and rows come
@@ -12,7 +12,7 @@ back as they went in (its cosine space would scale them).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
@@ -116,8 +116,14 @@ class ChromaStore(VectorStore):
             if not dimension:
                 return []
             is_small = self._is_small()
-            best = partial(_best, query=query, where=where, is_small=is_small)
-            return complete(lambda limit: self._ask(partial(best, limit=limit)), node, top_k)
+
+            def fetch(limit: int) -> list[Found]:
+                return self._ask(lambda held: _best(held, query, where, limit, is_small=is_small))
+
+            def exact(documents: Sequence[Document]) -> list[float]:
+                return self._ask(lambda held: _scores(held, query, documents))
+
+            return complete(fetch, node, top_k, None if is_small else exact)
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says; 1,000 at a time are deleted at once."""
@@ -272,21 +278,28 @@ def _documents(collection: Collection, names: Sequence[str]) -> dict[str, tuple[
 def _best(collection: Collection, query: Rows, where: Where | None, limit: int, *, is_small: bool) -> list[Found]:
     """The nearest of what passes the condition; fewer than `limit` only when there are no more."""
     if is_small:
-        names = _ranked_all(collection, query, where)[:limit]
-        return _found(_documents(collection, names).values(), query)
+        return _found(collection, query, _ranked_all(collection, query, where)[:limit])
     answer = collection.query(
-        query_embeddings=query[None], n_results=limit, where=where, include=["documents", "embeddings"]
+        query_embeddings=query[None], n_results=limit, where=where, include=["documents", "distances"]
     )
-    [names], [texts], [rows] = answer["ids"], answer["documents"] or [[]], answer["embeddings"] or [[]]
-    held = [(document_of(text), np.asarray(row, np.float32)) for text, row in zip(texts, rows, strict=True)]
+    [names], [texts], [distances] = answer["ids"], answer["documents"] or [[]], answer["distances"] or [[]]
     if len(names) < limit and len(names) < _matching(collection, where):
-        held = list(_documents(collection, _nearest_of_all(collection, query, where, limit)).values())
-    return _found(held, query)
+        return _found(collection, query, _nearest_of_all(collection, query, where, limit))
+    return [Found(document_of(text), 1 - distance) for text, distance in zip(texts, distances, strict=True)]
 
 
-def _found(held: Iterable[tuple[Document, Rows]], query: Rows) -> list[Found]:
+def _found(collection: Collection, query: Rows, names: Sequence[str]) -> list[Found]:
+    """Those of the names that are there, with exact scores."""
     wide = query.astype(np.float64)
-    return [Found(document, float((row * wide).sum())) for document, row in held]
+    held = _documents(collection, names)
+    return [Found(document, float((row * wide).sum())) for document, row in held.values()]
+
+
+def _scores(collection: Collection, query: Rows, documents: Sequence[Document]) -> list[float]:
+    """Exact scores; -1 for what another client has deleted meanwhile."""
+    found = _found(collection, query, [storable(document.id) for document in documents])
+    scores = {each.document.id: each.score for each in found}
+    return [scores.get(document.id, -1.0) for document in documents]
 
 
 def _ranked_all(collection: Collection, query: Rows, where: Where | None) -> list[str]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import chromadb
 import httpx
@@ -166,7 +166,7 @@ class ChromaStore(VectorStore):
         if isinstance(client, Client):
             client.close()
             for user in (client, client._admin_client):
-                session = getattr(user._server, "_session", None)
+                session = getattr(getattr(user, "_server", None), "_session", None)
                 if isinstance(session, httpx.Client):  # to a server: Chroma keeps its connections open
                     session.close()
         if self._exclusive is not None:
@@ -227,7 +227,9 @@ class ChromaStore(VectorStore):
 
 
 def _client_of(options: ChromaOptions) -> ClientAPI:
-    settings = Settings(anonymized_telemetry=False)
+    # a `.env` in the working directory is nobody's word on this store: it could send traces away, or name code to run
+    chosen: dict[str, Any] = {"_env_file": None, "chroma_otel_collection_endpoint": ""}
+    settings = Settings(anonymized_telemetry=False, **chosen)
     if options.path is not None:
         return chromadb.PersistentClient(str(Path(options.path).resolve()), settings=settings)
     headers = {"X-Chroma-Token": options.token} if options.token else None

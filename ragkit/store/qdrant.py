@@ -91,7 +91,9 @@ class QdrantStore(VectorStore):
                 return []
 
             def fetch(limit: int) -> list[Found]:
-                return [Found(document_of(text), score) for text, score in self._points.nearest(query, limit, condition)]
+                return [
+                    Found(document_of(text), score) for text, score in self._points.nearest(query, limit, condition)
+                ]
 
             return complete(fetch, node, top_k, partial(self._scores, query.astype(np.float64)))
 

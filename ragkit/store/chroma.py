@@ -29,7 +29,7 @@ from chromadb.api.types import Where
 from chromadb.config import Settings
 from chromadb.errors import ChromaError, NotFoundError
 
-from ragkit.errors import DimensionMismatch, StoreError
+from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
 from ragkit.store.chroma_metadata import chroma_metadata, where_of
@@ -66,15 +66,18 @@ class ChromaStore(VectorStore):
 
         Raises:
             DimensionMismatch: it holds rows of another width than the options say.
+            InvalidOption: there is neither a path nor a host.
             Locked: another process has the path open.
             StoreError: the server cannot be reached, the path cannot be used, or the collection is somebody else's.
         """
+        if not str(options.path) and not options.host:
+            raise InvalidOption("path", "", "a directory, or the `host` of a server,")
         self._options = options
-        self._where = str(options.path) if options.path is not None else f"{options.host}:{options.port}"
+        self._where = f"{options.host}:{options.port}" if options.host else str(options.path)
         self._name = options.collection
         if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_-]{1,98}[a-zA-Z0-9]", self._name):
             self._name = f"h-{blake2b(self._name.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
-        self._exclusive = Exclusive(Path(options.path)) if options.path is not None else None
+        self._exclusive = None if options.host else Exclusive(Path(options.path))
         self._lock = self._exclusive.lock if self._exclusive else SharedLock()
         self._client: ClientAPI | None = None
         self._width, self._was_large = 0, False
@@ -230,7 +233,7 @@ def _client_of(options: ChromaOptions) -> ClientAPI:
     # a `.env` in the working directory is nobody's word on this store: it could send traces away, or name code to run
     chosen: dict[str, Any] = {"_env_file": None, "chroma_otel_collection_endpoint": ""}
     settings = Settings(anonymized_telemetry=False, **chosen)
-    if options.path is not None:
+    if not options.host:
         return chromadb.PersistentClient(str(Path(options.path).resolve()), settings=settings)
     headers = {"X-Chroma-Token": options.token} if options.token else None
     return chromadb.HttpClient(options.host, options.port, ssl=options.ssl, headers=headers, settings=settings)

@@ -216,10 +216,13 @@ def test_a_closed_store_says_so(opened: Opener) -> None:
         store.count()
 
 
-@pytest.mark.parametrize("options", [{}, {"path": "x", "host": "y"}])
-def test_either_a_path_or_a_host_is_wanted(options: dict[str, str]) -> None:
-    with pytest.raises(InvalidOption, match="either a path or a host is wanted"):
-        ChromaOptions(**options)  # type: ignore[arg-type]
+def test_a_store_without_a_place_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="path is '': a directory, or the `host` of a server, is wanted"):
+        ChromaStore(ChromaOptions())
+
+
+def test_a_token_is_never_shown() -> None:
+    assert "secret" not in repr(ChromaOptions(host="x", token="secret"))
 
 
 def test_metadata_are_flat_keys_of_kinds_and_values() -> None:

@@ -82,7 +82,7 @@ class ChromaStore(VectorStore):
         self._client: ClientAPI | None = None
         self._width, self._was_large = 0, False
         try:
-            with _translated(self._where):
+            with self._lock.alone(), _translated(self._where):  # two handles may be opened at once
                 self._client = _client_of(options)
                 self._batch = self._client.get_max_batch_size()
                 self._collection = self._opened()
@@ -165,13 +165,14 @@ class ChromaStore(VectorStore):
 
     def close(self) -> None:
         """As `Store.close` says."""
-        client, self._client = self._client, None
-        if isinstance(client, Client):
-            client.close()
-            for user in (client, client._admin_client):
-                session = getattr(getattr(user, "_server", None), "_session", None)
-                if isinstance(session, httpx.Client):  # to a server: Chroma keeps its connections open
-                    session.close()
+        with self._lock.alone():
+            client, self._client = self._client, None
+            if isinstance(client, Client):
+                client.close()
+                for user in (client, client._admin_client):
+                    session = getattr(getattr(user, "_server", None), "_session", None)
+                    if isinstance(session, httpx.Client):  # to a server: Chroma keeps its connections open
+                        session.close()
         if self._exclusive is not None:
             self._exclusive.close()
 
@@ -341,4 +342,8 @@ def _translated(where: str) -> Iterator[None]:
         yield
     except (ChromaError, httpx.HTTPError, ValueError, OSError, RuntimeError) as error:
         said = " ".join(str(error).split())[:300]
+        # a collection keeps its width when its last row goes
+        widths = re.search(r"dimension of (\d+), got (\d+)", said)
+        if widths:
+            raise DimensionMismatch(int(widths[2]), int(widths[1])) from error
         raise StoreError(f"Chroma at {where} cannot be used: {said}") from error

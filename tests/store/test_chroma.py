@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import chromadb
@@ -113,6 +114,14 @@ def test_another_process_is_told_that_the_path_is_taken(opened: Opener, tmp_path
     )
 
 
+def test_handles_may_be_opened_at_once(opened: Opener) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(lambda _: opened(), range(4)))
+    contents = fill(stores[0], documents_of("ab"), palette()[:2])
+    for store in stores:
+        check_contents(store, contents)
+
+
 def test_two_handles_of_one_process_share_the_path(opened: Opener) -> None:
     store, other = opened(), opened()
     contents = fill(store, documents_of("abc"), palette()[:3])
@@ -207,6 +216,16 @@ def test_nothing_is_told_to_others_whatever_stands_in_the_working_directory(
     assert client is not None
     settings = client.get_settings()
     assert (settings.anonymized_telemetry, settings.chroma_otel_collection_endpoint) == (False, "")
+
+
+def test_a_store_that_was_emptied_keeps_its_dimension_until_it_is_cleared(opened: Opener) -> None:
+    fill(opened(), documents_of("a"), palette()[:1])
+    opened().delete(["a"])
+    store = opened()
+    with pytest.raises(DimensionMismatch, match=f"have 5 columns but the store holds {DIMENSION}"):
+        store.add_documents(documents_of("b"), unit_rows(1, 5, seed=1))
+    store.clear()
+    check_contents(store, fill(store, documents_of("b"), unit_rows(1, 5, seed=1)))
 
 
 def test_a_closed_store_says_so(opened: Opener) -> None:

@@ -26,7 +26,7 @@ from ragkit.testing.subject import (
 )
 from ragkit.testing.writer import BATCH, batch
 
-EXAMPLES_PER_KILL = 30
+EXAMPLES_PER_KILL = 50
 """A writer is killed once for so many examples that are asked for."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,17 +43,12 @@ def higher_is_better(figure: str) -> bool:
     return figure.rpartition(":")[2] in HIGHER_IS_BETTER
 
 
-def regressions(baseline: Baseline, now: Baseline, tolerance: float) -> list[str]:
+def regressions(baseline: Baseline, now: Sequence[Saved], tolerance: float) -> list[str]:
     """What is worse now than in the baseline by more than the tolerance, a line each; empty: all is well.
 
-    Raises:
-        InvalidOption: they are of different rows or queries, or the tolerance is below 0.
+    Both are of the same rows and queries: `check_comparable` says so before anything is measured.
     """
-    if not tolerance >= 0:
-        raise InvalidOption("--tolerance", tolerance, "0 or more")
-    if baseline.data != now.data:
-        raise InvalidOption("--check", baseline.data, f"a baseline of the same rows and queries ({now.data})")
-    present = {line.label: line for line in now.lines}
+    present = {line.label: line for line in now}
     found: list[str] = []
     for before in baseline.lines:
         after = present.get(before.label)
@@ -64,6 +59,17 @@ def regressions(baseline: Baseline, now: Baseline, tolerance: float) -> list[str
             continue
         found += _worse(before, after, tolerance)
     return found
+
+
+def check_comparable(baseline: Baseline, data: str, top_k: int, threads: int) -> None:
+    """Raises InvalidOption when the baseline is of other rows or queries, or was asked for otherwise."""
+    for what, met, wanted in (
+        ("the rows and queries", baseline.data, data),
+        ("top_k", baseline.top_k, top_k),
+        ("the threads", baseline.threads, threads),
+    ):
+        if met != wanted:
+            raise InvalidOption(f"--check: {what} of the baseline", met, f"{wanted!r}, as measured now,")
 
 
 def _worse(before: Saved, after: Saved, tolerance: float) -> list[str]:

@@ -59,7 +59,8 @@ class StoreProcess:
                 start_new_session=True,  # an interrupt is for us to deal with, and reaches it when we end it
             )
         self._rest = b""
-        self.memory = MemoryWatch(self._process.pid)
+        self.pid = self._process.pid
+        self.memory = MemoryWatch(self.pid)
 
     def ask(self, what: str, seconds: float, **arguments: JSON) -> dict[str, JSON]:
         """Have it do something. Raises StoreFailed with its reason, or TimeLimit after so many seconds."""
@@ -100,7 +101,7 @@ class StoreProcess:
         self.memory.stop()
         if self._process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:

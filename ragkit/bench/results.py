@@ -168,6 +168,8 @@ class Baseline:
     cpu: str
     data: str
     """Fingerprint of the rows and queries."""
+    top_k: int
+    threads: int
     lines: tuple[Saved, ...]
 
 
@@ -178,14 +180,20 @@ def read_baseline(path: Path) -> Baseline:
         if tree["format"] != FORMAT:
             raise InvalidOption("--check", str(path), f"a result of format {FORMAT}, this one is of {tree['format']},")
         lines = tuple(Saved(one["label"], one["status"], one["figures"]) for one in tree["stores"])
-        return Baseline(tree["run"], tree["machine"]["cpu"], tree["data"]["fingerprint"], lines)
+        return Baseline(
+            run=tree["run"],
+            cpu=tree["machine"]["cpu"],
+            data=tree["data"]["fingerprint"],
+            top_k=tree["settings"]["top_k"],
+            threads=tree["settings"]["threads"],
+            lines=lines,
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidOption("--check", str(path), f"a result of `ragkit bench` ({error})") from error
 
 
-def baseline_of(outcome: Outcome) -> Baseline:
-    """This result, as if it was read back."""
-    lines = (
+def saved(outcome: Outcome) -> tuple[Saved, ...]:
+    """The lines of a result, as they are when they are read back."""
+    return tuple(
         Saved(line.entry.label, line.status, cast("dict[str, float]", _round(line.medians()))) for line in outcome.lines
     )
-    return Baseline(outcome.run, str(outcome.machine["cpu"]), str(outcome.data["fingerprint"]), tuple(lines))

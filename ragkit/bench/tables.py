@@ -82,8 +82,8 @@ def number(value: float) -> str:
 
 
 def share_name(share: float) -> str:
-    """`50 %`, `0.1 %`."""
-    return f"{share * 100:g} %"
+    """`50 %`, `0.1 %`, in one piece."""
+    return f"{share * 100:g}\u00a0%"
 
 
 def _searching(outcome: Outcome, lines: Sequence[Line]) -> Table:
@@ -117,8 +117,8 @@ def _keeping(lines: Sequence[Line]) -> Table:
     columns: tuple[tuple[str, Callable[[Figures], str]], ...] = (
         ("build rows/s", _figure("build_rate")),
         ("CPU s", _figure("build_cpu_s")),
-        ("add 1 % ms", _figure("add_ms")),
-        ("delete 1 % ms", _figure("delete_ms")),
+        ("add 1\u00a0% ms", _figure("add_ms")),
+        ("delete 1\u00a0% ms", _figure("delete_ms")),
         ("recall then", _recall("recall_after")),
         ("cold open ms", _figure("cold_ms")),
         ("disk / rows", _ratio("disk_bytes")),

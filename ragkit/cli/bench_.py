@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import numpy as np
 
-from ragkit.bench.compare import Compared, compare, regressions
+from ragkit.bench.compare import Compared, check_comparable, compare, regressions
 from ragkit.bench.datasets import Dataset, Given, generate, read_hdf5, write
-from ragkit.bench.results import Baseline, Outcome, baseline_of, read_baseline
+from ragkit.bench.results import Baseline, Outcome, read_baseline, saved
 from ragkit.bench.run import Run
 from ragkit.bench.settings import Settings, read_settings
 from ragkit.cli import EXIT_ERROR
@@ -133,7 +133,11 @@ def _measured(shell: Shell, plan: Plan) -> int:
             shell.say(f"worse: {line}")
 
     with tempfile.TemporaryDirectory(prefix="ragkit-bench-", dir=plan.scratch) as folder, Progress(shell) as progress:
-        run = Run(plan.settings, _data(shell, plan.settings, Path(folder) / "data", plan.source), progress.event)
+        data = _data(shell, plan.settings, Path(folder) / "data", plan.source)
+        if plan.baseline:
+            settings = plan.settings
+            check_comparable(plan.baseline, data.fingerprint(), settings.top_k, settings.thread_count)
+        run = Run(plan.settings, data, progress.event)
         try:
             outcome = run.run()
         except KeyboardInterrupt:
@@ -143,7 +147,7 @@ def _measured(shell: Shell, plan: Plan) -> int:
     baseline = plan.baseline
     if baseline and baseline.cpu != outcome.machine["cpu"]:
         shell.say(f"the baseline is of another machine ({baseline.cpu}): its times say little here")
-    worse = regressions(baseline, baseline_of(outcome), plan.tolerance) if baseline else []
+    worse = regressions(baseline, saved(outcome), plan.tolerance) if baseline else []
     tell(outcome, worse)
     measured = any(line.status == "ok" for line in outcome.lines)
     return EXIT_ERROR if worse or not measured else 0

@@ -52,11 +52,11 @@ class Job:
     """The one core that everything but the figure for several threads runs on; None: as the system likes."""
 
 
-class Taken(Protocol):
-    """What is asked for: a query's number, and the store's answer to it."""
+class Ask(Protocol):
+    """Asks one query of a store."""
 
     def __call__(self, number: int) -> list[int]:
-        """The rows found."""
+        """The rows that were found for the query of this number, best first."""
 
 
 class Bench:
@@ -247,7 +247,7 @@ class Timed:
         return {**percentiles, "qps_1": n / seconds, "cpu_ms": self.cpu_s * 1e3 / n, "asked": n}
 
 
-def timed(ask: Taken, queries: int, seconds: float) -> Timed:
+def timed(ask: Ask, queries: int, seconds: float) -> Timed:
     """Ask one query after the other until all are asked, or the seconds are over and 20 are."""
     latencies: list[float] = []
     found: list[list[int]] = []

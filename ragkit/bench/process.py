@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ragkit.bench.measure import Job
-from ragkit.errors import RagkitError
 from ragkit.records import JSON
 
 ONE_THREAD = dict.fromkeys(
@@ -26,7 +25,7 @@ EVERY_SECONDS = 0.02
 """Between two looks at the memory."""
 
 
-class StoreFailed(RagkitError):
+class StoreFailed(Exception):  # a signal inside this package, never seen by a caller
     """The process of a store ended with an error; `missing` where what it needs is not here."""
 
     def __init__(self, reason: str, missing: bool = False) -> None:

@@ -190,7 +190,8 @@ class Run:
         self._tell(Dropped(player.line.entry.label, reason))
 
     def _memory(self, player: _Player, name: str, bare: int) -> None:
-        if player.process is not None and bare:
+        on_server = player.persistent and not self._files(player.line.entry).exists()  # whose memory nobody sees
+        if player.process is not None and bare and not on_server:
             raw = self._data.base * self._data.rows.shape[1] * 4
             player.take({name: max(0, player.process.memory.peak - bare) / raw, "raw_bytes": raw})
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ragkit.bench.floor import NAME
 from ragkit.bench.results import Line, Outcome
 from ragkit.bench.truth import condition_of
+from ragkit.records import JSON
 
 Figures = Mapping[str, float]
 NOTHING = "–"
@@ -41,7 +42,7 @@ def notes(outcome: Outcome) -> list[str]:
     settings, machine, data = outcome.settings, outcome.machine, outcome.data
     said = [
         f"{data['name']}, {data['queries']} queries; top {settings['top_k']};"
-        f" medians of {settings['rounds']} rounds, stores asked in turn",
+        f" {_rounds(settings['rounds'])}, stores asked in turn",
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']},"
         f" Python {machine['python']}",
         f"one thread on one core but for q/s of {settings['threads']} threads; a store's server has what it takes",
@@ -84,6 +85,10 @@ def number(value: float) -> str:
 def share_name(share: float) -> str:
     """`50 %`, `0.1 %`, in one piece."""
     return f"{share * 100:g}\u00a0%"
+
+
+def _rounds(rounds: JSON) -> str:
+    return "one round" if rounds == 1 else f"medians of {rounds} rounds"
 
 
 def _searching(outcome: Outcome, lines: Sequence[Line]) -> Table:

@@ -38,7 +38,7 @@ def settings(workplace: Path) -> Path:
 
 def test_tables_go_to_stdout_and_a_store_that_is_missing_is_a_row(settings: Path, ragkit: Ragkit) -> None:
     said = ragkit("bench", "--settings", settings, "--generate", "300", "--dim", "16")
-    assert said.out.startswith("300 rows x 16, made in clusters, seed 1, 20 queries; top 10; medians of 1 rounds")
+    assert said.out.startswith("300 rows x 16, made in clusters, seed 1, 20 queries; top 10; one round")
     titles = [line.split("  ")[0] for line in said.out.splitlines()]
     assert {"Asking", "Asking with a filter", "Building and keeping"} <= {*titles}
     first = next(line for line in said.out.splitlines() if line.strip().startswith("sqlite"))

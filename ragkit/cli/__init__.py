@@ -35,6 +35,7 @@ VERBS = {
     "verify": "check that catalog, vectors and lexical index agree",
     "eval": "tell whether it finds and answers what it should",
     "why": "say why a search does not bring a passage",
+    "bench": "measure vector stores side by side",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
@@ -103,26 +103,48 @@ class BackgroundLoop:
 LOOP = BackgroundLoop()
 
 
+async def _feed(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseException | None], None]) -> None:
+    """Put each item, in a tuple; at last None, or what ended it."""
+    try:
+        async for item in items:
+            put((item,))
+    except BaseException as error:
+        put(error)
+        raise
+    put(None)
+
+
 def iterate(items: AsyncIterator[T]) -> Iterator[T]:
     """An asynchronous iterator as a synchronous one; it runs in one task of the background loop."""
     pieces: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
-
-    async def feed() -> None:
-        try:
-            async for item in items:
-                pieces.put((item,))
-        except BaseException as error:
-            pieces.put(error)
-            raise
-        pieces.put(None)
-
-    feeding = LOOP.start(feed())
+    feeding = LOOP.start(_feed(items, pieces.put))
     try:
         while (piece := pieces.get()) is not None:
             if isinstance(piece, BaseException):
                 raise piece
             yield piece[0]
     finally:
+        feeding.cancel()
+
+
+async def brought(items: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+    """The items of an iterator that runs in one task of the background loop, in whatever loop they are wanted."""
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
+    unwanted = Event()
+
+    def put(piece: tuple[T] | BaseException | None) -> None:
+        if not unwanted.is_set():
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+    feeding = LOOP.start(_feed(items, put))
+    try:
+        while (piece := await pieces.get()) is not None:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece[0]
+    finally:
+        unwanted.set()
         feeding.cancel()
 
 

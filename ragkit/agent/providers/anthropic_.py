@@ -13,14 +13,13 @@ from typing import Any, cast
 from ragkit.agent.messages import Message, Role, to_json
 from ragkit.agent.providers.base import Delta, ModelSettings, Request
 from ragkit.agent.providers.chat_completions import stainless_refusal
+from ragkit.agent.providers.keys import find_host, find_key
 from ragkit.agent.providers.refusals import Refusal
 from ragkit.agent.providers.service import (
     ClientOfLoop,
     Draft,
     Faults,
     ServiceProvider,
-    find_host,
-    find_key,
     kept_blocks,
     spoken,
     system_text,
@@ -65,8 +64,6 @@ class AnthropicProvider(ServiceProvider[types.RawMessageStreamEvent]):
 
     name = "anthropic"
     default_model = "claude-haiku-5-5"
-    keys = ("ANTHROPIC_API_KEY",)
-    hosts = ("ANTHROPIC_BASE_URL",)
     faults = Faults(
         late=(anthropic.APITimeoutError, httpx2.TimeoutException),
         broken=(anthropic.APIConnectionError, httpx2.HTTPError),
@@ -74,9 +71,9 @@ class AnthropicProvider(ServiceProvider[types.RawMessageStreamEvent]):
     )
 
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
-        self.host = find_host(AnthropicProvider, base_url)
+        self.host = find_host("anthropic", base_url)
         self.default_model = default_model or AnthropicProvider.default_model
-        key = find_key(AnthropicProvider, api_key)
+        key = find_key("anthropic", api_key)
         self._client = ClientOfLoop(
             lambda: anthropic.AsyncAnthropic(api_key=key, base_url=self.host or None, max_retries=0)
         )

@@ -13,14 +13,13 @@ from typing import cast
 
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import Delta, Request
+from ragkit.agent.providers.keys import find_host, find_key
 from ragkit.agent.providers.refusals import Refusal
 from ragkit.agent.providers.service import (
     ClientOfLoop,
     Draft,
     Faults,
     ServiceProvider,
-    find_host,
-    find_key,
     kept_blocks,
     spoken,
     system_text,
@@ -62,8 +61,6 @@ class GeminiProvider(ServiceProvider[types.GenerateContentResponse]):
 
     name = "gemini"
     default_model = "gemini-3.8-flash"
-    keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    hosts = ("GOOGLE_GEMINI_BASE_URL",)
     faults = Faults(
         late=(httpx2.TimeoutException,),
         broken=(httpx2.HTTPError,),
@@ -71,9 +68,9 @@ class GeminiProvider(ServiceProvider[types.GenerateContentResponse]):
     )
 
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
-        self.host = find_host(GeminiProvider, base_url)
+        self.host = find_host("gemini", base_url)
         self.default_model = default_model or GeminiProvider.default_model
-        self._key = find_key(GeminiProvider, api_key)
+        self._key = find_key("gemini", api_key)
         self._client = ClientOfLoop(self._connect)
 
     def _connect(self) -> genai.Client:

@@ -9,7 +9,8 @@ from typing import Any, cast
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Request
 from ragkit.agent.providers.chat_completions import ChatCompletionsProvider, Chunk, payload
-from ragkit.agent.providers.service import ClientOfLoop, Faults, find_host, find_key
+from ragkit.agent.providers.keys import find_host, find_key
+from ragkit.agent.providers.service import ClientOfLoop, Faults
 from ragkit.errors import MissingExtra
 
 try:
@@ -35,8 +36,6 @@ class GroqProvider(ChatCompletionsProvider):
 
     name = "groq"
     default_model = "llama-3.3-70b-versatile"
-    keys = ("GROQ_API_KEY",)
-    hosts = ("GROQ_BASE_URL",)
     faults = Faults(
         late=(groq.APITimeoutError, httpx.TimeoutException),
         broken=(groq.APIConnectionError, httpx.HTTPError),
@@ -52,10 +51,10 @@ class GroqProvider(ChatCompletionsProvider):
         default_model: str = "",
         base_url: str | None = None,
     ) -> None:
-        self.host = find_host(GroqProvider, base_url)
+        self.host = find_host("groq", base_url)
         self.default_model = model or default_model or GroqProvider.default_model
         self.system_instruction = system_instruction
-        key = find_key(GroqProvider, api_key)
+        key = find_key("groq", api_key)
         self._client = ClientOfLoop(lambda: groq.AsyncGroq(api_key=key, base_url=self.host or None, max_retries=0))
 
     async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[Chunk, None]:

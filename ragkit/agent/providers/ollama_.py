@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import Delta, Request
+from ragkit.agent.providers.keys import find_host
 from ragkit.agent.providers.refusals import Refusal
-from ragkit.agent.providers.service import ClientOfLoop, Draft, Faults, ServiceProvider, find_host, system_text
+from ragkit.agent.providers.service import ClientOfLoop, Draft, Faults, ServiceProvider, system_text
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -35,7 +36,6 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
 
     name = "ollama"
     default_model = "llama3.2"
-    hosts = ("OLLAMA_HOST",)
     faults = Faults(
         late=(httpx.TimeoutException,),
         broken=(httpx.HTTPError, ConnectionError),
@@ -45,7 +45,7 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
     def __init__(
         self, default_model: str = "", *, base_url: str | None = None, context_window: int | None = None
     ) -> None:
-        self.host = find_host(OllamaProvider, base_url) or "http://127.0.0.1:11434"
+        self.host = find_host("ollama", base_url) or "http://127.0.0.1:11434"
         self.remote = not is_this_machine(self.host)
         self.default_model = default_model or OllamaProvider.default_model
         self._context_window = context_window
@@ -76,7 +76,10 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
 
     def _refusal(self, error: Exception) -> Refusal:
         status = error.status_code if isinstance(error, ollama.ResponseError) else 400
-        return Refusal.read(status if status > 0 else None, {"error": {"message": str(error.args[0])}})
+        # this SDK raises its error in place of its HTTP client's, which is the one that knows the headers
+        behind = error.__context__
+        headers = behind.response.headers if isinstance(behind, httpx.HTTPStatusError) else None
+        return Refusal.read(status if status > 0 else None, str(error.args[0]), headers)
 
     def _client(self, timeout_s: float | None) -> ollama.AsyncClient:
         if timeout_s not in self._clients:

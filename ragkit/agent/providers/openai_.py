@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from ragkit.agent.providers.base import Request
 from ragkit.agent.providers.chat_completions import ChatCompletionsProvider, Chunk, payload
-from ragkit.agent.providers.service import ClientOfLoop, Faults, find_host, find_key
+from ragkit.agent.providers.keys import find_host, find_key
+from ragkit.agent.providers.service import ClientOfLoop, Faults
 from ragkit.errors import MissingExtra
 
 try:
@@ -31,8 +32,6 @@ class OpenAIProvider(ChatCompletionsProvider):
 
     name = "openai"
     default_model = "gpt-5.4-mini"
-    keys = ("OPENAI_API_KEY",)
-    hosts = ("OPENAI_BASE_URL",)
     faults = Faults(
         late=(openai.APITimeoutError, httpx2.TimeoutException),
         broken=(openai.APIConnectionError, httpx2.HTTPError),
@@ -40,9 +39,9 @@ class OpenAIProvider(ChatCompletionsProvider):
     )
 
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
-        self.host = find_host(OpenAIProvider, base_url)
+        self.host = find_host("openai", base_url)
         self.default_model = default_model or OpenAIProvider.default_model
-        key = find_key(OpenAIProvider, api_key, needed=not self.host) or "none"
+        key = find_key("openai", api_key, needed=not self.host) or "none"
         self._client = ClientOfLoop(lambda: openai.AsyncOpenAI(api_key=key, base_url=self.host or None, max_retries=0))
 
     async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[Chunk, None]:

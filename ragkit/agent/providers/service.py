@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
@@ -21,7 +20,7 @@ from ragkit.agent.parser import read_arguments
 from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta, ToolCallDelta
 from ragkit.agent.providers.refusals import Asked, Refusal, refused
 from ragkit.agent.workers import LOOP, brought, iterate
-from ragkit.errors import AuthenticationFailed, ConnectionFailed, ProviderError, RequestTimeout
+from ragkit.errors import ConnectionFailed, ProviderError, RequestTimeout
 from ragkit.records import JSON
 from ragkit.usage.tokens import NO_TOKENS, Tokens
 
@@ -156,10 +155,6 @@ class ServiceProvider(Provider, Generic[Chunk]):
     """Base of the providers that ask a service over HTTP. One body: all four methods drain `_deltas`."""
 
     remote = True
-    keys: ClassVar[tuple[str, ...]] = ()
-    """Environment variables that hold its key; the first one that is set counts."""
-    hosts: ClassVar[tuple[str, ...]] = ()
-    """Environment variables that hold its address."""
     faults: ClassVar[Faults]
     host: str = ""
     """Where it is asked, if not where its SDK looks by itself."""
@@ -228,22 +223,6 @@ def _cause(error: BaseException) -> str:
         error = error.__cause__
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else text[:197] + "..."
-
-
-def find_key(provider: type[ServiceProvider[Chunk]], given: str | None, *, needed: bool = True) -> str:
-    """The key of a service: the one that is given, else the one in the environment.
-
-    Raises AuthenticationFailed when there is none and one is needed.
-    """
-    key = given or next((os.environ[name] for name in provider.keys if os.environ.get(name)), "")
-    if not key and needed:
-        raise AuthenticationFailed(provider.name, f"no key: set {' or '.join(provider.keys)}, or pass api_key")
-    return key
-
-
-def find_host(provider: type[ServiceProvider[Chunk]], given: str | None) -> str:
-    """The address of a service: the one that is given, else the one in the environment, else ''."""
-    return given or next((os.environ[name] for name in provider.hosts if os.environ.get(name)), "")
 
 
 def system_text(messages: tuple[Message, ...], form: Mapping[str, JSON] | None = None) -> str:

@@ -259,9 +259,7 @@ class GeminiWire:
 
     def calls(self, turn: Turn) -> list[dict[str, Any]]:
         """The calls; the first one carries a signature of what the model thought."""
-        found = [
-            {"functionCall": {"id": one.id, "name": one.name, "args": dict(one.arguments)}} for one in turn.calls
-        ]
+        found = [{"functionCall": {"id": one.id, "name": one.name, "args": dict(one.arguments)}} for one in turn.calls]
         if found and turn.thought:
             found[0]["thoughtSignature"] = base64.b64encode(b"signed").decode()  # type: ignore[assignment]
         return found

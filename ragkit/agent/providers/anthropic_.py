@@ -74,8 +74,10 @@ class AnthropicProvider(ServiceProvider[types.RawMessageStreamEvent]):
         self.host = find_host("anthropic", base_url)
         self.default_model = default_model or AnthropicProvider.default_model
         key = find_key("anthropic", api_key)
+        host = self.host or None
         self._client = ClientOfLoop(
-            lambda: anthropic.AsyncAnthropic(api_key=key, base_url=self.host or None, max_retries=0)
+            lambda: anthropic.AsyncAnthropic(api_key=key, base_url=host, max_retries=0),
+            anthropic.AsyncAnthropic.close,
         )
 
     async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[types.RawMessageStreamEvent, None]:

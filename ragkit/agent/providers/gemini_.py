@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from typing import cast
 
@@ -47,6 +48,20 @@ _STOPS = {
 }
 
 
+class _Connected:
+    """The SDK's client on an HTTP client of our own: where aiohttp is installed it would take that, and ask twice."""
+
+    def __init__(self, key: str, host: str) -> None:
+        self._http = httpx2.AsyncClient(follow_redirects=True)
+        options = types.HttpOptions(base_url=host or None, httpx_async_client=self._http)
+        self._client = genai.Client(api_key=key, vertexai=False, http_options=options)
+        self.models = self._client.aio.models
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+
 class GeminiProvider(ServiceProvider[types.GenerateContentResponse]):
     """Google's Gemini models.
 
@@ -70,18 +85,10 @@ class GeminiProvider(ServiceProvider[types.GenerateContentResponse]):
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
         self.host = find_host("gemini", base_url)
         self.default_model = default_model or GeminiProvider.default_model
-        self._key = find_key("gemini", api_key)
-        self._client = ClientOfLoop(self._connect)
-
-    def _connect(self) -> genai.Client:
-        # a client of our own: the SDK would take aiohttp where it is installed, which sends some requests twice
-        options = types.HttpOptions(
-            base_url=self.host or None, httpx_async_client=httpx2.AsyncClient(follow_redirects=True)
-        )
-        return genai.Client(api_key=self._key, vertexai=False, http_options=options)
+        self._client = ClientOfLoop(partial(_Connected, find_key("gemini", api_key), self.host), _Connected.close)
 
     async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[types.GenerateContentResponse, None]:
-        models = self._client.get().aio.models
+        models = self._client.get().models
         contents: types.ContentListUnion = list(_turns(request.messages))
         if not live:
             yield await models.generate_content(model=request.model, contents=contents, config=_config(request))

@@ -55,7 +55,10 @@ class GroqProvider(ChatCompletionsProvider):
         self.default_model = model or default_model or GroqProvider.default_model
         self.system_instruction = system_instruction
         key = find_key("groq", api_key)
-        self._client = ClientOfLoop(lambda: groq.AsyncGroq(api_key=key, base_url=self.host or None, max_retries=0))
+        host = self.host or None
+        self._client = ClientOfLoop(
+            lambda: groq.AsyncGroq(api_key=key, base_url=host, max_retries=0), groq.AsyncGroq.close
+        )
 
     async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[Chunk, None]:
         if self.system_instruction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -83,7 +84,9 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
 
     def _client(self, timeout_s: float | None) -> ollama.AsyncClient:
         if timeout_s not in self._clients:
-            self._clients[timeout_s] = ClientOfLoop(lambda: ollama.AsyncClient(host=self.host, timeout=timeout_s))
+            self._clients[timeout_s] = ClientOfLoop(
+                partial(ollama.AsyncClient, self.host, timeout=timeout_s), ollama.AsyncClient.close
+            )
         return self._clients[timeout_s].get()
 
     def _payload(self, request: Request) -> dict[str, object]:

@@ -42,7 +42,10 @@ class OpenAIProvider(ChatCompletionsProvider):
         self.host = find_host("openai", base_url)
         self.default_model = default_model or OpenAIProvider.default_model
         key = find_key("openai", api_key, needed=not self.host) or "none"
-        self._client = ClientOfLoop(lambda: openai.AsyncOpenAI(api_key=key, base_url=self.host or None, max_retries=0))
+        host = self.host or None
+        self._client = ClientOfLoop(
+            lambda: openai.AsyncOpenAI(api_key=key, base_url=host, max_retries=0), openai.AsyncOpenAI.close
+        )
 
     async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[Chunk, None]:
         create = self._client.get().chat.completions.create

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import threading
+import weakref
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 from ragkit.agent.messages import Message, Role, ToolCall, to_json
@@ -26,6 +30,9 @@ from ragkit.usage.tokens import NO_TOKENS, Tokens
 
 Chunk = TypeVar("Chunk")
 Client = TypeVar("Client")
+
+CLOSE_S = 1.0
+"""Seconds that a process waits at its end for connections to be closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +144,33 @@ def _is_json(text: str) -> bool:
 
 
 class ClientOfLoop(Generic[Client]):
-    """A client of the background loop: made with its first use, and again in a process that was forked off."""
+    """A client of the background loop: made with its first use, and again in a process that was forked off.
 
-    def __init__(self, make: Callable[[], Client]) -> None:
-        self._make = make
+    It is closed when nobody holds it any more, or when the process ends.
+    """
+
+    def __init__(self, make: Callable[[], Client], close: Callable[[Client], Coroutine[object, object, None]]) -> None:
+        self._make, self._close = make, close
         self._made: tuple[asyncio.AbstractEventLoop, Client] | None = None
 
     def get(self) -> Client:
         """The client. To be called in the background loop only."""
         loop = asyncio.get_running_loop()
         if self._made is None or self._made[0] is not loop:
-            self._made = (loop, self._make())
+            client = self._make()
+            self._made = (loop, client)
+            weakref.finalize(self, _hang_up, loop, os.getpid(), partial(self._close, client))
         return self._made[1]
+
+
+def _hang_up(loop: asyncio.AbstractEventLoop, pid: int, close: Callable[[], Coroutine[object, object, None]]) -> None:
+    """Close a client in its loop. Called by the garbage collector in any thread, and at the end of the process."""
+    if os.getpid() != pid:  # the connections are those of the process that this one was forked from
+        return
+    closing = asyncio.run_coroutine_threadsafe(close(), loop)
+    if threading.current_thread() is threading.main_thread():
+        with suppress(TimeoutError):  # the end of the process waits for it, but not for long
+            closing.result(CLOSE_S)
 
 
 class ServiceProvider(Provider, Generic[Chunk]):

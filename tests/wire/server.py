@@ -163,7 +163,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the requests are in `seen`."""
 
     def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers["content-length"]))
+        length = int(self.headers["content-length"])
+        raw = self.rfile.read(length)
+        if len(raw) < length:  # the client has hung up before it had said all
+            self.close_connection = True
+            return
         seen = Seen(self.path, {key.lower(): value for key, value in self.headers.items()}, json.loads(raw))
         entry = self.server.wire.next(seen)
         fault = entry if isinstance(entry, Fault) else Fault(turn=entry)

@@ -17,7 +17,7 @@ from ragkit.agent.providers.base import Completion, Provider
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, tool
-from ragkit.usage.meter import UsageStats
+from ragkit.usage.meter import AgentUsage, UsageStats
 from ragkit.usage.tokens import Tokens
 from tests.wire.dialects import DIALECTS
 from tests.wire.parts import SERVICES, connect, serving
@@ -116,22 +116,24 @@ def _joined(events: Sequence[Event]) -> Iterator[Event]:
 
 def _plain(value: object) -> object:
     """Anything as plain values that can be compared."""
-    match value:
-        case ToolCall():
-            return value.name, dict(value.arguments)
-        case Message():
-            return value.role, value.content, _plain(value.tool_calls), value.name, value.is_error, value.agent_name
-        case UsageStats():
-            return value.prompt_tokens, value.completion_tokens, value.cached_tokens
-        case Exception():
-            return type(value), str(value)
-        case tuple() | list():
-            return [_plain(one) for one in value]
-        case Event():
-            hidden = {"run_id", "seconds", "provider", "model", "request"}
-            names = [one.name for one in dataclasses.fields(value) if one.name not in hidden]
-            return type(value).__name__, *(_plain(getattr(value, name)) for name in names)
-    return value
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    if isinstance(value, Exception):
+        return type(value), str(value)
+    names = SHOWN.get(type(value), ())
+    if isinstance(value, Event):
+        hidden = {"run_id", "seconds", "provider", "model", "request"}
+        names = [one.name for one in dataclasses.fields(value) if one.name not in hidden]
+    return (type(value).__name__, *(_plain(getattr(value, name)) for name in names)) if names else value
+
+
+SHOWN: dict[type, Sequence[str]] = {
+    ToolCall: ("name", "arguments"),
+    Message: ("role", "content", "tool_calls", "name", "is_error", "agent_name"),
+    UsageStats: ("prompt_tokens", "completion_tokens", "cached_tokens"),
+    AgentUsage: ("prompt_tokens", "completion_tokens", "cached_tokens"),
+}
+"""What is compared of what has ids, or prices."""
 
 
 def state(events: Sequence[Event]) -> list[object]:

@@ -21,6 +21,7 @@ from ragkit.agent.providers.service import (
     Draft,
     Faults,
     ServiceProvider,
+    image_bytes,
     kept_blocks,
     spoken,
     system_text,
@@ -160,7 +161,7 @@ def _parts(message: Message) -> Iterator[types.Part]:
     if message.content:
         yield types.Part(text=message.content, thought_signature=_bytes(signatures.get("text")))
     for image in message.images:
-        yield types.Part(inline_data=types.Blob(data=base64.b64decode(image.data), mime_type=image.media_type))
+        yield types.Part(inline_data=types.Blob(data=image_bytes(image), mime_type=image.media_type))
     for position, call in enumerate(message.tool_calls):
         asked = types.FunctionCall(id=call.id or None, name=call.name, args=dict(call.arguments))
         yield types.Part(function_call=asked, thought_signature=_bytes(signatures.get(position)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from functools import partial
 from ipaddress import ip_address
@@ -13,7 +12,7 @@ from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import Delta, Request
 from ragkit.agent.providers.keys import find_host
 from ragkit.agent.providers.refusals import Refusal
-from ragkit.agent.providers.service import ClientOfLoop, Draft, Faults, ServiceProvider, system_text
+from ragkit.agent.providers.service import ClientOfLoop, Draft, Faults, ServiceProvider, image_bytes, system_text
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -129,7 +128,7 @@ def _message(message: Message) -> dict[str, object]:
     if message.role is Role.TOOL:
         found["tool_name"] = message.name
     if message.images:
-        found["images"] = [{"value": base64.b64decode(one.data)} for one in message.images]
+        found["images"] = [image_bytes(one) for one in message.images]
     if message.tool_calls:
         found["tool_calls"] = [
             {"function": {"name": one.name, "arguments": dict(one.arguments)}} for one in message.tool_calls

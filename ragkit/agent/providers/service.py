@@ -8,6 +8,7 @@ loops and threads come and go. Who stops listening closes the connection, so the
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import threading
@@ -19,12 +20,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
-from ragkit.agent.messages import Message, Role, ToolCall, to_json
+from ragkit.agent.messages import Image, Message, Role, ToolCall, to_json
 from ragkit.agent.parser import read_arguments
 from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta, ToolCallDelta
 from ragkit.agent.providers.refusals import Asked, Refusal, refused
 from ragkit.agent.workers import LOOP, brought, iterate
-from ragkit.errors import ConnectionFailed, ProviderError, RequestTimeout
+from ragkit.errors import ConnectionFailed, InvalidOption, ProviderError, RequestTimeout
 from ragkit.records import JSON
 from ragkit.usage.tokens import NO_TOKENS, Tokens
 
@@ -263,6 +264,14 @@ def kept_blocks(message: Message, provider: str) -> list[Mapping[str, JSON]]:
     """What this service wanted to see again with the message, in its order."""
     state = message.provider_state.get(provider)
     return [one for one in state if isinstance(one, Mapping)] if isinstance(state, list | tuple) else []
+
+
+def image_bytes(image: Image) -> bytes:
+    """A picture as its bytes. Raises InvalidOption when its data is not base64."""
+    try:
+        return base64.b64decode(image.data, validate=True)
+    except ValueError as error:
+        raise InvalidOption("the data of an image", image.data[:20], "base64") from error
 
 
 def spoken(messages: tuple[Message, ...]) -> Iterator[Message]:

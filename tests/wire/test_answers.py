@@ -199,9 +199,11 @@ def test_a_page_that_is_no_api_is_no_answer(service: str) -> None:
         def whole(self, turn: Turn) -> Any:
             return b"<html>Sign in to the guest network</html>"
 
-    with WireServer(Page(), [Turn()]) as server:
-        with pytest.raises(ConnectionFailed, match=r"cannot be read as an answer: .*<html>Sign in") as caught:
-            connect(service, server.url).complete(ASK)
+    with (
+        WireServer(Page(), [Turn()]) as server,
+        pytest.raises(ConnectionFailed, match=r"cannot be read as an answer: .*<html>Sign in") as caught,
+    ):
+        connect(service, server.url).complete(ASK)
     assert server.url in str(caught.value)
 
 

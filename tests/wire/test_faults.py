@@ -18,7 +18,7 @@ from ragkit.agent.agent import Agent
 from ragkit.agent.cancel import Cancellation
 from ragkit.agent.config import AgentConfig, Retry
 from ragkit.agent.messages import Message
-from ragkit.agent.providers.base import Completion, ModelSettings, Provider, Request, TextDelta
+from ragkit.agent.providers.base import Completion, Delta, ModelSettings, Provider, Request, TextDelta
 from ragkit.agent.providers.fallback import FallbackProvider
 from ragkit.agent.providers.refusals import Asked, Refusal, near_models, read_retry_after, refused
 from ragkit.agent.providers.scripted import EchoProvider
@@ -98,18 +98,22 @@ def test_a_rate_limit_says_how_long_to_wait_where_the_service_said_it(
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_that_is_down_and_says_for_how_long_is_believed(service: str) -> None:
-    with serving(service, Fault(503, headers={"retry-after": "2"})) as (provider, _):
-        with pytest.raises(RateLimited, match="scripted") as caught:
-            provider.complete(ASK)
+    with (
+        serving(service, Fault(503, headers={"retry-after": "2"})) as (provider, _),
+        pytest.raises(RateLimited, match="scripted") as caught,
+    ):
+        provider.complete(ASK)
     assert (caught.value.status, caught.value.retry_after) == (503, 2.0)
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_model_that_the_service_does_not_have_is_told_with_what_to_do(service: str) -> None:
     asked = MODELS[service][:-1] + "x"
-    with serving(service, Fault(404, f"the model {asked} does not exist")) as (provider, _):
-        with pytest.raises(ModelNotFound, match=f"has no model '{asked}'") as caught:
-            provider.complete(Request(asked, ASK.messages))
+    with (
+        serving(service, Fault(404, f"the model {asked} does not exist")) as (provider, _),
+        pytest.raises(ModelNotFound, match=f"has no model '{asked}'") as caught,
+    ):
+        provider.complete(Request(asked, ASK.messages))
     hint = f"ollama pull {asked}" if service == "ollama" else f"did you mean '{MODELS[service]}'"
     assert hint in str(caught.value)
 
@@ -125,9 +129,11 @@ def test_a_model_that_the_service_does_not_have_is_told_with_what_to_do(service:
     ],
 )
 def test_messages_that_are_too_long_are_told_apart(service: str, status: int, words: str, code: str) -> None:
-    with serving(service, Fault(status, words, code)) as (provider, _):
-        with pytest.raises(ContextTooLong, match=f"too long for {MODELS[service]}: ") as caught:
-            provider.complete(ASK)
+    with (
+        serving(service, Fault(status, words, code)) as (provider, _),
+        pytest.raises(ContextTooLong, match=f"too long for {MODELS[service]}: ") as caught,
+    ):
+        provider.complete(ASK)
     assert not caught.value.retryable
 
 
@@ -164,16 +170,20 @@ def test_a_first_byte_that_is_late_ends_the_request(service: str, ask: Callable[
 )
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_stream_that_breaks_off_is_an_error_after_its_pieces(service: str, fault: Fault) -> None:
+    async def listen() -> None:
+        async for delta in provider.astream(ASK):
+            pieces.append(delta)
+
+    pieces: list[Delta] = []
     with serving(service, fault, fault) as (provider, server):
         with pytest.raises(ConnectionFailed, match=BROKEN):
-            list(provider.stream(ASK))
-
-        async def listen() -> list[object]:
-            return [delta async for delta in provider.astream(ASK)]
-
+            pieces.extend(provider.stream(ASK))
         with pytest.raises(ConnectionFailed, match=BROKEN):
             asyncio.run(listen())
-    assert len(server.seen) == 2
+        assert len(server.seen) == 2
+    # Anthropic says two things before the first word, OpenAI and Groq one
+    words = 0 if service == "anthropic" else 1 if service in {"openai", "groq"} else 2
+    assert pieces == [TextDelta(text) for text in LONG.text[:words]] * 2
 
 
 @pytest.mark.parametrize("fault", [Fault(cut_after=0), Fault(half_after=0)], ids=["cut", "half a JSON"])
@@ -213,9 +223,11 @@ def test_an_error_in_the_middle_of_a_stream_is_told(service: str, code: str, kin
             found: list[bytes] = super().pieces(turn)
             return [*found[:3], *events([(name, {"type": "error", "error": error})])]
 
-    with WireServer(OnFire(), [Turn(("so far",))]) as server:
-        with pytest.raises(kind, match="the machine is on fire") as caught:
-            list(connect(service, server.url).stream(ASK))
+    with (
+        WireServer(OnFire(), [Turn(("so far",))]) as server,
+        pytest.raises(kind, match="the machine is on fire") as caught,
+    ):
+        list(connect(service, server.url).stream(ASK))
     assert caught.value.retryable
 
 
@@ -233,9 +245,11 @@ def test_a_run_goes_through_a_rate_limit_a_broken_stream_and_a_server_that_is_do
 
 
 def test_a_run_does_not_ask_again_what_will_not_pass() -> None:
-    with serving("anthropic", Fault(401)) as (provider, server):
-        with pytest.raises(AuthenticationFailed, match="the key is refused"):
-            Agent(provider).run("hi")
+    with (
+        serving("anthropic", Fault(401)) as (provider, server),
+        pytest.raises(AuthenticationFailed, match="the key is refused"),
+    ):
+        Agent(provider).run("hi")
     assert len(server.seen) == 1
 
 

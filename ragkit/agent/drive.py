@@ -45,7 +45,7 @@ def drive(run: Run) -> Generator[Event, None, None]:
                 step = flow.send(None)
                 continue
             try:
-                if isinstance(step, CallModel | RunTools) and step.has_events:
+                if step.has_events:
                     outcome: object = yield from _watched(step)
                 else:
                     outcome = _perform(run, step)
@@ -59,10 +59,11 @@ def drive(run: Run) -> Generator[Event, None, None]:
         flow.close()
 
 
-def _watched(effect: CallModel | RunTools) -> Generator[Event, None, object]:
+def _watched(effect: Effect) -> Generator[Event, None, object]:
     """Do what has events on its way."""
     if isinstance(effect, RunTools):
         return (yield from _tools(effect))
+    assert isinstance(effect, CallModel)  # noqa: S101 - nothing else has events
     check_allowed(effect.provider)
     return (yield from _live(effect))
 

@@ -59,6 +59,8 @@ class Run:
         self.live = start.live
         self.watch = Watch.of(agent.config)
         """Who is told of events: the observers of every agent that has worked in this run."""
+        self.heard = start.live or self.watch.anyone
+        """Whether anybody hears of events; if not, the frequent ones are left out."""
         self.ended: AgentResult | None = None
         """What the run gave back, when it is over."""
         self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
@@ -93,11 +95,7 @@ class Run:
         """Let another agent go on. Its observers hear from here on, beside those who heard so far."""
         self.agent, self.config = agent, agent.config
         self.watch = self.watch.joined(Watch.of(agent.config))
-
-    @property
-    def heard(self) -> bool:
-        """Whether anybody hears of events; if not, the frequent ones are left out."""
-        return self.live or self.watch.anyone
+        self.heard = self.live or self.watch.anyone
 
     @property
     def question(self) -> str:

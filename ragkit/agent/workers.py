@@ -81,7 +81,8 @@ WORKERS = Workers()
 class BackgroundLoop:
     """An event loop in a thread, started with its first use: where synchronous code runs coroutines."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock = Lock()
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,12 +96,14 @@ class BackgroundLoop:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 # a thread that is not alive: this is a forked child
                 self._loop = asyncio.new_event_loop()
-                self._thread = Thread(target=self._loop.run_forever, name="ragkit-loop", daemon=True)
+                self._thread = Thread(target=self._loop.run_forever, name=self._name, daemon=True)
                 self._thread.start()
             return self._loop
 
 
-LOOP = BackgroundLoop()
+LOOP = BackgroundLoop("ragkit-loop")
+SERVICES = BackgroundLoop("ragkit-services")
+"""Where services are asked. No code of users runs here: a tool that waits in LOOP for a model's answer gets it."""
 
 
 async def _feed(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseException | None], None]) -> None:
@@ -114,10 +117,10 @@ async def _feed(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseException
     put(None)
 
 
-def iterate(items: AsyncIterator[T]) -> Iterator[T]:
-    """An asynchronous iterator as a synchronous one; it runs in one task of the background loop."""
+def iterate(items: AsyncIterator[T], loop: BackgroundLoop = LOOP) -> Iterator[T]:
+    """An asynchronous iterator as a synchronous one; it runs in one task of a background loop."""
     pieces: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
-    feeding = LOOP.start(_feed(items, pieces.put))
+    feeding = loop.start(_feed(items, pieces.put))
     try:
         while (piece := pieces.get()) is not None:
             if isinstance(piece, BaseException):
@@ -127,8 +130,8 @@ def iterate(items: AsyncIterator[T]) -> Iterator[T]:
         feeding.cancel()
 
 
-async def brought(items: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    """The items of an iterator that runs in one task of the background loop, in whatever loop they are wanted."""
+async def brought(items: AsyncIterator[T], origin: BackgroundLoop) -> AsyncGenerator[T, None]:
+    """The items of an iterator that runs in one task of a background loop, in whatever loop they are wanted."""
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
     unwanted = Event()
@@ -137,7 +140,7 @@ async def brought(items: AsyncIterator[T]) -> AsyncGenerator[T, None]:
         if not unwanted.is_set():
             loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-    feeding = LOOP.start(_feed(items, put))
+    feeding = origin.start(_feed(items, put))
     try:
         while (piece := await pieces.get()) is not None:
             if isinstance(piece, BaseException):

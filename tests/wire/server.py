@@ -131,6 +131,7 @@ class WireServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128
 
     def __init__(self, wire: WireServer) -> None:
         self.wire = wire

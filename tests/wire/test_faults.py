@@ -17,11 +17,12 @@ import pytest
 from ragkit.agent.agent import Agent
 from ragkit.agent.cancel import Cancellation
 from ragkit.agent.config import AgentConfig, Retry
-from ragkit.agent.messages import Message
-from ragkit.agent.providers.base import Completion, Delta, ModelSettings, Provider, Request, TextDelta
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.providers.base import Completion, Delta, ModelSettings, Provider, Request, TextDelta, last
 from ragkit.agent.providers.fallback import FallbackProvider
 from ragkit.agent.providers.refusals import Asked, Refusal, near_models, read_retry_after, refused
-from ragkit.agent.providers.scripted import EchoProvider
+from ragkit.agent.providers.scripted import EchoProvider, ScriptedProvider
+from ragkit.agent.tools.base import tool
 from ragkit.errors import (
     AuthenticationFailed,
     Cancelled,
@@ -322,6 +323,22 @@ def test_one_provider_serves_loops_that_come_and_go_and_threads(service: str) ->
             one.join()
         assert found == ["ok"] * 16
     assert len(server.seen) == 24
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_tool_that_is_a_coroutine_may_ask_a_model_and_wait_for_it(stream: bool) -> None:
+    """The tool blocks the loop in which coroutines of tools run; the model is asked in another one."""
+    with serving("openai", Turn(("inner",))) as (provider, _):
+
+        @tool
+        async def ask_the_model() -> str:
+            """Ask."""
+            answer = last(provider.stream(ASK), "openai") if stream else provider.complete(ASK)
+            return answer.message.content
+
+        script = ScriptedProvider([ToolCall("ask_the_model", {}, "c1"), "done"])
+        result = Agent(script, [ask_the_model]).run("hi")
+    assert [one.content for one in result.tool_calls] == ["inner"]
 
 
 def test_a_process_that_is_forked_off_asks_over_connections_of_its_own() -> None:

@@ -1,7 +1,7 @@
 """What every service has in common: one body behind all four methods, an answer put together from its pieces, keys.
 
 A service's file says three things: how a request reads in its words, how to send it, and what a piece of its answer
-means. Requests are sent in the background loop, whoever asks: a client's connections belong to one loop, and callers'
+means. Requests are sent in one background loop, whoever asks: a client's connections belong to one loop, and callers'
 loops and threads come and go. Who stops listening closes the connection, so the service stops writing.
 """
 
@@ -24,7 +24,7 @@ from ragkit.agent.messages import Image, Message, Role, ToolCall, to_json
 from ragkit.agent.parser import read_arguments
 from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta, ToolCallDelta
 from ragkit.agent.providers.refusals import Asked, Refusal, refused
-from ragkit.agent.workers import LOOP, brought, iterate
+from ragkit.agent.workers import SERVICES, brought, iterate
 from ragkit.errors import ConnectionFailed, InvalidOption, ProviderError, RequestTimeout
 from ragkit.records import JSON
 from ragkit.usage.tokens import NO_TOKENS, Tokens
@@ -196,19 +196,19 @@ class ServiceProvider(Provider, Generic[Chunk]):
 
     def complete(self, request: Request) -> Completion:
         """The whole answer."""
-        return LOOP.start(self._whole(request)).result()
+        return SERVICES.start(self._whole(request)).result()
 
     def stream(self, request: Request) -> Iterator[Delta]:
         """The answer as it comes."""
-        return iterate(self._deltas(request, live=True))
+        return iterate(self._deltas(request, live=True), SERVICES)
 
     async def acomplete(self, request: Request) -> Completion:
         """The whole answer."""
-        return await asyncio.wrap_future(LOOP.start(self._whole(request)))
+        return await asyncio.wrap_future(SERVICES.start(self._whole(request)))
 
     async def astream(self, request: Request) -> AsyncIterator[Delta]:
         """The answer as it comes."""
-        async with aclosing(brought(self._deltas(request, live=True))) as found:
+        async with aclosing(brought(self._deltas(request, live=True), SERVICES)) as found:
             async for delta in found:
                 yield delta
 

@@ -63,6 +63,19 @@ def test_every_service_is_found_by_its_name_and_has_a_default_model_whose_price_
     assert service == "ollama" or (known is not None and known.price.input_usd is not None)
 
 
+@pytest.mark.parametrize("key", ["sk-\N{HORIZONTAL ELLIPSIS}", "sk-1\nsk-2", "sk 1"])
+def test_a_key_that_cannot_be_one_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(AuthenticationFailed, match=r"^openai: the key has a character that no key has: copy it again$"):
+        OpenAIProvider(api_key=key)
+
+
+def test_a_line_break_behind_a_key_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "test-key\n")
+    with WireServer(DIALECTS["groq"], [Turn(("ok",))]) as server:
+        monkeypatch.setenv("GROQ_BASE_URL", server.url)
+        assert named_provider("groq").complete(Request("", (Message.user("hi"),))).message.content == "ok"
+
+
 def test_the_package_exports_each_provider() -> None:
     for name in ("OpenAIProvider", "AnthropicProvider", "GeminiProvider", "OllamaProvider", "GroqProvider"):
         kind = getattr(ragkit, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import pickle
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -34,7 +35,7 @@ from ragkit.errors import (
     RateLimited,
     RequestTimeout,
 )
-from tests.wire.dialects import AnthropicWire, OpenAIWire
+from tests.wire.dialects import AnthropicWire, GroqWire, OpenAIWire
 from tests.wire.parts import MODELS, SERVICES, connect, serving
 from tests.wire.server import Fault, Turn, WireServer, events
 
@@ -230,6 +231,25 @@ def test_an_error_in_the_middle_of_a_stream_is_told(service: str, code: str, kin
     ):
         list(connect(service, server.url).stream(ASK))
     assert caught.value.retryable
+
+
+def test_groq_says_in_a_piece_why_it_stops_early() -> None:
+    class Stopping(GroqWire):
+        def ended(self, chunks: list[dict[str, Any]], turn: Turn) -> list[dict[str, Any]]:
+            return [*chunks[:3], {**chunks[3], "x_groq": {"id": "req_1", "error": "over capacity"}}]
+
+    with (
+        WireServer(Stopping(), [LONG]) as server,
+        pytest.raises(ConnectionFailed, match="groq: the answer broke off: over capacity"),
+    ):
+        list(connect("groq", server.url).stream(ASK))
+
+
+@pytest.mark.parametrize("address", ["localhost:1", "http://[::1", "http://nobody.invalid"])
+@pytest.mark.parametrize("service", [one for one in SERVICES if one != "ollama"])
+def test_an_address_that_is_none_is_an_error_that_names_it(service: str, address: str) -> None:
+    with pytest.raises(ConnectionFailed, match=f"^{service}: .* at {re.escape(address)}"):
+        connect(service, address).complete(ASK)
 
 
 # --- what the loop makes of it

@@ -66,7 +66,7 @@ class AnthropicProvider(ServiceProvider[types.RawMessageStreamEvent]):
     default_model = "claude-haiku-5-5"
     faults = Faults(
         late=(anthropic.APITimeoutError, httpx2.TimeoutException),
-        broken=(anthropic.APIConnectionError, httpx2.HTTPError),
+        broken=(anthropic.APIConnectionError, httpx2.HTTPError, httpx2.InvalidURL),
         refused=(anthropic.APIError,),
     )
 

@@ -14,6 +14,7 @@ from ragkit.agent.messages import Message, Role, to_json
 from ragkit.agent.providers.base import Delta, Request
 from ragkit.agent.providers.refusals import Refusal
 from ragkit.agent.providers.service import Draft, ServiceProvider
+from ragkit.errors import ConnectionFailed
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
 
@@ -146,6 +147,8 @@ class ChatCompletionsProvider(ServiceProvider[Chunk]):
     def _fold(self, chunk: Chunk, draft: Draft) -> Iterator[Delta]:
         draft.model = chunk.get("model") or draft.model
         extra = chunk.get("x_groq") or {}
+        if extra.get("error"):
+            raise ConnectionFailed(self.name, f"the answer broke off: {extra.get('error')}")
         usage = chunk.get("usage") or extra.get("usage")
         if usage:
             draft.usage = _tokens(usage)

@@ -79,7 +79,10 @@ class GeminiProvider(ServiceProvider[types.GenerateContentResponse]):
     default_model = "gemini-3.8-flash"
     faults = Faults(
         late=(httpx2.TimeoutException,),
-        broken=(httpx2.HTTPError,),
+        broken=(
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+        ),
         refused=(errors.APIError,),
     )
 

@@ -38,7 +38,7 @@ class GroqProvider(ChatCompletionsProvider):
     default_model = "llama-3.3-70b-versatile"
     faults = Faults(
         late=(groq.APITimeoutError, httpx.TimeoutException),
-        broken=(groq.APIConnectionError, httpx.HTTPError),
+        broken=(groq.APIConnectionError, httpx.HTTPError, httpx.InvalidURL),
         refused=(groq.APIError,),
     )
 

@@ -27,11 +27,14 @@ HOSTS: Mapping[str, str] = {
 def find_key(service: str, given: str | None = None, *, needed: bool = True) -> str:
     """The key of a service: the one that is given, else the one in the environment.
 
-    Raises AuthenticationFailed when there is none and one is needed.
+    Raises AuthenticationFailed when there is none and one is needed, or when it cannot be one.
     """
-    key = given or next((os.environ[name] for name in KEYS[service] if os.environ.get(name)), "")
+    found = given or next((os.environ[name] for name in KEYS[service] if os.environ.get(name)), "")
+    key = found.strip()  # a key that was read from a file often ends with a line break
     if not key and needed:
         raise AuthenticationFailed(service, f"no key: set {' or '.join(KEYS[service])}, or pass api_key")
+    if not (key.isascii() and key.isprintable() and " " not in key):  # an HTTP client would show it in its error
+        raise AuthenticationFailed(service, "the key has a character that no key has: copy it again")
     return key
 
 

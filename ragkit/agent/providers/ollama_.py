@@ -38,7 +38,7 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
     default_model = "llama3.2"
     faults = Faults(
         late=(httpx.TimeoutException,),
-        broken=(httpx.HTTPError, ConnectionError),
+        broken=(httpx.HTTPError, httpx.InvalidURL, ConnectionError),
         refused=(ollama.ResponseError, ollama.RequestError),
     )
 

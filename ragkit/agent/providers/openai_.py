@@ -34,7 +34,7 @@ class OpenAIProvider(ChatCompletionsProvider):
     default_model = "gpt-5.4-mini"
     faults = Faults(
         late=(openai.APITimeoutError, httpx2.TimeoutException),
-        broken=(openai.APIConnectionError, httpx2.HTTPError),
+        broken=(openai.APIConnectionError, httpx2.HTTPError, httpx2.InvalidURL),
         refused=(openai.APIError,),
     )
 

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from ragkit.agent.messages import Role as Role
     from ragkit.agent.messages import ToolCall as ToolCall
     from ragkit.agent.policy import ToolPolicy as ToolPolicy
+    from ragkit.agent.providers.anthropic_ import AnthropicProvider as AnthropicProvider
     from ragkit.agent.providers.base import Provider as Provider
     from ragkit.agent.providers.fallback import FallbackProvider as FallbackProvider
+    from ragkit.agent.providers.gemini_ import GeminiProvider as GeminiProvider
+    from ragkit.agent.providers.groq_ import GroqProvider as GroqProvider
+    from ragkit.agent.providers.ollama_ import OllamaProvider as OllamaProvider
+    from ragkit.agent.providers.openai_ import OpenAIProvider as OpenAIProvider
     from ragkit.agent.providers.scripted import LocalProvider as LocalProvider
     from ragkit.agent.result import AgentResult as AgentResult
     from ragkit.agent.runner import AgentRunner as AgentRunner
@@ -66,6 +71,7 @@ _PLACES = {
     "AgentRunner": "ragkit.agent.runner",
     "AgentTrace": "ragkit.agent.trace",
     "AgentUsage": "ragkit.usage.meter",
+    "AnthropicProvider": "ragkit.agent.providers.anthropic_",
     "Answer": "ragkit.answer.base",
     "Bot": "ragkit.agent.bot",
     "CacheStats": "ragkit.agent.cache",
@@ -76,6 +82,8 @@ _PLACES = {
     "DocumentLoader": "ragkit.load.documents",
     "EmbeddingProvider": "ragkit.embed.base",
     "FallbackProvider": "ragkit.agent.providers.fallback",
+    "GeminiProvider": "ragkit.agent.providers.gemini_",
+    "GroqProvider": "ragkit.agent.providers.groq_",
     "Guardrail": "ragkit.agent.guardrails",
     "HandoffTool": "ragkit.agent.spec",
     "Hit": "ragkit.records",
@@ -85,6 +93,8 @@ _PLACES = {
     "KnowledgeBase": "ragkit.pipeline.knowledge_base",
     "LocalProvider": "ragkit.agent.providers.scripted",
     "Message": "ragkit.agent.messages",
+    "OllamaProvider": "ragkit.agent.providers.ollama_",
+    "OpenAIProvider": "ragkit.agent.providers.openai_",
     "Pipeline": "ragkit.pipeline.settings",
     "Provider": "ragkit.agent.providers.base",
     "RAGAgent": "ragkit.answer.agent",
@@ -117,6 +127,7 @@ __all__ = [
     "AgentTrace",
     "AgentUsage",
     "Answer",
+    "AnthropicProvider",
     "Bot",
     "CacheStats",
     "Chunk",
@@ -126,6 +137,8 @@ __all__ = [
     "DocumentLoader",
     "EmbeddingProvider",
     "FallbackProvider",
+    "GeminiProvider",
+    "GroqProvider",
     "Guardrail",
     "HandoffTool",
     "Hit",
@@ -135,6 +148,8 @@ __all__ = [
     "KnowledgeBase",
     "LocalProvider",
     "Message",
+    "OllamaProvider",
+    "OpenAIProvider",
     "Pipeline",
     "Provider",
     "RAGAgent",

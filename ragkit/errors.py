@@ -23,6 +23,8 @@ RagkitError
 │   ├── RequestTimeout
 │   ├── ConnectionFailed
 │   └── InvalidRequest
+│       ├── ModelNotFound
+│       └── ContextTooLong
 ├── BudgetExceeded        a limit of money, tokens or seconds was reached
 └── RunError              an agent run that ended without an answer; holds what it had
     ├── Cancelled
@@ -234,6 +236,14 @@ class ConnectionFailed(ProviderError):
 
 class InvalidRequest(ProviderError):
     """The service says that the request itself is wrong: sending it again does not help."""
+
+
+class ModelNotFound(InvalidRequest):
+    """The service has no model of this name, or not for this key."""
+
+
+class ContextTooLong(InvalidRequest):
+    """The messages are longer than the model, or the service, takes."""
 
 
 class BudgetExceeded(RagkitError):

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ragkit.usage.analytics import AgentAnalytics as AgentAnalytics
     from ragkit.usage.meter import AgentUsage as AgentUsage
     from ragkit.usage.meter import UsageStats as UsageStats
+    from ragkit.usage.model_info import ModelInfo as ModelInfo
 
 __version__ = "0.1.0"
 
@@ -85,6 +86,7 @@ _PLACES = {
     "KnowledgeBase": "ragkit.pipeline.knowledge_base",
     "LocalProvider": "ragkit.agent.providers.scripted",
     "Message": "ragkit.agent.messages",
+    "ModelInfo": "ragkit.usage.model_info",
     "Pipeline": "ragkit.pipeline.settings",
     "Provider": "ragkit.agent.providers.base",
     "RAGAgent": "ragkit.answer.agent",
@@ -135,6 +137,7 @@ __all__ = [
     "KnowledgeBase",
     "LocalProvider",
     "Message",
+    "ModelInfo",
     "Pipeline",
     "Provider",
     "RAGAgent",

@@ -3,6 +3,7 @@
 RagkitError
 ├── MissingExtra          an optional dependency is not installed (also an ImportError)
 ├── UnknownName           a name that no registry holds
+│   └── UnknownModel      a model that nothing is known of
 ├── InvalidOption         an option with a value that its part does not take
 ├── PipelineError         a pipeline file that cannot be used; holds every problem found in it
 ├── LoadError             a file that no text can be taken from
@@ -23,7 +24,9 @@ RagkitError
 │   ├── RequestTimeout
 │   ├── ConnectionFailed
 │   └── InvalidRequest
+├── PriceUnknown          a budget was set for something whose price is not known
 ├── BudgetExceeded        a limit of money, tokens or seconds was reached
+│   └── BudgetTooSmall    it would be: nothing was spent
 └── RunError              an agent run that ended without an answer; holds what it had
     ├── Cancelled
     ├── GuardrailBlocked
@@ -64,6 +67,18 @@ class UnknownName(RagkitError):
         article = "an" if self.kind[:1] in "aeiou" else "a"
         listed = ", ".join(self.known)
         return f"{self.name!r} is not the name of {article} {self.kind}{hint}; known: {listed}"
+
+
+class UnknownModel(UnknownName):
+    """A model that nothing is known of. `known` are the nearest names, at best none: there are thousands."""
+
+    def __init__(self, name: str, near: Sequence[str]) -> None:
+        super().__init__("model", name, near)
+        self.args = (name, tuple(near))
+
+    def __str__(self) -> str:
+        near = f" (did you mean {', '.join(map(repr, self.known))}?)" if self.known else ""
+        return f"no model is known whose name is or holds {self.name!r}{near}: `ragkit models --all` lists them"
 
 
 class InvalidOption(RagkitError):
@@ -245,6 +260,35 @@ class BudgetExceeded(RagkitError):
 
     def __str__(self) -> str:
         return f"the budget of {self.limit:g} {self.what} is reached ({self.spent:g} spent): raise the limit to go on"
+
+
+class BudgetTooSmall(BudgetExceeded):
+    """What is to be done is likely to cost more than the budget: nothing was begun. Both are US dollars."""
+
+    def __init__(self, estimate: float, limit: float) -> None:
+        super().__init__("USD", 0.0, limit)
+        self.args = (estimate, limit)
+        self.estimate = estimate
+
+    def __str__(self) -> str:
+        return (
+            f"about {self.estimate:.2g} USD are needed, and the budget is {self.limit:.2g} USD: "
+            "nothing was spent; raise the limit to go on"
+        )
+
+
+class PriceUnknown(RagkitError):
+    """A budget was set for something whose price is not known, so it cannot be kept."""
+
+    def __init__(self, what: str, limit: float) -> None:
+        super().__init__(what, limit)
+        self.what, self.limit = what, limit
+
+    def __str__(self) -> str:
+        return (
+            f"the price of {self.what} is not known, so a budget of {self.limit:g} USD cannot be kept: "
+            "put the price into configs/prices.yaml, or set no budget"
+        )
 
 
 class RunError(RagkitError):

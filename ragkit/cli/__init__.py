@@ -13,6 +13,7 @@ from ragkit.errors import (
     InvalidFilter,
     InvalidOption,
     PipelineError,
+    PriceUnknown,
     RagkitError,
     SettingsMismatch,
     UnknownName,
@@ -33,6 +34,8 @@ VERBS = {
     "rm": "take a file or folder out",
     "clear": "take everything out",
     "verify": "check that catalog, vectors and lexical index agree",
+    "models": "list models with limits and prices",
+    "usage": "say what was spent",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",
 }
@@ -90,6 +93,7 @@ def exit_code(error: RagkitError) -> int:
     codes: tuple[tuple[type[RagkitError], int], ...] = (
         (SettingsMismatch, EXIT_SETTINGS),
         (BudgetExceeded, EXIT_BUDGET),
+        (PriceUnknown, EXIT_BUDGET),
         (InvalidFilter, EXIT_USAGE),
         (InvalidOption, EXIT_USAGE),
         (UnknownName, EXIT_USAGE),

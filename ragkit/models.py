@@ -12,10 +12,10 @@ from typing import Final
 
 from ragkit.usage.model_info import Kind, ModelInfo, Price
 
-__all__ = ["Anthropic", "Cohere", "DeepSeek", "Gemini", "Groq", "Mistral", "OpenAI", "Voyage", "XAI", "ModelInfo", "Price"]
 
-
-def _of(provider: str, model: str, kind: Kind, limits: tuple[int | None, int | None], *price: float | None) -> ModelInfo:
+def _of(
+    provider: str, model: str, kind: Kind, limits: tuple[int | None, int | None], *price: float | None
+) -> ModelInfo:
     return ModelInfo(provider, model, *limits, Price(*price), kind)
 
 

@@ -43,10 +43,10 @@ from typing import Final
 
 from ragkit.usage.model_info import Kind, ModelInfo, Price
 
-__all__ = [{names}, "ModelInfo", "Price"]
 
-
-def _of(provider: str, model: str, kind: Kind, limits: tuple[int | None, int | None], *price: float | None) -> ModelInfo:
+def _of(
+    provider: str, model: str, kind: Kind, limits: tuple[int | None, int | None], *price: float | None
+) -> ModelInfo:
     return ModelInfo(provider, model, *limits, Price(*price), kind)
 '''
 
@@ -63,7 +63,7 @@ def models(at: datetime) -> Iterator[ModelInfo]:
 def text(day: date) -> str:
     """The whole file, with the prices of a day."""
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    parts = [HEAD.format(day=day, names=", ".join(f'"{name}"' for name in sorted(CLASSES.values())))]
+    parts = [HEAD.format(day=day)]
     known = [one for one in models(at) if one.kind != "other"]
     for provider, name in CLASSES.items():
         own = sorted((one for one in known if one.provider == provider), key=lambda one: one.model)

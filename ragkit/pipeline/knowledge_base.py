@@ -27,7 +27,7 @@ from ragkit.index.report import IndexReport
 from ragkit.index.verify import Verification, verify
 from ragkit.load.files import FileStat
 from ragkit.pipeline.assemble import Assembly
-from ragkit.pipeline.money import afford, chat_name, embedding_price, estimate_answer
+from ragkit.pipeline.money import MEASURE_TOKENS, afford, chat_name, embedding_price, estimate_answer
 from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun, Writing
@@ -259,7 +259,7 @@ class KnowledgeBase:
     def estimate(self, agent: RAGAgent, question: str) -> float | None:
         """US dollars that one answer of `agent` is likely to cost; None: a price is unknown."""
         chat = estimate_answer(agent, question, self._parts.top_k, agent.memory)
-        search = embedding_price(self._parts.embedder, estimate_tokens(question))
+        search = embedding_price(self._parts.embedder, estimate_tokens(question) + MEASURE_TOKENS)
         return None if chat is None or search is None else chat + search
 
     def afford(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:

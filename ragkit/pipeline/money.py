@@ -21,6 +21,10 @@ CALL_TOKENS = 60
 """Tokens of a model's call of a tool."""
 ANSWER_TOKENS = 300
 """Tokens of a cited answer."""
+MEASURE_TOKENS = 250
+"""Tokens of the sentences that tell what an embedder's cosines mean: embedded once by each process that answers."""
+FIRST_TEXTS = 8
+"""Texts that a run with a budget embeds first: what they cost tells how good the estimate of the others is."""
 
 
 def embedder_name(embedder: EmbeddingProvider) -> str:
@@ -42,7 +46,7 @@ def estimate_embedding(embedder: EmbeddingProvider, tokens: int) -> Estimate:
 
 
 def estimate_answer(agent: Agent, question: str, top_k: int, memory: ConversationMemory | None = None) -> float | None:
-    """US dollars that one answer is likely to cost, without the embedding of its question; None: a price is unknown.
+    """US dollars that the model is likely to cost for one answer; None: a price is unknown.
 
     Counted are two requests: one that searches once, one that answers from `top_k` passages.
     """
@@ -93,8 +97,7 @@ class Purse:
     """The meter of the run; its budget, and those around it, hold."""
     embedder: EmbeddingProvider
     _expected: float = 0.0
-    _spent_before: float = 0.0
-    _begun: bool = False
+    _spent_before: float | None = None
 
     def affordable(self, tokens: Sequence[int]) -> int:
         """How many of the next texts, of so many tokens each, may be embedded now: at least one.
@@ -108,11 +111,13 @@ class Purse:
         left = self.meter.left_usd
         if left is None:
             return len(tokens)
-        if not self._begun:
-            self._begun, self._spent_before = True, self.meter.known_cost_usd
+        price = (embedding_price(self.embedder, 1_000_000) or 0.0) / 1e6
+        if self._spent_before is None:
+            self._spent_before = self.meter.known_cost_usd
+            tokens = tokens[:FIRST_TEXTS] if price else tokens
         spent = self.meter.known_cost_usd - self._spent_before
         factor = max(1.0, spent / self._expected) if self._expected else 1.0
-        price = factor * (embedding_price(self.embedder, 1_000_000) or 0.0) / 1e6
+        price *= factor
         count, cost = 0, 0.0
         for one in tokens:
             if cost + one * price > left:

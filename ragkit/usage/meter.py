@@ -354,16 +354,6 @@ def record_rerank(model: str, cost: float | None, *, provider: str = "", searche
         _record(scope, "rerank", provider, model, UsageStats(embedding_cost_usd=cost))
 
 
-def check_budget() -> None:
-    """Ask before each request that costs something: whoever embeds in many requests stops within one of the budget.
-
-    Does nothing where no meter counts. Raises BudgetExceeded.
-    """
-    scope = _SCOPE.get()
-    if scope is not None:
-        scope.meter.check()
-
-
 def _record(
     scope: Scope, kind: Literal["chat", "embedding", "rerank"], provider: str, model: str, usage: UsageStats
 ) -> None:

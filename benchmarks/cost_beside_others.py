@@ -29,7 +29,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CHAT, EMBEDDER = "gpt-4o-mini", "text-embedding-3-small"
 USD_IN, USD_OUT, USD_EMBED = 0.15e-6, 0.60e-6, 0.02e-6
 """US dollars a token, as OpenAI charges for the two models."""
-TEXTS = [f"Boiler {number} takes {number} minutes to warm up, and its filter is cleaned on Mondays." for number in range(20)]
+TEXTS = [
+    f"Boiler {number} takes {number} minutes to warm up, and its filter is cleaned on Mondays." for number in range(20)
+]
 QUESTION = "How long does boiler 7 take to warm up?"
 Report = dict[str, Any]
 """prompt, completion, llm_usd, index_tokens, question_tokens, embedding_usd, total_usd; None: it is not reported."""

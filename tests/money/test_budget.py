@@ -184,9 +184,7 @@ def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire
     assert sent * 1e-4 + received * 1e-3 > estimate
 
 
-def test_a_conversation_has_one_budget(
-    shop: Path, wire: Wire, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
     ragkit("index", "docs", "-q")
@@ -288,7 +286,7 @@ def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit
 
 def test_a_budget_that_is_set_from_python_raises_what_it_knows(shop: Path, wire: Wire) -> None:
     with KnowledgeBase.open("kb", "ragkit.yaml") as kb:
-        with pytest.raises(BudgetTooSmall, match="the budget is 0.01 USD") as caught:
+        with pytest.raises(BudgetTooSmall, match=r"the budget is 0.01 USD") as caught:
             kb.index("docs", run=IndexRun(max_cost_usd=0.01))
         assert isinstance(caught.value, BudgetExceeded)
         assert (caught.value.limit, caught.value.spent) == (0.01, 0.0)

@@ -34,6 +34,7 @@ VERBS = {
     "rm": "take a file or folder out",
     "clear": "take everything out",
     "verify": "check that catalog, vectors and lexical index agree",
+    "eval": "tell whether it finds and answers what it should",
     "models": "list models with limits and prices",
     "usage": "say what was spent",
     "pipeline": "list, show and check pipeline files",

@@ -24,9 +24,9 @@ RagkitError
 │   ├── RequestTimeout
 │   ├── ConnectionFailed
 │   └── InvalidRequest
-├── PriceUnknown          a budget was set for something whose price is not known
 ├── BudgetExceeded        a limit of money, tokens or seconds was reached
 │   └── BudgetTooSmall    it would be: nothing was spent
+├── PriceUnknown          a budget was set for something whose price is not known
 └── RunError              an agent run that ended without an answer; holds what it had
     ├── Cancelled
     ├── GuardrailBlocked

@@ -37,6 +37,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from math import floor, log10
+
+
+def plain(amount: float) -> str:
+    """A number without an exponent, however small: `0.00052`, `1.25`, `0`; small ones with two digits that count."""
+    if amount == 0 or abs(amount) >= 1e-3:
+        return f"{amount:.6g}" if abs(amount) < 1e6 else f"{amount:.0f}"
+    return f"{amount:.{1 - floor(log10(abs(amount)))}f}"
 
 
 class RagkitError(Exception):
@@ -259,7 +267,8 @@ class BudgetExceeded(RagkitError):
         self.what, self.spent, self.limit = what, spent, limit
 
     def __str__(self) -> str:
-        return f"the budget of {self.limit:g} {self.what} is reached ({self.spent:g} spent): raise the limit to go on"
+        limit, spent = plain(self.limit), plain(self.spent)
+        return f"the budget of {limit} {self.what} is reached ({spent} spent): raise the limit to go on"
 
 
 class BudgetTooSmall(BudgetExceeded):
@@ -272,7 +281,7 @@ class BudgetTooSmall(BudgetExceeded):
 
     def __str__(self) -> str:
         return (
-            f"about {self.estimate:.2g} USD are needed, and the budget is {self.limit:.2g} USD: "
+            f"about {plain(self.estimate)} USD are needed, and the budget is {plain(self.limit)} USD: "
             "nothing was spent; raise the limit to go on"
         )
 
@@ -286,7 +295,7 @@ class PriceUnknown(RagkitError):
 
     def __str__(self) -> str:
         return (
-            f"the price of {self.what} is not known, so a budget of {self.limit:g} USD cannot be kept: "
+            f"the price of {self.what} is not known, so a budget of {plain(self.limit)} USD cannot be kept: "
             "put the price into configs/prices.yaml, or set no budget"
         )
 

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from ragkit.errors import plain
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -36,5 +38,5 @@ def dollars(cost: float | None) -> str:
     if cost == 0:
         return "no cost"
     if cost < 0.0001:
-        return f"${cost:.2g}" if cost >= 1e-9 else "under $0.000000001"
+        return f"${plain(cost)}"
     return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"

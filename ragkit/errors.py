@@ -44,7 +44,7 @@ def plain(amount: float) -> str:
     """A number without an exponent, however small: `0.00052`, `1.25`, `0`; small ones with two digits that count."""
     if amount == 0 or abs(amount) >= 1e-3:
         return f"{amount:.6g}" if abs(amount) < 1e6 else f"{amount:.0f}"
-    return f"{amount:.{1 - floor(log10(abs(amount)))}f}"
+    return f"{amount:.{1 - floor(log10(abs(amount)))}f}".rstrip("0")
 
 
 class RagkitError(Exception):

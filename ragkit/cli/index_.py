@@ -11,6 +11,7 @@ from ragkit.cli import EXIT_SOME_FAILED
 from ragkit.cli.common import Shell, figures, verb
 from ragkit.cli.money import dollars, max_cost_option
 from ragkit.cli.progress import Progress
+from ragkit.errors import BudgetExceeded, BudgetTooSmall
 from ragkit.index.names import shown
 from ragkit.index.report import Estimate, IndexReport
 from ragkit.pipeline.knowledge_base import KnowledgeBase
@@ -60,7 +61,12 @@ def command(
     kb = KnowledgeBase.open(shell.kb, chosen, check=not rebuild)
     with Progress(shell) as progress:
         run = IndexRun(dry_run, retry_failed, rebuild, include, exclude, jobs or 0, max_cost, progress.event)
-        report = kb.index(*sources, run=run)
+        try:
+            report = kb.index(*sources, run=run)
+        except BudgetExceeded as error:
+            if not isinstance(error, BudgetTooSmall):
+                shell.say("what was embedded is kept: the same command goes on from there")
+            raise
     if shell.json:
         shell.out_json(_relative(report))
     elif not shell.quiet:

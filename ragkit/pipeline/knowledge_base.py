@@ -163,7 +163,8 @@ class KnowledgeBase:
         if found.sound or not repair:
             return found
         self.close()
-        done = self._writing.rebuild(found.problems[0].part, found.problems[0].what)
+        with self._booked("verify"):
+            done = self._writing.rebuild(found.problems[0].part, found.problems[0].what)
         return replace(verify(self.path, FtsLexicon, derived), repaired=done)
 
     @property

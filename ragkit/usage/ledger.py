@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -190,7 +191,7 @@ class Ledger:
             with closing(_connect(self.path)) as connection:
                 return [_spending(row) for row in connection.execute(query, values)]
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            if _is_busy(error):
                 raise Locked(str(self.path), "another process") from error
             reason = f"cannot be read as a ledger ({error})"
             raise Damaged(str(self.path), reason, f"rm {self.path}, which costs only the record") from error
@@ -198,6 +199,22 @@ class Ledger:
 
 def _connect(path: Path) -> sqlite3.Connection:
     """In autocommit mode. A crash of the process loses nothing; a power cut may lose the last rows."""
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            return _connect_now(path)
+        except sqlite3.OperationalError as error:
+            # while another process brings a new file into WAL mode, SQLite does not wait by itself
+            if not _is_busy(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _connect_now(path: Path) -> sqlite3.Connection:
     if not path.exists():
         path.touch(mode=0o600)
     connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)

@@ -53,7 +53,7 @@ def test_an_index_run_that_is_likely_to_cost_too_much_does_not_begin(shop: Path,
     planned = ragkit("index", "docs", "--dry-run", "--json").json
     refused = ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"] * 0.9, code=4)
     assert "nothing was spent; raise the limit to go on" in refused.err
-    assert wire.requests == []
+    assert (wire.requests, Path(".ragkit").exists()) == ([], False)
     assert ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"], "-q").code == 0
 
 
@@ -79,6 +79,7 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_th
     budget = estimate * 1.2
     stopped = ragkit("index", "docs", "--max-cost", budget, code=4)
     assert "is reached" in stopped.err
+    assert "what was embedded is kept: the same command goes on from there" in stopped.err
     spent = wire.total("/embeddings")[1] * TOKEN
     dearest = max(one.prompt_tokens for one in wire.requests) * TOKEN
     assert spent <= budget + dearest

@@ -37,6 +37,7 @@ VERBS = {
     "eval": "tell whether it finds and answers what it should",
     "models": "list models with limits and prices",
     "usage": "say what was spent",
+    "why": "say why a search does not bring a passage",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",
 }

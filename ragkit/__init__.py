@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ragkit.usage.analytics import AgentAnalytics as AgentAnalytics
     from ragkit.usage.meter import AgentUsage as AgentUsage
     from ragkit.usage.meter import UsageStats as UsageStats
+    from ragkit.usage.model_info import ModelInfo as ModelInfo
 
 __version__ = "0.1.0"
 
@@ -93,6 +94,7 @@ _PLACES = {
     "KnowledgeBase": "ragkit.pipeline.knowledge_base",
     "LocalProvider": "ragkit.agent.providers.scripted",
     "Message": "ragkit.agent.messages",
+    "ModelInfo": "ragkit.usage.model_info",
     "OllamaProvider": "ragkit.agent.providers.ollama_",
     "OpenAIProvider": "ragkit.agent.providers.openai_",
     "Pipeline": "ragkit.pipeline.settings",
@@ -148,6 +150,7 @@ __all__ = [
     "KnowledgeBase",
     "LocalProvider",
     "Message",
+    "ModelInfo",
     "OllamaProvider",
     "OpenAIProvider",
     "Pipeline",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ragkit.embed.base import EmbeddingProvider, Rows, probe_of
-from ragkit.errors import UnsupportedFormat
+from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
 from ragkit.index.recipe import check_weights
@@ -74,8 +74,9 @@ class BuildOptions:
 
     kb: str
     dry_run: bool = False
-    spend: Callable[[int], None] | None = None
-    """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop."""
+    affordable: Callable[[Sequence[int]], int] | None = None
+    """Tokens of each text that waits -> how many of the first of them may be embedded now, at least one; None: all.
+    Raises BudgetExceeded to stop."""
     settled: Mapping[str, str] = field(default_factory=dict)
     """What the catalog shall say of its settings from the first publication on."""
     roots: tuple[str, ...] = ()
@@ -217,8 +218,16 @@ class Build:
         """
         yield from self._collect()
         window = list(islice(self._missing.items(), WINDOW))
-        if window:
-            self._hand_over(window)
+        try:
+            if window:
+                self._hand_over(window)
+        except BudgetExceeded:
+            yield from self._record_whole()  # what is paid for can be searched
+            raise
+        yield from self._record_whole()
+
+    def _record_whole(self) -> Iterator[Event]:
+        """Record the documents whose vectors are all there."""
         whole = [ready for ready in self._ready if all(key in self._rows for key in ready.hashes)]
         if whole:
             done = {id(ready) for ready in whole}
@@ -228,12 +237,11 @@ class Build:
             self._rows.clear()
 
     def _hand_over(self, window: list[tuple[bytes, str]]) -> None:
+        if self._options.affordable:
+            window = window[: self._options.affordable([self._stations.count_tokens([text]) for _, text in window])]
         texts = [text for _, text in window]
-        if self._options.dry_run or self._options.spend:
-            tokens = self._stations.count_tokens(texts)
-            self._tokens += tokens if self._options.dry_run else 0
-        if self._options.spend:
-            self._options.spend(tokens)
+        if self._options.dry_run:
+            self._tokens += self._stations.count_tokens(texts)
         for key, _ in window:
             del self._missing[key]
         self._handed = [key for key, _ in window]

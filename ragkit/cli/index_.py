@@ -29,7 +29,7 @@ SHOWN_FAILURES = 20
 @click.option("--dry-run", is_flag=True, help="Say what would be done, with tokens, and change nothing.")
 @click.option("--retry-failed", is_flag=True, help="Take up files again that failed before.")
 @click.option("--rebuild", is_flag=True, help="Accept other settings, and do everything again.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes that read files.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Workers that read and split files.")
 @verb
 def command(
     shell: Shell,

@@ -16,6 +16,7 @@ from ragkit.pipeline.layers import unknown_pipeline
 from ragkit.pipeline.nodes import Mark, Problem, Source, in_order
 from ragkit.pipeline.parts import SECTIONS, Section, trouble
 from ragkit.pipeline.read import Reading, Request, read_path, read_text
+from ragkit.pipeline.run.options import LocalOptions
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -40,6 +41,8 @@ class Pipeline:
     """Section `retrieve`."""
     answer: AnswerOptions = field(default_factory=AnswerOptions)
     """Section `answer`."""
+    runner: Choice = field(default_factory=lambda: Choice("local", LocalOptions()))
+    """Section `run`: who reads, splits and embeds when files are indexed."""
     name: str = field(default="pipeline", compare=False)
     """The name of a shipped pipeline, or of the file without its suffix."""
     path: Path | None = field(default=None, compare=False)
@@ -201,6 +204,7 @@ def _made(reading: Reading, name: str, path: Path | None) -> Pipeline:
         choices["store"][0],
         choices["retrieve"][0],
         reading.answer,
+        choices["run"][0],
         name,
         path,
         reading.origins,

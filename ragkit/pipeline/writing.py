@@ -27,6 +27,7 @@ from ragkit.load.files import read_bytes
 from ragkit.load.parse import hash_of
 from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
+from ragkit.pipeline.run import runner_of
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.store.vectorfile import VectorFile
 from ragkit.usage.meter import Meter, metered
@@ -47,7 +48,7 @@ class IndexRun:
     exclude: tuple[str, ...] = ()
     """Files to leave out, this time, beside those of the pipeline."""
     jobs: int = 0
-    """Worker processes that read files; 0: one for each core."""
+    """Workers that read and split files; 0: as the pipeline says."""
     spend: Callable[[int], None] | None = None
     """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop the run."""
     on_event: Callable[[Event], None] = lambda event: None
@@ -128,7 +129,7 @@ class Writing:
             "pipeline": self._parts.pipeline.to_yaml(),
         }
         lexicon = FtsLexicon(catalog.connection)
-        stations = self._parts.stations(lexicon, run.jobs)
+        stations = self._parts.stations(lexicon, runner_of(self._parts, run.jobs))
         options = BuildOptions(str(self.path), run.dry_run, run.spend, settled, tuple(map(source_name, roots)))
         build = Build(catalog, vectors, stations, options)
         for event in build.events(plan):

@@ -8,7 +8,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from contextvars import copy_context
 from types import TracebackType
 
@@ -28,6 +27,8 @@ LOOK_AHEAD = 4
 """Files in work or waiting for the caller, for each worker."""
 LOOK_AHEAD_BYTES = 64 * MB
 """Size of these files together; a single one may be larger."""
+TRIES = 3
+"""How often a file is begun before it is given up, when its worker process ends each time."""
 
 
 class LocalRunner:
@@ -64,8 +65,7 @@ class LocalRunner:
         return self._embedding.submit(copy_context().run, self._stage.embed, texts).result
 
     def _here(self, work: Sequence[Work]) -> Iterator[tuple[Work, Prepared | Failed]]:
-        with closing(self._stage.prepare(task_of(one) for one in work)) as outcomes:
-            yield from zip(work, outcomes, strict=True)
+        yield from zip(work, self._stage.prepare(task_of(one) for one in work), strict=True)
 
 
 class _Crew:
@@ -105,18 +105,17 @@ class _Crew:
             yield _settled(waiting)
 
     def _run(self, work: Work) -> Prepared | Failed:
-        """One file in a worker that is free, and once more in a fresh one when that dies. Runs in a thread."""
-        task = task_of(work)
-        try:
-            return self._ask(self._free_worker, task)
-        except Ended:
-            if self._closed:
-                raise
-        try:
-            return self._ask(self._new_worker, task)
-        except Ended as end:
-            reason = f"its worker process ended twice (exit code {end.code}: {end.said})"
-            return Failed(task, LoadError(task.source, reason, "leave it out, or give each worker more memory"))
+        """One file in a worker that is free, and again in a fresh one when that dies. Runs in a thread."""
+        task, take = task_of(work), self._free_worker
+        for tried in range(1, TRIES + 1):
+            try:
+                return self._ask(take, task)
+            except Ended as end:
+                if self._closed or tried == TRIES:
+                    reason = f"its worker process ended {tried} times (exit code {end.code}: {end.said})"
+                    return Failed(task, LoadError(task.source, reason, "leave it out, or run fewer workers"))
+            take = self._new_worker
+        raise AssertionError("the last try returns")
 
     def _ask(self, take: Callable[[], Worker], task: Task) -> Prepared | Failed:
         worker = take()

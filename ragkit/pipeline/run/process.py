@@ -39,7 +39,7 @@ class Worker:
     """One worker process. Used by one thread at a time; `kill` may be called from any."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        """Starts it. Raises WorkerError when that fails."""
+        """Starts it. Raises WorkerError when it cannot be started, Ended when it is killed before it is ready."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `stop`
         flags = ["-P", *(["-B"] if sys.dont_write_bytecode else [])]  # -P: a json.py in this folder is not ours
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -53,6 +53,8 @@ class Worker:
             self._ask((pipeline, os.getpid()))
         except Ended as end:
             self.stop()
+            if end.code < 0:
+                raise
             raise WorkerError(f"a worker process cannot start ({end.said}): run `ragkit doctor`") from end
 
     @property
@@ -84,7 +86,7 @@ class Worker:
 
     def _ask(self, question: object) -> object:
         requests, replies = self._process.stdin, self._process.stdout
-        assert requests is not None and replies is not None  # noqa: S101, PT018 - both are pipes
+        assert requests is not None and replies is not None  # noqa: S101 - both are pipes
         try:
             pickle.dump(question, requests, pickle.HIGHEST_PROTOCOL)
             requests.flush()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,11 +37,10 @@ class Stage:
     def prepare(self, tasks: Iterable[Task]) -> Iterator[Prepared | Failed]:
         """What becomes of each file, in order. Seconds of loading are what was waited for: parsers work ahead."""
         began = time.perf_counter()
-        with closing(self._pool.parse(tasks)) as outcomes:
-            for outcome in outcomes:
-                loaded = time.perf_counter()
-                yield self._split(outcome, loaded - began) if isinstance(outcome, Parsed) else outcome
-                began = time.perf_counter()
+        for outcome in self._pool.parse(tasks):
+            loaded = time.perf_counter()
+            yield self._split(outcome, loaded - began) if isinstance(outcome, Parsed) else outcome
+            began = time.perf_counter()
 
     def embed(self, texts: Sequence[str]) -> Embedding:
         """The vectors of some texts, and how long they took."""

@@ -104,18 +104,16 @@ class _Crew:
         while waiting:
             yield _settled(waiting)
 
-    def _run(self, work: Work) -> Prepared | Failed:
+    def _run(self, work: Work, tried: int = 1) -> Prepared | Failed:
         """One file in a worker that is free, and again in a fresh one when that dies. Runs in a thread."""
-        task, take = task_of(work), self._free_worker
-        for tried in range(1, TRIES + 1):
-            try:
-                return self._ask(take, task)
-            except Ended as end:
-                if self._closed or tried == TRIES:
-                    reason = f"its worker process ended {tried} times (exit code {end.code}: {end.said})"
-                    return Failed(task, LoadError(task.source, reason, "leave it out, or run fewer workers"))
-            take = self._new_worker
-        raise AssertionError("the last try returns")
+        task = task_of(work)
+        try:
+            return self._ask(self._free_worker if tried == 1 else self._new_worker, task)
+        except Ended as end:
+            if tried < TRIES and not self._closed:
+                return self._run(work, tried + 1)
+            reason = f"its worker process ended {tried} times (exit code {end.code}: {end.said})"
+            return Failed(task, LoadError(task.source, reason, "leave it out, or run fewer workers"))
 
     def _ask(self, take: Callable[[], Worker], task: Task) -> Prepared | Failed:
         worker = take()

@@ -12,9 +12,7 @@ from ragkit.pipeline.writing import IndexRun
 from ragkit.records import Chunk
 
 FILES = 60
-WORDS = (
-    "amber brook cedar delta ember fjord grove heath inlet jetty knoll ledge marsh north orchard pond quarry".split()
-)
+WORDS = ("amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "ledge", "quarry")
 
 
 def write_corpus(folder: Path, files: int = FILES, seed: int = 7) -> Path:

@@ -227,7 +227,7 @@ def test_what_a_part_raises_in_a_worker_is_raised_here(folder: Path, monkeypatch
         Worker, "_ask", lambda self, question: answers.pop(0) if isinstance(question, Task) else "ready"
     )
     worker = Worker(pipeline())
-    with pytest.raises(PipelineError, match="x.yaml:1:1: wrong"):
+    with pytest.raises(PipelineError, match=r"x\.yaml:1:1: wrong"):
         worker.prepare(Task(folder / "000.txt", "000.txt"))
     with pytest.raises(WorkerError, match="a worker process answered with a str: start the run again"):
         worker.prepare(Task(folder / "000.txt", "000.txt"))

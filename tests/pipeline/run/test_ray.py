@@ -32,8 +32,15 @@ CPUS = 3
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """The address of a cluster on this machine, which ends with these tests."""
-    head = {"num_cpus": CPUS, "object_store_memory": 200 * 2**20, "include_dashboard": False}
-    started = Cluster(initialize_head=True, head_node_args=head)  # type: ignore[no-untyped-call]
+    started = Cluster()  # type: ignore[no-untyped-call]
+    for left in (2, 1, 0):
+        try:
+            started.add_node(num_cpus=CPUS, object_store_memory=200 * 2**20, include_dashboard=False)
+            break
+        except Exception as error:  # Ray has no other: it gives itself 30 seconds, whatever else a machine is doing
+            if left == 0 or "timed out" not in str(error):
+                raise
+            started = Cluster()  # type: ignore[no-untyped-call]
     yield str(started.address)
     started.shutdown()  # type: ignore[no-untyped-call]
 
@@ -121,7 +128,7 @@ def test_what_embedding_on_the_cluster_costs_is_counted_by_the_run(monkeypatch: 
 def test_an_error_of_a_part_arrives_as_it_was_raised() -> None:
     error = LoadError("a.txt", "cannot be read", "mend it")
     sent = pickle.loads(pickle.dumps(error))
-    with pytest.raises(LoadError, match="a.txt: cannot be read: mend it"):
+    with pytest.raises(LoadError, match=r"a\.txt: cannot be read: mend it"):
         ray_runner._opened(sent)
 
 

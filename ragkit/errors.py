@@ -17,6 +17,7 @@ RagkitError
 │   ├── SettingsMismatch  it was built with other settings than were asked for
 │   ├── Damaged           a file of it is missing, cut short, foreign or altered
 │   └── Locked            another process is writing to it
+├── WorkerError           a worker of an index run cannot be started or reached, or was lost again and again
 ├── StoreError            a vector store refused or cannot be reached
 ├── ProviderError         a model's service refused or cannot be reached
 │   ├── AuthenticationFailed
@@ -207,6 +208,10 @@ class Locked(KnowledgeBaseError):
 
     def __str__(self) -> str:
         return f"{self.path} is being written by {self.holder}: wait until it is done, or stop it"
+
+
+class WorkerError(RagkitError):
+    """A worker of an index run cannot be started or reached, or was lost again and again."""
 
 
 class StoreError(RagkitError):

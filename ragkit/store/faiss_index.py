@@ -2,7 +2,7 @@
 
 The file is nothing but a saving of time. It is written whole and then put in its place, bound to its vector file by
 that file's id, and given to faiss only after its checksum was found right: faiss itself trusts what it reads. That
-keeps out damage, not malice: a stranger's directory is made safe by removing its `.faiss` file. There is no pickle in it.
+keeps out damage, not malice: remove the `.faiss` file of a directory from a stranger. There is no pickle in it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The store in a Chroma collection: in this process under a path, or on a Chroma server.
 
-Chroma's HNSW graph is approximate. It is asked for more candidates than are wanted, and what it finds is scored again
-from the rows; where it finds fewer than there are, the rows that pass the filter are all read and scored. Filters are
-sent as far as Chroma can express them (`chroma_metadata`); the reference evaluator has the last word.
+Chroma's HNSW graph is approximate. Where it finds fewer documents than there are, the rows that pass the filter are all
+read and scored. Filters are sent as far as Chroma can express them (`chroma_metadata`); the reference evaluator has the
+last word.
 
 A call of more documents than Chroma takes at once (5,461 here) is put in bit by bit: if the process is killed
 meanwhile, the first bits are there. Rows are unit rows, so that Chroma's inner product is the cosine, and rows come
@@ -12,12 +12,12 @@ back as they went in (its cosine space would scale them).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import chromadb
 import httpx
@@ -29,7 +29,7 @@ from chromadb.api.types import Where
 from chromadb.config import Settings
 from chromadb.errors import ChromaError, NotFoundError
 
-from ragkit.errors import DimensionMismatch, StoreError
+from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
 from ragkit.store.chroma_metadata import chroma_metadata, where_of
@@ -66,20 +66,23 @@ class ChromaStore(VectorStore):
 
         Raises:
             DimensionMismatch: it holds rows of another width than the options say.
+            InvalidOption: there is neither a path nor a host.
             Locked: another process has the path open.
             StoreError: the server cannot be reached, the path cannot be used, or the collection is somebody else's.
         """
+        if not str(options.path) and not options.host:
+            raise InvalidOption("path", "", "a directory, or the `host` of a server,")
         self._options = options
-        self._where = str(options.path) if options.path is not None else f"{options.host}:{options.port}"
+        self._where = f"{options.host}:{options.port}" if options.host else str(options.path)
         self._name = options.collection
         if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_-]{1,98}[a-zA-Z0-9]", self._name):
             self._name = f"h-{blake2b(self._name.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
-        self._exclusive = Exclusive(Path(options.path)) if options.path is not None else None
+        self._exclusive = None if options.host else Exclusive(Path(options.path))
         self._lock = self._exclusive.lock if self._exclusive else SharedLock()
         self._client: ClientAPI | None = None
         self._width, self._was_large = 0, False
         try:
-            with _translated(self._where):
+            with self._lock.alone(), _translated(self._where):  # two handles may be opened at once
                 self._client = _client_of(options)
                 self._batch = self._client.get_max_batch_size()
                 self._collection = self._opened()
@@ -116,8 +119,14 @@ class ChromaStore(VectorStore):
             if not dimension:
                 return []
             is_small = self._is_small()
-            best = partial(_best, query=query, where=where, is_small=is_small)
-            return complete(lambda limit: self._ask(partial(best, limit=limit)), node, top_k)
+
+            def fetch(limit: int) -> list[Found]:
+                return self._ask(lambda held: _best(held, query, where, limit, is_small=is_small))
+
+            def exact(documents: Sequence[Document]) -> list[float]:
+                return self._ask(lambda held: _scores(held, query, documents))
+
+            return complete(fetch, node, top_k, None if is_small else exact)
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says; 1,000 at a time are deleted at once."""
@@ -156,13 +165,14 @@ class ChromaStore(VectorStore):
 
     def close(self) -> None:
         """As `Store.close` says."""
-        client, self._client = self._client, None
-        if isinstance(client, Client):
-            client.close()
-            for user in (client, client._admin_client):
-                session = getattr(user._server, "_session", None)
-                if isinstance(session, httpx.Client):  # to a server: Chroma keeps its connections open
-                    session.close()
+        with self._lock.alone():
+            client, self._client = self._client, None
+            if isinstance(client, Client):
+                client.close()
+                for user in (client, client._admin_client):
+                    session = getattr(getattr(user, "_server", None), "_session", None)
+                    if isinstance(session, httpx.Client):  # to a server: Chroma keeps its connections open
+                        session.close()
         if self._exclusive is not None:
             self._exclusive.close()
 
@@ -221,8 +231,10 @@ class ChromaStore(VectorStore):
 
 
 def _client_of(options: ChromaOptions) -> ClientAPI:
-    settings = Settings(anonymized_telemetry=False)
-    if options.path is not None:
+    # a `.env` in the working directory is nobody's word on this store: it could send traces away, or name code to run
+    chosen: dict[str, Any] = {"_env_file": None, "chroma_otel_collection_endpoint": ""}
+    settings = Settings(anonymized_telemetry=False, **chosen)
+    if not options.host:
         return chromadb.PersistentClient(str(Path(options.path).resolve()), settings=settings)
     headers = {"X-Chroma-Token": options.token} if options.token else None
     return chromadb.HttpClient(options.host, options.port, ssl=options.ssl, headers=headers, settings=settings)
@@ -272,21 +284,28 @@ def _documents(collection: Collection, names: Sequence[str]) -> dict[str, tuple[
 def _best(collection: Collection, query: Rows, where: Where | None, limit: int, *, is_small: bool) -> list[Found]:
     """The nearest of what passes the condition; fewer than `limit` only when there are no more."""
     if is_small:
-        names = _ranked_all(collection, query, where)[:limit]
-        return _found(_documents(collection, names).values(), query)
+        return _found(collection, query, _ranked_all(collection, query, where)[:limit])
     answer = collection.query(
-        query_embeddings=query[None], n_results=limit, where=where, include=["documents", "embeddings"]
+        query_embeddings=query[None], n_results=limit, where=where, include=["documents", "distances"]
     )
-    [names], [texts], [rows] = answer["ids"], answer["documents"] or [[]], answer["embeddings"] or [[]]
-    held = [(document_of(text), np.asarray(row, np.float32)) for text, row in zip(texts, rows, strict=True)]
+    [names], [texts], [distances] = answer["ids"], answer["documents"] or [[]], answer["distances"] or [[]]
     if len(names) < limit and len(names) < _matching(collection, where):
-        held = list(_documents(collection, _nearest_of_all(collection, query, where, limit)).values())
-    return _found(held, query)
+        return _found(collection, query, _nearest_of_all(collection, query, where, limit))
+    return [Found(document_of(text), 1 - distance) for text, distance in zip(texts, distances, strict=True)]
 
 
-def _found(held: Iterable[tuple[Document, Rows]], query: Rows) -> list[Found]:
+def _found(collection: Collection, query: Rows, names: Sequence[str]) -> list[Found]:
+    """Those of the names that are there, with exact scores."""
     wide = query.astype(np.float64)
-    return [Found(document, float((row * wide).sum())) for document, row in held]
+    held = _documents(collection, names)
+    return [Found(document, float((row * wide).sum())) for document, row in held.values()]
+
+
+def _scores(collection: Collection, query: Rows, documents: Sequence[Document]) -> list[float]:
+    """Exact scores; -1 for what another client has deleted meanwhile."""
+    found = _found(collection, query, [storable(document.id) for document in documents])
+    scores = {each.document.id: each.score for each in found}
+    return [scores.get(document.id, -1.0) for document in documents]
 
 
 def _ranked_all(collection: Collection, query: Rows, where: Where | None) -> list[str]:
@@ -323,4 +342,8 @@ def _translated(where: str) -> Iterator[None]:
         yield
     except (ChromaError, httpx.HTTPError, ValueError, OSError, RuntimeError) as error:
         said = " ".join(str(error).split())[:300]
+        # a collection keeps its width when its last row goes
+        widths = re.search(r"dimension of (\d+), got (\d+)", said)
+        if widths:
+            raise DimensionMismatch(int(widths[2]), int(widths[1])) from error
         raise StoreError(f"Chroma at {where} cannot be used: {said}") from error

@@ -27,7 +27,9 @@ MAX_LEAVES = 250
 """A condition with more parts is not sent: SQLite, which is inside of Chroma, takes trees of at most 1,000 levels."""
 
 _ALWAYS = "ragkit"
-"""Under this key every document has True: negations pass over documents without any metadata."""
+"""Under this key every document has _YES: negations pass over documents without any metadata."""
+_YES = 1
+"""A number, as Chroma has an index over numbers and none over booleans."""
 _KINDS = ["null", "bool", "number", "string", "empty", "wild", "many"]
 
 
@@ -36,13 +38,13 @@ def chroma_metadata(metadata: Metadata) -> dict[str, Value]:
     by_field: dict[str, list[Fact]] = {}
     for fact in facts_of(metadata):
         by_field.setdefault(fact.field, []).append(fact)
-    kept: dict[str, Value] = {_ALWAYS: True}
+    kept: dict[str, Value] = {_ALWAYS: _YES}
     for field, facts in by_field.items():
         if len(facts) == 1:
             kept[f"t:{field}"], kept[f"v:{field}"] = facts[0].kind, _value(facts[0])
         else:
             kept[f"t:{field}"] = "many"
-            kept.update((_element(fact), True) for fact in facts)
+            kept.update((_element(fact), _YES) for fact in facts)
     return kept
 
 
@@ -66,17 +68,17 @@ def _where(condition: Condition) -> Where:
         case Some(parts):
             return _some([_where(part) for part in parts])
         case _:
-            return {_ALWAYS: True}
+            return {_ALWAYS: _YES}
 
 
 def _holds(field: str, tests: Sequence[Test]) -> list[Where]:
     has_ranges = any(test.op not in {"eq", "any"} for test in tests)
     found: list[Where] = [{f"t:{field}": {"$in": ["wild", "many"] if has_ranges else ["wild"]}}]
-    found.append({_element(Fact(field, "wild")): {"$eq": True}})
+    found.append({_element(Fact(field, "wild")): {"$eq": _YES}})
     for test in tests:
         if test.op == "eq":
             fact = Fact(field, test.kind, test.value)
-            found += [{f"v:{field}": {"$eq": _value(fact)}}, {_element(fact): {"$eq": True}}]
+            found += [{f"v:{field}": {"$eq": _value(fact)}}, {_element(fact): {"$eq": _YES}}]
         elif test.kind == "number":
             found.append({f"v:{field}": {f"${test.op}": test.value}})
         else:  # null, or a range of strings
@@ -89,7 +91,7 @@ def _lacks(field: str, tests: Sequence[Test]) -> list[Where]:
     for test in tests:
         if test.op == "eq":
             fact = Fact(field, test.kind, test.value)
-            found += [{f"v:{field}": {"$ne": _value(fact)}}, {_element(fact): {"$ne": True}}]
+            found += [{f"v:{field}": {"$ne": _value(fact)}}, {_element(fact): {"$ne": _YES}}]
         elif test.kind == "number":
             opposite = {"gt": "$lte", "gte": "$lt", "lt": "$gte", "lte": "$gt"}[test.op]
             found.append({"$or": [{f"t:{field}": {"$ne": "number"}}, {f"v:{field}": {opposite: test.value}}]})

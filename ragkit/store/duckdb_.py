@@ -100,7 +100,7 @@ class DuckdbStore(VectorStore):
         with _translated(self._path):
             self._connection = duckdb.connect(self._path, config=_SETTINGS)
         try:
-            with self._reading() as connection:
+            with self._writing() as connection:  # two handles may be opened at once
                 _lay_out(connection)
                 here = _dimension(connection, self._path)
             if here and options.dimension not in {None, here}:

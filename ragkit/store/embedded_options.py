@@ -64,12 +64,12 @@ class LancedbOptions:
 
 @dataclass(frozen=True)
 class ChromaOptions:
-    """Options of the store `chroma`: in this process with `path`, or a server with `host`."""
+    """Options of the store `chroma`: a server where `host` is given, else Chroma in this process."""
 
-    path: str | Path | None = None
-    """The directory that holds the database; made when it is not there. One process at a time can have it open."""
+    path: str | Path = ""
+    """The directory that holds the database; made when it is not there. Not used when there is a `host`."""
     host: str = ""
-    """Where a Chroma server is, instead of `path`: a name or an address."""
+    """Where the server is: a name or an address."""
     port: int = 8000
     """Of the server."""
     ssl: bool = False
@@ -89,8 +89,6 @@ class ChromaOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
-        if (self.path is None) == (not self.host):
-            raise InvalidOption("path", self.path, "either a path or a host")
         if not 1 <= self.port <= 65535:
             raise InvalidOption("port", self.port, "1 to 65535")
         _check_least("m", self.m, 2)

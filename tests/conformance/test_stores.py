@@ -14,7 +14,11 @@ from ragkit.testing.opening import CannotOpen, open_store, options_of
 from ragkit.testing.stores import Check, checks_for
 from ragkit.testing.subject import Subject
 
-RANDOM = ("filters_mean_what_the_evaluator_says", "any_sequence_of_writes_leaves_what_a_dict_would")
+RANDOM = (
+    "filters_mean_what_the_evaluator_says",
+    "any_sequence_of_writes_leaves_what_a_dict_would",
+    "a_writer_that_is_killed_leaves_whole_batches",
+)
 
 
 def cases(names: tuple[str, ...] = ()) -> Iterator[object]:

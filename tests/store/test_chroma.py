@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import chromadb
@@ -22,6 +21,10 @@ from ragkit.store.embedded_options import ChromaOptions
 from ragkit.store.filters import parse_filter
 from ragkit.store.pushdown import condition_of
 from ragkit.testing.opening import unit_rows
+from ragkit.testing.processes import (
+    a_second_handle_follows_while_all_is_replaced,
+    what_was_added_is_there_after_reopening,
+)
 from ragkit.testing.stores import CHECKS, Check
 from ragkit.testing.subject import (
     DIMENSION,
@@ -33,6 +36,8 @@ from ragkit.testing.subject import (
     fill,
     palette,
 )
+from tests.servers.base import free_port
+from tests.servers.chroma import Chroma
 
 Opener = Callable[..., ChromaStore]
 
@@ -62,38 +67,21 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A Chroma server on a free port of this machine alone."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        chosen = int(free.getsockname()[1])
-    program = Path(sys.executable).with_name("chroma")
-    place = str(tmp_path_factory.mktemp("chroma"))
-    command = [str(program), "run", "--path", place, "--host", "127.0.0.1", "--port", str(chosen)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=place) as server:
-        try:
-            wait_for(chosen)
-            yield chosen
-        finally:
-            server.terminate()
-
-
-def wait_for(port: int) -> None:
-    for _ in range(300):
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("the server did not start")
+def port() -> Iterator[int]:
+    server = Chroma()
+    server.start()
+    yield server.port
+    server.stop()
 
 
 def on_server(port: int, collection: str) -> ChromaStore:
     return ChromaStore(ChromaOptions(host="127.0.0.1", port=port, collection=collection))
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+SERVED = (*CHECKS, what_was_added_is_there_after_reopening, a_second_handle_follows_while_all_is_replaced)
+
+
+@pytest.mark.parametrize("check", SERVED, ids=lambda check: check.__name__)
 def test_a_server_keeps_every_promise_too(port: int, check: Check) -> None:
     check(Subject(open=lambda: on_server(port, check.__name__), examples=30))
 
@@ -112,8 +100,9 @@ def test_a_handle_on_a_server_follows_another_one(port: int) -> None:
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
-    with pytest.raises(StoreError, match=r"Chroma at 127\.0\.0\.1:9 cannot be used: Could not connect"):
-        ChromaStore(ChromaOptions(host="127.0.0.1", port=9))
+    port = free_port()
+    with pytest.raises(StoreError, match=rf"Chroma at 127\.0\.0\.1:{port} cannot be used: Could not connect"):
+        ChromaStore(ChromaOptions(host="127.0.0.1", port=port))
 
 
 def test_another_process_is_told_that_the_path_is_taken(opened: Opener, tmp_path: Path) -> None:
@@ -123,6 +112,14 @@ def test_another_process_is_told_that_the_path_is_taken(opened: Opener, tmp_path
     assert (
         run.stdout == f"{tmp_path / 'index'} is being written by another process: wait until it is done, or stop it\n"
     )
+
+
+def test_handles_may_be_opened_at_once(opened: Opener) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(lambda _: opened(), range(4)))
+    contents = fill(stores[0], documents_of("ab"), palette()[:2])
+    for store in stores:
+        check_contents(store, contents)
 
 
 def test_two_handles_of_one_process_share_the_path(opened: Opener) -> None:
@@ -151,7 +148,7 @@ def test_what_stood_under_other_keys_is_gone_after_a_replacement(opened: Opener)
     fill(store, [Document("1", {"old": 1, "list": ["a", "b"], "same": 1}, id="x")], palette()[:1])
     fill(store, [Document("2", {"same": "text"}, id="x")], palette()[:1])
     held = store._collection.get(ids=["x"])["metadatas"]
-    assert held == [{"ragkit": True, "t:same": "string", "v:same": "string:text"}]
+    assert held == [{"ragkit": 1, "t:same": "string", "v:same": "string:text"}]
 
 
 def test_a_list_of_a_deleted_document_is_not_taken_for_that_of_the_next(opened: Opener) -> None:
@@ -207,6 +204,30 @@ def test_options_that_contradict_the_collection_are_refused(opened: Opener) -> N
         opened(dimension=3)
 
 
+def test_nothing_is_told_to_others_whatever_stands_in_the_working_directory(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text(
+        "anonymized_telemetry=true\nchroma_otel_collection_endpoint=http://127.0.0.1:9\nchroma_api_impl=nowhere.Api\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANONYMIZED_TELEMETRY", "true")
+    client = opened()._client
+    assert client is not None
+    settings = client.get_settings()
+    assert (settings.anonymized_telemetry, settings.chroma_otel_collection_endpoint) == (False, "")
+
+
+def test_a_store_that_was_emptied_keeps_its_dimension_until_it_is_cleared(opened: Opener) -> None:
+    fill(opened(), documents_of("a"), palette()[:1])
+    opened().delete(["a"])
+    store = opened()
+    with pytest.raises(DimensionMismatch, match=f"have 5 columns but the store holds {DIMENSION}"):
+        store.add_documents(documents_of("b"), unit_rows(1, 5, seed=1))
+    store.clear()
+    check_contents(store, fill(store, documents_of("b"), unit_rows(1, 5, seed=1)))
+
+
 def test_a_closed_store_says_so(opened: Opener) -> None:
     store = opened()
     store.close()
@@ -214,15 +235,18 @@ def test_a_closed_store_says_so(opened: Opener) -> None:
         store.count()
 
 
-@pytest.mark.parametrize("options", [{}, {"path": "x", "host": "y"}])
-def test_either_a_path_or_a_host_is_wanted(options: dict[str, str]) -> None:
-    with pytest.raises(InvalidOption, match="either a path or a host is wanted"):
-        ChromaOptions(**options)  # type: ignore[arg-type]
+def test_a_store_without_a_place_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="path is '': a directory, or the `host` of a server, is wanted"):
+        ChromaStore(ChromaOptions())
+
+
+def test_a_token_is_never_shown() -> None:
+    assert "secret" not in repr(ChromaOptions(host="x", token="secret"))
 
 
 def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
     assert chroma_metadata({"year": 2024, "draft": False, "a": {"b": None}}) == {
-        "ragkit": True,
+        "ragkit": 1,
         "t:year": "number",
         "v:year": 2024.0,
         "t:draft": "bool",
@@ -236,16 +260,7 @@ def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
 
 def test_a_condition_that_is_too_large_is_not_sent() -> None:
     assert where_of(condition_of(parse_filter({"n": {"$in": list(range(300))}}))) is None
+    wild = next(key for key in chroma_metadata({"n": [2**53 + 1, 1]}) if key.startswith("e:"))
     assert where_of(condition_of(parse_filter({"n": {"$gt": 1}}))) == {
-        "$or": [
-            {"t:n": {"$in": ["wild", "many"]}},
-            {chroma_element("n", "wild:"): {"$eq": True}},
-            {"v:n": {"$gt": 1.0}},
-        ]
+        "$or": [{"t:n": {"$in": ["wild", "many"]}}, {wild: {"$eq": 1}}, {"v:n": {"$gt": 1.0}}]
     }
-
-
-def chroma_element(field: str, token: str) -> str:
-    [key] = [key for key in chroma_metadata({field: [2**53 + 1, 1]}) if key.startswith("e:")][:1]
-    assert token == "wild:"
-    return key

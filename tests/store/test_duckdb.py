@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -167,6 +168,14 @@ def test_many_documents_go_in_at_once_and_come_out_in_order(opened: Opener) -> N
     store = opened()
     names = [f"{n * 7919 % 2500:04}" for n in range(2500)]
     check_contents(store, fill(store, documents_of(names, {"a": 1}), unit_rows(2500, 5, seed=2)))
+
+
+def test_handles_may_be_opened_at_once(opened: Opener) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        stores = list(pool.map(lambda _: opened(), range(8)))
+    contents = fill(stores[0], documents_of("ab"), palette()[:2])
+    for store in stores:
+        check_contents(store, contents)
 
 
 def test_writers_of_two_handles_take_turns(opened: Opener) -> None:

@@ -17,6 +17,7 @@ RagkitError
 │   ├── SettingsMismatch  it was built with other settings than were asked for
 │   ├── Damaged           a file of it is missing, cut short, foreign or altered
 │   └── Locked            another process is writing to it
+├── WorkerError           a worker of an index run cannot be started or reached, or was lost again and again
 ├── StoreError            a vector store refused or cannot be reached
 ├── ProviderError         a model's service refused or cannot be reached
 │   ├── AuthenticationFailed
@@ -24,6 +25,8 @@ RagkitError
 │   ├── RequestTimeout
 │   ├── ConnectionFailed
 │   └── InvalidRequest
+│       ├── ModelNotFound
+│       └── ContextTooLong
 ├── BudgetExceeded        a limit of money, tokens or seconds was reached
 │   └── BudgetTooSmall    it would be: nothing was spent
 ├── PriceUnknown          a budget was set for something whose price is not known
@@ -207,6 +210,10 @@ class Locked(KnowledgeBaseError):
         return f"{self.path} is being written by {self.holder}: wait until it is done, or stop it"
 
 
+class WorkerError(RagkitError):
+    """A worker of an index run cannot be started or reached, or was lost again and again."""
+
+
 class StoreError(RagkitError):
     """A vector store refused a request or cannot be reached."""
 
@@ -257,6 +264,14 @@ class ConnectionFailed(ProviderError):
 
 class InvalidRequest(ProviderError):
     """The service says that the request itself is wrong: sending it again does not help."""
+
+
+class ModelNotFound(InvalidRequest):
+    """The service has no model of this name, or not for this key."""
+
+
+class ContextTooLong(InvalidRequest):
+    """The messages are longer than the model, or the service, takes."""
 
 
 class BudgetExceeded(RagkitError):

@@ -38,6 +38,7 @@ VERBS = {
     "models": "list models with limits and prices",
     "usage": "say what was spent",
     "why": "say why a search does not bring a passage",
+    "bench": "measure vector stores side by side",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",
 }

@@ -31,7 +31,7 @@ SHOWN_FAILURES = 20
 @max_cost_option("Do not begin what is likely to cost more, and stop when it does")
 @click.option("--retry-failed", is_flag=True, help="Take up files again that failed before.")
 @click.option("--rebuild", is_flag=True, help="Accept other settings, and do everything again.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes that read files.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Workers that read and split files.")
 @verb
 def command(
     shell: Shell,

@@ -92,6 +92,9 @@ class IndexReport:
     skipped: tuple[tuple[str, str], ...]
     """(source, reason)."""
     seconds: float
+    stations: dict[str, float] = field(default_factory=dict)
+    """Seconds of work at each station, `load`, `split`, `embed` and `store`, added up over all that work side by side:
+    together they may be more than `seconds`."""
     dry_run: bool = False
     notes: tuple[str, ...] = ()
     """What else a person should know: repairs that were made, for instance."""
@@ -112,6 +115,7 @@ class IndexReport:
             "skipped": [{"source": source, "reason": reason} for source, reason in self.skipped],
             "usage": dict(self.usage),
             "seconds": round(self.seconds, 3),
+            "stations": dict(self.stations),
             "dry_run": self.dry_run,
             "notes": list(self.notes),
             "estimate": self.estimate.to_json() if self.estimate else None,

@@ -327,7 +327,7 @@ class KnowledgeBase:
                 documents=sum(1 for _ in view.documents()),
                 chunks=len(view.arrays.keys),
                 vectors=len(view.arrays.matrix),
-                bytes=sum(path.stat().st_size for path in self.path.iterdir() if path.is_file()),
+                bytes=sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file()),
                 sources=tuple(catalog.roots()),
                 settings=asdict(Recipe.from_json(catalog.get("recipe") or "")),
                 stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),

@@ -28,6 +28,7 @@ from ragkit.load.parse import hash_of
 from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.money import Purse, afford, embedder_name, embedding_price, estimate_embedding
+from ragkit.pipeline.run import runner_of
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.store.vectorfile import VectorFile
 from ragkit.usage.ledger import Ledger
@@ -49,7 +50,7 @@ class IndexRun:
     exclude: tuple[str, ...] = ()
     """Files to leave out, this time, beside those of the pipeline."""
     jobs: int = 0
-    """Worker processes that read files; 0: one for each core."""
+    """Workers that read and split files; 0: as the pipeline says."""
     max_cost_usd: float | None = None
     """US dollars that embedding may cost. The run does not begin when it is likely to cost more, and stops in time
     when it does; what was embedded is kept, and the next run goes on from there."""
@@ -148,7 +149,7 @@ class Writing:
             "pipeline_name": self._parts.pipeline.name,
         }
         lexicon = FtsLexicon(catalog.connection)
-        stations = self._parts.stations(lexicon, run.jobs)
+        stations = self._parts.stations(lexicon, runner_of(self._parts, run.jobs))
         meter = None if run.dry_run else current_meter()
         affordable = None if meter is None or meter.left_usd is None else Purse(meter, embedder).affordable
         options = BuildOptions(str(self.path), run.dry_run, affordable, settled, tuple(map(source_name, roots)))

@@ -53,7 +53,9 @@ def busy() -> list[psutil.Process]:
             title = " ".join(process.cmdline())
         except psutil.Error:
             continue  # it ended while we looked
-        found += [process] if title.startswith("ray::") and "IDLE" not in title else []
+        # other processes of Ray are called `ray::...` too, and a node ends with some of them
+        at_work = title.startswith("ray::") and ("_prepare" in title or "_embed" in title)
+        found += [process] if at_work else []
     return found
 
 

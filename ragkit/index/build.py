@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Protocol
 
 from ragkit.embed.base import EmbeddingProvider, Rows, probe_of
-from ragkit.errors import UnsupportedFormat
+from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
 from ragkit.index.recipe import check_weights
@@ -66,8 +66,9 @@ class BuildOptions:
 
     kb: str
     dry_run: bool = False
-    spend: Callable[[int], None] | None = None
-    """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop."""
+    affordable: Callable[[Sequence[int]], int] | None = None
+    """Tokens of each text that waits -> how many of the first of them may be embedded now, at least one; None: all.
+    Raises BudgetExceeded to stop."""
     settled: Mapping[str, str] = field(default_factory=dict)
     """What the catalog shall say of its settings from the first publication on."""
     roots: tuple[str, ...] = ()
@@ -222,10 +223,20 @@ class Build:
         While windows are embedded, elsewhere, the next files are taken here. Documents are recorded in the order of
         the plan, so that the same files give the same catalog whoever the workers are.
         """
-        if len(self._handed) >= self._stations.runner.windows or not self._missing:
+        # with a budget, what a window cost is known before the next one is handed over
+        room = 1 if self._options.affordable else self._stations.runner.windows
+        if len(self._handed) >= room or not self._missing:
             yield from self._collect()
-        if self._missing:
-            self._hand_over(list(islice(self._missing.items(), WINDOW)))
+        try:
+            if self._missing:
+                self._hand_over(list(islice(self._missing.items(), WINDOW)))
+        except BudgetExceeded:
+            yield from self._record_whole()  # what is paid for can be searched
+            raise
+        yield from self._record_whole()
+
+    def _record_whole(self) -> Iterator[Event]:
+        """Record the documents whose vectors are all there, as far as none before them waits."""
         whole: list[_Ready] = []
         while self._ready and all(key in self._rows for key in self._ready[0].hashes):
             whole.append(self._ready.popleft())
@@ -244,12 +255,11 @@ class Build:
             self._rows = {key: row for key, row in self._rows.items() if key in wanted}
 
     def _hand_over(self, window: list[tuple[bytes, str]]) -> None:
+        if self._options.affordable:
+            window = window[: self._options.affordable([self._stations.count_tokens([text]) for _, text in window])]
         texts = [text for _, text in window]
-        if self._options.dry_run or self._options.spend:
-            tokens = self._stations.count_tokens(texts)
-            self._tokens += tokens if self._options.dry_run else 0
-        if self._options.spend:
-            self._options.spend(tokens)
+        if self._options.dry_run:
+            self._tokens += self._stations.count_tokens(texts)
         for key, _ in window:
             del self._missing[key]
         self._under_way.update(key for key, _ in window)

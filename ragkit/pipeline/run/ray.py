@@ -30,8 +30,8 @@ from ragkit.index.runner import Embedding, Pending, Prepared
 from ragkit.load.files import MB
 from ragkit.load.parse import Failed, Task
 from ragkit.pipeline.assemble import Assembly
-from ragkit.pipeline.run.options import RayOptions
 from ragkit.pipeline.run.stage import Stage, portable
+from ragkit.pipeline.runners import RayOptions
 from ragkit.usage.meter import Call, Meter, current_meter, metered
 
 Answer = TypeVar("Answer")

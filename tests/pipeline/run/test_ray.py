@@ -18,9 +18,9 @@ from ragkit.index.report import Embedded, Event, FileRead
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.run import ray as ray_runner
-from ragkit.pipeline.run.options import RayOptions
 from ragkit.pipeline.run.ray import RayRunner
 from ragkit.pipeline.run.stage import portable
+from ragkit.pipeline.runners import RayOptions
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun
 from ragkit.usage.meter import Meter, metered

@@ -12,7 +12,7 @@ from ragkit.embed import EMBEDDERS
 from ragkit.errors import MissingExtra, UnknownName
 from ragkit.load import LOADERS
 from ragkit.pipeline.choice import AnswerOptions
-from ragkit.pipeline.run import RUNNERS
+from ragkit.pipeline.runners import RUNNERS
 from ragkit.registry import Place
 from ragkit.retrieve import RETRIEVERS
 from ragkit.split import SPLITTERS

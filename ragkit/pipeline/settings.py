@@ -16,7 +16,7 @@ from ragkit.pipeline.layers import unknown_pipeline
 from ragkit.pipeline.nodes import Mark, Problem, Source, in_order
 from ragkit.pipeline.parts import SECTIONS, Section, trouble
 from ragkit.pipeline.read import Reading, Request, read_path, read_text
-from ragkit.pipeline.run.options import LocalOptions
+from ragkit.pipeline.runners import LocalOptions
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -28,7 +28,7 @@ from ragkit.load.parse import hash_of
 from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.money import Purse, afford, embedder_name, embedding_price, estimate_embedding
-from ragkit.pipeline.run import runner_of
+from ragkit.pipeline.runners import runner_of
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.store.vectorfile import VectorFile
 from ragkit.usage.ledger import Ledger

@@ -32,6 +32,7 @@ VERBS = {
     "show": "show a document or a chunk",
     "rm": "take a file or folder out",
     "clear": "take everything out",
+    "copy": "move to another vector store without embedding anything again",
     "verify": "check that catalog, vectors and lexical index agree",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",

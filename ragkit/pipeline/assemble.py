@@ -42,8 +42,14 @@ _CHOOSES_FILES = frozenset({"include", "exclude", "max_file_mb", "hidden", "foll
 """Settings of the folder walk: they decide which files are looked at, never what is in a chunk."""
 
 
-IN_CATALOG = frozenset({"sqlite", "memory"})
-"""Stores that need nothing beside the catalog: its own vectors are searched, exactly, from the memory map."""
+MEMORY = "memory"
+"""The store that keeps nothing: a knowledge base that names it searches its catalog."""
+IN_CATALOG = frozenset({"sqlite", MEMORY})
+"""Stores that need nothing beside the catalog: its own vectors are searched, exactly, from the memory map.
+With a path of its own `sqlite` is a store like any other."""
+
+_ADDRESSES = ("url", "uri", "host", "dsn")
+"""Options of stores that are servers: with one of them set, a store lies in no directory."""
 
 
 class Assembly:
@@ -114,15 +120,19 @@ class Assembly:
 
     def derived(self, directory: Path) -> Derived | None:
         """The vector store beside the catalog of a knowledge base; None when the catalog itself is searched."""
-        choice = self.pipeline.store
-        if choice.name in IN_CATALOG:
+        choice, options = self.pipeline.store, self.pipeline.store.options
+        path = getattr(options, "path", None)
+        if choice.name == MEMORY or (choice.name in IN_CATALOG and not path):
             return None
-        options = choice.options
-        if getattr(options, "path", None) == "" and is_dataclass(options) and not isinstance(options, type):
-            options = replace(options, path=str(directory / f"store-{choice.name}"))
+        own = path == "" and not any(getattr(options, address, "") for address in _ADDRESSES)
+        if isinstance(path, str | Path) and is_dataclass(options) and not isinstance(options, type):
+            # an absolute path, so that a store is the same one from whatever directory it is used
+            path = str(Path(path).absolute()) if path else ""
+            choice = Choice(choice.name, replace(options, path=path))
+            options = replace(options, path=path or str(directory / f"store-{choice.name}"))
         chosen = Choice(choice.name, options)
         identity = f"{choice.name}:{content_id(json.dumps(options_of(choice), sort_keys=True))}"
-        return Derived(StorePlace(identity, lambda: make(STORES, chosen)))
+        return Derived(StorePlace(identity, lambda: make(STORES, chosen), own))
 
     @property
     def new_base(self) -> NewBase:
@@ -194,5 +204,5 @@ def options_of(choice: Choice) -> dict[str, JSON]:
     options = choice.options
     if not is_dataclass(options) or isinstance(options, type):
         return {}
-    plain: dict[str, JSON] = json.loads(json.dumps(asdict(options)))
+    plain: dict[str, JSON] = json.loads(json.dumps(asdict(options), default=str))
     return plain

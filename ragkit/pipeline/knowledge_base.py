@@ -18,6 +18,7 @@ from ragkit.answer.base import Answer
 from ragkit.embed.base import Probing
 from ragkit.errors import Damaged, LoadError, NotAKnowledgeBase
 from ragkit.index.catalog import Catalog, FileRow
+from ragkit.index.freshness import LOOK_SECONDS, Freshness
 from ragkit.index.home import exists, open_catalog
 from ragkit.index.names import source_name, source_path
 from ragkit.index.reader import Reader, View
@@ -26,6 +27,7 @@ from ragkit.index.report import IndexReport
 from ragkit.index.verify import Verification, verify
 from ragkit.load.files import FileStat
 from ragkit.pipeline.assemble import Assembly
+from ragkit.pipeline.copying import CopyReport, CopyRun, copy_to_store
 from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun, Writing
@@ -83,7 +85,8 @@ class KnowledgeBase:
         Args:
             path: its directory.
             pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made one. None: the settings
-                that the knowledge base was built with, or the default ones when there is none yet.
+                that the knowledge base was built with, or the default ones when there is none yet. A file that says
+                nothing of the store leaves it as it is.
             check: hold `pipeline` against the settings that the knowledge base was built with.
 
         Raises:
@@ -99,6 +102,8 @@ class KnowledgeBase:
             chosen = Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
         else:
             chosen = Pipeline.from_yaml(stored[1]) if stored else Pipeline.default()
+        if pipeline is not None and stored is not None and not chosen.names_store:
+            chosen = chosen.with_store_of(Pipeline.from_yaml(stored[1]))
         kb = cls(directory, chosen)
         if check and stored is not None and pipeline is not None:
             kb._writing.check_settings(Recipe.from_json(stored[0]))
@@ -153,8 +158,24 @@ class KnowledgeBase:
         if found.sound or not repair:
             return found
         self.close()
-        done = self._writing.rebuild(found.problems[0].part, found.problems[0].what)
+        if derived is not None and all(problem.part == "store" for problem in found.problems):
+            done = self._writing.refill_store(derived)
+        else:
+            done = self._writing.rebuild(found.problems[0].part, found.problems[0].what)
         return replace(verify(self.path, FtsLexicon, derived), repaired=done)
+
+    def copy(self, run: CopyRun | None = None) -> CopyReport:
+        """Bring everything into the vector store that the pipeline names, and make it the store from now on.
+
+        Nothing is embedded: vectors come from the catalog. A run that was cut off is taken up where it stopped. The
+        store is recorded only after it was held against the catalog and found the same.
+
+        Raises:
+            NotAKnowledgeBase, Damaged, Locked.
+            StoreError: the store cannot be reached, or holds documents of somebody else (`CopyRun.overwrite`).
+        """
+        self.close()
+        return copy_to_store(self.path, self._parts, run or CopyRun())
 
     @property
     def reader(self) -> Reader:
@@ -283,6 +304,19 @@ class KnowledgeBase:
                 settings=asdict(Recipe.from_json(catalog.get("recipe") or "")),
                 stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
             )
+
+    def freshness(self, seconds: float = LOOK_SECONDS) -> Freshness:
+        """Whether the sources are as they were at the last index run, by a look at the folders.
+
+        Files are read only where their times do not tell. A look that takes longer than `seconds` stops there and
+        says that it is not complete.
+        """
+        derived = self.reader.derived
+        with self.reader.view() as view:
+            catalog = Catalog(view.connection)
+            behind = derived is not None and not derived.is_current(catalog)
+            found = self._writing.freshness(catalog, seconds)
+        return replace(found, behind=self.pipeline.store.name if behind else "")
 
     def _look(self) -> None:
         """Raises before a run begins what a search in it would raise."""

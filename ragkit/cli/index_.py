@@ -29,6 +29,7 @@ SHOWN_FAILURES = 20
 @click.option("--dry-run", is_flag=True, help="Say what would be done, with tokens, and change nothing.")
 @click.option("--retry-failed", is_flag=True, help="Take up files again that failed before.")
 @click.option("--rebuild", is_flag=True, help="Accept other settings, and do everything again.")
+@click.option("--watch", is_flag=True, help="Stay, and index again whenever something changes.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes that read files.")
 @verb
 def command(
@@ -41,6 +42,7 @@ def command(
     dry_run: bool,
     retry_failed: bool,
     rebuild: bool,
+    watch: bool,
     jobs: int | None,
 ) -> int:
     """Bring the knowledge base in line with folders and files.
@@ -54,28 +56,35 @@ def command(
     """
     if not sources and not rebuild:
         raise click.UsageError("name a folder or a file: ragkit index docs/")
+    if watch and (dry_run or not sources):
+        raise click.UsageError("--watch needs a folder or a file, and does not go with --dry-run")
     chosen = shell.pipeline(pipeline, overrides)
     kb = KnowledgeBase.open(shell.kb, chosen, check=not rebuild)
     with Progress(shell) as progress:
         run = IndexRun(dry_run, retry_failed, rebuild, include, exclude, jobs or 0, on_event=progress.event)
+        if watch:
+            from ragkit.cli.watch import watch_sources  # noqa: PLC0415 - other runs need no watcher
+
+            return watch_sources(shell, kb, sources, run)
         report = kb.index(*sources, run=run)
     if shell.json:
-        shell.out_json(_relative(report))
+        shell.out_json(relative(report))
     elif not shell.quiet:
-        _print(shell, report, kb.pipeline)
+        print_report(shell, report, kb.pipeline)
     else:
         _print_failures(shell, report)
     return EXIT_SOME_FAILED if report.failures else 0
 
 
-def _relative(report: IndexReport) -> dict[str, JSON]:
+def relative(report: IndexReport) -> dict[str, JSON]:
     """The report as JSON, with names of sources as a person reads them."""
     failures = tuple(replace(failure, source=shown(failure.source)) for failure in report.failures)
     skipped = tuple((shown(source), reason) for source, reason in report.skipped)
     return replace(report, failures=failures, skipped=skipped).to_json()
 
 
-def _print(shell: Shell, report: IndexReport, pipeline: Pipeline) -> None:
+def print_report(shell: Shell, report: IndexReport, pipeline: Pipeline) -> None:
+    """What a run did, in a few lines, on stdout; notes and failures on stderr."""
     for note in report.notes:
         shell.say(f"note: {note}")
     f, c = report.files, report.chunks

@@ -126,7 +126,8 @@ class Build:
             BudgetExceeded: the next window would cost more than is left.
             EmbedderError and its like: whatever the embedder raises.
         """
-        yield Planned(len(plan.work), sum(work.stat.size for work in plan.work), len(plan.removed))
+        gone = tuple(row.source for row in plan.removed)
+        yield Planned(len(plan.work), sum(work.stat.size for work in plan.work), len(gone), gone)
         if not self._options.dry_run:
             self._drop_leftovers()
         looked_at = time.time_ns()

@@ -19,12 +19,14 @@ from ragkit.index.derived import Derived, StorePlace
 from ragkit.index.home import NewBase
 from ragkit.index.plan import Work
 from ragkit.index.recipe import Recipe
+from ragkit.load import LOADERS
 from ragkit.load.options import VERSIONS
 from ragkit.load.parse import Failed, Parsed, ParseLimits, Task
 from ragkit.load.route import Route
 from ragkit.load.walk import FolderOptions
 from ragkit.load.workers import ParsePool
 from ragkit.pipeline.choice import Choice
+from ragkit.pipeline.parts import ADDRESSES
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, content_id
 from ragkit.registry import Part, Registry
@@ -47,9 +49,6 @@ MEMORY = "memory"
 IN_CATALOG = frozenset({"sqlite", MEMORY})
 """Stores that need nothing beside the catalog: its own vectors are searched, exactly, from the memory map.
 With a path of its own `sqlite` is a store like any other."""
-
-_ADDRESSES = ("url", "uri", "host", "dsn")
-"""Options of stores that are servers: with one of them set, a store lies in no directory."""
 
 
 class Assembly:
@@ -90,7 +89,7 @@ class Assembly:
         """The recipe of the documents that a loader makes: `loader:digest`."""
         recipe = self.recipe
         settings = json.dumps([recipe.load, recipe.split, recipe.embed], sort_keys=True)
-        version = str(recipe.versions) if loader == ANY_LOADER else recipe.versions.get(loader, "")
+        version = str(recipe.versions) if loader == ANY_LOADER else recipe.versions.get(loader) or _version(loader)
         return f"{loader}:{content_id(loader, version, settings, recipe.lexicon)}"
 
     def recipe_of_row(self, recipe: str) -> str:
@@ -124,7 +123,7 @@ class Assembly:
         path = getattr(options, "path", None)
         if choice.name == MEMORY or (choice.name in IN_CATALOG and not path):
             return None
-        own = path == "" and not any(getattr(options, address, "") for address in _ADDRESSES)
+        own = path == "" and not any(getattr(options, address, "") for address in ADDRESSES)
         if isinstance(path, str | Path) and is_dataclass(options) and not isinstance(options, type):
             # an absolute path, so that a store is the same one from whatever directory it is used
             path = str(Path(path).absolute()) if path else ""
@@ -191,6 +190,12 @@ class Assembly:
         with ParsePool(jobs or len(os.sched_getaffinity(0)), limits, routes) as pool:
             for outcome in pool.parse(tasks()):
                 yield waiting.popleft(), outcome
+
+
+def _version(loader: str) -> str:
+    """The version of a plugin's loader; '' when it is not installed any more."""
+    known = loader in LOADERS.names()
+    return str(getattr(LOADERS.find(loader), "version", "")) if known else ""
 
 
 def make(registry: Registry[Part], choice: Choice) -> Part:

@@ -202,9 +202,8 @@ def _record(catalog: Catalog, pipeline: Pipeline) -> None:
     if path and options is not None and not Path(path).is_absolute():
         options = replace(options, path=str(Path(path).absolute()))
         pipeline = replace(pipeline, store=Choice(pipeline.store.name, options))
-    stored = Pipeline.from_yaml(
-        catalog.get("pipeline") or "extends: default\n", overrides=(f"store.name={pipeline.store.name}",)
-    )
+    # whatever its store was: of that one not even the variables need be set any more
+    stored = Pipeline.from_yaml(catalog.get("pipeline") or "extends: default\n", overrides=("store.name=memory",))
     with catalog.transaction():
         catalog.set("pipeline", stored.with_store_of(pipeline).to_yaml())
 

@@ -146,10 +146,11 @@ class Pipeline:
     def names_store(self) -> bool:
         """Whether it says itself which store is used: a file that leaves `store` to the default pipeline does not."""
         default = shipped.path_of(shipped.DEFAULT)
-        origins = [origin for key, origin in self.origins.items() if key.startswith("store.")]
-        if not origins or default is None or self.path == default:
+        if default is None or self.path == default:
             return True
-        return any(origin.mark.source.name != display(default) for origin in origins)
+        told: dict[str, object] = {"name": self.store.name, **settings_of(self.store.options)}
+        origins = [self.origin_of(f"store.{key}", value) for key, value in told.items()]
+        return any(origin is None or origin.mark.source.name != display(default) for origin in origins)
 
     def with_store_of(self, other: Pipeline) -> Pipeline:
         """This pipeline with the store of another one; variables stay variables."""

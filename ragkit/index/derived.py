@@ -171,7 +171,7 @@ class Derived:
         ids = [identity for identity, _, _ in islice(self.store.scan(), SAMPLE)]
         marks = ",".join("?" * len(ids))
         query = f"SELECT EXISTS (SELECT 1 FROM chunks WHERE id IN ({marks}))"  # noqa: S608
-        query += f" OR EXISTS (SELECT 1 FROM derived WHERE chunk_id IN ({marks}))"
+        query += f" OR EXISTS (SELECT 1 FROM derived WHERE chunk_id IN ({marks}))"  # noqa: S608
         return bool(catalog.connection.execute(query, (*ids, *ids)).fetchone()[0])
 
     def _remove(self, catalog: Catalog) -> None:
@@ -197,9 +197,10 @@ class Derived:
 
     def _add(self, catalog: Catalog, matrix: NDArray[np.float32], told: Told) -> int:
         missing = f"FROM chunks WHERE live = 1 AND key > ? AND {_NOT_HANDED_OVER}"
-        total, added, last = catalog.connection.execute("SELECT count(*) FROM chunks WHERE live = 1").fetchone()[0], 0, 0
-        todo = catalog.connection.execute(f"SELECT count(*) {missing}", (0, self.identity)).fetchone()[0]  # noqa: S608
-        step = f"SELECT key {missing} ORDER BY key LIMIT {BATCH}"  # noqa: S608
+        total = catalog.connection.execute("SELECT count(*) FROM chunks WHERE live = 1").fetchone()[0]
+        todo = catalog.connection.execute(f"SELECT count(*) {missing}", (0, self.identity)).fetchone()[0]
+        step = f"SELECT key {missing} ORDER BY key LIMIT {BATCH}"
+        added, last = 0, 0
         while keys := [row[0] for row in catalog.connection.execute(step, (last, self.identity))]:
             documents, rows = _documents(catalog, keys)
             with catalog.transaction():

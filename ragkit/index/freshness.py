@@ -96,9 +96,7 @@ def look(
     plan = make_plan(clock.until_up(found), roots, known, PlanOptions(lambda recipe: recipe, compare))
     added = sum(work.before is None for work in plan.work)
     removed = 0 if clock.cut else len(plan.removed)
-    return Freshness(
-        added, len(plan.work) - added, removed, clock.files, not clock.cut, time.perf_counter() - started
-    )
+    return Freshness(added, len(plan.work) - added, removed, clock.files, not clock.cut, time.perf_counter() - started)
 
 
 class _Clock:

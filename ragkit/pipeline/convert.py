@@ -111,7 +111,7 @@ class Options:
         failed = len(self.problems) > before
         mark = at.mark if at is not None else table.mark
         missing = [one.name for one in fields_of(self.options) if is_required(one) and table.get(one.name) is None]
-        values.update({name: "" for name in self._supplied(table)})
+        values.update(dict.fromkeys(self._supplied(table), ""))
         for name in missing:
             if name not in self.supplied:
                 wanted = wanted_by(hints_of(self.options)[name])

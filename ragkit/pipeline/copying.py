@@ -146,9 +146,7 @@ def _filled(session: WriteSession, derived: Derived, run: CopyRun, report: CopyR
         )
     if problems:
         derived.forget(session.catalog)  # so that the next attempt begins with an empty store
-    return replace(
-        report, copied=copied, comparison=held, searches=searches, recall=recall, problems=tuple(problems)
-    )
+    return replace(report, copied=copied, comparison=held, searches=searches, recall=recall, problems=tuple(problems))
 
 
 def _tried(directory: Path, derived: Derived) -> tuple[int, float]:

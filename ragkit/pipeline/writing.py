@@ -17,9 +17,9 @@ from ragkit.errors import Damaged, LoadError, SettingsMismatch
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog import Catalog, FileRow
 from ragkit.index.derived import Derived
+from ragkit.index.freshness import Freshness, look
 from ragkit.index.home import exists, open_catalog
 from ragkit.index.lock import WriterLock
-from ragkit.index.freshness import Freshness, look
 from ragkit.index.names import is_within, source_name, source_path
 from ragkit.index.plan import Plan, PlanOptions, make_plan
 from ragkit.index.recipe import Recipe

@@ -24,7 +24,9 @@ def docs(workplace: Path, hashing: Path, ragkit: Ragkit) -> Path:
     folder = workplace / "docs"
     folder.mkdir()
     for number in range(200):
-        (folder / f"note{number}.txt").write_text(f"Note {number}: hook {number * 7 % 50} holds the key of door {number}.\n")
+        (folder / f"note{number}.txt").write_text(
+            f"Note {number}: hook {number * 7 % 50} holds the key of door {number}.\n"
+        )
     ragkit("index", "docs", "-q")
     return folder
 
@@ -62,7 +64,8 @@ def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
     hashing.write_text(HASHING + "store: {name: memory}\n")
     said = ragkit("copy", "--to", "sqlite", "--set", "store.path=vectors")
     assert said.err == (
-        "note: ragkit.yaml names the store 'memory', and a file decides: write `store: {name: sqlite, path: vectors}` there\n"
+        "note: ragkit.yaml names the store 'memory', and a file decides:"
+        " write `store: {name: sqlite, path: vectors}` there\n"
     )
     assert ragkit("status").out.endswith("store: memory\n")
     hashing.write_text(HASHING + "store: {name: sqlite, path: vectors}\n")
@@ -85,7 +88,9 @@ def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ra
         (("--kb", "nowhere", "--to", "qdrant"), 1, "nowhere is not a knowledge base"),
     ],
 )
-def test_mistakes_are_met_in_words(docs: Path, ragkit: Ragkit, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_mistakes_are_met_in_words(
+    docs: Path, ragkit: Ragkit, arguments: tuple[str, ...], code: int, said: str
+) -> None:
     assert said in ragkit("copy", *arguments, code=code).err
 
 

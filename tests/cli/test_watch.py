@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import re
 import signal
@@ -134,7 +133,7 @@ def test_a_file_that_is_named_by_itself_is_watched_too(docs: Path, watch: Watch)
     running.until("1 added")
     new = docs / "new"
     new.write_text("The hedge is cut in June.\n")
-    os.replace(new, docs / "garden.txt")
+    new.replace(docs / "garden.txt")
     running.until("indexed docs/garden.txt, 1 chunk")
 
 

@@ -43,7 +43,9 @@ def docs(tmp_path: Path) -> Path:
     folder = tmp_path / "docs"
     folder.mkdir()
     for number in range(12):
-        lines = [f"Key {number}.{n} of the {'shed' if n % 2 else 'attic'} hangs on hook {n * number}." for n in range(8)]
+        lines = [
+            f"Key {number}.{n} of the {'shed' if n % 2 else 'attic'} hangs on hook {n * number}." for n in range(8)
+        ]
         head = json.dumps({"year": 2000 + number, "name": f"Zoë {number}"})
         (folder / f"keys{number}.md").write_text(f"---\n{head}\n---\n# Keys {number}\n\n" + "\n\n".join(lines) + "\n")
     return folder
@@ -170,9 +172,7 @@ def test_a_second_copy_hands_over_what_is_missing_and_nothing_else(tmp_path: Pat
     assert (again.copied, again.chunks, again.before) == (1, first.chunks + 1, "sqlite")
 
 
-def test_progress_is_told_up_to_the_last_chunk(
-    tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_told_up_to_the_last_chunk(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(derived_module, "BATCH", 20)
     told: list[tuple[int, int]] = []
     kb = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there")))
@@ -241,7 +241,9 @@ def test_other_settings_than_those_of_the_store_are_still_a_mismatch(indexed: Pa
         KnowledgeBase.open(indexed, other)
 
 
-def test_variables_stay_variables_in_the_settings(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_stay_variables_in_the_settings(
+    tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WHERE", str(tmp_path / "there"))
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: sqlite, path: '${WHERE}'}\n")).copy()
     assert 'path: "${WHERE}"' in str(stored_pipeline(indexed))
@@ -268,7 +270,7 @@ def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path,
     options = SqliteOptions(tmp_path / "there")
     KnowledgeBase.open(indexed, with_store("sqlite", options)).copy()
     with closing(SqliteStore(options)) as store:
-        [(identity, document, row)] = [one for one in store.scan()][:1]
+        (identity, document, row) = next(iter(store.scan()))
         store.add_documents([replace(document, text="altered")], row.reshape(1, -1))
     with KnowledgeBase.open(indexed) as kb:
         generation = kb.status().generation

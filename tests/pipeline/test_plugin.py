@@ -103,7 +103,7 @@ def test_parts_of_all_six_kinds_from_a_plugin_make_a_knowledge_base(tmp_path: Pa
         assert kb.index(docs).files["added"] == 2
         hits = kb.search("zebras zigzag")
         assert [(hit.rank, hit.chunk.title) for hit in hits] == [(1, "Aardvarks"), (2, "Zebras")]
-        assert hits[1].chunk.text == "= Zebras =\nZebras zigzag."
+        assert hits[1].chunk.text == "= Zebras =\nZebras zigzag.\n"
         assert kb.verify().problems == ()
         assert "zebra" in kb.ask("Where is the zebra?").text
     assert (tmp_path / "kb" / "store-json-file").read_text().count("zigzag") == 2

@@ -128,7 +128,9 @@ class TitleRetriever:
         passages = self._parts.passages
         query = self._parts.embedder.embed_query(question)
         found = passages.search_dense(query, top_k or self._options.top_k, where)
-        titles = {key: chunk.title for (key, _), chunk in zip(found, passages.chunks([k for k, _ in found]), strict=True)}
+        titles = {
+            key: chunk.title for (key, _), chunk in zip(found, passages.chunks([k for k, _ in found]), strict=True)
+        }
         return explained("dense", sorted(found, key=lambda pair: titles[pair[0]]), passages)
 
 

@@ -34,6 +34,8 @@ VERBS = {
     "clear": "take everything out",
     "copy": "move to another vector store without embedding anything again",
     "verify": "check that catalog, vectors and lexical index agree",
+    "eval": "tell whether it finds and answers what it should",
+    "why": "say why a search does not bring a passage",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",
 }

@@ -145,19 +145,21 @@ class KnowledgeBase:
 
         They come back when a folder that holds them is indexed again.
         """
+        self.close()  # some stores can be open only once
         return self._writing.remove([source_name(Path(source).absolute()) for source in sources])
 
     def clear(self) -> None:
         """Take everything out: files, chunks and vectors. The directory stays a knowledge base, an empty one."""
+        self.close()
         self._writing.clear()
 
     def verify(self, *, repair: bool = False) -> Verification:
         """Read everything and say what is wrong; with `repair`, make again what is."""
+        self.close()
         derived = self._parts.derived(self.path)
         found = verify(self.path, FtsLexicon, derived)
         if found.sound or not repair:
             return found
-        self.close()
         if derived is not None and all(problem.part == "store" for problem in found.problems):
             done = self._writing.refill_store(derived)
         else:

@@ -89,9 +89,12 @@ def test_every_store_takes_a_copy_and_gives_it_back_without_one_embedding(
     wanted = hits(indexed)
     embedded: list[int] = []
     embed = HashingEmbedder.embed_texts
-    monkeypatch.setattr(
-        HashingEmbedder, "embed_texts", lambda self, texts: embedded.append(len(texts)) or embed(self, texts)
-    )
+
+    def counted(self: HashingEmbedder, texts: Sequence[str]) -> Rows:
+        embedded.append(len(texts))
+        return embed(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_texts", counted)
     there = KnowledgeBase.open(indexed, with_store(name, subject)).copy()
     assert (there.problems, there.before, there.store, there.embedded, embedded) == ((), "sqlite", name, 0, [])
     if there.comparison is not None:

@@ -65,26 +65,30 @@ def command(
         if watch:
             from ragkit.cli.watch import watch_sources  # noqa: PLC0415 - other runs need no watcher
 
-            return watch_sources(shell, kb, sources, run)
+            return watch_sources(shell, kb, sources, run, lambda report: _show(shell, report, kb.pipeline, progress))
         report = kb.index(*sources, run=run)
-    if shell.json:
-        shell.out_json(relative(report))
-    elif not shell.quiet:
-        print_report(shell, report, kb.pipeline)
-    else:
-        _print_failures(shell, report)
+    _show(shell, report, kb.pipeline, progress)
     return EXIT_SOME_FAILED if report.failures else 0
 
 
-def relative(report: IndexReport) -> dict[str, JSON]:
+def _show(shell: Shell, report: IndexReport, pipeline: Pipeline, progress: Progress) -> None:
+    progress.end()
+    if shell.json:
+        shell.out_json(_relative(report))
+    elif not shell.quiet:
+        _print(shell, report, pipeline)
+    else:
+        _print_failures(shell, report)
+
+
+def _relative(report: IndexReport) -> dict[str, JSON]:
     """The report as JSON, with names of sources as a person reads them."""
     failures = tuple(replace(failure, source=shown(failure.source)) for failure in report.failures)
     skipped = tuple((shown(source), reason) for source, reason in report.skipped)
     return replace(report, failures=failures, skipped=skipped).to_json()
 
 
-def print_report(shell: Shell, report: IndexReport, pipeline: Pipeline) -> None:
-    """What a run did, in a few lines, on stdout; notes and failures on stderr."""
+def _print(shell: Shell, report: IndexReport, pipeline: Pipeline) -> None:
     for note in report.notes:
         shell.say(f"note: {note}")
     f, c = report.files, report.chunks

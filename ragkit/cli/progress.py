@@ -60,16 +60,24 @@ class Progress:
         self._task: TaskID | None = None
         self._files = self._read = self._chunks = self._embedded = 0
         self._started = self._said = time.monotonic()
+        self._over = False
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Take the bar away; events after this are not shown."""
+        self._over = True
         if self._bar is not None:
             self._bar.stop()
 
     def event(self, event: Event) -> None:
         """Show one event."""
+        if self._over:
+            return
         if isinstance(event, Planned):
             self._files = event.files
             if event.files and not self._shell.quiet and sys.stderr.isatty():

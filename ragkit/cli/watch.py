@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragkit.cli import EXIT_INTERRUPTED
 from ragkit.cli.common import Shell, figures
-from ragkit.cli.index_ import print_report, relative
 from ragkit.index.names import shown
+from ragkit.index.report import IndexReport
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.watching import Failed, Ran, watched
 from ragkit.pipeline.writing import IndexRun
 
 
-def watch_sources(shell: Shell, kb: KnowledgeBase, sources: Sequence[Path], run: IndexRun) -> int:
-    """Index after every change until Ctrl-C, which ends it between two steps of a run; returns the exit code."""
+def watch_sources(
+    shell: Shell, kb: KnowledgeBase, sources: Sequence[Path], run: IndexRun, show: Callable[[IndexReport], None]
+) -> int:
+    """Index after every change until Ctrl-C, which ends it between two steps of a run; returns the exit code.
+
+    `show` tells of the first run, and with --json of every one.
+    """
     first = True
     try:
         for outcome in watched(kb, [source.resolve() for source in sources], run):
             if isinstance(outcome, Failed):
                 shell.say(f"{_now()} error: {outcome.error}; trying again")
                 continue
-            if shell.json:
-                shell.out_json(relative(outcome.report))
-            elif first:
-                print_report(shell, outcome.report, kb.pipeline)
-                shell.say(f"watching {', '.join(map(str, sources))}: Ctrl-C ends it")
+            if first or shell.json:
+                show(outcome.report)
             else:
                 _print_changes(shell, outcome)
+            if first:
+                shell.say(f"watching {', '.join(map(str, sources))}: Ctrl-C ends it")
             first = False
     except KeyboardInterrupt:
         shell.say("no longer watching; what was done is kept")

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from watchfiles import watch
 
-from ragkit.errors import Locked, RagkitError
+from ragkit.errors import LoadError, Locked, RagkitError
 from ragkit.index.names import is_within
 from ragkit.index.report import Event, FileRead, IndexReport, Planned
 from ragkit.pipeline.knowledge_base import KnowledgeBase
@@ -152,7 +152,7 @@ def _events(folders: Sequence[Path], own: str) -> Iterator[bool]:
         while True:
             yield False
             time.sleep(TICK_MS / 1000)
-    for changes in watch(
+    changes = watch(
         *folders,
         watch_filter=lambda _, path: not is_within(path, own),
         debounce=LONGEST_WAIT_MS,
@@ -161,8 +161,12 @@ def _events(folders: Sequence[Path], own: str) -> Iterator[bool]:
         yield_on_timeout=True,
         raise_interrupt=True,
         ignore_permission_denied=True,
-    ):
-        yield bool(changes)
+    )
+    try:
+        yield from map(bool, changes)
+    except OSError as error:  # most often the system's limit of watched folders
+        hint = "raise fs.inotify.max_user_watches, or set WATCHFILES_FORCE_POLLING=true"
+        raise LoadError(", ".join(map(str, folders)), f"cannot be watched ({error})", hint) from error
 
 
 def _looks_changed(kb: KnowledgeBase) -> bool:

@@ -166,3 +166,16 @@ def test_a_file_that_cannot_be_read_is_a_line_and_the_watch_goes_on(docs: Path, 
 def test_watch_does_not_go_with_a_dry_run(docs: Path, ragkit: Ragkit) -> None:
     said = ragkit("index", "docs", "--watch", "--dry-run", code=2)
     assert "--watch needs a folder or a file, and does not go with --dry-run" in said.err
+
+
+def test_a_system_that_watches_no_more_folders_is_an_error_with_a_hint(
+    docs: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*paths: Path, **options: object) -> Iterator[set[object]]:
+        raise OSError("OS file watch limit reached")
+        yield set()
+
+    monkeypatch.setattr("ragkit.pipeline.watching.watch", full)
+    said = ragkit("index", "docs", "--watch", code=1)
+    assert said.err.endswith("(OS file watch limit reached): raise fs.inotify.max_user_watches, or set"
+                             " WATCHFILES_FORCE_POLLING=true\n")  # fmt: skip

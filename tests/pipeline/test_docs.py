@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ragkit.errors import PipelineError
 from ragkit.pipeline import shipped
 from ragkit.pipeline.parts import section_keys
-from ragkit.pipeline.read import Request, read_text
+from ragkit.pipeline.read import Request, read_path, read_text
 from tests.pipeline import golden
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "pipelines.md").read_text(encoding="utf-8")
@@ -38,8 +39,8 @@ def test_the_messages_on_the_page_are_those_that_come(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(f"{said}.yaml").write_text(text)
-    with pytest.raises(Exception, match=f"{said}.yaml:") as caught:
-        golden.read_path(Path(f"{said}.yaml"), Request({}))
+    with pytest.raises(PipelineError, match=f"{said}.yaml:") as caught:
+        read_path(Path(f"{said}.yaml"), Request({}))
     assert f"`{str(caught.value).partition(chr(10))[0]}`" in PAGE
 
 

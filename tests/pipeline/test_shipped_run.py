@@ -26,7 +26,7 @@ def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> Pipeline:
     overrides: list[str] = []
     if store in SERVERS:
         SERVERS[store].start()
-        for variable, value in (dict(SERVERS[store].environment) | SERVERS[store].fresh()).items():
+        for variable, value in {**SERVERS[store].environment, **SERVERS[store].fresh()}.items():
             option = variable.removeprefix(f"RAGKIT_TEST_{store.upper()}_").lower()
             overrides.append(f"store.{option}={value}")
     return Pipeline.load(name, overrides, environ={**os.environ, "PINECONE_API_KEY": "pc-test"})

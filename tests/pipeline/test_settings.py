@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -68,7 +69,7 @@ def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> Non
 @pytest.mark.parametrize("name", shipped.names())
 def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(name: str) -> None:
     text = (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8")
-    head = text[: text.index("\nload:")]
+    head = "\n".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
     pipeline = Pipeline.load(name, environ=dict.fromkeys(variables_of(name), "value"))
     extras = {section.names.extra(choice.name) for section, _, choice in pipeline.choices() if section.names} - {""}
     provider = pipeline.answer.provider.partition(":")[0]

@@ -61,15 +61,17 @@ class CohereEmbeddingProvider(ServiceEmbedder):
 
     @cached_property
     def _client(self) -> cohere.ClientV2:
-        return client(self._key, self._options.base_url, self._options.timeout_s)
+        http = httpx.Client(timeout=self._options.timeout_s, follow_redirects=True)
+        self.close_with(http.close)
+        return client(self._key, self._options.base_url, http)
 
 
-def client(key: str | None, base_url: str, timeout_s: float) -> cohere.ClientV2:
-    """Cohere's own client, without its retries. Raises AuthenticationFailed where no key is set."""
+def client(key: str | None, base_url: str, http: httpx.Client) -> cohere.ClientV2:
+    """Cohere's own client over `http`, without its retries. Raises AuthenticationFailed where no key is set."""
     return cohere.ClientV2(
         api_key=key_of(SERVICE, key, "COHERE_API_KEY", "CO_API_KEY"),
         base_url=base_url or os.environ.get("CO_API_URL") or None,
-        timeout=timeout_s,
+        httpx_client=http,
         max_retries=0,
         log_warning_experimental_features=False,
     )

@@ -61,7 +61,7 @@ class GeminiEmbeddingProvider(ServiceEmbedder):
 
     @cached_property
     def _client(self) -> genai.Client:
-        return genai.Client(
+        client = genai.Client(
             api_key=key_of(self.service, self._key, "GEMINI_API_KEY", "GOOGLE_API_KEY"),
             http_options=types.HttpOptions(
                 base_url=self._options.base_url or None,
@@ -69,6 +69,8 @@ class GeminiEmbeddingProvider(ServiceEmbedder):
                 retry_options=types.HttpRetryOptions(attempts=1),
             ),
         )
+        self.close_with(client.close)
+        return client
 
 
 def _delay(error: errors.APIError) -> str:

@@ -60,4 +60,6 @@ class OllamaEmbeddingProvider(ServiceEmbedder):
 
     @cached_property
     def _client(self) -> ollama.Client:
-        return ollama.Client(host=self._options.base_url or None, timeout=self._options.timeout_s)
+        client = ollama.Client(host=self._options.base_url or None, timeout=self._options.timeout_s)
+        self.close_with(client.close)
+        return client

@@ -20,7 +20,11 @@ class OpenAIEmbeddingProvider(ServiceEmbedder):
     """OpenAI's embeddings. The key is OPENAI_API_KEY, the address may be OPENAI_BASE_URL."""
 
     service = "openai"
-    widths: ClassVar[Mapping[str, int]] = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+    widths: ClassVar[Mapping[str, int]] = {
+        "text-embedding-3-small": 1536,
+        "text-embedding-3-large": 3072,
+        "text-embedding-ada-002": 1536,
+    }
 
     def __init__(self, options: OpenAIEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
         """`api_key` goes before the one in the environment. A server of your own (`base_url`) may need none."""
@@ -48,4 +52,6 @@ class OpenAIEmbeddingProvider(ServiceEmbedder):
     def _client(self) -> openai.OpenAI:
         elsewhere = self._options.base_url or os.environ.get("OPENAI_BASE_URL", "")
         key = key_of(self.service, self._key, "OPENAI_API_KEY", optional=bool(elsewhere))
-        return openai.OpenAI(api_key=key, base_url=elsewhere or None, timeout=self._options.timeout_s, max_retries=0)
+        client = openai.OpenAI(api_key=key, base_url=elsewhere or None, timeout=self._options.timeout_s, max_retries=0)
+        self.close_with(client.close)
+        return client

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import ClassVar, Literal, TypeAlias, cast
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,11 @@ class ServiceEmbedder(ABC):
     @abstractmethod
     def request(self, texts: Sequence[str], kind: Kind) -> Answered:
         """One request. Raises ProviderError, and nothing else, when it fails."""
+
+    @property
+    def provider(self) -> str:
+        """The service, as the price book knows it."""
+        return self.service
 
     @property
     def model(self) -> str:
@@ -167,6 +173,10 @@ class ServiceEmbedder(ABC):
         """US dollars of one request with so many tokens; None where the price is unknown."""
         meter = current_meter()
         return meter.prices.embedding(self.service, self.model, tokens) if meter else None
+
+    def close_with(self, close: Callable[[], object]) -> None:
+        """Have the SDK's client closed when this embedder goes: its connections would stay open."""
+        finalize(self, close)
 
     def _report(self, tokens: int) -> None:
         record_embedding(self.model, tokens, self.price(tokens), provider=self.service)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar
 
+import requests
+import voyageai
 from voyageai import error as errors
 from voyageai.client import Client
 
@@ -14,6 +16,9 @@ from ragkit.embed.calls import key_of, refused
 from ragkit.embed.service import Answered, Kind, ServiceEmbedder
 from ragkit.embed.service_options import VoyageEmbeddingOptions
 from ragkit.errors import ConnectionFailed, RequestTimeout
+
+CONNECTIONS = 32
+"""Kept open at most."""
 
 
 class VoyageEmbeddingProvider(ServiceEmbedder):
@@ -70,6 +75,17 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
             base_url=self._options.base_url or os.environ.get("VOYAGE_BASE_URL") or None,
         )
 
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    session.mount("https://", requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS))
+    session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS))
+    return session
+
+
+# The package opens connections for every thread anew, and leaves them open when the thread ends. It takes one session
+# for all threads where it is given one.
+voyageai.requestssession = voyageai.requestssession or _session()
 
 AnthropicEmbeddingProvider = VoyageEmbeddingProvider
 """Anthropic has no embedder of its own."""

@@ -11,9 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ragkit.embed.base import EmbeddingProvider, Rows, probe_of
+from ragkit.embed.parts import Embedding
 from ragkit.errors import UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
@@ -114,8 +113,7 @@ class Build:
         self._skipped: list[tuple[str, str]] = []
         self._tokens = 0
         self._weights_are_known = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragkit-embed")
-        self._future: Future[Rows] | None = None
+        self._embedding: Embedding | None = None
         self._handed: list[bytes] = []
         self._counted = self._metered()
 
@@ -130,9 +128,10 @@ class Build:
         if not self._options.dry_run:
             self._drop_leftovers()
         looked_at = time.time_ns()
-        with closing_at_once(self._thread):
+        with self._keeping_what_comes():
             for work, outcome in self._stations.parse(plan.work):
                 yield self._take(work, outcome, looked_at)
+                self._keep_ready()
                 while len(self._missing) >= WINDOW or sum(len(r.chunks) for r in self._ready) >= READY:
                     yield from self._flush()
             while self._ready or self._missing or self._handed:
@@ -238,24 +237,41 @@ class Build:
             del self._missing[key]
         self._handed = [key for key, _ in window]
         if not self._options.dry_run:
-            # with this context, so that the run's meter counts what the thread embeds
-            self._future = self._thread.submit(copy_context().run, self._stations.embedder.embed_texts, texts)
+            self._check_weights(self._known_embedder())
+            self._embedding = Embedding(self._stations.embedder, texts)
 
     def _collect(self) -> Iterator[Event]:
         """Wait for the window that was handed over, and write its vectors."""
         if not self._handed:
             return
-        keys, self._handed = self._handed, []
         before = self._counted
-        if self._future is None:
-            self._rows.update(dict.fromkeys(keys, -1))
+        if self._embedding is None:
+            self._rows.update(dict.fromkeys(self._handed, -1))
         else:
-            future, self._future = self._future, None
-            self._write_vectors(keys, future.result())
+            for places, rows in self._embedding.rest():
+                self._write_vectors([self._handed[place] for place in places], rows)
+            self._embedding.close()
+            self._embedding = None
             self._counted = self._metered()
             self._tokens += self._counted - before
+        keys, self._handed = self._handed, []
         self._counts["embedded"] += len(keys)
         yield Embedded(len(keys), self._counted - before, len(self._missing))
+
+    def _keep_ready(self) -> None:
+        """Write the vectors that have come: whatever happens next, they are not computed, or paid, again."""
+        for places, rows in self._embedding.ready() if self._embedding else ():
+            self._write_vectors([self._handed[place] for place in places], rows)
+
+    @contextmanager
+    def _keeping_what_comes(self) -> Iterator[None]:
+        """After an error or an interrupt: wait for the requests that are under way, and write what they give."""
+        try:
+            yield
+        finally:
+            if self._embedding is not None:
+                self._embedding.close()
+                self._keep_ready()
 
     def _metered(self) -> int:
         """Tokens that embedders have reported in this run."""
@@ -264,7 +280,6 @@ class Build:
 
     def _write_vectors(self, keys: Sequence[bytes], rows: Rows) -> None:
         embedder = self._known_embedder()
-        self._check_weights(embedder)
         first = self._vectors.append(rows)
         self._vectors.sync()
         with self._catalog.transaction():
@@ -382,15 +397,6 @@ class Build:
         generation = self._catalog.generation() + 1
         self._catalog.set("generation", str(generation))
         return generation
-
-
-@contextmanager
-def closing_at_once(thread: ThreadPoolExecutor) -> Iterator[None]:
-    """Let go of a thread at the end; after an error what has not begun in it is dropped."""
-    try:
-        yield
-    finally:
-        thread.shutdown(cancel_futures=True)
 
 
 def _row(work: Work, stat: FileStat, content_hash: str, recipe: str, looked_at: int) -> FileRow:

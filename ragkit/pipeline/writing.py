@@ -131,8 +131,9 @@ class Writing:
         stations = self._parts.stations(lexicon, run.jobs)
         options = BuildOptions(str(self.path), run.dry_run, run.spend, settled, tuple(map(source_name, roots)))
         build = Build(catalog, vectors, stations, options)
-        for event in build.events(plan):
-            run.on_event(event)
+        with closing(build.events(plan)) as events:
+            for event in events:
+                run.on_event(event)
         if not run.dry_run:
             self._sync_store(catalog, vectors)
         return build.report(plan, started)

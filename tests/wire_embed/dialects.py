@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 KEY = "sk-wire"
-MODEL = "wire-model"
+WIDTHS = {"text-embedding-3-small": 1536, "embed-v4.0": 1536, "gemini-embedding-001": 3072, "voyage-3.5": 1024}
+"""Columns of the models that are asked for by default. Any other has 48."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,9 @@ class Asked:
 class Dialect(Protocol):
     """One service's form of requests and answers."""
 
-    environment: Mapping[str, str]
-    """What points the SDK at the server: `{url}` stands for its address."""
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What points the SDK at the server: `{url}` stands for its address."""
 
     def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
         """What is asked. Raises AssertionError."""
@@ -54,7 +56,9 @@ def _only(body: Mapping[str, Any], *known: str) -> None:
 
 
 class OpenAI:
-    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}
 
     def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
         assert path == "/v1/embeddings"
@@ -79,7 +83,9 @@ class OpenAI:
 
 
 class Cohere:
-    environment = {"COHERE_API_KEY": KEY, "CO_API_URL": "{url}"}
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {"COHERE_API_KEY": KEY, "CO_API_URL": "{url}"}
 
     def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
         assert path == "/v2/embed"
@@ -105,7 +111,9 @@ class Cohere:
 
 
 class Gemini:
-    environment = {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": "{url}"}
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": "{url}"}
 
     def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
         assert headers["x-goog-api-key"] == KEY
@@ -134,14 +142,14 @@ class Gemini:
 
 
 class Voyage:
-    environment = {"VOYAGE_API_KEY": KEY, "VOYAGE_BASE_URL": "{url}/v1"}
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {"VOYAGE_API_KEY": KEY, "VOYAGE_BASE_URL": "{url}/v1"}
 
     def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
         assert path == "/v1/embeddings"
         assert headers["authorization"] == f"Bearer {KEY}"
-        _only(
-            body, "model", "input", "input_type", "truncation", "output_dtype", "output_dimension", "encoding_format"
-        )
+        _only(body, "model", "input", "input_type", "truncation", "output_dtype", "output_dimension", "encoding_format")
         assert body["truncation"] is True
         assert body["output_dtype"] is None
         assert body["input_type"] in {"document", "query"}
@@ -161,7 +169,9 @@ class Voyage:
 
 
 class Ollama:
-    environment = {"OLLAMA_HOST": "{url}"}
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {"OLLAMA_HOST": "{url}"}
 
     def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
         assert path == "/api/embed"

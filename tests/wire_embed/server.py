@@ -15,10 +15,7 @@ from typing import Literal
 
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
-from tests.wire_embed.dialects import DIALECTS, Asked, tokens_of
-
-WIDTH = 48
-"""Columns of a row when nobody asks for another number."""
+from tests.wire_embed.dialects import DIALECTS, WIDTHS, Asked, tokens_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class WireServer:
         self.tokens = 0
         """Of the texts that were answered in full."""
         self.silent = Event()
-        """While set, requests are read and not answered."""
+        """While set, requests are read and never answered."""
         self.silent_after = 0
         """Requests after which it falls silent; 0: never."""
         self.under_way = self.most_under_way = 0
@@ -98,7 +95,7 @@ class WireServer:
 
     def body(self, asked: Asked) -> bytes:
         """The whole answer."""
-        width = asked.dimensions or WIDTH
+        width = asked.dimensions or WIDTHS.get(asked.model, 48)
         with self._lock:
             embedder = self._rows.setdefault(width, HashingEmbedder(HashingOptions(width)))
         rows = embedder.embed_texts(asked.texts)
@@ -133,8 +130,11 @@ class WireServer:
 
             def _answer(self, asked: Asked) -> None:
                 fault = server.begin(asked)
-                while server.silent.is_set():
-                    time.sleep(0.01)
+                if server.silent.is_set():
+                    while server.silent.is_set():
+                        time.sleep(0.01)
+                    self.close_connection = True
+                    return
                 if fault is not None and fault.kind != "slow":
                     self._fail(asked, fault)
                     return

@@ -6,7 +6,7 @@ Knows nothing of services: an embedder that keeps `Batching` says how its texts 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
 from threading import Event
 from typing import TypeAlias
@@ -40,32 +40,34 @@ class Embedding:
 
     def ready(self) -> list[Part]:
         """What has come since it was last asked. Waits for nothing and raises nothing."""
-        done = [future for future in self._waiting if future.done() and not _failed(future)]
+        done = [future for future in self._waiting if future.done() and future.exception() is None]
         return [(self._waiting.pop(future), future.result()) for future in done]
 
     def rest(self) -> Iterator[Part]:
         """Wait for what is missing. At an error what is under way still comes, then the error is raised."""
         first: BaseException | None = None
-        for future in as_completed(list(self._waiting)):
-            if not _failed(future):
-                yield self._waiting.pop(future), future.result()
-                continue
-            if not future.cancelled():
-                first = first or future.exception()
-            self._stopped.set()
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        while self._waiting:
+            for future in wait(self._waiting, return_when=FIRST_COMPLETED).done:
+                batch = self._waiting.pop(future)
+                error = future.exception()
+                if error is None:
+                    yield batch, future.result()
+                else:
+                    first = first or error
+                    self._drop()
         if first is not None:
             raise first
 
     def close(self) -> None:
         """Drop what has not begun, and wait for what is under way: it may be paid for. `ready` gives it then."""
+        self._drop()
+        self._pool.shutdown()
+
+    def _drop(self) -> None:
         self._stopped.set()
-        self._pool.shutdown(cancel_futures=True)
+        for future in [future for future in self._waiting if future.cancel()]:
+            del self._waiting[future]
 
     def _embed(self, texts: Sequence[str]) -> Rows:
         STOPPED.set(self._stopped)
         return self._embedder.embed_texts(texts)
-
-
-def _failed(future: Future[Rows]) -> bool:
-    return future.cancelled() or future.exception() is not None

@@ -29,7 +29,7 @@ class SentenceReranker:
     """Scores a hit by its best sentence: cosine with the question + the share of the question's terms that it holds.
 
     A term counts by how rare it is among the hits. The weights are those that did best on half of the questions of
-    two public collections; see `benchmarks/rerank.py`. Any number of threads may ask.
+    two public collections; see `benchmarks/beir.py`. Any number of threads may ask.
     """
 
     weight, diversity = 0.75, 0.0

@@ -46,8 +46,8 @@ class WireServer:
         """What was wrong with requests."""
         self.answered: Counter[tuple[str, str]] = Counter()
         """(kind, text) -> how often it was answered in full."""
-        self.tokens = 0
-        """Of the texts that were answered in full."""
+        self.bills: list[int] = []
+        """Tokens of each request that was answered in full."""
         self.silent = Event()
         """While set, requests are read and never answered."""
         self.silent_after = 0
@@ -74,6 +74,11 @@ class WireServer:
         assert self.complaints == []
 
     @property
+    def tokens(self) -> int:
+        """Of all texts that were answered in full."""
+        return sum(self.bills)
+
+    @property
     def environment(self) -> dict[str, str]:
         """What points the service's SDK here."""
         return {name: value.format(url=self.url) for name, value in self.dialect.environment.items()}
@@ -91,7 +96,7 @@ class WireServer:
         """Note that a request was answered in full."""
         with self._lock:
             self.answered.update((asked.kind, text) for text in asked.texts)
-            self.tokens += tokens_of(asked.texts)
+            self.bills.append(tokens_of(asked.texts))
 
     def body(self, asked: Asked) -> bytes:
         """The whole answer."""

@@ -1,4 +1,4 @@
-"""5,000 chunks indexed through a service that refuses a tenth of the requests and cuts a hundredth: nothing is paid twice.
+"""5,000 chunks through a service that refuses a tenth of the requests and cuts a hundredth: nothing is paid twice.
 
 The command line runs in a process of its own, which is killed in the middle and started again.
 """
@@ -31,12 +31,12 @@ WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "su", "te") for seco
 
 
 def write_files(folder: Path) -> None:
-    """Paragraphs of about 30 words, each a chunk of its own, none like another."""
+    """Paragraphs of some twenty words, each a chunk of its own, none like another."""
     folder.mkdir()
     chance = random.Random(7)
     for number in range(FILES):
         paragraphs = [
-            f"Entry {number} {place}. " + " ".join(chance.choices(WORDS, k=12)) + "." for place in range(PARAGRAPHS)
+            f"Entry {number} {place}. " + " ".join(chance.choices(WORDS, k=20)) + "." for place in range(PARAGRAPHS)
         ]
         (folder / f"file{number:03}.txt").write_text("\n\n".join(paragraphs))
 

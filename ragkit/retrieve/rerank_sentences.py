@@ -72,6 +72,8 @@ def _sentences(text: str) -> list[str]:
 def _shares(question: str, sentences: Sequence[Sequence[str]]) -> Scores:
     """How much of the question's terms each sentence holds, in [0, 1]: (number of sentences,)."""
     asked = list(dict.fromkeys(terms(question)))
+    if not asked:
+        return np.zeros(sum(map(len, sentences)))
     held = [[frozenset(terms(sentence)) for sentence in one] for one in sentences]
     among = Counter(term for one in held for term in frozenset[str]().union(*one))
     count = len(sentences)

@@ -95,9 +95,7 @@ def test_waits_between_attempts_double_and_have_an_end(monkeypatch: pytest.Monke
         (404, "no model", InvalidRequest, "x: it refused the request with status 404 (no model)"),
     ],
 )
-def test_a_status_becomes_an_error_of_our_tree(
-    status: int, message: str, kind: type[ProviderError], says: str
-) -> None:
+def test_a_status_becomes_an_error_of_our_tree(status: int, message: str, kind: type[ProviderError], says: str) -> None:
     error = refused("x", status, message)
     assert (type(error), str(error), error.status) == (kind, says, status)
 

@@ -92,6 +92,7 @@ def assert_all_there_once(workplace: Path, server: WireServer, runs: int) -> Non
     assert said(ragkit("verify", "--json", folder=workplace, server=server))["problems"] == []
 
 
+@pytest.mark.slow
 def test_all_is_there_once_though_requests_fail(workplace: Path) -> None:
     with WireServer("openai", some_go_wrong).running() as server:
         report = said(ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server))

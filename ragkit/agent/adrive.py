@@ -13,7 +13,6 @@ from ragkit.agent.drive import start_tool
 from ragkit.agent.effects import Await, CallModel, Do, Effect, RunTools, ToolJob, Wait
 from ragkit.agent.events import Event
 from ragkit.agent.loop import run_loop
-from ragkit.agent.observers import Watch
 from ragkit.agent.providers.base import Completed, Completion, Delta
 from ragkit.agent.providers.guard import check_allowed
 from ragkit.agent.run import Run
@@ -24,7 +23,7 @@ from ragkit.usage.meter import metered
 T = TypeVar("T")
 
 
-async def adrive(run: Run, watch: Watch) -> AsyncGenerator[Event, None]:
+async def adrive(run: Run) -> AsyncGenerator[Event, None]:
     """Drive a run in this task. Yields its events; the last one is RunEnded. Raises what ends the run."""
     flow = run_loop(run)
     hands = _Hands(run)
@@ -32,7 +31,7 @@ async def adrive(run: Run, watch: Watch) -> AsyncGenerator[Event, None]:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
-                watch.see(step)
+                run.watch.see(step)
                 yield step
                 step = flow.send(None)
                 continue
@@ -40,7 +39,7 @@ async def adrive(run: Run, watch: Watch) -> AsyncGenerator[Event, None]:
                 if isinstance(step, RunTools) or (isinstance(step, CallModel) and step.live):
                     async with aclosing(hands.events(step)) as events:
                         async for event in events:
-                            watch.see(event)
+                            run.watch.see(event)
                             yield event
                 else:
                     hands.outcome = await hands.perform(step)

@@ -14,7 +14,6 @@ from ragkit.agent.drive import drive
 from ragkit.agent.events import Event
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
-from ragkit.agent.observers import Watch
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.run import Run, Start
 from ragkit.agent.spec import AgentSpec, HandoffTool
@@ -79,7 +78,7 @@ class Agent(AgentSpec):
     ) -> Generator[Event, None, None]:
         """The events of a run as they happen; the last one is RunEnded, with the result. Raises as `run` does."""
         start = Start(context=context, memory=memory, cancel=cancel, live=True)
-        return drive(prepare(self, given, start), Watch.of(self.config))
+        return drive(prepare(self, given, start))
 
     def astream(
         self,
@@ -91,7 +90,7 @@ class Agent(AgentSpec):
     ) -> AsyncGenerator[Event, None]:
         """The same as `stream`, for asynchronous code."""
         start = Start(context=context, memory=memory, cancel=cancel, live=True)
-        return adrive(prepare(self, given, start), Watch.of(self.config))
+        return adrive(prepare(self, given, start))
 
     def batch(self, inputs: Sequence[Input], *, max_concurrency: int = 8) -> list[AgentResult]:
         """Run many inputs at the same time, each with a conversation of its own. Results keep the order.
@@ -147,23 +146,16 @@ def _member(agent: AgentSpec, name: str) -> AgentSpec:
 
 def run_to_end(run: Run) -> AgentResult:
     """Drive a run in this thread to its result."""
-    for _ in drive(run, _watch(run)):
+    for _ in drive(run):
         pass
     return _result(run)
 
 
 async def arun_to_end(run: Run) -> AgentResult:
     """Drive a run in this task to its result."""
-    async for _ in adrive(run, _watch(run)):
+    async for _ in adrive(run):
         pass
     return _result(run)
-
-
-def _watch(run: Run) -> Watch:
-    """Who watches a run that nobody streams."""
-    watch = Watch.of(run.config)
-    run.heard = watch.anyone
-    return watch
 
 
 def _result(run: Run) -> AgentResult:

@@ -23,7 +23,6 @@ from ragkit.agent.cancel import Cancellation
 from ragkit.agent.effects import CallModel, Do, Effect, RunTools, ToolJob, Wait
 from ragkit.agent.events import Event
 from ragkit.agent.loop import run_loop
-from ragkit.agent.observers import Watch
 from ragkit.agent.providers.base import Completed, Completion, Delta
 from ragkit.agent.providers.guard import check_allowed
 from ragkit.agent.result import ToolOutcome
@@ -34,20 +33,20 @@ from ragkit.usage.meter import metered
 T = TypeVar("T")
 
 
-def drive(run: Run, watch: Watch) -> Generator[Event, None, None]:
+def drive(run: Run) -> Generator[Event, None, None]:
     """Drive a run in this thread. Yields its events; the last one is RunEnded. Raises what ends the run."""
     flow = run_loop(run)
     try:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
-                watch.see(step)
+                run.watch.see(step)
                 yield step
                 step = flow.send(None)
                 continue
             try:
-                if isinstance(step, CallModel | RunTools) and step.has_events:
-                    outcome: object = yield from _watched(step, watch)
+                if step.has_events:
+                    outcome: object = yield from _watched(step)
                 else:
                     outcome = _perform(run, step)
             except BaseException as error:  # noqa: BLE001 - the loop decides what an error means
@@ -60,12 +59,13 @@ def drive(run: Run, watch: Watch) -> Generator[Event, None, None]:
         flow.close()
 
 
-def _watched(effect: CallModel | RunTools, watch: Watch) -> Generator[Event, None, object]:
+def _watched(effect: Effect) -> Generator[Event, None, object]:
     """Do what has events on its way."""
     if isinstance(effect, RunTools):
-        return (yield from _tools(effect, watch))
+        return (yield from _tools(effect))
+    assert isinstance(effect, CallModel)  # noqa: S101 - nothing else has events
     check_allowed(effect.provider)
-    return (yield from _live(effect, watch))
+    return (yield from _live(effect))
 
 
 def _perform(run: Run, effect: Effect) -> object:
@@ -126,7 +126,7 @@ def _complete(call: CallModel) -> Completion:
     return found
 
 
-def _live(call: CallModel, watch: Watch) -> Generator[Event, None, Completion]:
+def _live(call: CallModel) -> Generator[Event, None, Completion]:
     inbox: queue.SimpleQueue[Delta | BaseException] = queue.SimpleQueue()
     unwanted = threading.Event()
 
@@ -150,13 +150,13 @@ def _live(call: CallModel, watch: Watch) -> Generator[Event, None, Completion]:
                 raise item
             if isinstance(item, Completed):
                 return item.completion
-            yield from _seen(chunk_event(call.run, item), watch)
+            yield from _seen(chunk_event(call.run, item), call.run)
     finally:
         unwanted.set()
         forget()
 
 
-def _tools(effect: RunTools, watch: Watch) -> Generator[Event, None, list[ToolOutcome]]:
+def _tools(effect: RunTools) -> Generator[Event, None, list[ToolOutcome]]:
     inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
     board = Board(effect.jobs)
     forget = _listen(effect.run.cancel, lambda: inbox.put(cancelled()))
@@ -169,7 +169,7 @@ def _tools(effect: RunTools, watch: Watch) -> Generator[Event, None, list[ToolOu
             except queue.Empty:
                 board.expire()
                 continue
-            yield from _seen(board.take(item), watch)
+            yield from _seen(board.take(item), effect.run)
     finally:
         board.abandon()
         forget()
@@ -191,7 +191,7 @@ def _ignore(_: str) -> None:
     return None
 
 
-def _seen(event: Event | None, watch: Watch) -> Iterator[Event]:
+def _seen(event: Event | None, run: Run) -> Iterator[Event]:
     if event is not None:
-        watch.see(event)
+        run.watch.see(event)
         yield event

@@ -84,6 +84,7 @@ class Wait:
     """Let so many seconds pass."""
 
     seconds: float
+    has_events = False
 
 
 @dataclass(slots=True)
@@ -93,6 +94,7 @@ class Do(Generic[T]):
     work: Callable[[], T]
     waits: bool
     """False: it takes no time worth speaking of and may be called anywhere."""
+    has_events = False
 
 
 @dataclass(slots=True)
@@ -100,6 +102,7 @@ class Await(Generic[T]):
     """Wait for a future. The outcome is its result."""
 
     future: Future[T]
+    has_events = False
 
 
 Effect: TypeAlias = CallModel | RunTools | Wait | Do[object] | Await[object]

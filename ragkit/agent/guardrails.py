@@ -227,22 +227,22 @@ class TopicGuardrail:
         return ALLOW
 
 
-_INJECTIONS = [
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+|of\s+)*"
-        r"(?:previous|prior|above|earlier|preceding|system|developer)\s+(?:\w+\s+)?"
-        r"(?:instructions?|prompts?|rules?|messages?|directions?)",
-        r"\b(?:reveal|print|repeat|show|leak)\s+(?:me\s+)?(?:your|the)\s+(?:system|hidden|initial|developer)\s+"
-        r"(?:prompt|instructions?|message)",
-        r"\byou\s+are\s+(?:now|no\s+longer)\s+(?:an?\s+|the\s+|in\s+)?(?:\w+\s+){0,3}"
-        r"(?:assistant|mode|model|ai|dan|agent|developer)\b",
-        r"(?:^|\n)\s*(?:#+\s*|<\|?|\[)\s*(?:system|assistant|developer)(?:\s+(?:prompt|message))?\s*(?:\|?>|\]|:)",
-        r"<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>",
-        r"\bnew\s+(?:system\s+)?instructions?\s*:",
-        r"\bTOOL_CALL\s*:?\s*[`{]",
-    )
-]
+_ORDERS = (
+    r"\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+|of\s+)*"
+    r"(?:previous|prior|above|earlier|preceding|system|developer)\s+(?:\w+\s+)?"
+    r"(?:instructions?|prompts?|rules?|messages?|directions?)",
+    r"\b(?:reveal|print|repeat|show|leak)\s+(?:me\s+)?(?:your|the)\s+(?:system|hidden|initial|developer)\s+"
+    r"(?:prompt|instructions?|message)",
+    r"\byou\s+are\s+(?:now|no\s+longer)\s+(?:an?\s+|the\s+|in\s+)?(?:\w+\s+){0,3}"
+    r"(?:assistant|mode|model|ai|dan|agent|developer)\b",
+    r"(?:^|\n)\s*(?:#+\s*|<\|?|\[)\s*(?:system|assistant|developer)(?:\s+(?:prompt|message))?\s*(?:\|?>|\]|:)",
+    r"<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>",
+    r"\bnew\s+(?:system\s+)?instructions?\s*:",
+    r"\bTOOL_CALL\s*:?\s*[`{]",
+)
+_INJECTIONS = [re.compile(pattern, re.IGNORECASE) for pattern in _ORDERS]
+_ANY_INJECTION = re.compile("|".join(f"(?:{pattern})" for pattern in _ORDERS), re.IGNORECASE)
+"""Nearly every text has none of them: one look is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +257,8 @@ class InjectionGuardrail:
 
     def check(self, text: str) -> Verdict:
         """Look for every known phrase."""
+        if _ANY_INJECTION.search(text) is None:
+            return ALLOW
         found: list[str] = []
 
         def mask(match: re.Match[str]) -> str:

@@ -74,8 +74,9 @@ def _turns(run: Run) -> Flow[AgentResult]:
         if isinstance(outcome, Stopped):
             return _stop(run, outcome)
         if isinstance(outcome, HandOff):
-            yield e.HandedOff(run.id, run.agent.name, outcome.target.name, outcome.reason)
+            before = run.agent.name
             run.hand_over(outcome.target)
+            yield e.HandedOff(run.id, before, outcome.target.name, outcome.reason)
     run.messages.append(Message(Role.ASSISTANT, MAX_ITERATIONS_TEXT, agent_name=run.agent.name))
     return run.result("max_iterations", MAX_ITERATIONS_TEXT)
 

@@ -158,6 +158,14 @@ class HookObserver(AgentObserver):
         for name, hook in hooks.items():
             self._hooks.setdefault(CALLBACKS.get(name, name), []).append(hook)
 
+    def __eq__(self, other: object) -> bool:
+        """Two that call the same functions are one: agents of a team may share their hooks."""
+        return isinstance(other, HookObserver) and self._hooks == other._hooks
+
+    def __hash__(self) -> int:
+        """Of the names alone: equal ones have the same."""
+        return hash(tuple(sorted(self._hooks)))
+
     def handle(self, event: e.Event) -> None:
         """Call the functions that want this event."""
         hooks = self._hooks.get(NAMES[type(event)])
@@ -213,8 +221,13 @@ class Watch:
         if not config.observers and not config.hooks and not LOG.isEnabledFor(logging.DEBUG):
             return _NOBODY
         hooks = [HookObserver(config.hooks)] if config.hooks else []
-        logs = [LogObserver()] if LOG.isEnabledFor(logging.DEBUG) else []
+        logs = [_LOGS] if LOG.isEnabledFor(logging.DEBUG) else []
         return Watch([*config.observers, *hooks, *logs])
+
+    def joined(self, other: Watch) -> Watch:
+        """Both; who is in both is told once."""
+        new = [one for one in other._observers if one not in self._observers]
+        return Watch([*self._observers, *new]) if new else self
 
     def see(self, event: e.Event) -> None:
         """Tell everyone. An observer that raises is logged."""
@@ -226,4 +239,5 @@ class Watch:
 
 
 _NOBODY = Watch(())
+_LOGS = LogObserver()
 debug_from_environment()

@@ -12,6 +12,7 @@ from ragkit.agent.cancel import Cancellation
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
+from ragkit.agent.observers import Watch
 from ragkit.agent.prompt import mark_as_data
 from ragkit.agent.providers.base import Request
 from ragkit.agent.result import AgentResult, PendingCall, SuspendedRun, ToolOutcome
@@ -56,7 +57,9 @@ class Run:
         self.memory = start.memory if start.memory is not None else agent.memory
         self.cancel = start.cancel
         self.live = start.live
-        self.heard = True
+        self.watch = Watch.of(agent.config)
+        """Who is told of events: the observers of every agent that has worked in this run."""
+        self.heard = start.live or self.watch.anyone
         """Whether anybody hears of events; if not, the frequent ones are left out."""
         self.ended: AgentResult | None = None
         """What the run gave back, when it is over."""
@@ -89,8 +92,10 @@ class Run:
         return run
 
     def hand_over(self, agent: AgentSpec) -> None:
-        """Let another agent go on."""
+        """Let another agent go on. Its observers hear from here on, beside those who heard so far."""
         self.agent, self.config = agent, agent.config
+        self.watch = self.watch.joined(Watch.of(agent.config))
+        self.heard = self.live or self.watch.anyone
 
     @property
     def question(self) -> str:

@@ -17,7 +17,6 @@ from ragkit.agent.drive import drive
 from ragkit.agent.events import Event
 from ragkit.agent.memory import FORMAT, read_messages, write_messages
 from ragkit.agent.messages import Message, Role
-from ragkit.agent.observers import Watch
 from ragkit.agent.result import AgentResult, SuspendedRun
 from ragkit.agent.run import Run, Start
 from ragkit.agent.spec import AgentSpec
@@ -113,14 +112,14 @@ class AgentRunner:
     ) -> Generator[Event, None, None]:
         """The events of one turn as they happen."""
         run = self._run(given, context, cancel, live=True)
-        return drive(run, Watch.of(run.config))
+        return drive(run)
 
     def astream(
         self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
     ) -> AsyncGenerator[Event, None]:
         """The same as `stream`, for asynchronous code."""
         run = self._run(given, context, cancel, live=True)
-        return adrive(run, Watch.of(run.config))
+        return adrive(run)
 
     def agent_for(self, conversation: ConversationState) -> AgentSpec:
         """Who answers next: who is said to, else who spoke last, else the first of the team."""

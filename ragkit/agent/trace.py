@@ -125,14 +125,14 @@ class AgentTrace:
 
     def open(self, step: StepType, name: str = "") -> Span:
         """Begin a span below the one that is open."""
-        span = Span(step, name or step, time.perf_counter() - self._zero)
+        span = Span(step, name or step, time.perf_counter() - self._zero, 0.0, {}, [])
         self._open[-1].children.append(span)
         self._open.append(span)
         return span
 
     def close(self, span: Span) -> None:
         """End a span, and those below it that are still open."""
-        now = self.now()
+        now = time.perf_counter() - self._zero
         while self._open:
             last = self._open.pop()
             last.ended = now
@@ -151,7 +151,7 @@ class AgentTrace:
     def note(self, step: StepType, name: str = "", attributes: Mapping[str, JSON] | None = None) -> Span:
         """A span for a moment."""
         now = time.perf_counter() - self._zero
-        span = Span(step, name or step, now, now, dict(attributes) if attributes else {})
+        span = Span(step, name or step, now, now, dict(attributes) if attributes else {}, [])
         self._open[-1].children.append(span)
         return span
 

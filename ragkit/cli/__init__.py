@@ -33,6 +33,8 @@ VERBS = {
     "rm": "take a file or folder out",
     "clear": "take everything out",
     "verify": "check that catalog, vectors and lexical index agree",
+    "eval": "tell whether it finds and answers what it should",
+    "why": "say why a search does not bring a passage",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",
 }

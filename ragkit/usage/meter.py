@@ -45,6 +45,8 @@ class UsageStats:
         return self.prompt_tokens + self.completion_tokens + self.embedding_tokens
 
     def __add__(self, other: UsageStats) -> UsageStats:
+        if self is _NOTHING:
+            return other
         return UsageStats(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
@@ -69,13 +71,17 @@ class UsageStats:
         }
 
 
+_NOTHING = UsageStats()
+"""Where sums begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
     """What one tool used during a run."""
 
     calls: int = 0
     """How often it was executed."""
-    stats: UsageStats = UsageStats()
+    stats: UsageStats = _NOTHING
     """What was spent inside those executions."""
 
     def to_dict(self) -> dict[str, JSON]:
@@ -154,7 +160,7 @@ class Meter:
         self._calls: list[Call] = []
         self._added = 0
         self._executed: list[str] = []
-        self._total = UsageStats()
+        self._total = _NOTHING
         self._by_tool: dict[str, ToolUsage] = {}
         self._iterations: list[UsageStats] = []
         self._known_usd = 0.0
@@ -199,7 +205,7 @@ class Meter:
         self._executed.clear()
 
     def _reach(self, iteration: int) -> None:
-        self._iterations += [UsageStats()] * (iteration - len(self._iterations))
+        self._iterations += [_NOTHING] * (iteration - len(self._iterations))
 
     def restore(self, usage: AgentUsage) -> None:
         """Start from what an earlier part of the same run has used."""

@@ -13,6 +13,7 @@ from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, HandedOff
 from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import Request
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider, Turn
@@ -125,6 +126,52 @@ def test_observers_hear_of_a_handoff() -> None:
         ("Triage", "Billing", "money")
     ]
     assert ended(events).content == "ok"
+
+
+class Listener(AgentObserver):
+    """Keeps the names of what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def handle(self, event: Event) -> None:
+        self.heard.append(type(event).__name__)
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(way: str) -> None:
+    first, second, both = Listener(), Listener(), Listener()
+    hooked: list[int] = []
+    hooks = {"on_iteration_start": hooked.append}
+    billing = Agent(
+        ScriptedProvider(["ok"]), name="Billing", config=AgentConfig(observers=(second, both), hooks=dict(hooks))
+    )
+    triage = Agent(
+        ScriptedProvider([call("handoff_to_billing", reason="money")]),
+        name="Triage",
+        handoffs=[billing],
+        config=AgentConfig(observers=(first, both), hooks=dict(hooks)),
+    )
+    assert (triage.run("x") if way == "run" else asyncio.run(triage.arun("x"))).content == "ok"
+    assert second.heard == [
+        "HandedOff",
+        "IterationStarted",
+        "ModelCallStarted",
+        "ModelCallEnded",
+        "IterationEnded",
+        "RunEnded",
+    ]
+    assert first.heard == both.heard  # who watches both is told once
+    assert (first.heard[0], first.heard[-6:]) == ("RunStarted", second.heard)
+    assert hooked == [1, 2]
+
+
+def test_an_observer_of_the_second_agent_alone_makes_the_run_tell() -> None:
+    second = Listener()
+    billing = Agent(ScriptedProvider(["ok"]), name="Billing", config=AgentConfig(observers=(second,)))
+    triage = Agent(ScriptedProvider([call("handoff_to_billing", reason="m")]), name="Triage", handoffs=[billing])
+    assert triage.run("x").agent_name == "Billing"
+    assert second.heard[:2] == ["HandedOff", "IterationStarted"]
 
 
 def test_the_next_turn_goes_to_who_spoke_last() -> None:

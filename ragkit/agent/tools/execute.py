@@ -124,6 +124,8 @@ async def aexecute(job: ToolJob, emit: Emit) -> ToolOutcome:
 
 def collect(value: object, emit: Emit) -> object:
     """What a function returned; a generator's pieces are sent on and joined, a coroutine is run in a new loop."""
+    if type(value) is str:  # what most tools return: the checks below take longer than many a tool
+        return value
     if inspect.isgenerator(value) or (isinstance(value, Iterator) and not isinstance(value, str)):
         return _joined([_piece(one, emit) for one in value])
     if inspect.isawaitable(value) or isinstance(value, AsyncIterator):

@@ -1,0 +1,231 @@
+"""`ragkit eval`: figures of retrieval and of answers, for people and for CI."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from ragkit import __version__
+from ragkit.cli import EXIT_ERROR
+from ragkit.cli.common import Shell, verb
+from ragkit.errors import RagkitError
+from ragkit.evaluate.automatic import automatic
+from ragkit.evaluate.junit import junit
+from ragkit.evaluate.page import page
+from ragkit.evaluate.questions import Question, read_corpus, read_questions
+from ragkit.evaluate.report import Change, Report, compare, report
+from ragkit.evaluate.run import Depths, Outcome, System, evaluate
+from ragkit.index.names import shown
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
+from ragkit.records import JSON
+from ragkit.retrieve.terms import terms
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    questions: Path | None
+    pipeline: str | None
+    overrides: tuple[str, ...]
+    auto: int | None
+    seed: int
+    depth: int
+    retrieval_only: bool
+    model: str | None
+
+
+@click.command()
+@click.argument("questions", required=False, type=click.Path(path_type=Path))
+@click.option("--auto", type=click.IntRange(min=1), metavar="N", help="Make N questions of the documents themselves.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the questions made, and of the intervals.")
+@click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the questions made, as .jsonl.")
+@click.option("-k", "--depth", type=click.IntRange(min=1), default=10, show_default=True, help="Figures are @k.")
+@click.option("--retrieval-only", is_flag=True, help="Ask for no answers.")
+@click.option("--model", metavar="PROVIDER:MODEL", help="Who answers (default: as the pipeline says).")
+@click.option("--pipeline", metavar="FILE|NAME", help="A pipeline that reads this knowledge base in another way.")
+@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change a value of the pipeline.")
+@click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Compare with an earlier --out.")
+@click.option(
+    "--max-drop", type=click.FloatRange(min=0), default=0.02, show_default=True, help="Allowed: exit 1 beyond."
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JSON.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write it as a page to read.")
+@click.option("--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="Write it as JUnit XML.")
+@verb
+def command(
+    shell: Shell,
+    questions: Path | None,
+    auto: int | None,
+    seed: int,
+    write: Path | None,
+    depth: int,
+    retrieval_only: bool,
+    model: str | None,
+    pipeline: str | None,
+    overrides: tuple[str, ...],
+    baseline: Path | None,
+    max_drop: float,
+    out: Path | None,
+    html: Path | None,
+    junit_file: Path | None,
+) -> int:
+    """Put QUESTIONS to the knowledge base: does it find, and does it answer?
+
+    QUESTIONS is a .jsonl or .csv file with `question`, `answers`, `sources` and `answerable`, or a folder in the shape
+    of the BEIR benchmark, which is indexed into a knowledge base of its own for the time of the run.
+
+    \b
+        ragkit eval questions.jsonl --html report.html
+        ragkit eval --auto 200 --write made.jsonl
+        ragkit eval questions.jsonl --baseline eval.json --max-drop 0.02
+    """
+    if (questions is None) == (auto is None):
+        raise click.UsageError("name a file of questions, or let --auto N make some")
+    wanted = Wanted(questions, pipeline, overrides, auto, seed, depth, retrieval_only, model)
+    with _opened(shell, wanted) as (kb, asked):
+        if write is not None:
+            _write(write, "".join(json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in asked))
+        _warn_of_strangers(shell, kb, asked)
+        found = report(_outcomes(shell, kb, asked, wanted), _settings(kb, wanted), seed)
+    changes = compare(found, baseline, max_drop, seed) if baseline is not None else []
+    for file, text in ((out, json.dumps(found.to_dict(), ensure_ascii=False)), (html, page(found, changes))):
+        if file is not None:
+            _write(file, text + "\n")
+    if junit_file is not None:
+        _write(junit_file, junit(found, changes, max_drop))
+    if shell.json:
+        compared: list[JSON] = [{"name": c.name, "before": c.before, "now": c.now, "p": c.p} for c in changes]
+        shell.out_json({**found.to_dict(), "compared": compared, "dropped": [c.name for c in changes if c.dropped]})
+    else:
+        _print(shell, found, changes)
+    for one in changes:
+        if one.dropped:
+            shell.say(f"{one.name} fell by {one.before - one.now:.4f}; at most {max_drop:g} was allowed")
+    return EXIT_ERROR if any(one.dropped for one in changes) else 0
+
+
+@contextmanager
+def _opened(shell: Shell, wanted: Wanted) -> Iterator[tuple[KnowledgeBase, list[Question]]]:
+    """The knowledge base and the questions. A BEIR folder brings its own documents."""
+    folder = wanted.questions
+    if folder is not None and (folder / "corpus.jsonl").exists():
+        asked = read_questions(folder)
+        with TemporaryDirectory(prefix="ragkit-eval-") as scratch:
+            names = _spread(folder, Path(scratch) / "documents")
+            chosen = shell.pipeline(wanted.pipeline, wanted.overrides) or Pipeline.default()
+            with KnowledgeBase.open(Path(scratch) / "kb", chosen) as kb:
+                shell.say(f"indexing {len(names):,} documents of {folder}")
+                kb.index(Path(scratch) / "documents")
+                yield kb, [_renamed(one, names) for one in asked]
+        return
+    with shell.open(wanted.pipeline, wanted.overrides) as kb:
+        if wanted.auto is None:
+            assert folder is not None  # noqa: S101 - one of the two was given
+            yield kb, read_questions(folder)
+            return
+        documents = [found for source, _, _ in kb.documents() if (found := kb.document(source)) is not None]
+        made = automatic(documents, terms, wanted.auto, wanted.seed)
+        if len(made) < wanted.auto:
+            shell.say(f"the documents give {len(made)} questions, not {wanted.auto}")
+        if not made:
+            raise RagkitError("no question can be made of these documents: write some into a file")
+        yield kb, [_relative(one) for one in made]
+
+
+def _spread(folder: Path, target: Path) -> dict[str, str]:
+    """Write the documents of a BEIR folder as files. Returns id -> name."""
+    target.mkdir(parents=True)
+    names: dict[str, str] = {}
+    for number, (identity, title, text) in enumerate(read_corpus(folder)):
+        slug = re.sub(r"[^\w-]+", "_", identity)[:80]
+        names[identity] = f"{number:07}-{slug}.md"
+        (target / names[identity]).write_text(f"# {title}\n\n{text}" if title else text, "utf-8")
+    return names
+
+
+def _renamed(question: Question, names: dict[str, str]) -> Question:
+    sources = {names.get(name, name): grade for name, grade in question.sources.items()}
+    return Question(question.id, question.text, question.answers, sources, question.answerable, question.kind)
+
+
+def _relative(question: Question) -> Question:
+    """Its source as a report shows it, so that a file of questions can be used elsewhere too."""
+    sources = {shown(name): grade for name, grade in question.sources.items()}
+    return Question(question.id, question.text, question.answers, sources, question.answerable, question.kind)
+
+
+def _warn_of_strangers(shell: Shell, kb: KnowledgeBase, asked: Sequence[Question]) -> None:
+    """A source that is not there makes every figure low: said before, not found out afterwards."""
+    there = [shown(source) for source, _, _ in kb.documents()]
+    ends = {"/".join(name.split("/")[at:]) for name in there for at in range(name.count("/") + 1)} | set(there)
+    missing = sorted({name for one in asked for name in one.sources} - ends)
+    if missing:
+        shell.say(
+            f"{len(missing)} of the sources that the questions name are not in the knowledge base, {missing[0]!r} for "
+            "one: what they answer counts as missed"
+        )
+
+
+def _outcomes(shell: Shell, kb: KnowledgeBase, asked: Sequence[Question], wanted: Wanted) -> list[Outcome]:
+    ask = None if wanted.retrieval_only else (lambda question: kb.ask(question, model=wanted.model))
+    depths = Depths(wanted.depth, max(50, 5 * wanted.depth))
+    kb.search(asked[0].text, 1)  # the embedder is loaded now, not in the time of the first question
+    found = []
+    shows = sys.stderr.isatty() and not shell.quiet
+    for outcome in evaluate(System(kb.search, ask, shown), asked, depths):
+        found.append(outcome)
+        if shows:
+            click.echo(f"\r{len(found)} of {len(asked)} questions", err=True, nl=len(found) == len(asked))
+    return found
+
+
+def _settings(kb: KnowledgeBase, wanted: Wanted) -> dict[str, JSON]:
+    return {
+        "ragkit": __version__,
+        "python": platform.python_version(),
+        "pipeline": kb.pipeline.name,
+        "model": None if wanted.retrieval_only else (wanted.model or kb.pipeline.answer.provider),
+        "questions": f"--auto {wanted.auto}" if wanted.auto else str(wanted.questions),
+        "seed": wanted.seed,
+    }
+
+
+def _print(shell: Shell, found: Report, changes: Sequence[Change]) -> None:
+    before = {one.name: one for one in changes}
+    head = f"{'figure':<24}{'mean':>8}   {'95 % interval':<18}{'questions':>9}"
+    shell.out(click.style(head + (f"{'before':>10}{'p':>8}" if changes else ""), bold=True))
+    for name, one in found.figures.items():
+        line = f"{name:<24}{one.mean:>8.4f}   {f'{one.low:.4f} to {one.high:.4f}':<18}{one.n:>9}"
+        old = before.get(name)
+        if old is not None:
+            line = click.style(line + f"{old.before:>10.4f}{old.p:>8.3f}", fg="red" if old.dropped else None)
+        shell.out(line)
+    times = found.milliseconds
+    parts = [
+        f"{what} {times[f'{what}_p50']:.1f} ms (p95 {times[f'{what}_p95']:.1f})"
+        for what in ("search", "ask")
+        if f"{what}_p50" in times
+    ]
+    cost = "price unknown" if found.cost_usd is None else f"cost ${found.cost_usd:.4f}"
+    shell.out(f"{len(found.outcomes)} questions; {', '.join(parts)}; {cost}")
+    for failed in found.errors[:5]:
+        shell.say(f"{failed.question.id}: {failed.error}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise RagkitError(f"{path} cannot be written: {error.strerror}") from error

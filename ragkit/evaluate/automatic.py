@@ -1,0 +1,198 @@
+"""Questions made of the documents themselves, by rule and with a seed: no labels, no language model.
+
+Four kinds. `heading`: what stands under a heading that no other file has. `definition`: "What is X?" for a sentence
+that begins "X is a". `cloze`: a sentence with a number or name that stands nowhere else in the documents; the
+question has some of its words, in another order, without the number, which is the answer. `off_topic`: a question
+of everyday life of whose subject the documents have no word, for abstention.
+
+Such questions share words with the documents more than people's do. They rank settings; they do not tell how well
+people will be served.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from ragkit.evaluate.off_topic import OFF_TOPIC
+from ragkit.evaluate.questions import Question
+from ragkit.records import Document
+from ragkit.split.sentences import sentence_spans
+
+Terms = Callable[[str], Sequence[str]]
+"""A text -> what it speaks of: its words without endings and without stop words, as the search has them."""
+
+OFF_TOPIC_SHARE = 0.2
+_SENTENCES = 400
+"""Sentences of a file that are looked at: enough for a fair share of questions, however long the file is."""
+_GENERIC = frozenset(
+    (
+        "introduction", "overview", "summary", "contents", "index", "references", "notes", "see", "also", "example",
+        "examples", "background", "conclusion", "appendix", "abstract", "usage", "description", "details", "general",
+        "other", "more", "about", "history", "related", "links", "faq", "table", "parameters", "returns", "raises",
+        "options", "arguments",
+    )
+)  # fmt: skip
+_DEFINITION = re.compile(
+    r"(?P<subject>(?:(?:The|An?)\s+)?[A-Z]?[\w'’-]+(?:\s+[\w'’-]+){0,4}?)\s+"
+    r"(?P<verb>is|are|means|refers\s+to)\s+(?P<rest>(?:an?|the|any|one)\s+[^.;:\n]{12,160})"
+)
+_PRONOUNS = frozenset(
+    (
+        "it", "this", "that", "these", "those", "there", "he", "she", "they", "we", "you", "i", "here", "what", "which",
+        "who", "one", "each", "all", "some", "such", "then",
+    )
+)  # fmt: skip
+_HELD_OUT = re.compile(r"(?<![\w.,-])(?:[$€£]\s?)?\d[\d.,:]*\d(?:\s?%)?(?![\w-])|(?<=[a-z,] )[A-Z][a-z]{3,}(?![\w-])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A question that could be asked, before it is chosen."""
+
+    text: str
+    answers: tuple[str, ...]
+    source: str
+    kind: str
+
+
+def automatic(documents: Sequence[Document], terms: Terms, count: int, seed: int = 0) -> list[Question]:
+    """Up to `count` questions, a fifth of them off-topic; fewer when the documents give no more.
+
+    The same documents and seed give the same questions. Files take turns, so that a long one does not crowd out
+    the others, and so do the three kinds that have an answer.
+
+    Args:
+        documents: all that are indexed.
+        terms: the analyser that search uses.
+        count: at least 1.
+        seed: another one gives other questions.
+    """
+    chance = random.Random(seed)
+    ordered = sorted(documents, key=lambda one: one.source)
+    known = Counter(term for document in ordered for term in set(terms(document.text)))
+    outside = _off_topic(known, terms, round(count * OFF_TOPIC_SHARE), chance)
+    rare = {term for term, files in known.items() if files <= max(1, len(ordered) // 20)}
+    titles = Counter(_plain(text) for one in ordered for text in {head.text for head in one.headings})
+    kinds = [
+        list(_turns(ordered, lambda one: _headings(one, titles, terms), chance)),
+        list(_turns(ordered, lambda one: _definitions(one, rare, terms), chance)),
+        list(_turns(ordered, lambda one: _clozes(one, known, terms, chance), chance)),
+    ]
+    inside = _distinct([one for row in zip_longest(*kinds) for one in row if one is not None])
+    chosen = [*inside[: count - len(outside)], *outside]
+    return [
+        Question(
+            f"a{number:04}", one.text, one.answers, {one.source: 1} if one.source else {}, bool(one.source), one.kind
+        )
+        for number, one in enumerate(chosen, start=1)
+    ]
+
+
+def _turns(
+    documents: Sequence[Document], make: Callable[[Document], Iterator[_Made]], chance: random.Random
+) -> Iterator[_Made]:
+    """What is made of each document, shuffled, one of each document in turn."""
+    rows = []
+    for document in documents:
+        made = list(make(document))
+        chance.shuffle(made)
+        rows.append(made)
+    chance.shuffle(rows)
+    for row in zip_longest(*rows):
+        yield from (one for one in row if one is not None)
+
+
+def _distinct(made: Sequence[_Made]) -> list[_Made]:
+    """Each question once: one that two files answer is no known item."""
+    often = Counter(_plain(one.text) for one in made)
+    return [one for one in made if often[_plain(one.text)] == 1]
+
+
+def _headings(document: Document, titles: Counter[str], terms: Terms) -> Iterator[_Made]:
+    for text in {head.text: None for head in document.headings}:
+        words = re.sub(r"^[\dIVX]+(?:\.\d+)*[.)]?\s+", "", text.strip().rstrip(":"))
+        telling = [word for word in _plain(words).split() if word not in _GENERIC]
+        if titles[_plain(text)] > 1 or len(telling) < 2 or len(words) > 90 or len(set(terms(words))) < 2:
+            continue
+        question = words if words.endswith("?") else f"What do the documents say about {_lowered(words)}?"
+        yield _Made(question, (), document.source, "heading")
+
+
+def _definitions(document: Document, rare: Set[str], terms: Terms) -> Iterator[_Made]:
+    for sentence in _sentences(document):
+        found = _DEFINITION.match(sentence)
+        if found is None:
+            continue
+        subject = re.sub(r"^(?:The|An?)\s+", "", found["subject"])
+        if {word.lower() for word in subject.split()} & _PRONOUNS or not any(term in rare for term in terms(subject)):
+            continue
+        verb = "are" if found["verb"] == "are" else "is"
+        answer = re.split(r",|\s(?:which|that|who|where)\s", found["rest"])[0].strip()
+        yield _Made(
+            f"What {verb} {_article(found['subject'])}{_lowered(subject)}?", (answer,), document.source, "definition"
+        )
+
+
+def _clozes(document: Document, known: Counter[str], terms: Terms, chance: random.Random) -> Iterator[_Made]:
+    for sentence in _sentences(document):
+        for found in _HELD_OUT.finditer(sentence):
+            held = found.group().strip(" .,:")
+            own = list(terms(held))
+            if not own or any(known[term] != 1 for term in own):
+                continue
+            telling = set(terms(sentence))
+            pieces = (piece.strip('.,;:!?()[]"“”') for piece in sentence.replace(found.group(), " ").split())
+            words = [piece for piece in pieces if telling.intersection(terms(piece))]
+            if not 4 <= sum(word[0].isalpha() for word in words) <= 24:
+                break
+            yield _Made(_asked(words, held, chance), (held,), document.source, "cloze")
+            break
+
+
+def _asked(words: Sequence[str], held: str, chance: random.Random) -> str:
+    """Two thirds of the words, the second half before the first: the sentence itself is not in the question."""
+    kept = sorted(chance.sample(range(len(words)), max(3, round(len(words) * 2 / 3))))
+    half = len(kept) // 2
+    order = [words[place] for place in (*kept[half:], *kept[:half])]
+    opening = "Which number or date" if held[-1].isdigit() or held.endswith("%") else "Which name"
+    return f"{opening}: {' '.join(order).lower()}?"
+
+
+def _off_topic(known: Counter[str], terms: Terms, count: int, chance: random.Random) -> list[_Made]:
+    """Questions of which the documents have not one telling word."""
+    strange = [text for text in OFF_TOPIC if not any(known[term] for term in terms(text))]
+    # in a large collection every word occurs somewhere: then those of which the rarest words are missing
+    if len(strange) < count:
+        near = [text for text in OFF_TOPIC if text not in strange and sum(not known[term] for term in terms(text)) >= 2]
+        strange += near
+    return [_Made(text, (), "", "off_topic") for text in chance.sample(strange, min(count, len(strange)))]
+
+
+def _sentences(document: Document) -> Iterator[str]:
+    spans = sentence_spans(document.text)
+    step = max(1, len(spans) // _SENTENCES)
+    for start, end in spans[::step]:
+        sentence = " ".join(document.text[start:end].split())
+        if 40 <= len(sentence) <= 300 and document.language == "":
+            yield sentence
+
+
+def _article(subject: str) -> str:
+    found = re.match(r"(?:The|An?)\s+", subject)
+    return found.group().lower() if found else ""
+
+
+def _lowered(text: str) -> str:
+    """Without the capital of a beginning; names and abbreviations keep theirs."""
+    first, _, rest = text.partition(" ")
+    is_name = not first[1:].islower() or any(word[:1].isupper() for word in rest.split())
+    return text if is_name else text[:1].lower() + text[1:]
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))

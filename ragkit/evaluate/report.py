@@ -1,0 +1,166 @@
+"""The report of an evaluation: means with intervals, a line per question, and a comparison with an earlier one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ragkit.evaluate.intervals import Figure, figure, paired_p
+from ragkit.evaluate.metrics import auroc
+from ragkit.evaluate.questions import QuestionsInvalid
+from ragkit.evaluate.run import Outcome
+from ragkit.records import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An evaluation."""
+
+    settings: Mapping[str, JSON]
+    """What the figures depend on: pipeline, model, versions, seed."""
+    figures: Mapping[str, Figure]
+    """Quality: higher is better, 1 the best. Means over the questions for which they are defined."""
+    milliseconds: Mapping[str, float]
+    """Medians and 95th percentiles of searching and asking."""
+    cost_usd: float | None
+    """Of all answers; None when a price is unknown."""
+    outcomes: Sequence[Outcome] = field(repr=False)
+
+    @property
+    def errors(self) -> list[Outcome]:
+        """The questions without an answer because something failed."""
+        return [one for one in self.outcomes if one.error]
+
+    def to_dict(self) -> dict[str, JSON]:
+        """The report as one JSON object: `compare` reads it."""
+        return {
+            "settings": dict(self.settings),
+            "questions": len(self.outcomes),
+            "figures": {name: asdict(one) for name, one in self.figures.items()},
+            "milliseconds": dict(self.milliseconds),
+            "cost_usd": self.cost_usd,
+            "rows": [_row(one) for one in self.outcomes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A figure now and before, over the questions that both reports have."""
+
+    name: str
+    before: float
+    now: float
+    p: float
+    """The chance of so large a difference between runs that are alike."""
+    n: int
+    dropped: bool
+    """It fell by more than was allowed."""
+
+
+def report(outcomes: Sequence[Outcome], settings: Mapping[str, JSON], seed: int = 0) -> Report:
+    """Add everything up."""
+    names = list(dict.fromkeys(name for one in outcomes for name in one.figures))
+    figures: dict[str, Figure] = {}
+    for name in names:
+        found = figure([one.figures[name] for one in outcomes if name in one.figures], seed)
+        if found is not None:
+            figures[name] = found
+    asked = [one for one in outcomes if one.answer is not None]
+    figures |= _abstention(asked, seed)
+    milliseconds = _times("search", [one.search_ms for one in outcomes]) | _times("ask", [one.ask_ms for one in asked])
+    costs = [one.cost_usd for one in asked]
+    known = [cost for cost in costs if cost is not None]
+    return Report(settings, figures, milliseconds, sum(known) if len(known) == len(costs) else None, outcomes)
+
+
+def compare(now: Report, baseline: Path, max_drop: float, seed: int = 0) -> list[Change]:
+    """Hold every figure against an earlier report of the same questions.
+
+    Only questions that both have are compared, by their ids.
+
+    Raises:
+        QuestionsInvalid: the file is no report, or has no question in common with this one.
+    """
+    before = _read(baseline)
+    rows = {one.question.id: one.figures for one in now.outcomes}
+    shared = [name for name in rows if name in before]
+    if not shared:
+        raise QuestionsInvalid(
+            str(baseline), "has no question in common with this run", "use a report of the same ones"
+        )
+    changes = []
+    for name in dict.fromkeys(name for one in shared for name in rows[one]):
+        pairs = [(before[one][name], rows[one][name]) for one in shared if name in rows[one] and name in before[one]]
+        if pairs:
+            old, new = (float(np.mean(side)) for side in zip(*pairs, strict=True))
+            p = paired_p([one for one, _ in pairs], [one for _, one in pairs], seed)
+            changes.append(Change(name, old, new, p, len(pairs), new < old - max_drop))
+    if not changes:
+        raise QuestionsInvalid(str(baseline), "has no figure in common with this run", "use the same --depth")
+    return changes
+
+
+def _abstention(asked: Sequence[Outcome], seed: int) -> dict[str, Figure]:
+    """Of the refused the share that has no answer, of those without an answer the share that was refused."""
+    outside = [one for one in asked if not one.question.answerable]
+    refused = [one for one in asked if one.abstained]
+    found = {
+        "abstention_precision": figure([float(not one.question.answerable) for one in refused], seed),
+        "abstention_recall": figure([float(one.abstained) for one in outside], seed),
+    }
+    area = auroc([one.evidence for one in asked if one.question.answerable], [one.evidence for one in outside])
+    if area is not None:
+        found["evidence_auroc"] = _area(asked, area, seed)
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _area(asked: Sequence[Outcome], area: float, seed: int) -> Figure:
+    """The area with its bootstrap interval: questions are drawn, each kind for itself."""
+    chance = np.random.default_rng(seed)
+    inside = np.array([one.evidence for one in asked if one.question.answerable])
+    outside = np.array([one.evidence for one in asked if not one.question.answerable])
+    drawn = [
+        auroc(list(chance.choice(inside, len(inside))), list(chance.choice(outside, len(outside)))) or 0.0
+        for _ in range(200)
+    ]
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    return Figure(area, float(low), float(high), len(asked))
+
+
+def _times(name: str, values: Sequence[float]) -> dict[str, float]:
+    if not values:
+        return {}
+    p50, p95 = np.percentile(values, (50, 95))
+    return {f"{name}_p50": float(p50), f"{name}_p95": float(p95)}
+
+
+def _row(one: Outcome) -> dict[str, JSON]:
+    return {
+        **one.question.to_dict(),
+        "figures": dict(one.figures),
+        "ranking": list(one.ranking),
+        "answer": one.answer,
+        "abstained": one.abstained,
+        "evidence": one.evidence,
+        "citations": [asdict(cited) for cited in one.citations],
+        "hits": [asdict(hit) for hit in one.hits],
+        "search_ms": one.search_ms,
+        "ask_ms": one.ask_ms,
+        "cost_usd": one.cost_usd,
+        "error": one.error,
+    }
+
+
+def _read(path: Path) -> dict[str, dict[str, float]]:
+    """Figures by question of a report that was written before."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        return {str(row["id"]): {k: float(v) for k, v in row["figures"].items()} for row in data["rows"]}
+    except OSError as error:
+        raise QuestionsInvalid(str(path), f"cannot be read ({error.strerror})", "write one with --out") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise QuestionsInvalid(str(path), "is no report of `ragkit eval`", "write one with --out") from error

@@ -1,0 +1,203 @@
+"""Why a search does not bring what it should: where the wanted passage stood at each stage, and what would keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ragkit.errors import LoadError, RagkitError
+from ragkit.index.names import shown
+from ragkit.pipeline.knowledge_base import KnowledgeBase, Mode, Where
+from ragkit.pipeline.writing import IndexRun
+from ragkit.records import Chunk
+from ragkit.retrieve.base import Explanation
+from ragkit.retrieve.terms import terms
+
+DEPTH = 10_000
+"""How far down each ranking is looked for the passage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One ranking, and the place of the wanted passage in it."""
+
+    name: str
+    rank: int | None
+    """Counted from 1; None: it is not among the first `of`."""
+    score: float | None
+    of: int
+    """Passages in this ranking."""
+    best: float | None
+    """The score of the passage that stands first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Where a passage stood, from the file on disk to the hits."""
+
+    question: str
+    source: str
+    """The file; empty when none of this name is known."""
+    line: int | None
+    chunk: Chunk | None
+    """The chunk that stood best of those that hold the line; None: there is none."""
+    loaded: str
+    """Why it is not in the index; empty when it is."""
+    stages: tuple[Stage, ...]
+    top_k: int
+    rank: int | None
+    """Its place among the hits that a search gives; None: it is not one of them."""
+    shared: tuple[str, ...] = ()
+    """Words of the question that the passage has, in this form or another."""
+    missing: tuple[str, ...] = ()
+    """Words of the question that the passage does not have."""
+    advice: tuple[str, ...] = ()
+    """What would have kept it, the least change first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was searched, and how."""
+
+    question: str
+    top_k: int | None = None
+    where: Where = None
+
+
+def why(kb: KnowledgeBase, asked: Asked, file: str, line: int | None = None) -> Why:
+    """Follow a passage through the stages.
+
+    Args:
+        kb: what is searched.
+        asked: the search that does not bring it.
+        file: the end of a file's path.
+        line: a line of the file's text, counted from 1; None: any passage of the file will do.
+
+    Raises:
+        RagkitError: more than one indexed file is called so.
+    """
+    hits = kb.search(asked.question, asked.top_k, asked.where)
+    top_k = asked.top_k or len(hits)
+    source = _source(kb, file)
+    if source is None:
+        return Why(asked.question, "", line, None, _never_loaded(kb, file), (), top_k, None)
+    chunks = [one for one in kb.chunks() if one.source == source]
+    wanted = {one.id: one for one in chunks if line is None or one.start_line <= line <= one.end_line}
+    if not wanted:
+        return Why(asked.question, source, line, None, _no_chunk(chunks, line), (), top_k, None)
+    deep = {mode: kb.explain(asked.question, DEPTH, asked.where, mode) for mode in _modes(kb)}
+    stages = tuple(_stage(mode or kb.pipeline.retriever.name, found, set(wanted)) for mode, found in deep.items())
+    best = _best(deep[None], wanted)
+    rank = next((hit.rank for hit in hits if hit.chunk.id in wanted), None)
+    shared, missing = _words(asked.question, f"{best.header}\n{best.text}")
+    found = Why(
+        asked.question,
+        source,
+        line,
+        best,
+        "",
+        stages,
+        top_k,
+        rank,
+        shared,
+        missing,
+    )
+    return _advised(kb, asked, found, set(wanted))
+
+
+def _modes(kb: KnowledgeBase) -> list[Mode | None]:
+    """Every ranking there is; None is that of the pipeline."""
+    embeds = kb.pipeline.retriever.name != "lexical"
+    return ["lexical", *(("dense",) if embeds else ()), None]
+
+
+def _source(kb: KnowledgeBase, file: str) -> str | None:
+    named = [source for source, _, _ in kb.documents() if source == file or source.endswith("/" + file.lstrip("/"))]
+    exact = [source for source in named if source in {file, str(Path(file).absolute())}]
+    if len(named) > 1 and not exact:
+        raise RagkitError(f"{file!r} may be {', '.join(map(shown, named[:3]))}: write more of its path")
+    return next(iter(exact or named), None)
+
+
+def _never_loaded(kb: KnowledgeBase, file: str) -> str:
+    """Why no file of this name is in the index."""
+
+    def is_it(source: str) -> bool:
+        return source == file or source.endswith("/" + file.lstrip("/"))
+
+    for row in kb.failures():
+        if is_it(row.source):
+            return f"it could not be read: {row.reason}; {row.hint}"
+    roots = kb.status().sources
+    try:
+        plan = kb.index(*roots, run=IndexRun(dry_run=True))
+    except LoadError as error:
+        return f"the folder that was indexed is not there any more: {error}"
+    for source, reason in plan.skipped:
+        if is_it(source) or (Path(file).absolute().is_relative_to(source) and Path(file).exists()):
+            return f"it was left out: {reason}"
+    return _not_found(Path(file).absolute(), roots)
+
+
+def _not_found(path: Path, roots: Sequence[str]) -> str:
+    """Why the run that looked at `roots` had nothing to say of a file."""
+    if not path.exists():
+        return f"no file of this name is in {', '.join(map(shown, roots))}"
+    root = next((root for root in roots if path.is_relative_to(root)), None)
+    if root is None:
+        return f"it lies outside of what was indexed: ragkit index {shown(str(path))}"
+    if any(part.startswith(".") for part in path.relative_to(root).parts):
+        return "it is hidden: its name, or that of a folder above it, begins with a dot"
+    return "it is new, without text, or left out by an ignore file or by include and exclude: run ragkit index -v"
+
+
+def _no_chunk(chunks: Sequence[Chunk], line: int | None) -> str:
+    last = max((one.end_line for one in chunks), default=0)
+    if line is not None and line > last:
+        return f"line {line} is behind the last one with text, {last}"
+    return f"no chunk holds line {line}: it is empty, or was left out by the loader"
+
+
+def _stage(name: str, found: Sequence[Explanation], wanted: set[str]) -> Stage:
+    placed = next((one for one in found if one.hit.chunk.id in wanted), None)
+    best = found[0].hit.score if found else None
+    if placed is None:
+        return Stage(name, None, None, len(found), best)
+    return Stage(name, placed.hit.rank, placed.hit.score, len(found), best)
+
+
+def _best(found: Sequence[Explanation], wanted: dict[str, Chunk]) -> Chunk:
+    return next((one.hit.chunk for one in found if one.hit.chunk.id in wanted), next(iter(wanted.values())))
+
+
+def _words(question: str, passage: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The telling words of a question that a passage has in some form, and those that it has not."""
+    telling, there = set(terms(question)), set(terms(passage))
+    words = [word.strip(".,;:!?()\"'") for word in question.split()]
+    found = {word: telling.intersection(terms(word)) for word in words}
+    shared = tuple(word for word, own in found.items() if own & there)
+    return shared, tuple(word for word, own in found.items() if own and not own & there)
+
+
+def _advised(kb: KnowledgeBase, asked: Asked, found: Why, wanted: set[str]) -> Why:
+    if found.rank is not None:
+        return replace(found, advice=(f"nothing: it is hit {found.rank}",))
+    advice = []
+    if asked.where and any(one.chunk.id in wanted for one in kb.search(asked.question, DEPTH)):
+        if all(stage.rank is None for stage in found.stages):
+            return replace(found, advice=("drop --where: the passage does not meet it",))
+        advice.append("drop --where, or widen it: fewer passages would compete")
+    *parts, fused = found.stages
+    if fused.rank is not None:
+        advice.append(f"top_k {fused.rank} instead of {found.top_k}")
+    advice += [
+        f"--mode {stage.name}: it stands at {stage.rank} there"
+        for stage in parts
+        if stage.rank is not None and stage.rank <= found.top_k
+    ]
+    if found.missing and not found.shared:
+        advice.append(f"other words: the passage has none of {', '.join(found.missing)}")
+    elif found.missing:
+        advice.append(f"other words: the passage does not have {', '.join(found.missing)}")
+    return replace(found, advice=tuple(advice))

@@ -1,0 +1,74 @@
+"""`ragkit why`: where the passage stood, why it was cut, why it was never loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import HASHING, Ragkit
+
+
+@pytest.fixture
+def house(workplace: Path, ragkit: Ragkit) -> Path:
+    """Four files, one of which cannot be read, one hidden, one empty."""
+    folder = workplace / "house"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "boiler.md").write_text(
+        "# Boiler\n\nThe boiler filter is cleaned on the first Monday.\n\nThe valve is brass.\n"
+    )
+    (folder / "garden.txt").write_text(
+        "The hedge is cut in August. The boiler is not in the garden; the filter neither.\n"
+    )
+    (folder / "sub" / "garden.txt").write_text("A rose.\n")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing")
+    (folder / ".hidden.md").write_text("Hidden words.\n")
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
+    (workplace / "ragkit.yaml").write_text(HASHING)
+    ragkit("index", "house", code=7)
+    return workplace
+
+
+def test_a_passage_that_is_found_has_its_place_in_every_ranking(house: Path, ragkit: Ragkit) -> None:
+    found = ragkit("why", "boiler filter Monday piano", "--expect", "boiler.md:3", "--json").json
+    assert [stage["name"] for stage in found["stages"]] == ["lexical", "dense", "hybrid"]
+    assert [stage["rank"] for stage in found["stages"]] == [1, 1, 1]
+    assert (found["rank"], found["source"], found["line"]) == (1, "house/boiler.md", 3)
+    assert (found["shared_words"], found["missing_words"]) == (["boiler", "filter", "Monday"], ["piano"])
+    assert found["advice"] == ["nothing: it is hit 1"]
+
+
+def test_a_passage_that_is_cut_comes_with_what_would_have_kept_it(house: Path, ragkit: Ragkit) -> None:
+    said = ragkit("why", "boiler filter Monday", "--expect", "house/garden.txt", "-k", "1", code=1)
+    assert "given      cut: only 1 are kept" in said.out
+    assert "  - top_k 2 instead of 1" in said.out
+    assert "  - other words: the passage does not have Monday" in said.out
+
+
+def test_a_condition_that_the_passage_does_not_meet_is_named(house: Path, ragkit: Ragkit) -> None:
+    found = ragkit(
+        "why", "hedge August", "--expect", "house/garden.txt", "--where", 'format == "markdown"', "--json", code=1
+    )
+    assert [stage["rank"] for stage in found.json["stages"]] == [None, None, None]
+    assert found.json["advice"] == ["drop --where: the passage does not meet it"]
+
+
+@pytest.mark.parametrize(
+    ("expect", "reason"),
+    [
+        ("broken.pdf", "broken.pdf is not in the index: it could not be read: "),
+        ("house/.hidden.md", "is not in the index: it is hidden: its name, or that of a folder above it, begins"),
+        ("house/picture.png", "is not in the index: it was left out: "),
+        ("none.md", "none.md is not in the index: no file of this name is in house"),
+        ("ragkit.yaml", "is not in the index: it lies outside of what was indexed: ragkit index ragkit.yaml"),
+        ("boiler.md:99", "boiler.md:99 is not in the index: line 99 is behind the last one with text, 5"),
+    ],
+)
+def test_what_is_not_in_the_index_comes_with_the_reason(house: Path, ragkit: Ragkit, expect: str, reason: str) -> None:
+    assert reason in ragkit("why", "filter", "--expect", expect, code=1).out
+
+
+def test_a_name_that_two_files_have_is_no_answer(house: Path, ragkit: Ragkit) -> None:
+    said = ragkit("why", "rose", "--expect", "garden.txt", code=1)
+    assert "'garden.txt' may be house/garden.txt, house/sub/garden.txt: write more of its path" in said.err
+    assert ragkit("why", "rose", "--expect", "sub/garden.txt").code == 0

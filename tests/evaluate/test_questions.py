@@ -1,0 +1,86 @@
+"""Files of questions: what they may hold, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragkit.evaluate.questions import Question, QuestionsInvalid, read_corpus, read_questions
+
+
+def test_lines_of_json_have_what_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text(
+        '{"id": "a", "question": " How? ", "answers": ["so"], "sources": {"x.md": 2, "y.md": 0}, "kind": "k"}\n'
+        "\n"
+        '{"query": "When?", "answer": "now", "source": "z.md"}\n'
+        '{"text": "Why?", "answerable": false}\n'
+    )
+    found = read_questions(path)
+    assert found[0] == Question("a", "How?", ("so",), {"x.md": 2}, True, "k")
+    assert (found[1].text, found[1].answers, found[1].sources) == ("When?", ("now",), {"z.md": 1})
+    assert (found[2].answerable, found[2].answers, found[2].sources) == (False, (), {})
+    assert len({one.id for one in found}) == 3
+    assert [one.id for one in read_questions(path)] == [one.id for one in found]
+
+
+def test_a_question_survives_its_own_line(tmp_path: Path) -> None:
+    question = Question("q1", "Wie „geht“ das?", ("so", "anders"), {"a.md": 1}, True, "fact")
+    path = tmp_path / "q.jsonl"
+    path.write_text(json.dumps(question.to_dict(), ensure_ascii=False), "utf-8")
+    assert read_questions(path) == [question]
+
+
+def test_a_spreadsheet_has_lists_in_cells(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text('\ufeffid,question,answers,sources,answerable\n1,"How, then?",so; thus,a.md;b.md,yes\n2,No?,,,no\n')
+    assert read_questions(path) == [
+        Question("1", "How, then?", ("so", "thus"), {"a.md": 1, "b.md": 1}, True),
+        Question("2", "No?", (), {}, False),
+    ]
+
+
+def test_a_folder_in_the_shape_of_beir_has_its_judged_questions(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "title": "T", "text": "one"}\n{"_id": "d2", "text": "two"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "One?"}\n{"_id": "q2", "text": "Nobody judged"}\n')
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n")
+    assert read_questions(tmp_path) == [Question("q1", "One?", (), {"d1": 2})]
+    assert list(read_corpus(tmp_path)) == [("d1", "T", "one"), ("d2", "", "two")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("q.jsonl", "", r"q\.jsonl: holds no questions; write at least one"),
+        ("q.jsonl", '{"id": 1}', r"q\.jsonl:1: has no `question`; each line holds one"),
+        ("q.jsonl", '{"question": "a"}\n{', r"q\.jsonl:2: is no JSON \(.*\); write one object a line"),
+        ("q.jsonl", "[1]", r"q\.jsonl:1: is no JSON object"),
+        ("q.jsonl", '{"question": "a", "answers": [1]}', r"q\.jsonl:1: `answers` is \[1\]; write a list of strings"),
+        ("q.jsonl", '{"question": "a", "answerable": "no"}', r"`answerable` is 'no'; write true or false"),
+        ("q.jsonl", '{"question": "a", "sources": {"x": 0.5}}', "a grade in `sources` is not a whole number"),
+        ("q.jsonl", '{"id": "x", "question": "a"}\n{"id": "x", "question": "b"}', "the id 'x' stands there twice"),
+        ("q.csv", "question,answerable\na,perhaps\n", r"q\.csv:2: `answerable` is 'perhaps'; write true or false"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_its_line(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(QuestionsInvalid, match=message):
+        read_questions(tmp_path / name)
+
+
+def test_what_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QuestionsInvalid, match=r"there is no such file; name a \.jsonl or \.csv file"):
+        read_questions(tmp_path / "none.jsonl")
+    with pytest.raises(QuestionsInvalid, match=r"has no queries\.jsonl with a qrels\.tsv"):
+        read_questions(tmp_path)
+    (tmp_path / "q.jsonl").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(QuestionsInvalid, match=r"cannot be read .*; it must be a text file in UTF-8"):
+        read_questions(tmp_path / "q.jsonl")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "One?"}')
+    (tmp_path / "qrels.tsv").write_text("head\nq1 d1 1\n")
+    with pytest.raises(QuestionsInvalid, match=r"qrels\.tsv:2: three columns were expected; query, document, grade"):
+        read_questions(tmp_path)

@@ -7,7 +7,6 @@ from email.utils import formatdate
 
 import pytest
 
-from ragkit.embed import calls
 from ragkit.embed.calls import BURST_S, Calls, Pace, is_too_large, key_of, refused, retry_after
 from ragkit.embed.service_options import OpenAIEmbeddingOptions, ServiceOptions
 from ragkit.errors import (
@@ -72,7 +71,7 @@ def test_a_service_that_wants_too_long_a_wait_is_not_waited_for() -> None:
 def test_waits_between_attempts_double_and_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(Calls, "_wait", lambda self, seconds: waits.append(seconds))
-    monkeypatch.setattr(calls.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr("ragkit.embed.calls.random.uniform", lambda low, high: high)
 
     def send() -> None:
         raise ConnectionFailed("test", "down")

@@ -89,7 +89,8 @@ def test_the_options_of_a_plugin_are_checked_like_those_of_ours() -> None:
 def test_a_plugin_is_among_the_names_that_are_known_and_near() -> None:
     [problem] = problems_of("extends: default\nembed: {name: leters}\n")
     assert (
-        "'leters' is not the name of an embedder (did you mean 'letters'?); known: absent, hashing, letters" in problem
+        "'leters' is not the name of an embedder (did you mean 'letters'?); known: absent, cohere, gemini, hashing,"
+        " letters" in problem
     )
 
 

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 DEMO := $(VENV)/.demo
 
-.PHONY: demo test test-slow check format clean
+.PHONY: demo test test-slow test-live check format clean
 
 $(DEMO): pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=demo sh scripts/setup.sh
@@ -30,6 +30,10 @@ test: check
 test-slow: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
 	$(BIN)/python -m pytest -m slow --timeout 3600
+
+# Asks the real services whose keys are in the environment; costs a few tenths of a cent.
+test-live: $(STAMP)
+	$(BIN)/python -m pytest -m live tests/live
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from ragkit.agent.messages import Role as Role
     from ragkit.agent.messages import ToolCall as ToolCall
     from ragkit.agent.policy import ToolPolicy as ToolPolicy
+    from ragkit.agent.providers.anthropic_ import AnthropicProvider as AnthropicProvider
     from ragkit.agent.providers.base import Provider as Provider
     from ragkit.agent.providers.fallback import FallbackProvider as FallbackProvider
+    from ragkit.agent.providers.gemini_ import GeminiProvider as GeminiProvider
+    from ragkit.agent.providers.groq_ import GroqProvider as GroqProvider
+    from ragkit.agent.providers.ollama_ import OllamaProvider as OllamaProvider
+    from ragkit.agent.providers.openai_ import OpenAIProvider as OpenAIProvider
     from ragkit.agent.providers.scripted import LocalProvider as LocalProvider
     from ragkit.agent.result import AgentResult as AgentResult
     from ragkit.agent.runner import AgentRunner as AgentRunner
@@ -55,6 +60,7 @@ if TYPE_CHECKING:
     from ragkit.usage.analytics import AgentAnalytics as AgentAnalytics
     from ragkit.usage.meter import AgentUsage as AgentUsage
     from ragkit.usage.meter import UsageStats as UsageStats
+    from ragkit.usage.model_info import ModelInfo as ModelInfo
 
 __version__ = "0.1.0"
 
@@ -66,6 +72,7 @@ _PLACES = {
     "AgentRunner": "ragkit.agent.runner",
     "AgentTrace": "ragkit.agent.trace",
     "AgentUsage": "ragkit.usage.meter",
+    "AnthropicProvider": "ragkit.agent.providers.anthropic_",
     "Answer": "ragkit.answer.base",
     "Bot": "ragkit.agent.bot",
     "CacheStats": "ragkit.agent.cache",
@@ -76,6 +83,8 @@ _PLACES = {
     "DocumentLoader": "ragkit.load.documents",
     "EmbeddingProvider": "ragkit.embed.base",
     "FallbackProvider": "ragkit.agent.providers.fallback",
+    "GeminiProvider": "ragkit.agent.providers.gemini_",
+    "GroqProvider": "ragkit.agent.providers.groq_",
     "Guardrail": "ragkit.agent.guardrails",
     "HandoffTool": "ragkit.agent.spec",
     "Hit": "ragkit.records",
@@ -85,6 +94,9 @@ _PLACES = {
     "KnowledgeBase": "ragkit.pipeline.knowledge_base",
     "LocalProvider": "ragkit.agent.providers.scripted",
     "Message": "ragkit.agent.messages",
+    "ModelInfo": "ragkit.usage.model_info",
+    "OllamaProvider": "ragkit.agent.providers.ollama_",
+    "OpenAIProvider": "ragkit.agent.providers.openai_",
     "Pipeline": "ragkit.pipeline.settings",
     "Provider": "ragkit.agent.providers.base",
     "RAGAgent": "ragkit.answer.agent",
@@ -117,6 +129,7 @@ __all__ = [
     "AgentTrace",
     "AgentUsage",
     "Answer",
+    "AnthropicProvider",
     "Bot",
     "CacheStats",
     "Chunk",
@@ -126,6 +139,8 @@ __all__ = [
     "DocumentLoader",
     "EmbeddingProvider",
     "FallbackProvider",
+    "GeminiProvider",
+    "GroqProvider",
     "Guardrail",
     "HandoffTool",
     "Hit",
@@ -135,6 +150,9 @@ __all__ = [
     "KnowledgeBase",
     "LocalProvider",
     "Message",
+    "ModelInfo",
+    "OllamaProvider",
+    "OpenAIProvider",
     "Pipeline",
     "Provider",
     "RAGAgent",

@@ -3,6 +3,7 @@
 RagkitError
 ├── MissingExtra          an optional dependency is not installed (also an ImportError)
 ├── UnknownName           a name that no registry holds
+│   └── UnknownModel      a model that nothing is known of
 ├── InvalidOption         an option with a value that its part does not take
 ├── PipelineError         a pipeline file that cannot be used; holds every problem found in it
 ├── LoadError             a file that no text can be taken from
@@ -16,6 +17,7 @@ RagkitError
 │   ├── SettingsMismatch  it was built with other settings than were asked for
 │   ├── Damaged           a file of it is missing, cut short, foreign or altered
 │   └── Locked            another process is writing to it
+├── WorkerError           a worker of an index run cannot be started or reached, or was lost again and again
 ├── StoreError            a vector store refused or cannot be reached
 ├── ProviderError         a model's service refused or cannot be reached
 │   ├── AuthenticationFailed
@@ -23,7 +25,11 @@ RagkitError
 │   ├── RequestTimeout
 │   ├── ConnectionFailed
 │   └── InvalidRequest
+│       ├── ModelNotFound
+│       └── ContextTooLong
 ├── BudgetExceeded        a limit of money, tokens or seconds was reached
+│   └── BudgetTooSmall    it would be: nothing was spent
+├── PriceUnknown          a budget was set for something whose price is not known
 └── RunError              an agent run that ended without an answer; holds what it had
     ├── Cancelled
     ├── GuardrailBlocked
@@ -34,6 +40,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from math import floor, log10
+
+
+def plain(amount: float) -> str:
+    """A number without an exponent, however small: `0.00052`, `1.25`, `0`; small ones with two digits that count."""
+    if amount == 0 or abs(amount) >= 1e-3:
+        return f"{amount:.6g}" if abs(amount) < 1e6 else f"{amount:.0f}"
+    return f"{amount:.{1 - floor(log10(abs(amount)))}f}".rstrip("0")
 
 
 class RagkitError(Exception):
@@ -64,6 +78,18 @@ class UnknownName(RagkitError):
         article = "an" if self.kind[:1] in "aeiou" else "a"
         listed = ", ".join(self.known)
         return f"{self.name!r} is not the name of {article} {self.kind}{hint}; known: {listed}"
+
+
+class UnknownModel(UnknownName):
+    """A model that nothing is known of. `known` are the nearest names, at best none: there are thousands."""
+
+    def __init__(self, name: str, near: Sequence[str]) -> None:
+        super().__init__("model", name, near)
+        self.args = (name, tuple(near))
+
+    def __str__(self) -> str:
+        near = f" (did you mean {', '.join(map(repr, self.known))}?)" if self.known else ""
+        return f"no model is known whose name is or holds {self.name!r}{near}: `ragkit models --all` lists them"
 
 
 class InvalidOption(RagkitError):
@@ -184,6 +210,10 @@ class Locked(KnowledgeBaseError):
         return f"{self.path} is being written by {self.holder}: wait until it is done, or stop it"
 
 
+class WorkerError(RagkitError):
+    """A worker of an index run cannot be started or reached, or was lost again and again."""
+
+
 class StoreError(RagkitError):
     """A vector store refused a request or cannot be reached."""
 
@@ -236,6 +266,14 @@ class InvalidRequest(ProviderError):
     """The service says that the request itself is wrong: sending it again does not help."""
 
 
+class ModelNotFound(InvalidRequest):
+    """The service has no model of this name, or not for this key."""
+
+
+class ContextTooLong(InvalidRequest):
+    """The messages are longer than the model, or the service, takes."""
+
+
 class BudgetExceeded(RagkitError):
     """A limit of money, tokens or seconds was reached."""
 
@@ -244,7 +282,37 @@ class BudgetExceeded(RagkitError):
         self.what, self.spent, self.limit = what, spent, limit
 
     def __str__(self) -> str:
-        return f"the budget of {self.limit:g} {self.what} is reached ({self.spent:g} spent): raise the limit to go on"
+        limit, spent = plain(self.limit), plain(self.spent)
+        return f"the budget of {limit} {self.what} is reached ({spent} spent): raise the limit to go on"
+
+
+class BudgetTooSmall(BudgetExceeded):
+    """What is to be done is likely to cost more than the budget: nothing was begun. Both are US dollars."""
+
+    def __init__(self, estimate: float, limit: float) -> None:
+        super().__init__("USD", 0.0, limit)
+        self.args = (estimate, limit)
+        self.estimate = estimate
+
+    def __str__(self) -> str:
+        return (
+            f"about {plain(self.estimate)} USD are needed, and the budget is {plain(self.limit)} USD: "
+            "nothing was spent; raise the limit to go on"
+        )
+
+
+class PriceUnknown(RagkitError):
+    """A budget was set for something whose price is not known, so it cannot be kept."""
+
+    def __init__(self, what: str, limit: float) -> None:
+        super().__init__(what, limit)
+        self.what, self.limit = what, limit
+
+    def __str__(self) -> str:
+        return (
+            f"the price of {self.what} is not known, so a budget of {plain(self.limit)} USD cannot be kept: "
+            "put the price into configs/prices.yaml, or set no budget"
+        )
 
 
 class RunError(RagkitError):

@@ -11,7 +11,8 @@ from ragkit.agent.events import RunEnded, TextChunk
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
+from ragkit.agent.providers.choose import automatic_provider
+from ragkit.agent.providers.scripted import LocalProvider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.spec import ToolSource
 from ragkit.agent.tools.builtin import create_default_registry
@@ -19,8 +20,8 @@ from ragkit.agent.tools.registry import ToolRegistry
 
 
 def default_provider() -> Provider:
-    """Who answers when nobody is named: the script in RAGKIT_MOCK_JSON, else the local provider."""
-    return ScriptedProvider.from_environment() or LocalProvider()
+    """Who answers when nobody is named: the one that `auto` chooses, else the local provider."""
+    return automatic_provider() or LocalProvider()
 
 
 class Bot:

@@ -14,6 +14,7 @@ from ragkit.agent.policy import Approver, ToolPolicy
 from ragkit.errors import InvalidOption, ProviderError, RateLimited
 from ragkit.usage.analytics import AgentAnalytics
 from ragkit.usage.limits import Limits
+from ragkit.usage.meter import Call
 from ragkit.usage.pricing import PriceBook
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class AgentConfig:
     analytics: AgentAnalytics | None = None
     """Counts tool calls over many runs."""
     prices: PriceBook = field(default_factory=PriceBook)
+    on_call: Callable[[Call], None] | None = None
+    """Told of each call that a run reports, as soon as it does: a ledger. It must not raise."""
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:

@@ -66,7 +66,7 @@ class Run:
         self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
-        self.meter = Meter(agent.config.prices)
+        self.meter = Meter(agent.config.prices, on_call=agent.config.on_call)
         self.trace = AgentTrace(self.id, agent.name)
         self.iteration = 0
         self.outcomes: list[ToolOutcome] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
@@ -81,7 +81,8 @@ WORKERS = Workers()
 class BackgroundLoop:
     """An event loop in a thread, started with its first use: where synchronous code runs coroutines."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock = Lock()
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,34 +96,58 @@ class BackgroundLoop:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 # a thread that is not alive: this is a forked child
                 self._loop = asyncio.new_event_loop()
-                self._thread = Thread(target=self._loop.run_forever, name="ragkit-loop", daemon=True)
+                self._thread = Thread(target=self._loop.run_forever, name=self._name, daemon=True)
                 self._thread.start()
             return self._loop
 
 
-LOOP = BackgroundLoop()
+LOOP = BackgroundLoop("ragkit-loop")
+SERVICES = BackgroundLoop("ragkit-services")
+"""Where services are asked. No code of users runs here: a tool that waits in LOOP for a model's answer gets it."""
 
 
-def iterate(items: AsyncIterator[T]) -> Iterator[T]:
-    """An asynchronous iterator as a synchronous one; it runs in one task of the background loop."""
+async def _feed(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseException | None], None]) -> None:
+    """Put each item, in a tuple; at last None, or what ended it."""
+    try:
+        async for item in items:
+            put((item,))
+    except BaseException as error:
+        put(error)
+        raise
+    put(None)
+
+
+def iterate(items: AsyncIterator[T], loop: BackgroundLoop = LOOP) -> Iterator[T]:
+    """An asynchronous iterator as a synchronous one; it runs in one task of a background loop."""
     pieces: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
-
-    async def feed() -> None:
-        try:
-            async for item in items:
-                pieces.put((item,))
-        except BaseException as error:
-            pieces.put(error)
-            raise
-        pieces.put(None)
-
-    feeding = LOOP.start(feed())
+    feeding = loop.start(_feed(items, pieces.put))
     try:
         while (piece := pieces.get()) is not None:
             if isinstance(piece, BaseException):
                 raise piece
             yield piece[0]
     finally:
+        feeding.cancel()
+
+
+async def brought(items: AsyncIterator[T], origin: BackgroundLoop) -> AsyncGenerator[T, None]:
+    """The items of an iterator that runs in one task of a background loop, in whatever loop they are wanted."""
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
+    unwanted = Event()
+
+    def put(piece: tuple[T] | BaseException | None) -> None:
+        if not unwanted.is_set():
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+    feeding = origin.start(_feed(items, put))
+    try:
+        while (piece := await pieces.get()) is not None:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece[0]
+    finally:
+        unwanted.set()
         feeding.cancel()
 
 

@@ -12,6 +12,7 @@ from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import RunEnded, TextChunk
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
+from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool
@@ -196,4 +197,5 @@ def _model(result: AgentResult, provider: Provider, config: AgentConfig) -> str:
     """Who answered, as `provider:model`; the provider alone where it has no models to choose from."""
     calls = [span for span in result.trace.steps if span.type is StepType.LLM_CALL]
     name = calls[-1].name if calls else config.model or provider.default_model
-    return name if name in {"", provider.name} or ":" in name else f"{provider.name}:{name}"
+    named = name in {"", provider.name} or name.partition(":")[0] in {provider.name, *PROVIDERS.places}
+    return name if named else f"{provider.name}:{name}"

@@ -7,6 +7,7 @@ a few pairs of questions and answers, they can be brought to one scale.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -52,6 +53,7 @@ class Ruler:
 
 
 _MEASURED: WeakKeyDictionary[Searcher, Ruler] = WeakKeyDictionary()
+_LOCK = Lock()
 
 
 def ruler_of(searcher: Searcher) -> Ruler:
@@ -61,7 +63,10 @@ def ruler_of(searcher: Searcher) -> Ruler:
     """
     known = _MEASURED.get(searcher)
     if known is None:
-        known = _MEASURED[searcher] = _measure(searcher)
+        with _LOCK:  # runs that begin side by side shall not pay for it one by one
+            known = _MEASURED.get(searcher)
+            if known is None:
+                known = _MEASURED[searcher] = _measure(searcher)
     return known
 
 

@@ -13,6 +13,7 @@ from ragkit.errors import (
     InvalidFilter,
     InvalidOption,
     PipelineError,
+    PriceUnknown,
     RagkitError,
     SettingsMismatch,
     UnknownName,
@@ -34,7 +35,10 @@ VERBS = {
     "clear": "take everything out",
     "verify": "check that catalog, vectors and lexical index agree",
     "eval": "tell whether it finds and answers what it should",
+    "models": "list models with limits and prices",
+    "usage": "say what was spent",
     "why": "say why a search does not bring a passage",
+    "bench": "measure vector stores side by side",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",
 }
@@ -92,6 +96,7 @@ def exit_code(error: RagkitError) -> int:
     codes: tuple[tuple[type[RagkitError], int], ...] = (
         (SettingsMismatch, EXIT_SETTINGS),
         (BudgetExceeded, EXIT_BUDGET),
+        (PriceUnknown, EXIT_BUDGET),
         (InvalidFilter, EXIT_USAGE),
         (InvalidOption, EXIT_USAGE),
         (UnknownName, EXIT_USAGE),

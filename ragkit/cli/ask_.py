@@ -9,13 +9,14 @@ import click
 from ragkit.answer.base import Answer
 from ragkit.cli import EXIT_UNSUPPORTED
 from ragkit.cli.common import Shell, verb
+from ragkit.cli.money import max_cost_option
 from ragkit.cli.show_answer import answer_json, print_answer, print_trace
 
 
 @click.command()
 @click.argument("question", required=False)
 @click.option("--model", metavar="PROVIDER:MODEL", help="Who answers (default: as the pipeline says).")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop before more is spent.")
+@max_cost_option("Do not begin what is likely to cost more, and stop when it does")
 @click.option("--strict", is_flag=True, help="Exit with 6 when the documents do not hold an answer.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @click.option("--trace", is_flag=True, help="Show each step, with times and tokens.")

@@ -7,20 +7,23 @@ import sys
 import click
 
 from ragkit.cli.common import Shell, verb
+from ragkit.cli.money import max_cost_option
 from ragkit.cli.show_answer import answer_json, print_answer
+from ragkit.usage.meter import Meter, metered
 
 PROMPT = "> "
 
 
 @click.command()
 @click.option("--model", metavar="PROVIDER:MODEL", help="Who answers (default: as the pipeline says).")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Stop before an answer costs more.")
+@max_cost_option("What the whole conversation may cost")
 @verb
 def command(shell: Shell, model: str | None, max_cost: float | None) -> None:
     """Answer questions, each with what was said before in mind. An empty line or Ctrl-D ends it."""
-    with shell.open() as kb:
-        conversation = kb.chat(model=model, max_cost_usd=max_cost)
+    with shell.open() as kb, metered(Meter(budget_usd=max_cost)):
+        conversation = kb.chat(model=model)
         while question := _next_question():
+            kb.afford(conversation, question, known=max_cost is not None)
             answer = conversation.ask(question)
             if shell.json:
                 shell.out_json(answer_json(answer))

@@ -9,11 +9,12 @@ import click
 
 from ragkit.cli import EXIT_SOME_FAILED
 from ragkit.cli.common import Shell, figures, verb
+from ragkit.cli.money import dollars, max_cost_option
 from ragkit.cli.progress import Progress
+from ragkit.errors import BudgetExceeded, BudgetTooSmall
 from ragkit.index.names import shown
-from ragkit.index.report import IndexReport
+from ragkit.index.report import Estimate, IndexReport
 from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun
 from ragkit.records import JSON
 
@@ -26,10 +27,11 @@ SHOWN_FAILURES = 20
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change one setting of the pipeline.")
 @click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files that match; may be repeated.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, with tokens, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, with tokens and price, and change nothing.")
+@max_cost_option("Do not begin what is likely to cost more, and stop when it does")
 @click.option("--retry-failed", is_flag=True, help="Take up files again that failed before.")
 @click.option("--rebuild", is_flag=True, help="Accept other settings, and do everything again.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes that read files.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Workers that read and split files.")
 @verb
 def command(
     shell: Shell,
@@ -39,6 +41,7 @@ def command(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     dry_run: bool,
+    max_cost: float | None,
     retry_failed: bool,
     rebuild: bool,
     jobs: int | None,
@@ -57,12 +60,17 @@ def command(
     chosen = shell.pipeline(pipeline, overrides)
     kb = KnowledgeBase.open(shell.kb, chosen, check=not rebuild)
     with Progress(shell) as progress:
-        run = IndexRun(dry_run, retry_failed, rebuild, include, exclude, jobs or 0, on_event=progress.event)
-        report = kb.index(*sources, run=run)
+        run = IndexRun(dry_run, retry_failed, rebuild, include, exclude, jobs or 0, max_cost, progress.event)
+        try:
+            report = kb.index(*sources, run=run)
+        except BudgetExceeded as error:
+            if not isinstance(error, BudgetTooSmall):
+                shell.say("what was embedded is kept: the same command goes on from there")
+            raise
     if shell.json:
         shell.out_json(_relative(report))
     elif not shell.quiet:
-        _print(shell, report, kb.pipeline)
+        _print(shell, report)
     else:
         _print_failures(shell, report)
     return EXIT_SOME_FAILED if report.failures else 0
@@ -75,27 +83,34 @@ def _relative(report: IndexReport) -> dict[str, JSON]:
     return replace(report, failures=failures, skipped=skipped).to_json()
 
 
-def _print(shell: Shell, report: IndexReport, pipeline: Pipeline) -> None:
+def _print(shell: Shell, report: IndexReport) -> None:
     for note in report.notes:
         shell.say(f"note: {note}")
     f, c = report.files, report.chunks
     changes = ", ".join(f"{f[key]} {key}" for key in ("added", "updated", "removed") if f[key]) or "nothing changed"
     rest = ", ".join(f"{f[key]} {key}" for key in ("unchanged", "skipped", "failed") if f[key])
     shell.out(f"{'would be: ' if report.dry_run else ''}{changes}" + (f" ({rest})" if rest else ""))
-    if report.dry_run:
-        shell.out(f"{figures(report.embedded, 'chunk')} to embed, {figures(report.tokens, 'token')}, "
-                  f"{'at no cost' if pipeline.embedder.name in LOCAL else 'price unknown'}")  # fmt: skip
+    if report.estimate is not None:
+        about = "" if report.estimate.exact else "about "
+        shell.out(f"{figures(report.embedded, 'chunk')} to embed, {about}{figures(report.tokens, 'token')}, "
+                  f"{_price(report.estimate)}")  # fmt: skip
     elif report.embedded or c["added"] or c["removed"]:
         rate = f", {report.embedded / report.seconds:.0f} a second" if report.embedded and report.seconds else ""
+        cost = report.usage.get("total_cost_usd")
+        price = "" if cost == 0 else f", {dollars(cost if isinstance(cost, float) else None)}"
         shell.out(f"{figures(c['added'], 'chunk')} added, {c['removed']} removed; "
-                  f"{report.embedded:,} embedded in {report.seconds:.1f} s{rate}")  # fmt: skip
+                  f"{report.embedded:,} embedded in {report.seconds:.1f} s{rate}{price}")  # fmt: skip
     for source, reason in report.skipped:
         shell.say(f"skipped {shown(source)}: {reason}", level=1)
     _print_failures(shell, report)
 
 
-LOCAL = frozenset({"minilm", "hashing", "static"})
-"""Embedders that run in this process, and cost nothing."""
+def _price(estimate: Estimate) -> str:
+    """`at no cost`, `about $0.0004 (openai:text-embedding-3-small)`, `price unknown (...)`."""
+    if estimate.cost_usd == 0:
+        return "at no cost"
+    about = "" if estimate.exact or estimate.cost_usd is None else "about "
+    return f"{about}{dollars(estimate.cost_usd)} ({estimate.model})"
 
 
 def _print_failures(shell: Shell, report: IndexReport) -> None:

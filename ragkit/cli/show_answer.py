@@ -6,6 +6,7 @@ import click
 
 from ragkit.answer.base import Answer
 from ragkit.cli.common import Shell
+from ragkit.cli.money import dollars
 from ragkit.index.names import shown
 from ragkit.records import JSON, Citation
 
@@ -29,9 +30,7 @@ def print_answer(shell: Shell, answer: Answer, *, streamed: bool) -> None:
         shell.out(f"  {click.style(f'[{citation.n}]', bold=True)} {_place(citation)}{_state(citation)}")
         quote = " ".join(citation.quote.split())
         shell.out(f'      "{quote[:QUOTE]}{"..." if len(quote) > QUOTE else ""}"')
-    cost = answer.usage.total_cost_usd
-    price = "price unknown" if cost is None else f"${cost:.4f}" if cost else "no cost"
-    shell.say(f"\nevidence {answer.evidence:.2f}, {answer.model}, {price}", level=0)
+    shell.say(f"\nevidence {answer.evidence:.2f}, {answer.model}, {dollars(answer.usage.total_cost_usd)}", level=0)
 
 
 def print_trace(shell: Shell, answer: Answer) -> None:

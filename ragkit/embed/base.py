@@ -47,6 +47,19 @@ class Tokenizing(Protocol):
         """
 
 
+@runtime_checkable
+class Priced(Protocol):
+    """An embedder that says who charges for its tokens, as the price book knows them. Most do; see `PriceBook`."""
+
+    @property
+    def provider(self) -> str:
+        """`openai`, `cohere`...; `local` for a model on this machine, which costs nothing."""
+
+    @property
+    def model(self) -> str:
+        """The model's name as its service knows it."""
+
+
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog, 1984 times."
 """What every embedder embeds when it is asked for its probe."""
 PROBE_COSINE = 0.98

@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 
 def usable_cores() -> int:
@@ -29,14 +30,17 @@ def by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def in_threads(compute: Callable[[list[int]], None], batches: Sequence[list[int]], threads: int) -> None:
-    """Compute every batch, at most `threads` at a time. At an error or Ctrl-C what has not begun is dropped."""
+    """Compute every batch, at most `threads` at a time. At an error or Ctrl-C what has not begun is dropped.
+
+    Context variables travel with the work: a meter counts what is reported there.
+    """
     if min(threads, len(batches)) <= 1:
         for batch in batches:
             compute(batch)
         return
     pool = ThreadPoolExecutor(min(threads, len(batches)), thread_name_prefix="embed")
     try:
-        for done in [pool.submit(compute, batch) for batch in batches]:
+        for done in [pool.submit(copy_context().run, compute, batch) for batch in batches]:
             done.result()
     finally:
         pool.shutdown(cancel_futures=True)

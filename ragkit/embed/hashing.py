@@ -33,6 +33,9 @@ class HashingEmbedder:
     Every method may be called from several threads at once.
     """
 
+    provider = "local"
+    model = "hashing"
+
     def __init__(self, options: HashingOptions | None = None) -> None:
         self._options = options or HashingOptions()
 

@@ -53,6 +53,9 @@ class MiniLM:
         Damaged: a file of the model is missing, cut short or altered. On construction for the card, else on first use.
     """
 
+    provider = "local"
+    model = "minilm"
+
     def __init__(self, options: MiniLMOptions | None = None, *, folder: Path = MODEL_FOLDER) -> None:
         """Cheap: reads a small JSON file. `folder` holds the model's files; only tests give another."""
         self._options = options or MiniLMOptions()

@@ -9,25 +9,24 @@ of the old content or the whole of the new.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
-from pathlib import Path
 from typing import Protocol
 
-from ragkit.embed.base import EmbeddingProvider, Rows, probe_of
-from ragkit.embed.parts import Embedding
-from ragkit.errors import UnsupportedFormat
+from ragkit.embed.base import Batching, EmbeddingProvider, Rows, probe_of
+from ragkit.embed.parts import Embedding, Part
+from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
 from ragkit.index.recipe import check_weights
 from ragkit.index.report import Embedded, Event, Failure, FileRead, IndexReport, Planned, Published
+from ragkit.index.runner import Pending, Prepared, Runner
 from ragkit.load.files import FileStat
-from ragkit.load.parse import Failed, Parsed
-from ragkit.records import Chunk, Document
+from ragkit.load.parse import Failed
 from ragkit.store.vectorfile import VectorFile
 from ragkit.usage.meter import current_meter
 
@@ -53,14 +52,9 @@ class Lexicon(Protocol):
 class Stations:
     """The parts that a build drives, already chosen and opened."""
 
-    parse: Callable[[Iterable[Work]], Iterator[tuple[Work, Parsed | Failed]]]
-    """Reads files, in order, ahead of the consumer by a bounded number."""
-    split: Callable[[Document], list[Chunk]]
-    embedding_text: Callable[[Chunk], str]
-    """What the embedder sees of a chunk: its header and its text."""
+    runner: Runner
+    """Reads, splits and embeds; the build alone looks into the catalog and writes to it."""
     count_tokens: Callable[[Sequence[str]], int]
-    analyse: Callable[[str], list[str]]
-    """A text -> the terms of the lexical index."""
     embedder: EmbeddingProvider
     lexicon: Lexicon
     recipe_of_loader: Callable[[str], str]
@@ -73,8 +67,9 @@ class BuildOptions:
 
     kb: str
     dry_run: bool = False
-    spend: Callable[[int], None] | None = None
-    """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop."""
+    affordable: Callable[[Sequence[int]], int] | None = None
+    """Tokens of each text that waits -> how many of the first of them may be embedded now, at least one; None: all.
+    Raises BudgetExceeded to stop."""
     settled: Mapping[str, str] = field(default_factory=dict)
     """What the catalog shall say of its settings from the first publication on."""
     roots: tuple[str, ...] = ()
@@ -87,9 +82,19 @@ class _Ready:
 
     work: Work
     row: FileRow
-    document: Document
-    chunks: list[Chunk]
+    prepared: Prepared
     hashes: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Texts that are being embedded."""
+
+    keys: list[bytes]
+    pending: Pending | None = None
+    """The runner's work on it; None in a dry run, where nothing is embedded, and where `parts` has it."""
+    parts: Embedding | None = None
+    """What a service does of it, batch by batch."""
 
 
 class Build:
@@ -101,7 +106,8 @@ class Build:
         self._stations = stations
         self._options = options
         self._embedder = catalog.embedder(stations.embedder.fingerprint)
-        self._ready: list[_Ready] = []
+        self._ready: deque[_Ready] = deque()
+        self._waiting_chunks = 0
         self._missing: dict[bytes, str] = {}
         self._rows: dict[bytes, int] = {}
         self._staged: list[int] = []
@@ -113,8 +119,9 @@ class Build:
         self._skipped: list[tuple[str, str]] = []
         self._tokens = 0
         self._weights_are_known = False
-        self._embedding: Embedding | None = None
-        self._handed: list[bytes] = []
+        self._handed: deque[_Window] = deque()
+        self._under_way: set[bytes] = set()
+        self._seconds = dict.fromkeys(("load", "split", "embed", "store"), 0.0)
         self._counted = self._metered()
 
     def events(self, plan: Plan) -> Generator[Event, None, None]:
@@ -122,21 +129,25 @@ class Build:
 
         Raises:
             BudgetExceeded: the next window would cost more than is left.
-            EmbedderError and its like: whatever the embedder raises.
+            WorkerError: the workers cannot be started, or are lost.
+            ProviderError and its like: whatever the embedder raises.
         """
         yield Planned(len(plan.work), sum(work.stat.size for work in plan.work), len(plan.removed))
         if not self._options.dry_run:
             self._drop_leftovers()
         looked_at = time.time_ns()
-        with self._keeping_what_comes():
-            for work, outcome in self._stations.parse(plan.work):
+        with self._stations.runner as runner, self._keeping_what_comes():
+            for work, outcome in runner.prepare(plan.work):
                 yield self._take(work, outcome, looked_at)
                 self._keep_ready()
-                while len(self._missing) >= WINDOW or sum(len(r.chunks) for r in self._ready) >= READY:
+                while len(self._missing) >= WINDOW or self._waiting_chunks >= READY:
                     yield from self._flush()
             while self._ready or self._missing or self._handed:
                 yield from self._flush()
-        yield from self._finish(plan, looked_at)
+        with self._timed("store"):
+            published = self._finish(plan, looked_at)
+        if published is not None:
+            yield published
 
     def report(self, plan: Plan, started: float) -> IndexReport:
         """What was done since `started` (of `time.perf_counter`)."""
@@ -156,27 +167,29 @@ class Build:
             failures=tuple(known_failures + self._failures),
             skipped=plan.skipped + tuple(self._skipped),
             seconds=time.perf_counter() - started,
+            stations={station: round(seconds, 3) for station, seconds in self._seconds.items()},
             dry_run=self._options.dry_run,
         )
 
     # reading
 
-    def _take(self, work: Work, outcome: Parsed | Failed, looked_at: int) -> FileRead:
+    def _take(self, work: Work, outcome: Prepared | Failed, looked_at: int) -> FileRead:
         if isinstance(outcome, Failed):
             return self._take_failure(work, outcome, looked_at)
+        self._seconds["load"] += outcome.load_seconds
+        self._seconds["split"] += outcome.split_seconds
         recipe = self._stations.recipe_of_loader(outcome.loader)
         row = _row(work, outcome.stat, outcome.content_hash, recipe, looked_at)
-        chunks = self._stations.split(outcome.document)
-        if not chunks:
+        if not outcome.chunks:
             self._settle(replace(row, status="empty", reason="holds no text"), work)
             self._skipped.append((work.source, "holds no text"))
             self._counts["skipped"] += 1
             return FileRead(work.source, 0, work.stat.size, "holds no text")
-        texts = [self._stations.embedding_text(chunk) for chunk in chunks]
-        hashes = [blake2b(text.encode("utf-8"), digest_size=16).digest() for text in texts]
-        self._want(dict(zip(hashes, texts, strict=True)))
-        self._ready.append(_Ready(work, row, outcome.document, chunks, hashes))
-        return FileRead(work.source, len(chunks), work.stat.size)
+        hashes = [blake2b(text.encode("utf-8"), digest_size=16).digest() for text in outcome.texts]
+        self._want(dict(zip(hashes, outcome.texts, strict=True)))
+        self._ready.append(_Ready(work, row, replace(outcome, texts=()), hashes))
+        self._waiting_chunks += len(outcome.chunks)
+        return FileRead(work.source, len(outcome.chunks), work.stat.size)
 
     def _take_failure(self, work: Work, outcome: Failed, looked_at: int) -> FileRead:
         error = outcome.error
@@ -200,8 +213,7 @@ class Build:
 
     def _want(self, texts: dict[bytes, str]) -> None:
         """Note which texts have no vector yet."""
-        under_way = set(self._handed)
-        known = (self._rows, self._missing, under_way)
+        known = (self._rows, self._missing, self._under_way)
         unknown = [key for key in texts if not any(key in place for place in known)]
         if self._embedder is not None:
             self._rows.update(self._catalog.vector_rows(self._embedder.key, unknown))
@@ -210,58 +222,107 @@ class Build:
     # embedding and writing
 
     def _flush(self) -> Iterator[Event]:
-        """Hand over the next window, once the one before it is on disk; record the documents that are whole.
+        """Hand over the next window, once there is room for it; record the documents that are whole.
 
-        While a window is embedded, in a thread of its own, the next files are read and split here.
+        While windows are embedded, elsewhere, the next files are taken here. Documents are recorded in the order of
+        the plan, so that the same files give the same catalog whoever the workers are.
         """
-        yield from self._collect()
-        window = list(islice(self._missing.items(), WINDOW))
-        if window:
-            self._hand_over(window)
-        whole = [ready for ready in self._ready if all(key in self._rows for key in ready.hashes)]
+        # with a budget, what a window cost is known before the next one is handed over
+        room = 1 if self._options.affordable else self._stations.runner.windows
+        if len(self._handed) >= room or not self._missing:
+            yield from self._collect()
+        try:
+            if self._missing:
+                self._hand_over(list(islice(self._missing.items(), WINDOW)))
+        except BudgetExceeded:
+            yield from self._record_whole()  # what is paid for can be searched
+            raise
+        yield from self._record_whole()
+
+    def _record_whole(self) -> Iterator[Event]:
+        """Record the documents whose vectors are all there, as far as none before them waits."""
+        whole: list[_Ready] = []
+        while self._ready and all(key in self._rows for key in self._ready[0].hashes):
+            whole.append(self._ready.popleft())
         if whole:
-            done = {id(ready) for ready in whole}
-            self._ready = [ready for ready in self._ready if id(ready) not in done]
-            yield from self._record(whole)
-        if not self._ready and not self._handed:
-            self._rows.clear()
+            self._waiting_chunks -= sum(len(ready.prepared.chunks) for ready in whole)
+            with self._timed("store"):
+                generation = self._record(whole)
+            if generation is not None:
+                yield Published(generation, len(whole))
+            self._forget_rows()
+
+    def _forget_rows(self) -> None:
+        """Keep the rows of texts that are still waited for: the catalog knows the others. A dry run writes none."""
+        if not self._options.dry_run and len(self._rows) >= 4 * READY:
+            wanted = {key for ready in self._ready for key in ready.hashes}
+            self._rows = {key: row for key, row in self._rows.items() if key in wanted}
 
     def _hand_over(self, window: list[tuple[bytes, str]]) -> None:
+        if self._options.affordable:
+            window = window[: self._options.affordable([self._stations.count_tokens([text]) for _, text in window])]
         texts = [text for _, text in window]
-        if self._options.dry_run or self._options.spend:
-            tokens = self._stations.count_tokens(texts)
-            self._tokens += tokens if self._options.dry_run else 0
-        if self._options.spend:
-            self._options.spend(tokens)
+        if self._options.dry_run:
+            self._tokens += self._stations.count_tokens(texts)
         for key, _ in window:
             del self._missing[key]
-        self._handed = [key for key, _ in window]
-        if not self._options.dry_run:
-            self._check_weights(self._known_embedder())
-            self._embedding = Embedding(self._stations.embedder, texts)
+        self._under_way.update(key for key, _ in window)
+        self._handed.append(self._begun([key for key, _ in window], texts))
+
+    def _begun(self, keys: list[bytes], texts: list[str]) -> _Window:
+        """A window on its way: by the runner, or where a service does the work, in batches of its own from here."""
+        embedder = self._stations.embedder
+        if self._options.dry_run:
+            return _Window(keys)
+        self._check_weights(self._known_embedder())
+        if isinstance(embedder, Batching):
+            return _Window(keys, parts=Embedding(embedder, texts))
+        return _Window(keys, self._stations.runner.embed(texts))
 
     def _collect(self) -> Iterator[Event]:
-        """Wait for the window that was handed over, and write its vectors."""
+        """Wait for the window that was handed over first, and write its vectors."""
         if not self._handed:
             return
+        window = self._handed[0]
         before = self._counted
-        if self._embedding is None:
-            self._rows.update(dict.fromkeys(self._handed, -1))
+        if window.parts is not None:
+            with self._timed("embed"):
+                for part in window.parts.rest():
+                    self._write_part(window, part)
+                window.parts.close()
+        elif window.pending is not None:
+            rows, seconds = window.pending()
+            self._seconds["embed"] += seconds
+            with self._timed("store"):
+                self._write_vectors(window.keys, rows)
         else:
-            for places, rows in self._embedding.rest():
-                self._write_vectors([self._handed[place] for place in places], rows)
-            self._embedding.close()
-            self._embedding = None
+            self._rows.update(dict.fromkeys(window.keys, -1))
+        self._handed.popleft()
+        self._under_way.difference_update(window.keys)
+        if not self._options.dry_run:
             self._counted = self._metered()
             self._tokens += self._counted - before
-        keys, self._handed = self._handed, []
-        self._counts["embedded"] += len(keys)
-        yield Embedded(len(keys), self._counted - before, len(self._missing))
+        self._counts["embedded"] += len(window.keys)
+        yield Embedded(len(window.keys), self._counted - before, len(self._missing))
+
+    @contextmanager
+    def _timed(self, station: str) -> Iterator[None]:
+        """Count the time of a block for a station."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[station] += time.perf_counter() - began
 
     def _keep_ready(self) -> None:
-        """Write the vectors that have come: whatever happens next, they are not computed, or paid, again."""
-        for places, rows in self._embedding.ready() if self._embedding else ():
-            self._write_vectors([self._handed[place] for place in places], rows)
+        """Write what services have answered: whatever happens next, it is not paid again."""
+        for window in self._handed:
+            for part in window.parts.ready() if window.parts else ():
+                self._write_part(window, part)
+
+    def _write_part(self, window: _Window, part: Part) -> None:
+        places, rows = part
+        self._write_vectors([window.keys[place] for place in places], rows)
 
     @contextmanager
     def _keeping_what_comes(self) -> Iterator[None]:
@@ -269,9 +330,10 @@ class Build:
         try:
             yield
         finally:
-            if self._embedding is not None:
-                self._embedding.close()
-                self._keep_ready()
+            for window in self._handed:
+                if window.parts is not None:
+                    window.parts.close()
+            self._keep_ready()
 
     def _metered(self) -> int:
         """Tokens that embedders have reported in this run."""
@@ -304,36 +366,36 @@ class Build:
             raise AssertionError("the knowledge base was opened without its embedder")
         return self._embedder
 
-    def _record(self, whole: list[_Ready]) -> Iterator[Event]:
+    def _record(self, whole: list[_Ready]) -> int | None:
+        """Write documents; returns the generation in which they can be searched, when they can be at once."""
         for ready in whole:
             self._count(ready)
         if self._options.dry_run:
-            return
+            return None
         with self._catalog.transaction():
             for ready in whole:
                 self._insert(ready, live=self._publish_early)
-            if self._publish_early:
-                self._catalog.put_files(self._settled)
-                self._settle_settings()
-                generation = self._next_generation()
-        if self._publish_early:
-            self._settled.clear()
-            yield Published(generation, len(whole))
+            if not self._publish_early:
+                return None
+            self._catalog.put_files(self._settled)
+            self._settle_settings()
+            generation = self._next_generation()
+        self._settled.clear()
+        return generation
 
     def _insert(self, ready: _Ready, *, live: bool) -> None:
-        key = self._catalog.add_document(ready.document, ready.row.content_hash, ready.row.recipe, live=live)
+        prepared = ready.prepared
+        key = self._catalog.add_document(prepared.document, ready.row.content_hash, ready.row.recipe, live=live)
         rows = [self._rows[text_hash] for text_hash in ready.hashes]
-        keys = self._catalog.add_chunks(key, ready.chunks, rows, live=live)
-        name = Path(ready.work.source).stem
-        texts = [f"{self._stations.embedding_text(chunk)}\n{name}" for chunk in ready.chunks]
-        self._stations.lexicon.add(keys, [self._stations.analyse(text) for text in texts])
+        keys = self._catalog.add_chunks(key, prepared.chunks, rows, live=live)
+        self._stations.lexicon.add(keys, prepared.terms)
         self._settled.append(replace(ready.row, document=key))
-        self._staged.append(key)
+        self._staged += [] if live else [key]
 
     def _count(self, ready: _Ready) -> None:
         """Compare a document's chunks with those of its last version."""
         before = ready.work.before
-        new = {chunk.id for chunk in ready.chunks}
+        new = {chunk.id for chunk in ready.prepared.chunks}
         old: set[str] = set()
         if before is not None and before.document is not None:
             old = self._old_ids(before.document)
@@ -350,11 +412,11 @@ class Build:
 
     # publishing
 
-    def _finish(self, plan: Plan, looked_at: int) -> Iterator[Event]:
+    def _finish(self, plan: Plan, looked_at: int) -> Published | None:
         gone = [row.document for row in plan.removed if row.document is not None]
         self._counts["chunks removed"] += len(self._catalog.chunk_keys([*gone, *self._emptied()]))
         if self._options.dry_run:
-            return
+            return None
         with self._catalog.transaction():
             self._delete([*gone, *self._replaced])
             if not self._publish_early:
@@ -365,8 +427,7 @@ class Build:
             self._settle_settings()
             changed = bool(gone or self._replaced or self._settled)
             generation = self._next_generation() if changed else self._catalog.generation()
-        if changed:
-            yield Published(generation, len(self._settled) + len(plan.removed))
+        return Published(generation, len(self._settled) + len(plan.removed)) if changed else None
 
     def _settle_settings(self) -> None:
         """Write down settings and sources, where they are not yet."""

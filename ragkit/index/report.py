@@ -58,6 +58,23 @@ class Failure:
     hint: str
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What embedding is likely to cost."""
+
+    model: str
+    """`provider:model` of the embedder; its fingerprint when it does not say who charges for it."""
+    tokens: int
+    cost_usd: float | None
+    """None: the price is unknown; 0.0: a local model."""
+    exact: bool
+    """Whether the tokens were counted with the model's own tokenizer; if not, they are a guess, some 10% off."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """The fields by name."""
+        return {"model": self.model, "tokens": self.tokens, "cost_usd": self.cost_usd, "exact": self.exact}
+
+
 @dataclass(frozen=True)
 class IndexReport:
     """What one run did. `files` and `chunks` have the keys of the contract's `index --json`."""
@@ -75,11 +92,16 @@ class IndexReport:
     skipped: tuple[tuple[str, str], ...]
     """(source, reason)."""
     seconds: float
+    stations: dict[str, float] = field(default_factory=dict)
+    """Seconds of work at each station, `load`, `split`, `embed` and `store`, added up over all that work side by side:
+    together they may be more than `seconds`."""
     dry_run: bool = False
     notes: tuple[str, ...] = ()
     """What else a person should know: repairs that were made, for instance."""
     usage: dict[str, JSON] = field(default_factory=dict)
     """As the contract's USAGE."""
+    estimate: Estimate | None = None
+    """Of a dry run: what the run would cost."""
 
     def to_json(self) -> dict[str, JSON]:
         """The contract's shape of `index --json`."""
@@ -93,6 +115,8 @@ class IndexReport:
             "skipped": [{"source": source, "reason": reason} for source, reason in self.skipped],
             "usage": dict(self.usage),
             "seconds": round(self.seconds, 3),
+            "stations": dict(self.stations),
             "dry_run": self.dry_run,
             "notes": list(self.notes),
+            "estimate": self.estimate.to_json() if self.estimate else None,
         }

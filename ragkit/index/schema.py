@@ -70,12 +70,6 @@ CREATE INDEX vectors_by_row ON vectors (embedder, row);
 CREATE TABLE derived (
     store TEXT NOT NULL, chunk INTEGER NOT NULL, chunk_id TEXT NOT NULL, PRIMARY KEY (store, chunk)
 ) STRICT, WITHOUT ROWID;
-
--- What was spent, a line a run.
-CREATE TABLE ledger (
-    key INTEGER PRIMARY KEY,
-    at TEXT NOT NULL, verb TEXT NOT NULL, model TEXT NOT NULL, usage TEXT NOT NULL
-) STRICT;
 """
 
 

@@ -38,7 +38,7 @@ def main() -> None:
     if head is None:
         return
     limits, routes, parent = read_hello(head)
-    _die_with(parent)
+    die_with(parent)
     _bound(limits)
     router = Router(routes)
     _send(replies, frame({"ready": True}))
@@ -76,7 +76,7 @@ def _grown(limits: ParseLimits) -> bool:
     return pages * resource.getpagesize() > limits.memory_mb * MB / 2
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Ask the system to end this process with its parent; elsewhere the closed pipe does, after the file at hand."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +15,12 @@ from ragkit.embed.base import EmbeddingProvider, Tokenizing
 from ragkit.index.build import ANY_LOADER, Lexicon, Stations
 from ragkit.index.derived import Derived, StorePlace
 from ragkit.index.home import NewBase
-from ragkit.index.plan import Work
 from ragkit.index.recipe import Recipe
+from ragkit.index.runner import Runner
 from ragkit.load.options import VERSIONS
-from ragkit.load.parse import Failed, Parsed, ParseLimits, Task
+from ragkit.load.parse import ParseLimits
 from ragkit.load.route import Route
 from ragkit.load.walk import FolderOptions
-from ragkit.load.workers import ParsePool
 from ragkit.pipeline.choice import Choice
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, content_id
@@ -33,7 +30,7 @@ from ragkit.retrieve.base import Parts, Passages, Reranker, Retriever
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.retrieve.options import RerankOptions
 from ragkit.retrieve.rerank import RerankedRetriever
-from ragkit.retrieve.terms import TERMS_VERSION, terms
+from ragkit.retrieve.terms import TERMS_VERSION
 from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, TokenStarts
 from ragkit.split.chunks import SPECIAL_TOKENS, chunks_of, embedding_text
@@ -102,18 +99,27 @@ class Assembly:
                 return chunks_of(document, splitter, self._token_starts, recipe, max_tokens=self._max_tokens)
         return []
 
-    def stations(self, lexicon: Lexicon, jobs: int) -> Stations:
+    def embedding_text(self, chunk: Chunk) -> str:
+        """What the embedder sees of a chunk: its header and its text."""
+        return embedding_text(chunk, self._token_starts)
+
+    def stations(self, lexicon: Lexicon, runner: Runner) -> Stations:
         """Everything that a build drives."""
-        return Stations(
-            parse=lambda work: self._parse(work, jobs),
-            split=self.split,
-            embedding_text=lambda chunk: embedding_text(chunk, self._token_starts),
-            count_tokens=self._count_tokens,
-            analyse=terms,
-            embedder=self.embedder,
-            lexicon=lexicon,
-            recipe_of_loader=self.recipe_of_loader,
+        return Stations(runner, self._count_tokens, self.embedder, lexicon, self.recipe_of_loader)
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The loaders that are named for some of the files."""
+        return tuple(
+            Route(choice.name, choice.options, choice.only)
+            for choice in self.pipeline.loaders
+            if not isinstance(choice.options, FolderOptions)
         )
+
+    @property
+    def limits(self) -> ParseLimits:
+        """What one file may cost."""
+        return ParseLimits(file_mb=self.folder.max_file_mb)
 
     def derived(self, directory: Path) -> Derived | None:
         """The vector store beside the catalog of a knowledge base; None when the catalog itself is searched."""
@@ -177,24 +183,6 @@ class Assembly:
         """Tokens of some texts as the embedder reads them, special tokens included."""
         most = self._max_tokens or sys.maxsize
         return sum(min(len(self._token_starts(text)) + SPECIAL_TOKENS, most) for text in texts)
-
-    def _parse(self, work: Iterable[Work], jobs: int) -> Iterator[tuple[Work, Parsed | Failed]]:
-        routes = tuple(
-            Route(choice.name, choice.options, choice.only)
-            for choice in self.pipeline.loaders
-            if not isinstance(choice.options, FolderOptions)
-        )
-        waiting: deque[Work] = deque()
-
-        def tasks() -> Iterator[Task]:
-            for one in work:
-                waiting.append(one)
-                yield Task(one.path, one.source, one.stat)
-
-        limits = ParseLimits(file_mb=self.folder.max_file_mb)
-        with ParsePool(jobs or len(os.sched_getaffinity(0)), limits, routes) as pool:
-            for outcome in pool.parse(tasks()):
-                yield waiting.popleft(), outcome
 
 
 def make(registry: Registry[Part], choice: Choice) -> Part:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -26,13 +27,18 @@ from ragkit.index.report import IndexReport
 from ragkit.index.verify import Verification, verify
 from ragkit.load.files import FileStat
 from ragkit.pipeline.assemble import Assembly
+from ragkit.pipeline.money import MEASURE_TOKENS, afford, chat_name, embedding_price, estimate_answer
 from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun, Writing
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
 from ragkit.retrieve.fts import FtsLexicon
+from ragkit.usage.ledger import FILE_NAME, Ledger
 from ragkit.usage.limits import Limits
+from ragkit.usage.meter import Meter, current_meter, metered
+from ragkit.usage.pricing import PriceBook
+from ragkit.usage.tokens import estimate_tokens
 
 Mode = Literal["dense", "lexical", "hybrid"]
 Where = Mapping[str, JSON] | None
@@ -66,7 +72,9 @@ class KnowledgeBase:
         self.path = path
         self.pipeline = pipeline
         self._parts = Assembly(pipeline)
-        self._writing = Writing(path, self._parts)
+        self.ledger = Ledger(path / FILE_NAME)
+        """What was spent on this knowledge base: a row for every call that used tokens."""
+        self._writing = Writing(path, self._parts, self.ledger)
         self._reader: Reader | None = None
         self._weights_are_known = False
 
@@ -98,7 +106,7 @@ class KnowledgeBase:
         elif pipeline is not None:
             chosen = Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
         else:
-            chosen = Pipeline.from_yaml(stored[1]) if stored else Pipeline.default()
+            chosen = Pipeline.from_yaml(stored[1], name=stored[2]) if stored else Pipeline.default()
         kb = cls(directory, chosen)
         if check and stored is not None and pipeline is not None:
             kb._writing.check_settings(Recipe.from_json(stored[0]))
@@ -120,6 +128,7 @@ class KnowledgeBase:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+        self.ledger.close()
 
     # indexing
 
@@ -130,7 +139,8 @@ class KnowledgeBase:
             LoadError: a source does not exist.
             SettingsMismatch: the knowledge base was built with other settings, and `run.rebuild` is not set.
             Locked: another process writes to it.
-            BudgetExceeded: `run.spend` said so; what was embedded is kept.
+            BudgetExceeded: it would cost, or has cost, more than `run.max_cost_usd`; what was embedded is kept.
+            PriceUnknown: with `run.max_cost_usd`, when nobody knows what the embedder costs.
         """
         self.close()  # a damaged knowledge base is built again in its place
         return self._writing.index(sources, run or IndexRun())
@@ -153,7 +163,8 @@ class KnowledgeBase:
         if found.sound or not repair:
             return found
         self.close()
-        done = self._writing.rebuild(found.problems[0].part, found.problems[0].what)
+        with self._booked("verify"):
+            done = self._writing.rebuild(found.problems[0].part, found.problems[0].what)
         return replace(verify(self.path, FtsLexicon, derived), repaired=done)
 
     @property
@@ -177,7 +188,7 @@ class KnowledgeBase:
         Raises:
             NotAKnowledgeBase, Damaged, InvalidFilter.
         """
-        with self.reader.view() as view:
+        with self._booked("search"), self.reader.view() as view:
             self._ready(view)
             return self._parts.retriever(view, mode).retrieve(question, top_k, where)
 
@@ -185,9 +196,16 @@ class KnowledgeBase:
         self, question: str, top_k: int | None = None, where: Where = None, mode: Mode | None = None
     ) -> list[Explanation]:
         """The same as `search`, each hit with the reasons for its place."""
-        with self.reader.view() as view:
+        with self._booked("search"), self.reader.view() as view:
             self._ready(view)
             return self._parts.retriever(view, mode).explain(question, top_k, where)
+
+    def _booked(self, verb: str) -> AbstractContextManager[object]:
+        """Have the calls of a block written to the ledger, unless the run that it belongs to does that already."""
+        meter = current_meter()
+        if meter is not None and meter.is_booked:
+            return nullcontext()
+        return metered(Meter(on_call=self.ledger.writer(verb, self.pipeline.name)))
 
     def agent(
         self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
@@ -202,11 +220,14 @@ class KnowledgeBase:
         answer = self.pipeline.answer
         provider = provider_for(model or answer.provider, self)
         limit = answer.max_cost_usd if max_cost_usd is None else max_cost_usd
-        limits = Limits(max_cost_usd=limit) if provider.remote else Limits()
+        costs = provider.remote or embedding_price(self._parts.embedder, 1) != 0
+        limits = Limits(max_cost_usd=limit) if costs else Limits()
         config = AgentConfig(
             model=model_name(model or answer.provider),
             max_iterations=answer.max_iterations,
             limits=limits,
+            prices=PriceBook.configured() if costs else PriceBook(),
+            on_call=self.ledger.writer("ask" if memory is None else "chat", self.pipeline.name),
             # a model that calls tools by itself has no need to write calls into its text, as documents may do
             text_tool_calls=not provider.native_tools,
         )
@@ -229,10 +250,38 @@ class KnowledgeBase:
             on_text: called with each piece of the answer as it comes.
 
         Raises:
-            NotAKnowledgeBase, Damaged, ProviderError, BudgetExceeded, RunError.
+            NotAKnowledgeBase, Damaged, ProviderError, BudgetExceeded, PriceUnknown, RunError.
         """
         self._look()
-        return self.agent(model, max_cost_usd).ask(question, on_text=on_text)
+        agent = self.agent(model, max_cost_usd)
+        self.afford(agent, question, known=max_cost_usd is not None)
+        return agent.ask(question, on_text=on_text)
+
+    def estimate(self, agent: RAGAgent, question: str) -> float | None:
+        """US dollars that one answer of `agent` is likely to cost; None: a price is unknown."""
+        chat = estimate_answer(agent, question, self._parts.top_k, agent.memory)
+        search = embedding_price(self._parts.embedder, estimate_tokens(question) + MEASURE_TOKENS)
+        return None if chat is None or search is None else chat + search
+
+    def afford(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
+        """Look before an answer begins: is it likely to cost more than is left?
+
+        Looked at are the limit of the agent and the budgets of the meters around this call.
+
+        Args:
+            agent: from `agent` or `chat`.
+            question: what it is going to be asked.
+            known: refuse when a price is unknown, so that nobody can say.
+
+        Raises:
+            BudgetTooSmall: it is.
+            PriceUnknown: with `known`.
+        """
+        meter = current_meter()
+        limits = (agent.config.limits.max_cost_usd, meter.left_usd if meter is not None else None)
+        budget = min((limit for limit in limits if limit is not None), default=None)
+        if budget is not None:
+            afford(chat_name(agent), self.estimate(agent, question), budget, known=known)
 
     def chat(self, *, model: str | None = None, max_cost_usd: float | None = None) -> RAGAgent:
         """An agent that keeps the conversation: ask it one question after the other."""
@@ -278,7 +327,7 @@ class KnowledgeBase:
                 documents=sum(1 for _ in view.documents()),
                 chunks=len(view.arrays.keys),
                 vectors=len(view.arrays.matrix),
-                bytes=sum(path.stat().st_size for path in self.path.iterdir() if path.is_file()),
+                bytes=sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file()),
                 sources=tuple(catalog.roots()),
                 settings=asdict(Recipe.from_json(catalog.get("recipe") or "")),
                 stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
@@ -346,13 +395,13 @@ def stored_pipeline(directory: Path) -> str | None:
     return stored[1] if stored else None
 
 
-def _stored_settings(directory: Path) -> tuple[str, str] | None:
-    """The recipe and the pipeline file that a knowledge base was built with; None when it is damaged."""
+def _stored_settings(directory: Path) -> tuple[str, str, str] | None:
+    """Recipe, pipeline file and its name that a knowledge base was built with; None when it is damaged."""
     try:
         connection = open_catalog(directory, check_seal=False)
     except Damaged:
         return None
     catalog = Catalog(connection)
-    recipe, pipeline = catalog.get("recipe"), catalog.get("pipeline")
+    recipe, pipeline, name = catalog.get("recipe"), catalog.get("pipeline"), catalog.get("pipeline_name")
     connection.close()
-    return (recipe, pipeline) if recipe and pipeline else None
+    return (recipe, pipeline, name or "pipeline") if recipe and pipeline else None

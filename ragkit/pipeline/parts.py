@@ -12,6 +12,7 @@ from ragkit.embed import EMBEDDERS
 from ragkit.errors import MissingExtra, UnknownName
 from ragkit.load import LOADERS
 from ragkit.pipeline.choice import AnswerOptions
+from ragkit.pipeline.run import RUNNERS
 from ragkit.registry import Place
 from ragkit.retrieve import RETRIEVERS
 from ragkit.split import SPLITTERS
@@ -50,7 +51,7 @@ class Names(Protocol):
 
 @dataclass(frozen=True)
 class Section:
-    """One of the six sections."""
+    """One of the sections: six stations, and how they are run."""
 
     key: str
     """As it stands in a file."""
@@ -95,12 +96,13 @@ SECTIONS: Sequence[Section] = (
     Section("store", "store", STORES, supplied=frozenset({"path"})),
     Section("retrieve", "retriever", RETRIEVERS),
     Section("answer", "answer", None, providers=PROVIDERS),
+    Section("run", "runner", RUNNERS),
 )
-"""In the order of the data path."""
+"""In the order of the data path, and how it is run."""
 
 
 def section_keys(sections: Iterable[Section] = SECTIONS) -> list[str]:
-    """`load`, `split`, `embed`, `store`, `retrieve`, `answer`."""
+    """`load`, `split`, `embed`, `store`, `retrieve`, `answer`, `run`."""
     return [section.key for section in sections]
 
 

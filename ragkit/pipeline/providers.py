@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
+from ragkit.agent.providers.choose import automatic_provider, named_provider
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive import ExtractiveProvider
 from ragkit.errors import UnknownName
@@ -14,14 +15,19 @@ AUTO, EXTRACTIVE = "auto", "extractive"
 def provider_for(name: str, searcher: Searcher) -> Provider:
     """The provider of `provider:model` or `provider`.
 
-    `auto` is the answerer that needs no model. Raises UnknownName, MissingExtra.
+    `auto` is the first service whose key is set, in the order of `ragkit.agent.providers.keys.KEYS`; without a key
+    it is the answerer that needs no model, as `extractive` is in any case.
+
+    Raises UnknownName, MissingExtra, AuthenticationFailed.
     """
     kind = name.partition(":")[0]
-    if kind in {AUTO, EXTRACTIVE}:
+    if kind == EXTRACTIVE:
         return ExtractiveProvider(searcher)
+    if kind == AUTO:
+        return automatic_provider() or ExtractiveProvider(searcher)
     if kind not in PROVIDERS.names():
         raise UnknownName("provider", kind, (AUTO, EXTRACTIVE, *PROVIDERS.names()))
-    return PROVIDERS.find(kind)()
+    return named_provider(name)
 
 
 def model_name(name: str) -> str:

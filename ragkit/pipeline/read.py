@@ -1,6 +1,6 @@
 """A pipeline file -> its chosen parts with their options, or every problem in it at once.
 
-Knows the six sections and the registries; what a section means to a build is not decided here.
+Knows the sections and the registries; what a section means to a build is not decided here.
 """
 
 from __future__ import annotations

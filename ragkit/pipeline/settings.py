@@ -16,6 +16,7 @@ from ragkit.pipeline.layers import unknown_pipeline
 from ragkit.pipeline.nodes import Mark, Problem, Source, in_order
 from ragkit.pipeline.parts import SECTIONS, Section, trouble
 from ragkit.pipeline.read import Reading, Request, read_path, read_text
+from ragkit.pipeline.run.options import LocalOptions
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -40,6 +41,8 @@ class Pipeline:
     """Section `retrieve`."""
     answer: AnswerOptions = field(default_factory=AnswerOptions)
     """Section `answer`."""
+    runner: Choice = field(default_factory=lambda: Choice("local", LocalOptions()))
+    """Section `run`: who reads, splits and embeds when files are indexed."""
     name: str = field(default="pipeline", compare=False)
     """The name of a shipped pipeline, or of the file without its suffix."""
     path: Path | None = field(default=None, compare=False)
@@ -143,19 +146,17 @@ class Pipeline:
         return origin if origin is not None and same(origin.value, value) else None
 
     def _text(self, *, complete: bool = False, templates: bool = True) -> str:
-        lines: list[str] = []
         writer = _Writer(self, complete, templates)
+        answer = writer.options("answer", self.answer)
+        written: dict[str, list[str]] = {section.key: [f"{section.key}:"] for section in SECTIONS}
+        written["answer"] = ["answer:", *(f"  {entry}" for entry in answer)] if answer else ["answer: {}"]
         for section, key, choice in self.choices():
             in_list = key != section.key
-            if not in_list or key.endswith(".0"):
-                lines.append(f"{section.key}:")
             head: dict[str, object] = {"name": choice.name, **({"only": choice.only} if choice.only else {})}
             entries = [*writer.lines(key, head), *writer.options(key, choice.options)]
             first, rest = ("  - ", "    ") if in_list else ("  ", "  ")
-            lines += [(rest if place else first) + entry for place, entry in enumerate(entries)]
-        answer = writer.options("answer", self.answer)
-        lines += ["answer:", *(f"  {entry}" for entry in answer)] if answer else ["answer: {}"]
-        return "\n".join(lines) + "\n"
+            written[section.key] += [(rest if place else first) + entry for place, entry in enumerate(entries)]
+        return "\n".join(line for lines in written.values() for line in lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ def _made(reading: Reading, name: str, path: Path | None) -> Pipeline:
         choices["store"][0],
         choices["retrieve"][0],
         reading.answer,
+        choices["run"][0],
         name,
         path,
         reading.origins,

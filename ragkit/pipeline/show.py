@@ -77,14 +77,15 @@ def _changed(pipeline: Pipeline, key: str, options: DataclassInstance | None) ->
 
 
 def _groups(pipeline: Pipeline) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    for _, key, choice in pipeline.choices():
+    for section, key, choice in pipeline.choices():
+        if section.key == "run":
+            yield "answer", _rows(pipeline, "answer", pipeline.answer)
         head: dict[str, object] = {"name": choice.name, **({"only": choice.only} if choice.only else {})}
         rows = [
             (f"{name}: {_shown(pipeline, key, name, value)}", str(pipeline.origin_of(f"{key}.{name}", value) or CODE))
             for name, value in head.items()
         ]
         yield key, rows + _rows(pipeline, key, choice.options)
-    yield "answer", _rows(pipeline, "answer", pipeline.answer)
 
 
 def _rows(pipeline: Pipeline, key: str, options: DataclassInstance | None) -> list[tuple[str, str]]:

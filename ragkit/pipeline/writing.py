@@ -27,9 +27,12 @@ from ragkit.load.files import read_bytes
 from ragkit.load.parse import hash_of
 from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
+from ragkit.pipeline.money import Purse, afford, embedder_name, embedding_price, estimate_embedding
+from ragkit.pipeline.run import runner_of
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.store.vectorfile import VectorFile
-from ragkit.usage.meter import Meter, metered
+from ragkit.usage.ledger import Ledger
+from ragkit.usage.meter import Meter, current_meter, metered
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,10 @@ class IndexRun:
     exclude: tuple[str, ...] = ()
     """Files to leave out, this time, beside those of the pipeline."""
     jobs: int = 0
-    """Worker processes that read files; 0: one for each core."""
-    spend: Callable[[int], None] | None = None
-    """Called with the tokens of a window before it is embedded; raises BudgetExceeded to stop the run."""
+    """Workers that read and split files; 0: as the pipeline says."""
+    max_cost_usd: float | None = None
+    """US dollars that embedding may cost. The run does not begin when it is likely to cost more, and stops in time
+    when it does; what was embedded is kept, and the next run goes on from there."""
     on_event: Callable[[Event], None] = lambda event: None
     """Told of every step."""
 
@@ -57,9 +61,10 @@ class IndexRun:
 class Writing:
     """Changes one knowledge base. Every method takes the writer's lock for as long as it works."""
 
-    def __init__(self, path: Path, parts: Assembly) -> None:
+    def __init__(self, path: Path, parts: Assembly, ledger: Ledger) -> None:
         self.path = path
         self._parts = parts
+        self._ledger = ledger
 
     def index(self, sources: Sequence[str | os.PathLike[str]], run: IndexRun) -> IndexReport:
         """One index run; see `KnowledgeBase.index`."""
@@ -67,11 +72,26 @@ class Writing:
         roots = [_root(source) for source in sources]
         if run.dry_run and not exists(self.path):
             return self._dry_run_of_nothing(roots, run, started)
-        notes = self._heal()
-        meter = Meter()
-        with metered(meter), WriteSession(self.path, self._parts.new_base) as session:
-            report = self._run(session, roots, run, started)
+        told = self._ledger.writer("index", self._parts.pipeline.name)
+        meter = Meter(budget_usd=run.max_cost_usd, on_call=told)
+        with metered(meter), closing(self._ledger):
+            notes = self._heal()
+            self._afford(roots, run)
+            with WriteSession(self.path, self._parts.new_base) as session:
+                report = self._run(session, roots, run, started)
         return replace(report, notes=notes, usage=meter.usage().to_dict())
+
+    def _afford(self, roots: Sequence[Path], run: IndexRun) -> None:
+        """Raises BudgetTooSmall or PriceUnknown when the run must not begin. A model that costs nothing may."""
+        embedder = self._parts.embedder
+        price = embedding_price(embedder, 1_000_000)
+        if run.dry_run or run.max_cost_usd is None or price == 0:
+            return
+        tokens = 0
+        if price is not None:
+            rehearsal = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
+            tokens = self.index(roots, rehearsal).tokens
+        afford(embedder_name(embedder), price and embedding_price(embedder, tokens), run.max_cost_usd)
 
     def remove(self, names: Sequence[str]) -> int:
         """Take out sources and all below them; returns how many documents went."""
@@ -126,17 +146,21 @@ class Writing:
             "recipe": recipe.to_json(),
             "embedder": embedder.fingerprint,
             "pipeline": self._parts.pipeline.to_yaml(),
+            "pipeline_name": self._parts.pipeline.name,
         }
         lexicon = FtsLexicon(catalog.connection)
-        stations = self._parts.stations(lexicon, run.jobs)
-        options = BuildOptions(str(self.path), run.dry_run, run.spend, settled, tuple(map(source_name, roots)))
+        stations = self._parts.stations(lexicon, runner_of(self._parts, run.jobs))
+        meter = None if run.dry_run else current_meter()
+        affordable = None if meter is None or meter.left_usd is None else Purse(meter, embedder).affordable
+        options = BuildOptions(str(self.path), run.dry_run, affordable, settled, tuple(map(source_name, roots)))
         build = Build(catalog, vectors, stations, options)
         with closing(build.events(plan)) as events:
             for event in events:
                 run.on_event(event)
         if not run.dry_run:
             self._sync_store(catalog, vectors)
-        return build.report(plan, started)
+        report = build.report(plan, started)
+        return replace(report, estimate=estimate_embedding(embedder, report.tokens)) if run.dry_run else report
 
     def _sync_store(self, catalog: Catalog, vectors: VectorFile) -> None:
         """Bring the vector store beside the catalog in line with it, when the pipeline names one."""
@@ -208,9 +232,10 @@ class Writing:
     def _dry_run_of_nothing(self, roots: Sequence[Path], run: IndexRun, started: float) -> IndexReport:
         """A dry run where there is no knowledge base yet: in a temporary one, so that none is left behind."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
-            scratch = Writing(Path(folder) / "kb", self._parts)
+            scratch = Writing(Path(folder) / "kb", self._parts, self._ledger)
             with WriteSession(scratch.path, self._parts.new_base) as session:
-                return replace(scratch._run(session, roots, run, started), kb=str(self.path))
+                report = scratch._run(session, roots, run, started)
+            return replace(report, kb=str(self.path), usage=Meter().usage().to_dict())
 
     def _mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
         fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"

@@ -9,6 +9,12 @@ STORES: Registry[Store] = Registry(
     "store",
     "stores",
     {
+        "chroma": Place("ragkit.store.chroma:ChromaStore", "chroma", "ragkit.store.embedded_options:ChromaOptions"),
+        "duckdb": Place("ragkit.store.duckdb_:DuckdbStore", "duckdb", "ragkit.store.embedded_options:DuckdbOptions"),
+        "faiss": Place("ragkit.store.faiss_:FaissStore", "faiss", "ragkit.store.embedded_options:FaissOptions"),
+        "lancedb": Place(
+            "ragkit.store.lancedb_:LancedbStore", "lancedb", "ragkit.store.embedded_options:LancedbOptions"
+        ),
         "memory": Place("ragkit.store.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
         "milvus": Place("ragkit.store.milvus:MilvusStore", "milvus", "ragkit.store.server_options:MilvusOptions"),
         "pgvector": Place(

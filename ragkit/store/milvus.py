@@ -10,8 +10,9 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import grpc
 import numpy as np
@@ -25,7 +26,6 @@ from ragkit.store.facade import VectorStore
 from ragkit.store.filters import parse_filter
 from ragkit.store.milvus_records import (
     MAX_PIECES,
-    MAX_TOKENS,
     document_in,
     expression_of,
     key_of,
@@ -38,7 +38,7 @@ from ragkit.store.shared_lock import SharedLock
 
 MAX_TOP_K = 16_384
 """What Milvus gives at most."""
-_FIELDS = {"key", "name", "document", "tokens", "numbers", "row"}
+_FIELDS = {"key", "name", "document", "tokens", "over", "row"}
 _ALL = ["document", "row"]
 _PUT_ROWS = 5_000
 _PUT_BYTES = 16 * 2**20
@@ -103,11 +103,10 @@ class MilvusStore(VectorStore):
             made = [row_of(document, row) for document, row in zip(kept, kept_rows, strict=True)]
             self._lay_out(rows.shape[1])
             sizes = [
-                _VALUE_BYTES * rows.shape[1] + sum(map(len, each["document"])) + 24 * len(each["tokens"])
-                for each in made
+                _VALUE_BYTES * rows.shape[1] + sum(map(len, each["document"])) + len(each["tokens"]) for each, _ in made
             ]
             for some in runs_by_size(made, sizes, _PUT_ROWS, _PUT_BYTES):
-                self._open().upsert(self._name, cast("list[dict[str, Any]]", some))
+                self._open().upsert(self._name, [{**each, **numbers} for each, numbers in some])
             self._settle(len(made))
         return [document.id for document in documents]
 
@@ -120,8 +119,10 @@ class MilvusStore(VectorStore):
             query = checked_query(query_embedding, self._wanted(np.shape(query_embedding)))
             if condition is False or self._dimension != len(query):
                 return []
-            expression = expression_of(condition)
-            return complete(lambda limit: self._nearest(query, limit, expression), node, top_k)
+            expression, wide = expression_of(condition), query.astype(np.float64)
+            return complete(
+                lambda limit: self._nearest(query, limit, expression), node, top_k, partial(self._scores, wide)
+            )
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says."""
@@ -224,12 +225,13 @@ class MilvusStore(VectorStore):
         client, options = self._open(), self._options
         if self._dimension:
             client.drop_collection(self._name)
-        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field("key", DataType.VARCHAR, is_primary=True, max_length=64)
         schema.add_field("name", DataType.VARCHAR, max_length=_TEXT)
-        for name, length, most in (("document", _TEXT, MAX_PIECES), ("tokens", 64, MAX_TOKENS)):
-            schema.add_field(name, DataType.ARRAY, element_type=DataType.VARCHAR, max_length=length, max_capacity=most)
-        schema.add_field("numbers", DataType.JSON)
+        pieces = {"element_type": DataType.VARCHAR, "max_length": _TEXT, "max_capacity": MAX_PIECES}
+        schema.add_field("document", DataType.ARRAY, **pieces)
+        schema.add_field("tokens", DataType.VARCHAR, max_length=_TEXT)
+        schema.add_field("over", DataType.BOOL)
         schema.add_field("row", DataType.FLOAT_VECTOR, dim=dimension)
         index = client.prepare_index_params()
         settings = {"M": options.m, "efConstruction": options.ef_construction} if options.method == "hnsw" else {}
@@ -239,7 +241,6 @@ class MilvusStore(VectorStore):
         self._dimension = dimension
 
     def _nearest(self, query: Rows, limit: int, expression: str) -> list[Found]:
-        wide = query.astype(np.float64)
         if limit <= MAX_TOP_K:
             settings = {"ef": max(self._options.ef, limit)} if self._options.method == "hnsw" else {}
             [hits] = self._open().search(
@@ -248,14 +249,23 @@ class MilvusStore(VectorStore):
                 anns_field="row",
                 limit=limit,
                 filter=expression,
-                output_fields=_ALL,
+                output_fields=["document"],
                 search_params={"metric_type": "IP", "params": settings},
             )
-            found = [_found(hit["entity"], wide) for hit in hits]
+            found = [Found(document_in(hit["entity"]["document"]), hit["distance"]) for hit in hits]
             # a walk through a graph may end early
             if len(found) == limit or self._options.method == "exact" or self._count(expression) == len(found):
                 return found
-        return [_found(row, wide) for row in self._pages(expression, _ALL)]
+        wide = query.astype(np.float64)
+        return [Found(document_in(row["document"]), _score(row, wide)) for row in self._pages(expression, _ALL)]
+
+    def _scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
+        """Exact scores; -1 for what somebody else has deleted meanwhile."""
+        keys = [key_of(document.id) for document in documents]
+        scores = {
+            row["key"]: _score(row, query) for some in runs(keys, _READ) for row in self._get(some, ["key", "row"])
+        }
+        return [scores.get(key, -1.0) for key in keys]
 
     def _count(self, expression: str) -> int:
         [row] = self._open().query(self._name, filter=expression, output_fields=["count(*)"])
@@ -309,6 +319,5 @@ class _Lite:
         self._db.close()
 
 
-def _found(row: Mapping[str, Any], query: NDArray[np.float64]) -> Found:
-    score = float((np.array(row["row"], np.float32) * query).sum())
-    return Found(document_in(row["document"]), score)
+def _score(row: Mapping[str, Any], query: NDArray[np.float64]) -> float:
+    return float((np.array(row["row"], np.float32) * query).sum())

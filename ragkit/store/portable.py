@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias, TypeVar, cast
 
 from ragkit.errors import StoreError
@@ -151,7 +152,18 @@ NEAR = 2e-6
 """Scores of engines, which count in float32, may be off by this much: what is so near may stand in another order."""
 
 
-def complete(fetch: Callable[[int], Sequence[Found]], node: Node, top_k: int) -> list[SearchResult]:
+_SPARE = 2
+"""Documents asked for beyond those that are wanted, to see whether the last of these ties with more."""
+_AGAIN = 64
+"""Documents asked for when those were too few, at least."""
+
+
+def complete(
+    fetch: Callable[[int], Sequence[Found]],
+    node: Node,
+    top_k: int,
+    exact: Callable[[Sequence[Document]], Sequence[float]] | None = None,
+) -> list[SearchResult]:
     """The best `top_k` that the filter lets through, ties by id.
 
     Args:
@@ -159,14 +171,41 @@ def complete(fetch: Callable[[int], Sequence[Found]], node: Node, top_k: int) ->
             documents that the filter does not let through, but leaves none out that it does.
         node: the filter; what it says is decided by the reference evaluator.
         top_k: how many are wanted.
+        exact: gives the scores of some documents in float64, where `fetch` gives the engine's own. It is asked about
+            those that stand so near to one another that the engine may have confused them.
     """
-    limit = top_k + 8
+    limit = top_k + _SPARE
     while True:
         found = fetch(limit)
         kept = [each for each in found if evaluate(node, each.document.metadata)]
-        kept.sort(key=lambda each: (-each.score, each.document.id))
+        kept.sort(key=_rank)
         is_all = len(found) < limit
         # what was cut off may tie with the last that is wanted, and have a lower id
         if is_all or (len(kept) >= top_k and min(each.score for each in found) < kept[top_k - 1].score - NEAR):
+            if exact is not None:
+                kept = _told_apart(kept, top_k, exact)
             return [SearchResult(each.document, max(-1.0, min(1.0, each.score))) for each in kept[:top_k]]
-        limit *= 4
+        limit = max(4 * limit, _AGAIN)
+
+
+def _rank(found: Found) -> tuple[float, str]:
+    return -found.score, found.document.id
+
+
+def _told_apart(
+    ranked: Sequence[Found], top_k: int, exact: Callable[[Sequence[Document]], Sequence[float]]
+) -> list[Found]:
+    """The first `top_k`, and what stands near to the last of them, with exact scores for all that have a neighbour."""
+    kept = list(ranked[:1])
+    for last, each in pairwise(ranked):
+        if len(kept) >= top_k and last.score - each.score > NEAR:
+            break
+        kept.append(each)
+    near = {place + side for place, (a, b) in enumerate(pairwise(kept)) if a.score - b.score <= NEAR for side in (0, 1)}
+    places = sorted(near)
+    if places:
+        scores = exact([kept[place].document for place in places])
+        for place, score in zip(places, scores, strict=True):
+            kept[place] = Found(kept[place].document, score)
+        kept.sort(key=_rank)
+    return kept

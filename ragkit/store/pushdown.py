@@ -164,6 +164,17 @@ def _joined(parts: list[Condition], *, is_all: bool) -> Condition:
     return All(kept) if is_all else Some(kept)
 
 
+def leaves(condition: Condition, *, with_tests: bool = False) -> int:
+    """How many looks at the facts of a field a condition takes; `with_tests` counts each test as one more."""
+    match condition:
+        case Holds(_, tests) | Lacks(_, tests):
+            return 1 + len(tests) * with_tests
+        case All(parts) | Some(parts):
+            return sum(leaves(part, with_tests=with_tests) for part in parts)
+        case _:
+            return 1
+
+
 def _loose(op: Operator, wanted: Scalar) -> Test | None:
     """A test that every fact passes of which the comparison is true; None where no exact fact can be."""
     if wanted is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -88,13 +89,13 @@ class QdrantStore(VectorStore):
             query = checked_query(query_embedding, self._wanted(np.shape(query_embedding)))
             if self._dimension != len(query) or condition is False:
                 return []
-            wide = query.astype(np.float64)
 
             def fetch(limit: int) -> list[Found]:
-                found = self._points.nearest(query, limit, condition)
-                return [Found(document_of(text), _score(row, wide)) for text, row in found]
+                return [
+                    Found(document_of(text), score) for text, score in self._points.nearest(query, limit, condition)
+                ]
 
-            return complete(fetch, node, top_k)
+            return complete(fetch, node, top_k, partial(self._scores, query.astype(np.float64)))
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says."""
@@ -135,6 +136,12 @@ class QdrantStore(VectorStore):
         """As `Store.close` says."""
         with self._lock.alone():
             self._points.close()
+
+    def _scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
+        """Exact scores; -1 for what somebody else has deleted meanwhile."""
+        read = self._points.read([_key(document.id) for document in documents])
+        scores = {document_of(text).id: float((np.array(row, np.float32) * query).sum()) for text, row in read}
+        return [scores.get(document.id, -1.0) for document in documents]
 
     def _width(self) -> int:
         """Columns of a row; 0 where there is no collection. Another process may have made it meanwhile."""
@@ -180,11 +187,6 @@ def _payload(document: Document) -> Payload:
 def _key(name: str) -> str:
     """A UUID for an id: the only names that Qdrant knows, beside numbers."""
     return str(uuid.uuid5(_NAMESPACE, storable(name)))
-
-
-def _score(row: Sequence[float], query: NDArray[np.float64]) -> float:
-    """The product of a row with the query, in float64: equal rows tie exactly."""
-    return float((np.array(row, np.float32) * query).sum())
 
 
 def _engine(options: QdrantOptions) -> Points:

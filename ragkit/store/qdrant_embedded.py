@@ -83,16 +83,17 @@ class EmbeddedPoints:
         for some in runs(points, _PUT_POINTS):
             self._update(edge.UpdateOperation.upsert_points(list(some)))
 
-    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, list[float]]]:
+    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
         request = edge.QueryRequest(
             query=edge.Query.Nearest(query.tolist()),
             limit=limit,
             filter=None if condition is True else _filter(condition),
             with_payload=[DOCUMENT],
-            with_vector=True,
+            with_vector=False,
             params=edge.SearchParams(exact=True),
         )
-        return [_pair(point) for point in self._do(lambda: self._open().query(request))]
+        found = self._do(lambda: self._open().query(request))
+        return [((point.payload or {})[DOCUMENT], point.score) for point in found]
 
     def there(self, keys: Sequence[str]) -> list[str]:
         found = self._do(lambda: self._open().retrieve([UUID(key) for key in keys], False, False))
@@ -145,7 +146,7 @@ class EmbeddedPoints:
             raise StoreError(f"{self._path} cannot be used: {error}") from error
 
 
-def _pair(point: edge.ScoredPoint | edge.Record) -> tuple[str, list[float]]:
+def _pair(point: edge.Record) -> tuple[str, list[float]]:
     return (point.payload or {})[DOCUMENT], cast("list[float]", point.vector)
 
 

@@ -42,8 +42,8 @@ class Points(Protocol):
     def put(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
         """Put points in, those that are there are replaced."""
 
-    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, list[float]]]:
-        """(document, row) of the nearest points that the condition lets through."""
+    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
+        """(document, score) of the nearest points that the condition lets through; the score is the engine's own."""
 
     def there(self, keys: Sequence[str]) -> list[str]:
         """Those of the keys that are there."""

@@ -85,7 +85,7 @@ class ServerPoints:
     def _upsert(self, points: list[models.PointStruct]) -> None:
         self._do(lambda: self._open().upsert(self._name, points, wait=True))
 
-    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, list[float]]]:
+    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
         if self._options.method == "hnsw":
             found = self._query(query, limit, condition, exact=False)
             if len(found) == limit:
@@ -93,7 +93,7 @@ class ServerPoints:
         # a walk through a graph may end early: whether there are no more is seen by looking at all
         return self._query(query, limit, condition, exact=True)
 
-    def _query(self, query: Rows, limit: int, condition: Condition, *, exact: bool) -> list[tuple[str, list[float]]]:
+    def _query(self, query: Rows, limit: int, condition: Condition, *, exact: bool) -> list[tuple[str, float]]:
         answer = self._do(
             lambda: self._open().query_points(
                 self._name,
@@ -102,10 +102,9 @@ class ServerPoints:
                 query_filter=None if condition is True else _filter(condition),
                 search_params=self._params(limit, exact=exact),
                 with_payload=[DOCUMENT],
-                with_vectors=True,
             )
         )
-        return [self._pair(point) for point in answer.points]
+        return [(self._text(point, DOCUMENT), point.score) for point in answer.points]
 
     def _params(self, limit: int, *, exact: bool) -> models.SearchParams | None:
         if self._is_imitation:
@@ -135,7 +134,7 @@ class ServerPoints:
         found = self._do(
             lambda: self._open().retrieve(self._name, list(keys), with_payload=[DOCUMENT], with_vectors=True)
         )
-        return [self._pair(point) for point in found]
+        return [(self._text(point, DOCUMENT), cast("list[float]", point.vector)) for point in found]
 
     def count(self) -> int:
         return self._do(lambda: self._open().count(self._name, exact=True)).count
@@ -155,9 +154,6 @@ class ServerPoints:
         if self._client is None:
             raise StoreError(f"the store in {self._where} is closed: open it again")
         return self._client
-
-    def _pair(self, point: models.ScoredPoint | models.Record) -> tuple[str, list[float]]:
-        return self._text(point, DOCUMENT), cast("list[float]", point.vector)
 
     def _text(self, point: models.ScoredPoint | models.Record, key: str) -> str:
         text = (point.payload or {}).get(key)

@@ -22,6 +22,9 @@ FORMAT = 1
 DATABASE = "store.sqlite"
 FIX = "`ragkit verify --repair`, or fill the store again"
 
+_NONE = "[]"
+"""An empty list as JSON."""
+
 Column: TypeAlias = str | bytes | int
 """A string with lone surrogates, which SQLite refuses as text, is kept as bytes."""
 
@@ -156,8 +159,9 @@ def document_of(columns: Sequence[Column], metadata: str, path: Path) -> Documen
         metadata=json.loads(metadata),
         source=_str(source),
         title=_str(title),
-        page_starts=tuple(json.loads(cast("str", page_starts))),
-        headings=tuple(Heading(*heading) for heading in json.loads(cast("str", headings))),
+        # chunks have neither, and a search reads little else
+        page_starts=() if page_starts == _NONE else tuple(json.loads(cast("str", page_starts))),
+        headings=() if headings == _NONE else tuple(Heading(*each) for each in json.loads(cast("str", headings))),
         format=_str(format_),
         language=_str(language),
         id=decoded_id(cast("bytes", name)),
@@ -176,12 +180,8 @@ def decoded_id(name: bytes) -> str:
 
 def checksum(values: Iterable[Column]) -> int:
     """CRC-32 over some columns, each with its length, so that none can run into the next."""
-    parts: list[bytes] = []
-    for value in values:
-        text = str(value) if isinstance(value, int) else value
-        raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        parts += (b"%d:" % len(raw), raw)
-    return zlib.crc32(b"".join(parts))
+    raw = [value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass") for value in values]
+    return zlib.crc32(b"".join([b"%d:%b" % (len(each), each) for each in raw]))
 
 
 def _text(value: str) -> str | bytes:
@@ -193,4 +193,4 @@ def _text(value: str) -> str | bytes:
 
 
 def _str(value: Column) -> str:
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)
+    return value if isinstance(value, str) else cast("bytes", value).decode("utf-8", "surrogatepass")

@@ -26,7 +26,8 @@ from ragkit.testing.subject import (
 )
 from ragkit.testing.writer import BATCH, batch
 
-KILLS = 20
+EXAMPLES_PER_KILL = 50
+"""A writer is killed once for so many examples that are asked for."""
 
 
 def what_was_added_is_there_after_reopening(subject: Subject) -> None:
@@ -66,7 +67,7 @@ def a_writer_that_is_killed_leaves_whole_batches(subject: Subject) -> None:
     """kill -9 at random moments: the store opens, and holds every batch that was acknowledged, and no half ones."""
     chance = random.Random(11)
     acknowledged = -1
-    for _ in range(KILLS):
+    for _ in range(max(1, subject.examples // EXAMPLES_PER_KILL)):
         with _writer(subject, 10_000) as (process, lines):
             acknowledged = int(lines.readline())  # it is up and writing
             time.sleep(chance.uniform(0, 0.05))

@@ -40,6 +40,8 @@ from ragkit.testing.subject import (
 
 Check: TypeAlias = Callable[[Subject], None]
 
+MANY, MANY_DIMENSION = 12_000, 32
+
 
 def an_empty_store_finds_nothing(subject: Subject) -> None:
     store = subject.open()
@@ -196,6 +198,30 @@ def results_are_complete_under_a_rare_filter(subject: Subject) -> None:
     store.close()
 
 
+def nearly_all_of_the_nearest_are_found_among_many(subject: Subject) -> None:
+    """Enough rows for whatever index a store makes: recall@10 of 0.95 or more, and as many results as were asked for.
+
+    The rows lie in clusters, as those of texts do.
+    """
+    store = subject.open()
+    centres, chance = unit_rows(100, MANY_DIMENSION, seed=5), np.random.default_rng(6)
+    rows = centres[chance.integers(0, 100, MANY)] + 0.7 * unit_rows(MANY, MANY_DIMENSION, seed=8)
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    documents = [Document(f"{n}", {"tenth": n % 10}, id=f"{n:05}") for n in range(MANY)]
+    for start in range(0, MANY, 1000):
+        store.add_documents(documents[start : start + 1000], rows[start : start + 1000])
+    for where, share in (({}, slice(None)), ({"tenth": 3}, slice(3, None, 10))):
+        right = 0
+        for query in rows[:: MANY // 20][:20]:
+            found = [result.document.id for result in store.search(query, 10, where)]
+            same(len(set(found)), 10, "number of results")
+            nearest = np.argsort(-(rows[share] @ query), kind="stable")[:10]
+            right += len({documents[share][place].id for place in nearest.tolist()}.intersection(found))
+        if right < 0.95 * 200:
+            raise AssertionError(f"recall@10 under the filter {where!r}: {right / 200:.3f} was met, 0.95 is wanted")
+    store.close()
+
+
 def bad_input_is_refused_and_changes_nothing(subject: Subject) -> None:
     store = subject.open()
     contents = fill(store, documents_of("ab"), palette()[:2])
@@ -243,6 +269,7 @@ def filters_mean_what_the_evaluator_says(subject: Subject) -> None:
     searches = st.lists(st.tuples(dirty.filters(), st.integers(1, 30), st.integers(0, 11)), min_size=10, max_size=20)
 
     def run(held: list[tuple[dict[str, JSON], int]], searches: list[tuple[Filter, int, int]]) -> None:
+        subject.tally.update(cases=1, searches=len(searches))
         store.clear()
         documents = [Document(f"{n}", each, id=f"{n:03}") for n, (each, _) in enumerate(held)]
         contents = fill(store, documents, palette()[[row for _, row in held]])
@@ -260,6 +287,7 @@ def any_sequence_of_writes_leaves_what_a_dict_would(subject: Subject) -> None:
     step = st.tuples(st.sampled_from(("add", "add", "delete", "clear")), ids, st.integers(0, 11), st.integers(0, 3))
 
     def run(steps: list[tuple[str, list[str], int, int]]) -> None:
+        subject.tally.update(cases=1, searches=len(steps))
         store.clear()
         contents: Contents = {}
         for verb, names, row, value in steps:
@@ -337,6 +365,7 @@ CHECKS: tuple[Check, ...] = (
     ids_are_ordered_by_code_point,
     equal_scores_are_ordered_by_id,
     results_are_complete_under_a_rare_filter,
+    nearly_all_of_the_nearest_are_found_among_many,
     bad_input_is_refused_and_changes_nothing,
     every_pair_of_values_is_compared_as_the_evaluator_does,
     filters_mean_what_the_evaluator_says,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,8 @@ class Subject:
     """Where `open` opens it; the checks that start other processes need it."""
     examples: int = 300
     """How many random cases a property is tried on."""
+    tally: Counter[str] = field(default_factory=Counter)
+    """What the checks that try random cases count: `cases`, and the `searches` in them."""
 
 
 Check = Callable[[Subject], None]

@@ -44,7 +44,8 @@ class Limits:
         return [(unit, spent, float(limit)) for unit, spent, limit in rows if limit is not None]
 
     def check(self, meter: Meter, seconds: float) -> None:
-        """Raises BudgetExceeded when a limit is reached."""
+        """Raises BudgetExceeded when a limit is reached, or the budget of the meter or of one around it."""
+        meter.check()
         if not self.any:
             return
         for unit, spent, limit in self.spent(meter, seconds):

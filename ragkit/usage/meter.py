@@ -7,13 +7,14 @@ argument to report. Threads and tasks started for a run carry the binding with t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from threading import Lock
 from types import MappingProxyType
 from typing import Literal
 
+from ragkit.errors import BudgetExceeded
 from ragkit.records import JSON
 from ragkit.usage.pricing import PriceBook
 from ragkit.usage.tokens import Tokens
@@ -150,11 +151,25 @@ class Meter:
     """Counts what one run uses. Safe to use from many threads.
 
     A meter that is made while another one counts reports to that one as well: what an agent spends inside a
-    tool of another agent is part of the outer run.
+    tool of another agent is part of the outer run, and of its budget.
+
+    Args:
+        prices: where prices are looked up.
+        budget_usd: US dollars that may be spent under this meter; None: as much as it takes. See `check`.
+        on_call: told of each call as soon as it is reported, in the thread that reports it: a ledger. Where
+            meters stand in each other, the innermost that has one tells it, and the others do not.
     """
 
-    def __init__(self, prices: PriceBook | None = None) -> None:
+    def __init__(
+        self,
+        prices: PriceBook | None = None,
+        *,
+        budget_usd: float | None = None,
+        on_call: Callable[[Call], None] | None = None,
+    ) -> None:
         self.prices = prices or PriceBook()
+        self.budget_usd = budget_usd
+        self._on_call = on_call
         self._outer = _SCOPE.get()
         self._lock = Lock()
         self._calls: list[Call] = []
@@ -181,6 +196,30 @@ class Meter:
     def total_tokens(self) -> int:
         """Tokens sent, received and embedded: what a budget is checked against."""
         return self._tokens
+
+    @property
+    def left_usd(self) -> float | None:
+        """US dollars that may still be spent, here and in the meters around this one; None: no limit is set."""
+        here = None if self.budget_usd is None else max(0.0, self.budget_usd - self._known_usd)
+        around = self._outer.meter.left_usd if self._outer else None
+        return min((left for left in (here, around) if left is not None), default=None)
+
+    @property
+    def is_booked(self) -> bool:
+        """Whether somebody is told of each call: here, or around this meter."""
+        return self._on_call is not None or (self._outer is not None and self._outer.meter.is_booked)
+
+    def check(self) -> None:
+        """To be asked before a request that costs something.
+
+        Raises:
+            BudgetExceeded: the budget is spent, here or in a meter around this one.
+        """
+        meter: Meter | None = self
+        while meter is not None:
+            if meter.budget_usd is not None and 0 < meter._known_usd >= meter.budget_usd:
+                raise BudgetExceeded("USD", meter._known_usd, meter.budget_usd)
+            meter = meter._outer.meter if meter._outer else None
 
     def usage(self) -> AgentUsage:
         """All that was used so far, as a record."""
@@ -239,17 +278,24 @@ class Meter:
         """Count one execution of a tool."""
         with self._lock:
             self._executed.append(tool)
+        if self._outer is not None and not self._outer.tool:
+            self._outer.meter.executed(tool)
 
-    def record(self, call: Call) -> None:
-        """Count a call, here and in the meter around this one."""
+    def record(self, call: Call, *, booked: bool = False) -> None:
+        """Count a call, here and in the meter around this one. `booked`: somebody has been told of it."""
         usage = call.usage
         with self._lock:
             self._calls.append(call)
             self._known_usd += (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
             self._tokens += usage.total_tokens
+        if self._on_call is not None and not booked:
+            booked = True
+            self._on_call(call)
         outer = self._outer
         if outer is not None:
-            outer.meter.record(Call(call.kind, call.provider, call.model, usage, outer.tool, outer.iteration, call.at))
+            # a tool of an inner run is one of the outer run's when no tool of that stands between them
+            seen = replace(call, tool=outer.tool or call.tool, iteration=outer.iteration)
+            outer.meter.record(seen, booked=booked)
 
 
 def current_scope() -> Scope | None:
@@ -291,19 +337,26 @@ def record_chat(provider: str, model: str, tokens: Tokens) -> UsageStats | None:
 
 
 def record_embedding(model: str, tokens: int, cost: float | None, *, provider: str = "") -> None:
-    """Report an embedding call: tokens embedded and US dollars (0.0 for a local model, None: unknown).
+    """Report an embedding request: tokens embedded and US dollars (0.0 for a local model; None: the price book says).
 
-    Does nothing where no meter counts.
+    Report each request by itself, as soon as it is answered. Does nothing where no meter counts.
     """
     scope = _SCOPE.get()
     if scope is not None:
+        if cost is None:
+            cost = scope.meter.prices.embedding(provider, model, tokens)
         _record(scope, "embedding", provider, model, UsageStats(embedding_tokens=tokens, embedding_cost_usd=cost))
 
 
-def record_rerank(model: str, cost: float | None, *, provider: str = "") -> None:
-    """Report a rerank call and its US dollars (None: unknown). Does nothing where no meter counts."""
+def record_rerank(model: str, cost: float | None, *, provider: str = "", searches: int = 1, tokens: int = 0) -> None:
+    """Report a rerank request and its US dollars (0.0 for a local model; None: the price book says).
+
+    `searches` and `tokens` are what services charge for. Does nothing where no meter counts.
+    """
     scope = _SCOPE.get()
     if scope is not None:
+        if cost is None:
+            cost = scope.meter.prices.rerank(provider, model, searches=searches, tokens=tokens)
         _record(scope, "rerank", provider, model, UsageStats(embedding_cost_usd=cost))
 
 

@@ -9,10 +9,10 @@ TEXT = (ROOT / "docs" / "agent-checklist.md").read_text("utf-8")
 
 
 def test_every_test_that_the_checklist_names_exists() -> None:
-    named = re.findall(r"`((?:agent|usage)/test_\w+\.py)::(test_\w+)`", TEXT)
+    named = re.findall(r"`((?:agent|usage|wire)/test_\w+\.py)::(test_\w+)`", TEXT)
     known = {
         (f"{path.parent.name}/{path.name}", node.name)
-        for folder in ("agent", "usage")
+        for folder in ("agent", "usage", "wire")
         for path in (ROOT / "tests" / folder).glob("test_*.py")
         for node in ast.parse(path.read_text("utf-8")).body
         if isinstance(node, ast.FunctionDef)

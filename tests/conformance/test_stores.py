@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,11 @@ from ragkit.testing.opening import CannotOpen, open_store, options_of
 from ragkit.testing.stores import Check, checks_for
 from ragkit.testing.subject import Subject
 
-RANDOM = ("filters_mean_what_the_evaluator_says", "any_sequence_of_writes_leaves_what_a_dict_would")
+RANDOM = (
+    "filters_mean_what_the_evaluator_says",
+    "any_sequence_of_writes_leaves_what_a_dict_would",
+    "a_writer_that_is_killed_leaves_whole_batches",
+)
 
 
 def cases(names: tuple[str, ...] = ()) -> Iterator[object]:
@@ -32,8 +36,12 @@ def cases(names: tuple[str, ...] = ()) -> Iterator[object]:
 
 
 @pytest.fixture
-def subject(name: str, tmp_path: Path) -> Subject:
-    return Subject(open=lambda: open_store(name, tmp_path), name=name, directory=tmp_path)
+def subject(name: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[Subject]:
+    """A store in a directory of its own; what was counted goes into the report (`scripts/conformance_table.py`)."""
+    made = Subject(open=lambda: open_store(name, tmp_path), name=name, directory=tmp_path)
+    yield made
+    for what, number in made.tally.items():
+        record_property(what, number)
 
 
 @pytest.mark.parametrize(("name", "check"), [*cases()])

@@ -152,6 +152,8 @@ answer:
   provider: "local:gpt-$$mini"
   max_iterations: 2
   max_cost_usd: null
+run:
+  name: local
 """
     )
 

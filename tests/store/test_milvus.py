@@ -14,7 +14,7 @@ from ragkit.records import Document
 from ragkit.store.base import Filter
 from ragkit.store.filters import parse_filter
 from ragkit.store.milvus import MilvusStore
-from ragkit.store.milvus_records import MAX_TOKENS, OVER, expression_of, row_of
+from ragkit.store.milvus_records import MAX_LIKES, MAX_TOKENS, expression_of, row_of
 from ragkit.store.pushdown import condition_of
 from ragkit.store.server_options import MilvusOptions
 from ragkit.testing.opening import unit_rows
@@ -85,19 +85,31 @@ def test_no_character_of_a_filter_stands_in_an_expression() -> None:
         "z": {"$exists": False},
     }
     expression = expression_of(condition_of(parse_filter(where)))
-    plain = re.sub(r'"[0-9a-f]{20}"|"[fh]_[A-Za-z0-9_]+"', "_", expression.replace('"over"', "_"))
+    plain = re.sub(r'like "%~[A-Za-z0-9+-]{12}%"', "like _", expression)
+    plain = re.sub(r"\b[fh]_[A-Za-z0-9_]+", "x", plain)
     assert plain == (
-        "array_contains(tokens, _) or ((array_contains_any(tokens, [_, _, _])) and "
-        "((not array_contains_any(tokens, [_]) or numbers[_] >= -1e-300)) and "
-        "(not array_contains_any(tokens, [_])))"
+        "over == true or ((tokens like _ or tokens like _ or tokens like _) and "
+        "((not (tokens like _) or x >= -1e-300)) and (not (tokens like _)))"
     )
 
 
-def test_more_values_than_an_array_holds_are_filtered_too(store: MilvusStore) -> None:
+def test_more_values_than_are_worth_a_walk_each_are_filtered_too(store: MilvusStore) -> None:
+    documents = [Document("t", {"v": n} if n % 2 else {}, id=f"{n:02}") for n in range(40)]
+    contents = fill(store, documents, unit_rows(40, DIMENSION, seed=6))
+    wanted = [*range(7, MAX_LIKES * 2)]
+    for operator in ("$in", "$nin"):
+        where: Filter = {"v": {operator: wanted}}
+        assert expression_of(condition_of(parse_filter(where))).count("like") <= 1
+        check_search(store, contents, palette()[0], 30, where)
+
+
+def test_more_values_than_a_text_holds_are_filtered_too(store: MilvusStore) -> None:
     many = Document("many", {"words": [f"w{n}" for n in range(MAX_TOKENS)]}, id="many")
-    assert row_of(many, palette()[0])["tokens"] == [OVER]
+    row, numbers = row_of(many, palette()[0])
+    assert (row["tokens"], row["over"], numbers) == ("", True, {})
     contents = fill(store, [many, Document("few", {"words": ["w7"]}, id="few")], palette()[:2])
-    for where in ({"words": "w7"}, {"words": "w4000"}, {"words": {"$ne": "w4000"}}, {"words": {"$exists": False}}):
+    wheres: list[Filter] = [{"words": "w7"}, {"words": "w4000"}, {"words": {"$ne": "w4000"}}]
+    for where in [*wheres, {"words": {"$exists": False}}]:
         check_search(store, contents, palette()[0], 2, where)
 
 

@@ -119,7 +119,7 @@ def test_more_is_asked_for_until_the_filter_is_satisfied() -> None:
 
     results = complete(fetch, parse_filter({"n": {"$gte": 498}}), 2)
     assert [result.document.id for result in results] == ["498", "499"]
-    assert asked == [10, 40, 160, 640]
+    assert asked == [4, 64, 256, 1024]
 
 
 def test_more_is_asked_for_while_what_was_cut_off_may_tie() -> None:
@@ -131,3 +131,34 @@ def test_more_is_asked_for_while_what_was_cut_off_may_tie() -> None:
 def test_scores_are_cut_to_what_a_cosine_can_be() -> None:
     results = complete(lambda _: documents([1.0000001, -1.0000001]), Always(), 2)
     assert [result.score for result in results] == [1.0, -1.0]
+
+
+def test_what_an_engine_may_have_confused_is_told_apart_by_exact_scores() -> None:
+    scores = [0.9, 0.5, 0.5 - 1e-7, 0.5 - 2e-7, 0.3, 0.1, 0.1]
+    right = {"001": 0.5, "002": 0.5, "003": 0.5 + 3e-7}
+    asked: list[str] = []
+
+    def exact(documents: Sequence[Document]) -> list[float]:
+        asked.extend(document.id for document in documents)
+        return [right[document.id] for document in documents]
+
+    held = documents(scores)
+    results = complete(lambda limit: held[:limit], Always(), 2, exact)
+    assert [(result.document.id, result.score) for result in results] == [("000", 0.9), ("003", 0.5 + 3e-7)]
+    assert [result.document.id for result in complete(lambda limit: held[:limit], Always(), 5, exact)] == [
+        "000",
+        "003",
+        "001",
+        "002",
+        "004",
+    ]
+    assert asked == ["001", "002", "003"] * 2
+
+
+def test_exact_scores_are_not_asked_for_where_none_are_near() -> None:
+    def exact(documents: Sequence[Document]) -> list[float]:
+        raise AssertionError("nothing is near")
+
+    held = documents([0.9, 0.5, 0.4, 0.4])
+    results = complete(lambda limit: held[:limit], Always(), 2, exact)
+    assert [result.document.id for result in results] == ["000", "001"]

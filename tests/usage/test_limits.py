@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragkit.errors import BudgetExceeded, InvalidOption
+from ragkit.errors import BudgetExceeded, InvalidOption, plain
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import Meter
 from ragkit.usage.tokens import Tokens
@@ -52,3 +52,11 @@ def test_limits_that_make_no_sense_are_refused() -> None:
         Limits(max_tokens=-1)
     with pytest.raises(InvalidOption, match="warn_at is 0: a part above 0"):
         Limits(warn_at=0)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0"), (1e-5, "0.00001"), (5.23e-5, "0.000052"), (0.001, "0.001"), (1.25, "1.25"), (1e7, "10000000")],
+)
+def test_amounts_are_written_without_an_exponent(amount: float, text: str) -> None:
+    assert plain(amount) == text

@@ -5,8 +5,13 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
+import pytest
+
+from ragkit.errors import BudgetExceeded
+from ragkit.usage.limits import Limits
 from ragkit.usage.meter import (
     AgentUsage,
+    Call,
     Meter,
     ToolUsage,
     UsageStats,
@@ -166,3 +171,81 @@ def test_tasks_each_report_to_the_meter_of_their_own() -> None:
         return await asyncio.gather(*(one(number) for number in range(50)))
 
     assert asyncio.run(everyone()) == [2 * number for number in range(50)]
+
+
+def test_a_price_that_is_not_given_is_looked_up() -> None:
+    with metered(Meter()) as meter:
+        record_embedding("text-embedding-3-small", 1_000_000, None, provider="openai")
+        record_rerank("rerank-v3.5", None, provider="cohere", searches=1000)
+    assert meter.usage().embedding_cost_usd == pytest.approx(0.02 + 2.0)
+
+
+def test_a_budget_is_spent_when_it_is_reached_and_not_before() -> None:
+    meter = Meter(budget_usd=1.0)
+    meter.check()
+    meter.chat("local", "m", Tokens(1, cost_usd=0.75))
+    meter.check()
+    assert meter.left_usd == 0.25
+    meter.chat("local", "m", Tokens(1, cost_usd=0.5))
+    with pytest.raises(BudgetExceeded, match=r"the budget of 1 USD is reached .1.25 spent."):
+        meter.check()
+    assert meter.left_usd == 0.0
+
+
+def test_a_budget_of_nothing_stops_nothing_that_costs_nothing() -> None:
+    meter = Meter(budget_usd=0.0)
+    meter.chat("local", "m", Tokens(5, cost_usd=0.0))
+    meter.check()
+
+
+def test_the_budget_around_a_run_holds_inside_it() -> None:
+    with metered(Meter(budget_usd=1.0)):
+        inner = Meter(budget_usd=9.0)
+        inner.chat("local", "m", Tokens(1, cost_usd=0.75))
+        assert inner.left_usd == 0.25
+        inner.chat("local", "m", Tokens(1, cost_usd=0.25))
+        with pytest.raises(BudgetExceeded, match="the budget of 1 USD"):
+            inner.check()
+        with pytest.raises(BudgetExceeded, match="the budget of 1 USD"):
+            Limits().check(inner, 0.0)
+    assert Meter().left_usd is None
+
+
+def test_a_call_is_told_once_however_many_meters_count_it() -> None:
+    told: list[tuple[str, Call]] = []
+    with metered(Meter(on_call=lambda call: told.append(("outer", call)))):
+        middle = Meter()
+        assert middle.is_booked
+        with metered(middle, tool="expert"):
+            inner = Meter(on_call=lambda call: told.append(("inner", call)))
+            with metered(inner, tool="search"):
+                record_embedding("e", 5, 1.0)
+        middle.chat("local", "m", Tokens(1, cost_usd=0.0))
+    assert [(who, call.kind, call.tool) for who, call in told] == [
+        ("inner", "embedding", "search"),
+        ("outer", "chat", ""),
+    ]
+
+
+def test_what_a_run_inside_a_plain_meter_does_keeps_its_tools() -> None:
+    with metered(Meter()) as outer:
+        run = Meter()
+        with metered(run, iteration=1, tool="search"):
+            record_embedding("e", 5, 1.0)
+        run.executed("search")
+    assert outer.usage().by_tool == run.usage().by_tool == {"search": ToolUsage(1, UsageStats(0, 0, 5, 0, 0.0, 1.0))}
+    assert (len(outer.usage().iterations), len(run.usage().iterations)) == (0, 1)
+
+
+def test_threads_of_many_runs_at_once_are_counted_each_for_its_own_and_all_for_the_outer() -> None:
+    def one(number: int) -> tuple[int, float]:
+        with metered(Meter()) as meter, ThreadPoolExecutor(3) as pool:
+            for _ in range(5):
+                pool.submit(copy_context().run, record_embedding, "e", number, number / 1000)
+        return meter.usage().embedding_tokens, meter.known_cost_usd
+
+    with metered(Meter()) as outer, ThreadPoolExecutor(20) as pool:
+        found = [future.result() for future in [pool.submit(copy_context().run, one, n) for n in range(100)]]
+    assert [tokens for tokens, _ in found] == [5 * number for number in range(100)]
+    assert outer.usage().embedding_tokens == 5 * sum(range(100))
+    assert outer.known_cost_usd == pytest.approx(sum(cost for _, cost in found))

@@ -13,7 +13,12 @@ PROVIDERS: Registry[Provider] = Registry(
     "provider",
     "providers",
     {
+        "anthropic": Place("ragkit.agent.providers.anthropic_:AnthropicProvider", "anthropic"),
         "echo": Place("ragkit.agent.providers.scripted:EchoProvider"),
+        "gemini": Place("ragkit.agent.providers.gemini_:GeminiProvider", "gemini"),
+        "groq": Place("ragkit.agent.providers.groq_:GroqProvider", "groq"),
         "local": Place("ragkit.agent.providers.scripted:LocalProvider"),
+        "ollama": Place("ragkit.agent.providers.ollama_:OllamaProvider", "ollama"),
+        "openai": Place("ragkit.agent.providers.openai_:OpenAIProvider", "openai"),
     },
 )

@@ -1,0 +1,216 @@
+"""What LangChain, LlamaIndex, selectools and ragkit say of the cost of one and the same job.
+
+The job: index 20 short texts, then ask one question, which the model answers after one call of a search tool. All of
+them talk to a server on this machine that speaks OpenAI's protocol and counts every token that it answers for; what a
+system reports is put beside what the server counted for that system. Each runs in a process of its own.
+
+    python benchmarks/cost_beside_others.py --others /path/to/venv/bin/python
+
+The other packages may live in an environment of their own (`--others`):
+    pip install langchain langchain-openai langchain-community langchain-text-splitters \\
+        llama-index-core llama-index-llms-openai llama-index-embeddings-openai selectools
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CHAT, EMBEDDER = "gpt-4o-mini", "text-embedding-3-small"
+USD_IN, USD_OUT, USD_EMBED = 0.15e-6, 0.60e-6, 0.02e-6
+"""US dollars a token, as OpenAI charges for the two models."""
+TEXTS = [
+    f"Boiler {number} takes {number} minutes to warm up, and its filter is cleaned on Mondays." for number in range(20)
+]
+QUESTION = "How long does boiler 7 take to warm up?"
+Report = dict[str, Any]
+"""prompt, completion, llm_usd, index_tokens, question_tokens, embedding_usd, total_usd; None: it is not reported."""
+
+
+def langchain() -> Report:
+    """create_agent, an in-memory vector store, and the callback of langchain-community that knows prices."""
+    from langchain.agents import create_agent
+    from langchain_community.callbacks import get_openai_callback
+    from langchain_core.tools import tool
+    from langchain_core.vectorstores import InMemoryVectorStore
+    from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+    with get_openai_callback() as counted:
+        # check_embedding_ctx_length=False: otherwise it downloads a tokenizer
+        store = InMemoryVectorStore(OpenAIEmbeddings(model=EMBEDDER, check_embedding_ctx_length=False))
+        store.add_texts(TEXTS)
+
+        @tool
+        def search_documents(query: str) -> str:
+            """Search the documents."""
+            return "\n".join(found.page_content for found in store.similarity_search(query, k=4))
+
+        agent = create_agent(ChatOpenAI(model=CHAT), [search_documents])
+        agent.invoke({"messages": [{"role": "user", "content": QUESTION}]})
+    return {
+        "version": version("langchain"),
+        "prompt": counted.prompt_tokens,
+        "completion": counted.completion_tokens,
+        "llm_usd": counted.total_cost,
+        "total_usd": counted.total_cost,
+    }
+
+
+def llamaindex() -> Report:
+    """VectorStoreIndex, FunctionAgent with a retriever as its tool, and TokenCountingHandler."""
+    from llama_index.core import Document, Settings, VectorStoreIndex
+    from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
+    from llama_index.core.tools import FunctionTool
+    from llama_index.embeddings.openai import OpenAIEmbedding
+    from llama_index.llms.openai import OpenAI
+
+    # its own tokenizer would be downloaded; this one counts as the server does
+    counter = TokenCountingHandler(tokenizer=lambda text: [0] * -(-len(text) // 4))
+    Settings.callback_manager = CallbackManager([counter])
+    Settings.tokenizer = counter.tokenizer
+    Settings.embed_model = OpenAIEmbedding(model=EMBEDDER)
+    Settings.llm = OpenAI(model=CHAT)
+    index = VectorStoreIndex.from_documents([Document(text=text) for text in TEXTS])
+    indexed = counter.total_embedding_token_count
+    retriever = index.as_retriever(similarity_top_k=4)
+
+    def search_documents(query: str) -> str:
+        """Search the documents."""
+        return "\n".join(found.get_content() for found in retriever.retrieve(query))
+
+    async def run() -> None:
+        await FunctionAgent(tools=[FunctionTool.from_defaults(search_documents)], llm=Settings.llm).run(QUESTION)
+
+    asyncio.run(run())
+    return {
+        "version": version("llama-index-core"),
+        "prompt": counter.prompt_llm_token_count,
+        "completion": counter.completion_llm_token_count,
+        "index_tokens": indexed,
+        "question_tokens": counter.total_embedding_token_count - indexed,
+    }
+
+
+def selectools() -> Report:
+    """RAGAgent over an in-memory store, and the usage of its agent."""
+    from selectools import OpenAIProvider
+    from selectools.embeddings import OpenAIEmbeddingProvider
+    from selectools.rag import Document, RAGAgent, VectorStore
+
+    store = VectorStore.create("memory", embedder=OpenAIEmbeddingProvider(model=EMBEDDER))
+    agent = RAGAgent.from_documents([Document(text=text) for text in TEXTS], OpenAIProvider(default_model=CHAT), store)
+    usage = agent.run(QUESTION).usage
+    return {
+        "version": version("selectools"),
+        "prompt": usage.total_prompt_tokens,
+        "completion": usage.total_completion_tokens,
+        "llm_usd": usage.total_cost_usd,
+        "question_tokens": usage.total_embedding_tokens,
+        "embedding_usd": usage.total_embedding_cost_usd,
+        "total_usd": usage.total_cost_usd + usage.total_embedding_cost_usd,
+    }
+
+
+def ragkit() -> Report:
+    """KnowledgeBase.index and KnowledgeBase.ask, and the usage of both."""
+    import ragkit as package
+    from ragkit import KnowledgeBase, Pipeline
+
+    with tempfile.TemporaryDirectory() as folder:
+        documents = Path(folder) / "docs"
+        documents.mkdir()
+        for number, text in enumerate(TEXTS):
+            (documents / f"{number:02}.txt").write_text(text, encoding="utf-8")
+        pipeline = Pipeline.from_yaml(f"extends: default\nembed: {{name: openai, model: {EMBEDDER}, dimensions: 16}}\n")
+        with KnowledgeBase.open(Path(folder) / "kb", pipeline) as kb:
+            indexed = kb.index(documents).usage
+            answered = kb.ask(QUESTION, model=f"openai:{CHAT}").usage.to_dict()
+    return {
+        "version": package.__version__,
+        "prompt": answered["prompt_tokens"],
+        "completion": answered["completion_tokens"],
+        "llm_usd": answered["llm_cost_usd"],
+        "index_tokens": indexed["embedding_tokens"],
+        "question_tokens": answered["embedding_tokens"],
+        "embedding_usd": indexed["embedding_cost_usd"] + answered["embedding_cost_usd"],
+        "total_usd": indexed["total_cost_usd"] + answered["total_cost_usd"],
+    }
+
+
+SYSTEMS: dict[str, Callable[[], Report]] = {
+    "LangChain": langchain,
+    "LlamaIndex": llamaindex,
+    "selectools": selectools,
+    "ragkit": ragkit,
+}
+
+
+def run(name: str, python: str) -> tuple[Report, Report]:
+    """What a system reports, and what the server counted for it."""
+    sys.path.insert(0, str(ROOT))
+    from tests.money.wire import serving
+
+    with serving() as wire:
+        env = {**os.environ, "OPENAI_BASE_URL": wire.url, "OPENAI_API_BASE": wire.url, "OPENAI_API_KEY": "test"}
+        command = [python, __file__, "--run", name]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+        reported: Report = json.loads(done.stdout.splitlines()[-1])
+        _, prompt, completion = wire.total("/chat/completions")
+        _, embedded, _ = wire.total("/embeddings")
+    llm, embedding = prompt * USD_IN + completion * USD_OUT, embedded * USD_EMBED
+    counted = {"prompt": prompt, "completion": completion, "llm_usd": llm, "embedded": embedded}
+    return reported, {**counted, "embedding_usd": embedding, "total_usd": llm + embedding}
+
+
+def table(rows: dict[str, tuple[Report, Report]]) -> str:
+    """Markdown: reported / counted."""
+    lines = [
+        "| | LLM tokens, in + out | LLM, USD | embedding tokens, index + question | embedding, USD | total, USD |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, (said, true) in rows.items():
+        llm = f"{_count(said, 'prompt')} + {_count(said, 'completion')} / {true['prompt']} + {true['completion']}"
+        embedded = f"{_count(said, 'index_tokens')} + {_count(said, 'question_tokens')} / {true['embedded']}"
+        money = [f"{_usd(said, key)} / {true[key]:.8f}" for key in ("llm_usd", "embedding_usd", "total_usd")]
+        lines.append(f"| {name} {said['version']} | {llm} | {money[0]} | {embedded} | {money[1]} | {money[2]} |")
+    return "\n".join(lines)
+
+
+def _count(said: Report, key: str) -> str:
+    return "-" if said.get(key) is None else str(said[key])
+
+
+def _usd(said: Report, key: str) -> str:
+    return "-" if said.get(key) is None else f"{said[key]:.8f}"
+
+
+def main() -> None:
+    """Run all of them, and print the table: what is reported / what the server counted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--others", default=sys.executable, help="the python of the other packages")
+    parser.add_argument("--only", choices=list(SYSTEMS), help="one of them")
+    parser.add_argument("--run", choices=list(SYSTEMS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        print(json.dumps(SYSTEMS[options.run]()))
+        return
+    names = [name for name in SYSTEMS if options.only in {None, name}]
+    pythons = {name: sys.executable if name == "ragkit" else options.others for name in names}
+    print(table({name: run(name, pythons[name]) for name in names}))
+
+
+if __name__ == "__main__":
+    main()

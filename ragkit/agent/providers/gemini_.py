@@ -1,0 +1,195 @@
+"""Google's Gemini API, through the package `google-genai`.
+
+Source: https://ai.google.dev/api/generate-content
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from functools import partial
+from itertools import groupby
+from typing import cast
+
+from ragkit.agent.messages import Message, Role
+from ragkit.agent.providers.base import Delta, Request
+from ragkit.agent.providers.keys import find_host, find_key
+from ragkit.agent.providers.refusals import Refusal
+from ragkit.agent.providers.service import (
+    ClientOfLoop,
+    Draft,
+    Faults,
+    ServiceProvider,
+    image_bytes,
+    kept_blocks,
+    spoken,
+    system_text,
+)
+from ragkit.errors import MissingExtra
+from ragkit.records import JSON
+from ragkit.usage.tokens import Tokens
+
+try:
+    import httpx2
+    from google import genai
+    from google.genai import errors, types
+except ImportError as error:
+    raise MissingExtra("the provider 'gemini'", extra="gemini") from error
+
+_FORM_OR_TOOLS = re.compile(r"gemini-[12]\b")
+"""Models that cannot hold an answer to a form while they are offered tools."""
+_STOPS = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(
+        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "MODEL_ARMOR"),
+        "content_filter",
+    ),
+}
+
+
+class _Connected:
+    """The SDK's client on an HTTP client of our own: where aiohttp is installed it would take that, and ask twice."""
+
+    def __init__(self, key: str, host: str) -> None:
+        self._http = httpx2.AsyncClient(follow_redirects=True)
+        options = types.HttpOptions(base_url=host or None, httpx_async_client=self._http)
+        self._client = genai.Client(api_key=key, vertexai=False, http_options=options)
+        self.models = self._client.aio.models
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+
+class GeminiProvider(ServiceProvider[types.GenerateContentResponse]):
+    """Google's Gemini models.
+
+    Args:
+        api_key: by default GEMINI_API_KEY, then GOOGLE_API_KEY.
+        default_model: what is asked when a request names no model.
+        base_url: the address of the API, without its version; by default GOOGLE_GEMINI_BASE_URL, else Google's.
+
+    Raises:
+        AuthenticationFailed: no key.
+    """
+
+    name = "gemini"
+    default_model = "gemini-3.8-flash"
+    faults = Faults(
+        late=(httpx2.TimeoutException,),
+        broken=(
+            httpx2.HTTPError,
+            httpx2.InvalidURL,
+        ),
+        refused=(errors.APIError,),
+    )
+
+    def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
+        self.host = find_host("gemini", base_url)
+        self.default_model = default_model or GeminiProvider.default_model
+        self._client = ClientOfLoop(partial(_Connected, find_key("gemini", api_key), self.host), _Connected.close)
+
+    async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[types.GenerateContentResponse, None]:
+        models = self._client.get().models
+        contents: types.ContentListUnion = list(_turns(request.messages))
+        if not live:
+            yield await models.generate_content(model=request.model, contents=contents, config=_config(request))
+            return
+        pieces = await models.generate_content_stream(model=request.model, contents=contents, config=_config(request))
+        async for piece in pieces:
+            yield piece
+
+    def _fold(self, chunk: types.GenerateContentResponse, draft: Draft) -> Iterator[Delta]:
+        draft.model = chunk.model_version or draft.model
+        if chunk.usage_metadata is not None:
+            draft.usage = _tokens(chunk.usage_metadata)
+        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
+            draft.stop_reason = "content_filter"
+        for candidate in (chunk.candidates or [])[:1]:
+            for part in (candidate.content and candidate.content.parts) or []:
+                yield from _part(part, draft)
+            if candidate.finish_reason is not None:
+                reason = str(candidate.finish_reason.value)
+                draft.stop_reason = _STOPS.get(reason, reason.lower())
+
+    def _refusal(self, error: Exception) -> Refusal:
+        assert isinstance(error, errors.APIError)  # noqa: S101 - no other is among the refused
+        headers = getattr(error.response, "headers", None) or {}
+        # an error in the middle of a stream comes with a code of its own
+        return Refusal.read(error.code, error.details, headers)
+
+
+def _config(request: Request) -> types.GenerateContentConfig:
+    settings = request.settings
+    form = settings.response_schema
+    told = form if form is not None and request.tools and _FORM_OR_TOOLS.search(request.model) else None
+    timeout = None if settings.timeout_s is None else max(1, round(settings.timeout_s * 1000))
+    config = types.GenerateContentConfig(
+        system_instruction=system_text(request.messages, told) or None,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        max_output_tokens=settings.max_tokens,
+        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+        http_options=types.HttpOptions(timeout=timeout),
+    )
+    if request.tools:
+        declared = [
+            types.FunctionDeclaration(
+                name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
+            )
+            for tool in request.tools
+        ]
+        config.tools = [types.Tool(function_declarations=declared)]
+    if form is not None and told is None:
+        config.response_mime_type, config.response_json_schema = "application/json", form
+    return config
+
+
+def _turns(messages: tuple[Message, ...]) -> Iterator[types.Content]:
+    """User and model in turn: what tools returned is said by the user, all results of a turn in one message."""
+    for model, group in groupby(spoken(messages), lambda one: one.role is Role.ASSISTANT):
+        parts = [part for one in group for part in _parts(one)]
+        yield types.Content(role="model" if model else "user", parts=parts)
+
+
+def _parts(message: Message) -> Iterator[types.Part]:
+    if message.role is Role.TOOL:
+        said: dict[str, object] = {"error" if message.is_error else "result": message.content}
+        result = types.FunctionResponse(id=message.tool_call_id or None, name=message.name, response=said)
+        yield types.Part(function_response=result)
+        return
+    signatures = {block.get("part"): str(block.get("signature")) for block in kept_blocks(message, "gemini")}
+    if message.content:
+        yield types.Part(text=message.content, thought_signature=_bytes(signatures.get("text")))
+    for image in message.images:
+        yield types.Part(inline_data=types.Blob(data=image_bytes(image), mime_type=image.media_type))
+    for position, call in enumerate(message.tool_calls):
+        asked = types.FunctionCall(id=call.id or None, name=call.name, args=dict(call.arguments))
+        yield types.Part(function_call=asked, thought_signature=_bytes(signatures.get(position)))
+
+
+def _part(part: types.Part, draft: Draft) -> Iterator[Delta]:
+    call = part.function_call
+    if part.thought_signature:
+        # signatures of what the model thought: the next request must show them with the part that they came with
+        where: JSON = "text" if call is None else draft.count
+        signature = base64.b64encode(part.thought_signature).decode("ascii")
+        draft.kept[len(draft.kept)] = {"part": where, "signature": signature}
+    if call is not None:
+        yield from draft.whole_call(call.name or "", cast("Mapping[str, JSON]", call.args or {}), call.id or "")
+    elif part.thought:
+        draft.think(part.text)
+    else:
+        yield from draft.say(part.text)
+
+
+def _bytes(signature: str | None) -> bytes | None:
+    return base64.b64decode(signature) if signature else None
+
+
+def _tokens(usage: types.GenerateContentResponseUsageMetadata) -> Tokens:
+    sent = (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
+    written = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
+    return Tokens(sent, written, usage.cached_content_token_count or 0)

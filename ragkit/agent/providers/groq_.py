@@ -1,0 +1,79 @@
+"""Groq through the package `groq`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any, cast
+
+from ragkit.agent.messages import Message
+from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.chat_completions import ChatCompletionsProvider, Chunk, payload
+from ragkit.agent.providers.keys import find_host, find_key
+from ragkit.agent.providers.service import ClientOfLoop, Faults
+from ragkit.errors import MissingExtra
+
+try:
+    import groq
+    import httpx
+except ImportError as error:
+    raise MissingExtra("the provider 'groq'", extra="groq") from error
+
+
+class GroqProvider(ChatCompletionsProvider):
+    """Models that Groq runs.
+
+    Args:
+        model: the same as `default_model`.
+        system_instruction: put before every conversation, as a system message.
+        api_key: by default GROQ_API_KEY.
+        default_model: what is asked when a request names no model.
+        base_url: the address of the API, without its path; by default GROQ_BASE_URL, else Groq's.
+
+    Raises:
+        AuthenticationFailed: no key.
+    """
+
+    name = "groq"
+    default_model = "llama-3.3-70b-versatile"
+    faults = Faults(
+        late=(groq.APITimeoutError, httpx.TimeoutException),
+        broken=(groq.APIConnectionError, httpx.HTTPError, httpx.InvalidURL),
+        refused=(groq.APIError,),
+    )
+
+    def __init__(
+        self,
+        model: str = "",
+        system_instruction: str = "",
+        *,
+        api_key: str | None = None,
+        default_model: str = "",
+        base_url: str | None = None,
+    ) -> None:
+        self.host = find_host("groq", base_url)
+        self.default_model = model or default_model or GroqProvider.default_model
+        self.system_instruction = system_instruction
+        key = find_key("groq", api_key)
+        host = self.host or None
+        self._client = ClientOfLoop(
+            lambda: groq.AsyncGroq(api_key=key, base_url=host, max_retries=0), groq.AsyncGroq.close
+        )
+
+    async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[Chunk, None]:
+        if self.system_instruction:
+            request = replace(request, messages=(Message.system(self.system_instruction), *request.messages))
+        create = self._client.get().chat.completions.create
+        sent = cast("dict[str, Any]", payload(request)) | {"timeout": request.settings.timeout_s}
+        if not live:
+            yield _json(await create(**sent))
+            return
+        async with await create(**sent, stream=True) as stream:
+            async for chunk in stream:
+                yield _json(chunk)
+
+
+def _json(found: object) -> Chunk:
+    if not isinstance(found, groq.BaseModel):  # a page that is no API answers with text
+        raise ValueError(f"no JSON object: {str(found)[:80]!r}")
+    return cast("Chunk", found.to_dict())

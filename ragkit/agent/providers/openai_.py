@@ -1,0 +1,64 @@
+"""OpenAI, and every server that speaks Chat Completions, through the package `openai`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.chat_completions import ChatCompletionsProvider, Chunk, payload
+from ragkit.agent.providers.keys import find_host, find_key
+from ragkit.agent.providers.service import ClientOfLoop, Faults
+from ragkit.errors import MissingExtra
+
+try:
+    import httpx2
+    import openai
+except ImportError as error:
+    raise MissingExtra("the provider 'openai'", extra="openai") from error
+
+
+class OpenAIProvider(ChatCompletionsProvider):
+    """Models of OpenAI, or of any server that speaks Chat Completions: vLLM, llama.cpp, LM Studio, OpenRouter.
+
+    Args:
+        api_key: by default OPENAI_API_KEY. A server at an address of its own may need none.
+        default_model: what is asked when a request names no model.
+        base_url: the address of the API, with its `/v1`; by default OPENAI_BASE_URL, else OpenAI's.
+
+    Raises:
+        AuthenticationFailed: no key, and no address of its own.
+    """
+
+    name = "openai"
+    default_model = "gpt-5.4-mini"
+    faults = Faults(
+        late=(openai.APITimeoutError, httpx2.TimeoutException),
+        broken=(openai.APIConnectionError, httpx2.HTTPError, httpx2.InvalidURL),
+        refused=(openai.APIError,),
+    )
+
+    def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
+        self.host = find_host("openai", base_url)
+        self.default_model = default_model or OpenAIProvider.default_model
+        key = find_key("openai", api_key, needed=not self.host) or "none"
+        host = self.host or None
+        self._client = ClientOfLoop(
+            lambda: openai.AsyncOpenAI(api_key=key, base_url=host, max_retries=0), openai.AsyncOpenAI.close
+        )
+
+    async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[Chunk, None]:
+        create = self._client.get().chat.completions.create
+        sent = cast("dict[str, Any]", payload(request)) | {"timeout": request.settings.timeout_s}
+        if not live:
+            yield _json(await create(**sent))
+            return
+        async with await create(**sent, stream=True, stream_options={"include_usage": True}) as stream:
+            async for chunk in stream:
+                yield _json(chunk)
+
+
+def _json(found: object) -> Chunk:
+    if not isinstance(found, openai.BaseModel):  # a page that is no API answers with text
+        raise ValueError(f"no JSON object: {str(found)[:80]!r}")
+    return cast("Chunk", found.to_dict())

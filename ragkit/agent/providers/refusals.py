@@ -1,0 +1,168 @@
+"""What a service said when it refused -> the error that the loop knows: who must do what, and whether to ask again.
+
+Status codes and words of the services alone: no HTTP client, no vendor's classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from email.utils import parsedate_to_datetime
+from typing import cast
+
+from ragkit.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    ContextTooLong,
+    InvalidRequest,
+    ModelNotFound,
+    ProviderError,
+    RateLimited,
+    RequestTimeout,
+)
+from ragkit.usage.pricing import PriceBook
+
+LONGEST_MESSAGE = 300
+"""Characters that are kept of what a service said."""
+
+_TOO_LONG = re.compile(
+    r"context[ _](length|window)|prompt is too long|input token count|input is too long|request too large", re.I
+)
+_NO_MODEL = re.compile(r"\bmodels?\b", re.I)
+_BAD_KEY = re.compile(r"\bapi[ _]key\b", re.I)
+_NO_MONEY = {"insufficient_quota", "billing_error", "billing_hard_limit_reached"}
+_AUTHENTICATION = {
+    "authentication_error",
+    "permission_error",
+    "invalid_api_key",
+    "UNAUTHENTICATED",
+    "PERMISSION_DENIED",
+}
+_PASSING = {"tool_use_failed"}
+"""Codes of a refusal that sending the same again may well cure: the model wrote a call that could not be read."""
+_CATALOGUES = {"gemini": "google"}
+"""Where the price book has a service's models under another name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a service said."""
+
+    status: int | None
+    """HTTP status; None where the refusal came in the middle of a stream."""
+    message: str
+    code: str = ""
+    """The service's own word for it, `context_length_exceeded` for instance."""
+    retry_after: float | None = None
+    """Seconds after which to ask again, where the service said it."""
+
+    @staticmethod
+    def read(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> Refusal:
+        """Read the body that came with a status: `{"error": {"message", "code" or "type" or "status"}}`, or text."""
+        found = body.get("error", body) if isinstance(body, Mapping) else body
+        if not isinstance(found, Mapping):
+            return Refusal(status, _short(found), retry_after=read_retry_after(headers or {}))
+        code = found.get("code") if isinstance(found.get("code"), str) else found.get("type") or found.get("status")
+        wait = read_retry_after(headers or {})
+        return Refusal(
+            status,
+            _short(found.get("message", found)),
+            str(code or ""),
+            _retry_info(found.get("details")) if wait is None else wait,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who was asked for what: names for messages."""
+
+    provider: str
+    model: str
+    host: str = field(default="", compare=False)
+    """Where it was asked, as an address."""
+
+
+def refused(asked: Asked, refusal: Refusal) -> ProviderError:
+    """The error for a refusal."""
+    return _lasting(asked, refusal) or _passing(asked, refusal)
+
+
+def _lasting(asked: Asked, refusal: Refusal) -> ProviderError | None:
+    """The error where something must be changed before it is worth asking again, if it is one that we know."""
+    name, status, code, words = asked.provider, refusal.status, refusal.code, refusal.message
+    if code in _NO_MONEY or status == 402:
+        return AuthenticationFailed(name, f"the account has no credit left: {words}", status=status)
+    if status in {401, 403} or code in _AUTHENTICATION or (status == 400 and _BAD_KEY.search(words)):
+        return AuthenticationFailed(name, f"the key is refused: {words}", status=status)
+    if status == 413 or (status in {400, 422, None} and _TOO_LONG.search(f"{code} {words}")):
+        hint = "send fewer or shorter messages, or choose a model with a larger context"
+        return ContextTooLong(name, f"too long for {asked.model}: {words}: {hint}", status=status)
+    return _not_found(asked, words) if status == 404 else None
+
+
+def _passing(asked: Asked, refusal: Refusal) -> ProviderError:
+    """The error where asking again may help; else an InvalidRequest."""
+    name, status, code, words = asked.provider, refusal.status, refusal.code, refusal.message
+    if status == 429 or "rate_limit" in code or (status in {503, 529} and refusal.retry_after is not None):
+        return RateLimited(name, words, status=status, retry_after=refusal.retry_after)
+    if status in {408, 504}:
+        return RequestTimeout(name, words, status=status)
+    if status is None or status >= 500 or status == 409 or code in _PASSING:
+        return ConnectionFailed(name, words, status=status)
+    return InvalidRequest(name, words, status=status)
+
+
+def _not_found(asked: Asked, words: str) -> ProviderError:
+    if not _NO_MODEL.search(words):
+        hint = f"is {asked.host} the address of its API?" if asked.host else "is its address right?"
+        return InvalidRequest(asked.provider, f"nothing there ({words}): {hint}", status=404)
+    if asked.provider == "ollama":
+        return ModelNotFound("ollama", f"has no model {asked.model!r}: ollama pull {asked.model}", status=404)
+    near = near_models(asked.provider, asked.model)
+    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+    return ModelNotFound(asked.provider, f"has no model {asked.model!r}{hint}: {words}", status=404)
+
+
+def near_models(provider: str, model: str) -> list[str]:
+    """At most two names that look like `model`, among the models of the service whose price is known."""
+    catalogue = _CATALOGUES.get(provider, provider)
+    known = [info.model for info in PriceBook().models() if info.provider == catalogue and info.model != model]
+    return get_close_matches(model, known, n=2, cutoff=0.7)
+
+
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from `retry-after-ms` or `retry-after` (seconds or a date, RFC 9110); None without them."""
+    for name, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if not value:
+            continue
+        try:
+            return max(0.0, float(value) / per_second)
+        except ValueError:
+            return _until(value)
+    return None
+
+
+def _until(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _retry_info(details: object) -> float | None:
+    """Google's services say it in the body: `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "13s"}`."""
+    for one in details if isinstance(details, list) else []:
+        delay = cast("object", one.get("retryDelay")) if isinstance(one, Mapping) else None
+        if isinstance(delay, str) and re.fullmatch(r"[\d.]+s", delay):
+            return float(delay[:-1])
+    return None
+
+
+def _short(words: object) -> str:
+    text = " ".join(str(words or "no reason given").split())
+    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "..."

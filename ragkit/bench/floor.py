@@ -1,0 +1,93 @@
+"""The floors beside the stores: a matrix in memory and one product with it, and how fast this machine reads at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from ragkit.bench.datasets import FIELD
+from ragkit.records import Document, SearchResult
+from ragkit.store.base import Filter, Rows
+
+NAME = "numpy"
+"""What the floor is called in a settings file. No store has this name."""
+
+
+class NumpyFloor:
+    """Exact search as numpy does it: all rows in memory, one product, the best of it. No checks, no texts, no files."""
+
+    persistent = False
+
+    def __init__(self) -> None:
+        self._matrix: Rows = np.zeros((0, 0), np.float32)
+        self._pending: list[Rows] = []
+        self._documents: list[Document] = []
+        self._live = np.zeros(0, np.bool_)
+        self._fields = np.zeros(0, np.int64)
+        self._at: dict[str, int] = {}
+
+    def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> None:
+        """Put rows with new ids in."""
+        start = len(self._documents)
+        self._documents.extend(documents)
+        self._at.update((document.id, start + number) for number, document in enumerate(documents))
+        self._pending.append(embeddings)
+        self._live = np.append(self._live, np.ones(len(documents), np.bool_))
+        self._fields = np.append(self._fields, [cast("int", document.metadata[FIELD]) for document in documents])
+
+    def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
+        """The nearest rows; of filters it knows `{field: {"$lt": n}}` alone."""
+        if self._pending:
+            self._matrix = np.concatenate([self._matrix.reshape(-1, len(query_embedding)), *self._pending])
+            self._pending = []
+        keep = self._live
+        if filter:
+            keep = keep & (self._fields < cast("Mapping[str, int]", filter[FIELD])["$lt"])
+        if keep.all():
+            rows, scores = None, self._matrix @ query_embedding
+        elif keep.mean() > 0.2:  # gathering the rows would cost more than the product with all of them
+            rows, scores = None, np.where(keep, self._matrix @ query_embedding, np.float32(-2))
+        else:
+            rows = np.flatnonzero(keep)
+            scores = self._matrix[rows] @ query_embedding
+        count = min(top_k, int(keep.sum()))
+        at = np.argpartition(-scores, count - 1)[:count] if count else np.zeros(0, np.int64)
+        at = at[np.argsort(-scores[at], kind="stable")]
+        found = at if rows is None else rows[at]
+        return [
+            SearchResult(self._documents[row], score)
+            for row, score in zip(found.tolist(), scores[at].tolist(), strict=True)
+        ]
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Take rows out of what is found."""
+        self._live[[self._at[one] for one in ids]] = False
+        return len(ids)
+
+    def count(self) -> int:
+        """How many rows are there."""
+        return int(self._live.sum())
+
+    def clear(self) -> None:
+        """Take everything out."""
+        self.__init__()  # type: ignore[misc]  # begins anew
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def read_seconds(self, times: int = 7) -> float:
+        """How long one thread takes to read the matrix once, in seconds: the best of some, the first not counted.
+
+        The product of the matrix with itself reads each number once and does nothing else that takes time. No exact
+        search over float32 rows is faster on one thread of this machine.
+        """
+        flat = self._matrix.reshape(-1)
+        taken = []
+        for _ in range(times + 1):
+            begun = time.perf_counter()
+            np.dot(flat, flat)
+            taken.append(time.perf_counter() - begun)
+        return min(taken[1:])

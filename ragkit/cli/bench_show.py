@@ -1,0 +1,133 @@
+"""How a benchmark is shown: a bar while it runs, on stderr; its tables at the end, on stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from ragkit.bench.compare import Compared, Difference
+from ragkit.bench.results import Outcome
+from ragkit.bench.run import Dropped, Event, Step
+from ragkit.bench.tables import Table, fallen, notes, number, tables
+from ragkit.cli.common import Shell
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+EVERY_SECONDS = 15.0
+"""Between two lines where there is no terminal."""
+PLAIN_WIDTH = 118
+"""Columns of a table that goes to a file."""
+NOTABLE = 0.05
+"""A change by less than this share is not coloured."""
+
+
+class Progress:
+    """Told of every step, in a `with` block: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._said = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away. Stopping twice is fine."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def event(self, event: Event) -> None:
+        """Show one event."""
+        if isinstance(event, Dropped):
+            self._shell.say(f"{event.label} takes no further part: {event.reason}")
+        elif self._shell.quiet:
+            return
+        elif sys.stderr.isatty():
+            self._draw(event)
+        elif time.monotonic() - self._said >= EVERY_SECONDS:
+            self._said = time.monotonic()
+            self._shell.say(f"{event.number} of {event.steps} steps: {event.label}, {event.what}")
+
+    def _draw(self, step: Step) -> None:
+        if self._bar is None:
+            # here, not at the head: a run without a terminal shall not pay for the import
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+            from rich.progress import Progress as Bar  # noqa: PLC0415
+
+            columns = (BarColumn(bar_width=30), TimeElapsedColumn(), TextColumn("{task.description}"))
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("", total=step.steps)
+            self._bar.start()
+        if self._task is not None:
+            self._bar.update(self._task, completed=step.number, description=f"{step.label}: {step.what}")
+
+
+def show_outcome(outcome: Outcome) -> None:
+    """The tables, what must be said beside them, and what was not measured."""
+    console = _console()
+    for note in notes(outcome):
+        console.print(Text(note, style="dim"))
+    for table in tables(outcome):
+        console.print()
+        console.print(_drawn(table))
+    rows = fallen(outcome)
+    if rows:
+        console.print()
+    for label, status, reason in rows:
+        said = f"{status}: {reason}" if status else reason
+        console.print(Text.assemble((label, "bold"), "  ", (said, "yellow")))
+
+
+def show_compared(found: Compared) -> None:
+    """What differs, better in green and worse in red: each store as it stands, then the points of its curve."""
+    console = _console()
+    console.print(Text(f"{found.before} -> {found.after}", style="dim"))
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, column in enumerate(("store", "figure", "before", "after", "")):
+        table.add_column(column, justify="right" if position > 1 else "left")
+    last = ""
+    for one in found.differences:
+        label = one.label if one.setting == "{}" else f"{one.label} {one.setting}"
+        table.add_row("" if label == last else label, one.figure, number(one.before), number(one.after), _change(one))
+        last = label
+    console.print(table)
+    for run, labels in found.only.items():
+        if labels:
+            console.print(f"only in {run}: {', '.join(labels)}")
+
+
+def _change(one: Difference) -> Text:
+    style = "" if abs(one.change) < NOTABLE else "green" if one.change > 0 else "red"
+    word = "" if abs(one.change) < 0.005 else " better" if one.change > 0 else " worse"
+    return Text(f"{abs(one.change):.0%}{word}", style=style)
+
+
+def _drawn(table: Table) -> RichTable:
+    drawn = RichTable(
+        title=Text.assemble((table.title, "bold"), ("  " + table.note, "dim")),
+        title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False,
+    )  # fmt: skip
+    for position, column in enumerate(table.columns):
+        drawn.add_column(column, justify="right" if position else "left", no_wrap=not position)
+    first = len(table.rows) - table.floors
+    for position, row in enumerate(table.rows):
+        drawn.add_row(*row, style="dim italic" if position >= first else "")
+    return drawn
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)

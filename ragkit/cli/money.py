@@ -1,0 +1,42 @@
+"""Money on the command line: the option that limits it, and how amounts are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, TypeVar
+
+import click
+
+from ragkit.errors import plain
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _finite(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not isfinite(value):
+        raise click.BadParameter(f"{value} is no amount of US dollars", param=parameter)
+    return value
+
+
+def max_cost_option(help_text: str) -> Callable[[Command], Command]:
+    """`--max-cost USD`, or RAGKIT_MAX_COST."""
+    return click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0),
+        metavar="USD",
+        envvar="RAGKIT_MAX_COST",
+        callback=_finite,
+        help=f"{help_text} (also RAGKIT_MAX_COST).",
+    )
+
+
+def dollars(cost: float | None) -> str:
+    """`$0.0012`, `no cost`, `price unknown`. Two digits that say something, however small the amount."""
+    if cost is None:
+        return "price unknown"
+    if cost == 0:
+        return "no cost"
+    if cost < 0.0001:
+        return f"${plain(cost)}"
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"

@@ -1,0 +1,226 @@
+"""An index run on a Ray cluster: its workers read, parse, split and embed; this process plans and writes.
+
+Reading and splitting is a stream of Ray Data, in the order of the plan, which Ray holds back while nobody takes what
+is done. Embedding is not part of that stream: only the catalog knows which texts have vectors already, so windows of
+those that have none are tasks of their own. A task whose worker dies is done again by another one; it has changed
+nothing, so nothing is lost or done twice. Ray's own usage statistics are switched off.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray looks when it is imported
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from ragkit.errors import RagkitError, WorkerError
+from ragkit.index.plan import Work
+from ragkit.index.runner import Embedding, Pending, Prepared
+from ragkit.load.files import MB
+from ragkit.load.parse import Failed, Task
+from ragkit.pipeline.assemble import Assembly
+from ragkit.pipeline.run.options import RayOptions
+from ragkit.pipeline.run.stage import Stage, portable
+from ragkit.usage.meter import Call, Meter, current_meter, metered
+
+if TYPE_CHECKING:
+    from ray.data import Dataset
+
+Answer = TypeVar("Answer")
+
+TASK_BYTES = 2 * MB
+"""Size of the files that one task reads; a single one may be larger."""
+TASK_FILES = 32
+"""Files that one task reads at most."""
+CONNECT_SECONDS = 10.0
+"""How long the head of a cluster may take to answer."""
+RETRIES = 3
+"""How often a task is begun again after its worker died."""
+
+
+class RayRunner:
+    """Drives the workers of a cluster, which is left as it was; one that was started for the run is stopped."""
+
+    def __init__(self, options: RayOptions, parts: Assembly) -> None:
+        self._options = options
+        self._pipeline = pickle.dumps(portable(parts.pipeline))
+        self._is_ours = False
+        self._workers = options.workers
+
+    def __enter__(self) -> RayRunner:
+        self._is_ours = not ray.is_initialized()
+        if self._is_ours:
+            self._connect()
+        if not self._workers:
+            there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray has no types here
+            self._workers = max(1, int(there.get("CPU", 1)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_ours:
+            ray.shutdown()
+
+    @property
+    def windows(self) -> int:
+        """As many as there are workers."""
+        return self._workers
+
+    def prepare(self, work: Sequence[Work]) -> Iterator[tuple[Work, Prepared | Failed]]:
+        """What becomes of each file, in order; files travel in tasks of a few."""
+        batches = list(_batches(work))
+        if not batches:
+            return
+        with _translated(self._options):
+            rows = iter(self._stream(batches).iter_rows())
+            for batch in batches:
+                outcomes = _opened(pickle.loads(next(rows)["outcomes"]))  # noqa: S301 - written by `_prepare`
+                yield from zip(batch, outcomes, strict=True)
+
+    def embed(self, texts: Sequence[str]) -> Pending:
+        """Begin to embed some texts on the cluster; what the embedder reports is counted here."""
+        reference = _EMBED.remote(self._pipeline, list(texts))
+
+        def wait() -> Embedding:
+            with _translated(self._options):
+                answer = _opened(ray.get(reference))
+            meter = current_meter()
+            if meter is not None:
+                for call in answer.calls:
+                    meter.record(call)
+            return answer.embedding
+
+        return wait
+
+    def _connect(self) -> None:
+        address = self._options.address or os.environ.get("RAY_ADDRESS") or "local"
+        cores = (self._options.workers or None) if address == "local" else None
+        with _translated(self._options):
+            _knock(address)
+            ray.init(
+                address,
+                num_cpus=cores,
+                include_dashboard=False if address == "local" else None,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+
+    def _stream(self, batches: Sequence[Sequence[Work]]) -> Dataset:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Ray Data's own, at its first use
+            import ray.data  # noqa: PLC0415 - takes a second, and is not needed to connect
+
+            logging.getLogger("ray.data").setLevel(logging.ERROR)
+            tasks = [[Task(one.path, one.source, one.stat) for one in batch] for batch in batches]
+            rows = [{"tasks": pickle.dumps(batch)} for batch in tasks]
+            stream = ray.data.from_items(rows, override_num_blocks=len(rows))
+            stream.context.enable_progress_bars = False
+            stream.context.execution_options.preserve_order = True
+            pool = ray.data.TaskPoolStrategy(size=self._workers)
+            prepare = cast("Callable[[dict[str, Any]], dict[str, Any]]", _prepare)  # Ray knows no other rows
+            return stream.map(prepare, fn_args=(self._pipeline,), compute=pool, max_retries=RETRIES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    """What comes back from the cluster for a window."""
+
+    embedding: Embedding
+    calls: tuple[Call, ...]
+
+
+_STAGES: dict[bytes, Stage] = {}
+"""In a worker: the stage of the pipeline that it worked for last, with the models that it has loaded."""
+
+
+def _stage(pipeline: bytes) -> Stage:
+    if pipeline not in _STAGES:
+        while _STAGES:
+            _STAGES.popitem()[1].close()
+        _STAGES[pipeline] = Stage(Assembly(pickle.loads(pipeline)))  # noqa: S301 - written by `RayRunner`
+    return _STAGES[pipeline]
+
+
+def _prepare(row: dict[str, bytes], pipeline: bytes) -> dict[str, bytes]:
+    """In a worker: one row of tasks, one row of outcomes. An error of ours travels as a value, to arrive as it is."""
+    try:
+        tasks = pickle.loads(row["tasks"])  # noqa: S301 - written by `RayRunner`
+        return {"outcomes": pickle.dumps(list(_stage(pipeline).prepare(tasks)))}
+    except RagkitError as error:
+        return {"outcomes": pickle.dumps(error)}
+
+
+def _embed(pipeline: bytes, texts: list[str]) -> _Embedded | RagkitError:
+    """In a worker: the vectors of a window, with what it cost."""
+    try:
+        with metered(Meter()) as meter:
+            return _Embedded(_stage(pipeline).embed(texts), meter.calls)
+    except RagkitError as error:
+        return error
+
+
+_EMBED = ray.remote(num_cpus=1, max_retries=RETRIES)(_embed)
+
+
+def _batches(work: Sequence[Work]) -> Iterator[list[Work]]:
+    """The files in order, a few at a time."""
+    batch: list[Work] = []
+    size = 0
+    for one in work:
+        if batch and (len(batch) >= TASK_FILES or size + one.stat.size > TASK_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += one.stat.size
+    if batch:
+        yield batch
+
+
+def _knock(address: str) -> None:
+    """Raises ConnectionError when nobody listens at `host:port`: Ray itself would try for a quarter of an hour."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return  # `auto` or `local`
+    if host in ("localhost", "127.0.0.1"):
+        host = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # the address that Ray takes it for
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ConnectionError(f"nothing answers at {host}:{port}") from error
+
+
+def _opened(answer: Answer | RagkitError) -> Answer:
+    """What a worker gave back. Raises the error of ours that it met."""
+    if isinstance(answer, RagkitError):
+        raise answer
+    return answer
+
+
+@contextmanager
+def _translated(options: RayOptions) -> Iterator[None]:
+    """Errors of Ray as ours."""
+    where = f"the Ray cluster at {options.address}" if options.address else "Ray"
+    try:
+        yield
+    except RayTaskError as error:
+        reason = str(error.cause).strip().rpartition("\n")[2]
+        raise WorkerError(f"a worker of {where} failed ({reason})") from error
+    except RayError as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise WorkerError(
+            f"{where} lost a worker {RETRIES + 1} times over one task ({reason}): see `ray status`"
+        ) from error
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise WorkerError(f"{where} cannot be reached ({reason}): is it running? see `ray status`") from error

@@ -1,0 +1,389 @@
+"""The store in one DuckDB file: documents and rows as columns, exact search by DuckDB's own scan.
+
+Filters are pushed down as conditions over a table of facts (`ragkit.store.pushdown`), bound as parameters; what they
+cannot say exactly (numbers beyond 2**53, very long strings) is let through and sorted out by the reference evaluator.
+One process at a time can have the file open: that is DuckDB's rule, for readers too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+import duckdb
+import numpy as np
+
+from ragkit.errors import Damaged, DimensionMismatch, Locked, StoreError
+from ragkit.records import Document, Heading, SearchResult
+from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
+from ragkit.store.embedded_options import DuckdbOptions
+from ragkit.store.facade import VectorStore
+from ragkit.store.filters import parse_filter
+from ragkit.store.portable import Found, complete, document_of, document_text, last_of_each, storable
+from ragkit.store.pushdown import (
+    All,
+    Condition,
+    Fact,
+    Holds,
+    Lacks,
+    Present,
+    Some,
+    Test,
+    condition_of,
+    facts_of,
+    joined,
+    leaves,
+)
+
+FORMAT = 1
+"""The version of the layout."""
+_FIX = "`ragkit verify --repair`, or fill the store again"
+_BATCH = 1_000
+"""Documents that are put in, or read, at a time."""
+
+_MAX_LEAVES = 100
+"""A filter that looks at the facts of more fields is left to the reference evaluator: each is a join to DuckDB."""
+_locks: WeakValueDictionary[Path, threading.Lock] = WeakValueDictionary()
+"""One for each file that is open: writers of this process, which is the only one, take turns."""
+
+# No file but its own, nothing fetched from anywhere, and no way to change that later.
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "lock_configuration": True,
+}
+
+_STATE = "CREATE TABLE state (format INTEGER, dimension INTEGER, next_row BIGINT)"
+_FACTS = "CREATE OR REPLACE TABLE facts (row BIGINT, field VARCHAR, kind VARCHAR, number DOUBLE, string VARCHAR)"
+# id: UTF-8, so that ids sort by code point. whole: all of the document as JSON, where a column could not hold its part.
+_DOCUMENTS = """
+    CREATE OR REPLACE TABLE documents (
+        row BIGINT, id BLOB, source VARCHAR, title VARCHAR, format VARCHAR, language VARCHAR,
+        page_starts JSON, headings JSON, metadata JSON, text VARCHAR, whole VARCHAR, vector FLOAT[{dimension}]
+    )
+"""
+_COLUMNS = "id, source, title, format, language, page_starts, headings, metadata, text, whole, vector"
+
+Connection: TypeAlias = duckdb.DuckDBPyConnection
+Arrays: TypeAlias = dict[str, "np.ndarray[Any, Any]"]
+
+
+class DuckdbStore(VectorStore):
+    """Documents and rows in one DuckDB file. Safe for several threads of one process."""
+
+    persistent = True
+
+    def __init__(self, options: DuckdbOptions) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            DimensionMismatch: it holds rows of another width than the options say.
+            Locked: another process has it open.
+            Damaged: it is not a DuckDB database, or of an unknown layout.
+            StoreError: it cannot be made.
+        """
+        self._options = options
+        self._path = Path(options.path)
+        self._lock = _locks.setdefault(self._path.resolve(), threading.Lock())
+        self._connection: Connection | None = None
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self._path.parent} cannot be made a directory: {error.strerror}") from error
+        with _translated(self._path):
+            self._connection = duckdb.connect(self._path, config=_SETTINGS)
+        try:
+            with self._writing() as connection:  # two handles may be opened at once
+                _lay_out(connection)
+                here = _dimension(connection, self._path)
+            if here and options.dimension not in {None, here}:
+                raise DimensionMismatch(options.dimension or 0, here)
+        except BaseException:
+            self.close()
+            raise
+
+    def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
+        """As `Store.add_documents` says; all of it is committed at once."""
+        if not documents:
+            return []
+        kept = checked_documents(documents)
+        with self._writing() as connection:
+            dimension = _dimension(connection, self._path)
+            rows = checked_rows(embeddings, len(kept), dimension or self._options.dimension)
+            kept, rows = last_of_each(kept, rows)
+            if not dimension:
+                _make_tables(connection, rows.shape[1])
+            _remove(connection, [document.id for document in kept])
+            for start in range(0, len(kept), _BATCH):
+                _insert(connection, kept[start : start + _BATCH], rows[start : start + _BATCH])
+        return [document.id for document in documents]
+
+    def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
+        """As `Store.search` says, on what was committed when it began."""
+        node = parse_filter(filter)
+        top_k = checked_top_k(top_k)
+        with self._reading() as connection:
+            dimension = _dimension(connection, self._path)
+            query = checked_query(query_embedding, dimension or self._options.dimension)
+            if not dimension:
+                return []
+            condition = condition_of(node)
+            ask = _Ask(query, condition if leaves(condition) <= _MAX_LEAVES else True)
+            return complete(lambda limit: ask.best(connection, limit), node, top_k)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """As `Store.delete` says."""
+        names = checked_ids(ids)
+        with self._writing() as connection:
+            return _remove(connection, names) if _dimension(connection, self._path) else 0
+
+    def clear(self) -> None:
+        """As `Store.clear` says."""
+        with self._writing() as connection:
+            connection.execute("DROP TABLE IF EXISTS documents")
+            connection.execute("DROP TABLE IF EXISTS facts")
+            connection.execute("UPDATE state SET dimension = 0")
+
+    def count(self) -> int:
+        """As `Store.count` says."""
+        with self._reading() as connection:
+            return _number(connection, "SELECT count(*) FROM documents") if _dimension(connection, self._path) else 0
+
+    def scan(self) -> Iterator[tuple[str, Document, Rows]]:
+        """As `Store.scan` says; a snapshot of the first step is gone through."""
+        with self._reading() as connection:
+            if not _dimension(connection, self._path):
+                return
+            # the numbers of the rows first: DuckDB would sort all of the text along with the ids
+            rows = [row for (row,) in connection.execute("SELECT row FROM documents ORDER BY id").fetchall()]
+            for start in range(0, len(rows), _BATCH):
+                some = rows[start : start + _BATCH]
+                sql = f"SELECT row, {_COLUMNS} FROM documents WHERE row IN (SELECT unnest($1))"  # noqa: S608
+                held = {row: values for row, *values in connection.execute(sql, [some]).fetchall()}
+                for row in some:
+                    document = _document(held[row])
+                    yield document.id, document, np.array(held[row][-1], np.float32)
+
+    def close(self) -> None:
+        """As `Store.close` says."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """A cursor in a transaction of its own: it sees one snapshot throughout."""
+        connection = self._connection
+        if connection is None:
+            raise StoreError(f"{self._path} is closed: open the store again")
+        with _translated(self._path):
+            cursor = connection.cursor()
+            try:
+                cursor.execute("BEGIN")
+                yield cursor
+                cursor.execute("COMMIT")
+            finally:
+                cursor.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._lock, self._reading() as connection:
+            yield connection
+
+
+class _Ask:
+    """A search as SQL with its parameters."""
+
+    def __init__(self, query: Rows, condition: Condition) -> None:
+        self._values: list[object] = [query.tolist()]
+        width = len(query)
+        where = "" if condition is True else f"WHERE {self._sql(condition)}"
+        # DuckDB ranks in float32; what it found is scored again in float64, so that equal rows tie and others do not.
+        # The numbers of the rows first: it would carry text along while it sorts.
+        self._sql_text = f"""
+            SELECT array_inner_product(vector::DOUBLE[{width}], $1::DOUBLE[{width}]), {_COLUMNS} FROM documents
+            WHERE row IN (SELECT row FROM (
+                SELECT row, array_inner_product(vector, $1::FLOAT[{width}]) AS score FROM documents {where}
+                ORDER BY score DESC LIMIT
+        """  # noqa: S608  # numbers and parameters only
+
+    def best(self, connection: Connection, limit: int) -> list[Found]:
+        """The nearest of what passes the condition; fewer than `limit` only when there are no more."""
+        held = connection.execute(f"{self._sql_text} {limit}))", self._values).fetchall()
+        return [Found(_document(values), score) for score, *values in held]
+
+    def _sql(self, condition: Condition) -> str:
+        match condition:
+            case Holds(field, tests):
+                passed = joined(["kind = 'wild'", *self._tests(tests)], "OR")
+                return f"row IN (SELECT row FROM facts WHERE field = {self._bound(field)} AND {passed})"  # noqa: S608
+            case Lacks(field, tests):
+                passed = joined(self._tests(tests), "OR")
+                return f"row NOT IN (SELECT row FROM facts WHERE field = {self._bound(field)} AND {passed})"  # noqa: S608
+            case Present(field, wanted):
+                word = "IN" if wanted else "NOT IN"
+                return f"row {word} (SELECT row FROM facts WHERE field = {self._bound(field)})"  # noqa: S608
+            case All(parts) | Some(parts):
+                return joined([self._sql(part) for part in parts], "AND" if isinstance(condition, All) else "OR")
+            case _:
+                return "TRUE" if condition else "FALSE"
+
+    def _tests(self, tests: Sequence[Test]) -> list[str]:
+        """One SQL condition a test; those for equality with one kind of values are put together."""
+        equal: dict[str, list[str]] = {}
+        found: list[str] = []
+        for test in tests:
+            if test.op == "any":
+                found.append(f"kind = '{test.kind}'")
+                continue
+            value = self._bound(test.value)
+            column = "string" if test.kind == "string" else "number"
+            if test.op == "eq":
+                equal.setdefault(test.kind, []).append(value)
+            else:
+                found.append(f"(kind = '{test.kind}' AND {column} {_SIGNS[test.op]} {value})")
+        for kind, values in equal.items():
+            column = "string" if kind == "string" else "number"
+            found.append(f"(kind = '{kind}' AND {column} IN ({', '.join(values)}))")
+        return found
+
+    def _bound(self, value: object) -> str:
+        self._values.append(value)
+        return f"${len(self._values)}"
+
+
+_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+def _lay_out(connection: Connection) -> None:
+    if not _number(connection, "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'state'"):
+        connection.execute(_STATE)
+        connection.execute("INSERT INTO state VALUES ($1, 0, 0)", [FORMAT])
+
+
+def _make_tables(connection: Connection, dimension: int) -> None:
+    connection.execute(_DOCUMENTS.format(dimension=dimension))
+    connection.execute(_FACTS)
+    connection.execute("UPDATE state SET dimension = $1, next_row = 0", [dimension])
+
+
+def _dimension(connection: Connection, path: Path) -> int:
+    """The width of the rows, as the connection's transaction sees it; 0 before the first ones."""
+    rows = connection.execute("SELECT format, dimension FROM state").fetchall()
+    if len(rows) != 1 or rows[0][0] != FORMAT:
+        raise Damaged(str(path), f"has layout {rows[0][0] if rows else None} where {FORMAT} is known", _FIX)
+    return int(rows[0][1])
+
+
+def _number(connection: Connection, sql: str) -> int:
+    [(number,)] = connection.execute(sql).fetchall()  # a result that is not fetched to its end blocks the connection
+    return int(number)
+
+
+def _remove(connection: Connection, ids: Sequence[str]) -> int:
+    names = [name.encode("utf-8", "surrogatepass") for name in ids]
+    sql = "DELETE FROM documents WHERE id IN (SELECT unnest($1::BLOB[])) RETURNING row"
+    rows = [row for (row,) in connection.execute(sql, [names]).fetchall()]
+    if rows:
+        connection.execute("DELETE FROM facts WHERE row IN (SELECT unnest($1))", [rows])
+    return len(rows)
+
+
+def _insert(connection: Connection, documents: Sequence[Document], rows: Rows) -> None:
+    """Put documents in whose ids are not there. Values go in as numpy arrays: parameters take ten times as long."""
+    first = _number(connection, "SELECT next_row FROM state")
+    width, numbers = rows.shape[1], np.arange(first, first + len(documents))
+    held = zip(*(_values(document) for document in documents), strict=True)
+    names = _COLUMNS.removesuffix(", vector").split(", ")
+    texts = {name: _objects(values) for name, values in zip(names, held, strict=True)}
+    cells = np.tile(np.arange(width), len(documents))
+    connection.register("incoming", {"row": numbers, **texts})
+    connection.register("cells", {"row": np.repeat(numbers, width), "place": cells, "value": rows.reshape(-1)})
+    connection.execute(
+        f"INSERT INTO documents SELECT row, {_COLUMNS} FROM incoming JOIN "  # noqa: S608  # names of ours
+        f"(SELECT row, list(value ORDER BY place)::FLOAT[{width}] AS vector FROM cells GROUP BY row) USING (row)"
+    )
+    owned = [
+        (row, fact) for row, each in zip(numbers.tolist(), documents, strict=True) for fact in facts_of(each.metadata)
+    ]
+    if owned:
+        connection.register("facts_in", _fact_columns(owned))
+        connection.execute("INSERT INTO facts SELECT row, field, kind, number, string FROM facts_in")
+    connection.execute("UPDATE state SET next_row = $1", [first + len(documents)])
+
+
+def _fact_columns(owned: Sequence[tuple[int, Fact]]) -> Arrays:
+    # no None among them: DuckDB guesses a column's type from some of its values
+    numbers = [0.0 if isinstance(fact.value, str | None) else fact.value for _, fact in owned]
+    return {
+        "row": np.array([row for row, _ in owned], np.int64),
+        "field": _objects([fact.field for _, fact in owned]),
+        "kind": _objects([fact.kind for _, fact in owned]),
+        "number": np.array(numbers, np.float64),
+        "string": _objects([fact.value if isinstance(fact.value, str) else "" for _, fact in owned]),
+    }
+
+
+def _objects(values: Sequence[object]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _values(document: Document) -> tuple[bytes | str, ...]:
+    """The values of _COLUMNS but for the vector; with `whole`, the others are for the eyes of people only."""
+    texts: tuple[str, ...] = (document.source, document.title, document.format, document.language)
+    metadata = json.dumps(document.metadata)
+    headings = json.dumps([[heading.start, heading.level, heading.text] for heading in document.headings])
+    is_plain = (
+        all(storable(text) == text for text in (*texts, document.text)) and _LONE.search(metadata + headings) is None
+    )
+    whole = "" if is_plain else document_text(document)
+    if whole:
+        texts = tuple(storable(text) for text in texts)
+        headings, metadata = "[]", "{}"
+    name = document.id.encode("utf-8", "surrogatepass")
+    return (name, *texts, json.dumps(document.page_starts), headings, metadata, storable(document.text), whole)
+
+
+_LONE = re.compile(r"\\u(?:d[89a-f]..|0000)")
+"""A surrogate or a NUL as `json.dumps` writes them, the halves of a pair too."""
+
+
+def _document(values: Sequence[Any]) -> Document:
+    name, source, title, format_, language, page_starts, headings, metadata, text, whole = values[:10]
+    if whole:
+        return document_of(whole)
+    return Document(
+        text=text,
+        metadata=json.loads(metadata),
+        source=source,
+        title=title,
+        page_starts=tuple(json.loads(page_starts)),
+        headings=tuple(Heading(*heading) for heading in json.loads(headings)),
+        format=format_,
+        language=language,
+        id=bytes(name).decode("utf-8", "surrogatepass"),
+    )
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """DuckDB's errors as ours."""
+    try:
+        yield
+    except duckdb.Error as error:
+        said = str(error).splitlines()[0]
+        holder = re.search(r"Conflicting lock is held in (.*?)\. ", said)
+        if holder:
+            raise Locked(str(path), holder[1]) from error
+        if "not a valid DuckDB database" in said or isinstance(error, duckdb.FatalException | duckdb.InternalException):
+            raise Damaged(str(path), f"is not a whole DuckDB database ({said})", _FIX) from error
+        raise StoreError(f"{path} cannot be used: {said}") from error

@@ -1,0 +1,217 @@
+"""A faiss index over the first rows of a matrix that only grows: built, grown, asked, and kept in a file.
+
+The file is nothing but a saving of time. It is written whole and then put in its place, bound to its vector file by
+that file's id, and given to faiss only after its checksum was found right: faiss itself trusts what it reads. That
+keeps out damage, not malice: remove the `.faiss` file of a directory from a stranger. There is no pickle in it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import struct
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.errors import InvalidOption
+from ragkit.store.base import Rows
+from ragkit.store.embedded_options import FaissOptions
+from ragkit.store.exact import RowNumbers
+
+_swig: Any = faiss
+"""faiss without its type hints, which are not those of the wrappers that it puts around its classes."""
+
+_MAGIC = b"ragkfai\n"
+_VERSION = 1
+_HEADER = struct.Struct("<8sI16s16sQQ")
+"""Magic, version, id of the vector file, fingerprint of the settings, rows it was trained on, bytes of the body."""
+_SUM_BYTES = 16
+"""Then a checksum of the header and the body, and the body."""
+_BLOCK = 1 << 22
+_TRAINING_ROWS = 39
+"""Rows for each centroid, of which faiss wants no fewer for its k-means."""
+_TRAINING_ROUNDS = 8
+"""Recall was the same as with faiss's 25, in a third of the time."""
+_RETRAIN_GROWTH = 4
+"""An `ivfpq` index that has grown by this factor since it was trained is made anew."""
+
+
+class FaissIndex:
+    """An index of one of the three kinds. One thread may search while others search, but not while one adds."""
+
+    def __init__(self, index: faiss.Index, options: FaissOptions, trained_rows: int) -> None:
+        """For `of` and `read` alone."""
+        self._index, self._options, self._trained_rows = index, options, trained_rows
+
+    @classmethod
+    def of(cls, matrix: Rows, options: FaissOptions) -> FaissIndex:
+        """An empty index for a matrix like this one, trained on it where the kind needs that."""
+        rows, dimension = matrix.shape
+        if options.method == "flat":
+            return cls(faiss.IndexFlatIP(dimension), options, 0)
+        if options.method == "hnsw":
+            graph = faiss.IndexHNSWFlat(dimension, options.m, faiss.METRIC_INNER_PRODUCT)
+            graph.hnsw.efConstruction = options.ef_construction
+            return cls(graph, options, 0)
+        cells = min(options.nlist or 4 * math.isqrt(rows), max(1, rows // _TRAINING_ROWS))
+        # np: without polysemous training, which takes minutes and is of no use here
+        code = f"IVF{cells},PQ{_code_bytes(dimension, options.code_bytes)}x8np"
+        index = faiss.index_factory(dimension, code, faiss.METRIC_INNER_PRODUCT)
+        if isinstance(index, faiss.IndexIVFPQ):
+            index.pq.cp.niter = _TRAINING_ROUNDS
+        index.train(np.ascontiguousarray(matrix))
+        return cls(index, options, rows)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are in it."""
+        return int(self._index.ntotal)
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the scores that it gives are those of the rows, but for rounding; those of `ivfpq` are estimates."""
+        return self._options.method != "ivfpq"
+
+    @property
+    def refine(self) -> int:
+        """How many times as many candidates as results are wanted of it."""
+        return self._options.refine if self._options.method == "ivfpq" else 1
+
+    def is_outgrown(self, rows: int) -> bool:
+        """Whether it was trained on far fewer rows than there are."""
+        return bool(self._trained_rows) and rows > _RETRAIN_GROWTH * self._trained_rows
+
+    def add(self, rows: Rows) -> None:
+        """Add rows at the end."""
+        self._index.add(np.ascontiguousarray(rows))
+
+    def search(
+        self, query: Rows, n: int, allowed: NDArray[np.bool_] | None, share: float
+    ) -> tuple[RowNumbers, NDArray[np.float32]]:
+        """The nearest rows, and their products with the query as the index sees them; it may run dry before `n`.
+
+        Args:
+            query: (dimension,), of length 1.
+            n: how many are wanted.
+            allowed: (rows,): which rows may be found; None for all.
+            share: about how many of them are allowed, above 0 and up to 1.
+        """
+        # the selector looks at the bits, and faiss at the selector, as long as the search runs
+        bits = None if allowed is None else np.packbits(allowed, bitorder="little")
+        selector = None if bits is None else _swig.IDSelectorBitmap(bits)
+        scores, rows = self._index.search(query[None], min(n, self.rows), params=self._parameters(n, selector, share))
+        found = rows[0] >= 0
+        return rows[0][found].astype(np.int64), scores[0][found]
+
+    def _parameters(self, n: int, selector: faiss.IDSelector | None, share: float) -> faiss.SearchParameters:
+        # of what a search looks at, only this share counts
+        parameters: faiss.SearchParameters
+        if self._options.method == "flat":
+            parameters = _swig.SearchParameters(sel=selector)
+        elif self._options.method == "ivfpq":
+            parameters = _swig.SearchParametersIVF(sel=selector, nprobe=math.ceil(self._options.nprobe / share))
+        else:
+            effort = max(n, math.ceil(self._options.ef_search / share))
+            parameters = _swig.SearchParametersHNSW(sel=selector, efSearch=effort)
+        return parameters
+
+    def write(self, path: Path, file_id: bytes) -> bool:
+        """Keep it in a file, for the vector file of that id; whether the disk took it."""
+        # what a process that is killed leaves behind is swept away by that name, as old vector files are
+        fresh = path.with_name(f"vectors-{secrets.token_hex(4)}.part")
+        try:
+            with fresh.open("xb") as file:
+                file.write(bytes(_HEADER.size + _SUM_BYTES))
+                body = _Summed(file)
+                faiss.write_index(self._index, _swig.PyCallbackIOWriter(body.write))
+                settings = _fingerprint(self._options)
+                head = _HEADER.pack(_MAGIC, _VERSION, file_id, settings, self._trained_rows, body.size)
+                file.seek(0)
+                file.write(head + _checksum(head, body.digest))
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        except OSError:
+            return False
+        finally:
+            with suppress(OSError):
+                fresh.unlink(missing_ok=True)
+        return True
+
+    @classmethod
+    def read(cls, path: Path, file_id: bytes, matrix: Rows, options: FaissOptions) -> FaissIndex | None:
+        """The index of the matrix that is kept in a file; None where that is missing, damaged or of something else."""
+        with suppress(OSError, struct.error), path.open("rb") as file:
+            head = file.read(_HEADER.size)
+            expected = file.read(_SUM_BYTES)
+            magic, version, owner, settings, trained_rows, size = _HEADER.unpack(head)
+            wanted = (_MAGIC, _VERSION, file_id, _fingerprint(options))
+            if (magic, version, owner, settings) != wanted or _checksum(head, _digest(file, size)) != expected:
+                return None
+            file.seek(_HEADER.size + _SUM_BYTES)
+            with suppress(RuntimeError):  # written by another version of faiss, which this one cannot read
+                index = faiss.read_index(_swig.PyCallbackIOReader(file.read))
+                if index.d == matrix.shape[1] and index.ntotal <= len(matrix):
+                    return cls(index, options, trained_rows)
+        return None
+
+
+def least_rows(options: FaissOptions) -> int:
+    """From how many rows on there is an index: what was asked for, or what it takes to train one."""
+    return max(1, options.index_rows, _TRAINING_ROWS * 256 if options.method == "ivfpq" else 0)
+
+
+class _Summed:
+    """Writes to a file, and sums up what was written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._hash = file, blake2b(digest_size=_SUM_BYTES)
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._hash.update(data)
+        self.size += len(data)
+
+    @property
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+def _digest(file: BinaryIO, size: int) -> bytes:
+    """The checksum of the rest of a file; of less than all when it is not of this size."""
+    total = blake2b(digest_size=_SUM_BYTES)
+    while block := file.read(_BLOCK):
+        size -= len(block)
+        total.update(block)
+    return total.digest() if not size else b""
+
+
+def _checksum(head: bytes, body: bytes) -> bytes:
+    return blake2b(head + body, digest_size=_SUM_BYTES).digest()
+
+
+def _fingerprint(options: FaissOptions) -> bytes:
+    """What the file depends on: an index of other settings is made anew."""
+    by_method: dict[str, tuple[object, ...]] = {
+        "flat": (),
+        "hnsw": (options.m, options.ef_construction),
+        "ivfpq": (options.nlist, options.code_bytes),
+    }
+    return blake2b(repr((options.method, by_method[options.method])).encode(), digest_size=16).digest()
+
+
+def _code_bytes(dimension: int, wanted: int | None) -> int:
+    """Into how many pieces of one byte a row is cut: what was asked for, or the divisor nearest to an eighth of it."""
+    if wanted is not None:
+        if dimension % wanted:
+            raise InvalidOption("code_bytes", wanted, f"a divisor of the dimension {dimension}")
+        return wanted
+    return max(n for n in range(1, max(2, dimension // 8 + 1)) if dimension % n == 0)

@@ -1,0 +1,252 @@
+"""A ledger: every call that used tokens or cost something, a row in a SQLite file that outlives the run.
+
+A row is written as soon as its call is reported, so that a run that is killed has its spending on record. Knows
+files and figures; what a knowledge base is, and where its ledger lies, others know.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+
+from ragkit.errors import Damaged, InvalidOption, Locked
+from ragkit.records import JSON
+from ragkit.usage.meter import Call
+
+FILE_NAME = "ledger.sqlite"
+"""Its name in the directory of a knowledge base."""
+WAIT_SECONDS = 10.0
+"""How long another process may write before this one gives up."""
+GROUPS: Mapping[str, str] = {
+    "day": "date(at, 'unixepoch')",
+    "model": "CASE provider WHEN '' THEN model ELSE provider || ':' || model END",
+    "tool": "tool",
+    "pipeline": "pipeline",
+    "verb": "verb",
+}
+"""What spending can be added up by. A day is one of UTC. Calls outside of any tool have the tool ''."""
+
+_LOG = logging.getLogger("ragkit.ledger")
+_TABLE = """
+CREATE TABLE IF NOT EXISTS calls (
+    key INTEGER PRIMARY KEY,
+    at REAL NOT NULL,             -- seconds since 1970, UTC
+    run TEXT NOT NULL, verb TEXT NOT NULL, pipeline TEXT NOT NULL,
+    kind TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL, tool TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL,
+    embedding_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
+    llm_cost_usd REAL, embedding_cost_usd REAL, -- NULL: the price is unknown
+    saved_cost_usd REAL NOT NULL
+) STRICT
+"""
+_SUMS = (
+    "COUNT(DISTINCT run), COUNT(*), SUM(prompt_tokens), SUM(completion_tokens), SUM(embedding_tokens),"
+    " SUM(cached_tokens), TOTAL(llm_cost_usd), TOTAL(embedding_cost_usd), TOTAL(saved_cost_usd),"
+    " SUM(llm_cost_usd IS NULL), SUM(embedding_cost_usd IS NULL)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What was used and spent, added up over calls."""
+
+    name: str = ""
+    """The day, model, tool, pipeline or verb; empty for a total."""
+    runs: int = 0
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    embedding_tokens: int = 0
+    cached_tokens: int = 0
+    llm_cost_usd: float | None = 0.0
+    """None: the price of a call is unknown."""
+    embedding_cost_usd: float | None = 0.0
+    saved_cost_usd: float = 0.0
+    known_cost_usd: float = 0.0
+    """What the calls cost whose prices are known."""
+
+    @property
+    def total_cost_usd(self) -> float | None:
+        """LLM cost + embedding cost; None when either is unknown."""
+        if self.llm_cost_usd is None or self.embedding_cost_usd is None:
+            return None
+        return self.llm_cost_usd + self.embedding_cost_usd
+
+    def to_dict(self) -> dict[str, JSON]:
+        """The figures by name, the total included."""
+        found: dict[str, JSON] = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "name"}
+        return {**found, "total_cost_usd": self.total_cost_usd}
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Calls from one moment on and before another; None: no bound."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @staticmethod
+    def read(since: str | None, until: str | None, now: datetime | None = None) -> Period:
+        """From what a person writes: a day (`2026-11-20`), a moment (`2026-11-20T14:30`), or days back (`7d`).
+
+        All in UTC unless the moment says otherwise. A day given as `until` is within the period.
+
+        Raises:
+            InvalidOption: it is none of these.
+        """
+        now = now or datetime.now(tz=UTC)
+        return Period(_moment("since", since, now, after=False), _moment("until", until, now, after=True))
+
+    def where(self) -> tuple[str, tuple[float, ...]]:
+        """A condition of SQL, with its values."""
+        bounds = [("at >= ?", self.since), ("at < ?", self.until)]
+        found = [(text, moment.timestamp()) for text, moment in bounds if moment is not None]
+        return " AND ".join(text for text, _ in found) or "1", tuple(value for _, value in found)
+
+
+class Ledger:
+    """The ledger in one file. Several threads and processes may write to it; close it when it is done with."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is opened or made before the first row."""
+        self.path = path
+        self._lock = Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def writer(self, verb: str, pipeline: str) -> Callable[[Call], None]:
+        """What a meter tells of the calls of one run: each becomes a row.
+
+        A row that cannot be written never ends a run that is under way; what would be lost goes to the log.
+        """
+        run = secrets.token_hex(8)
+
+        def write(call: Call) -> None:
+            usage = call.usage
+            if not (usage.total_tokens or usage.cached_tokens or usage.total_cost_usd != 0):
+                return
+            try:
+                self._insert((run, verb, pipeline), call)
+            except (sqlite3.Error, OSError) as error:
+                cost = usage.total_cost_usd
+                level = logging.DEBUG if cost == 0 else logging.WARNING
+                _LOG.log(level, "%s cannot be written (%s): %s %s, USD %s", self.path, error, verb, call.model, cost)
+
+        return write
+
+    def total(self, period: Period | None = None) -> Spending:
+        """All of it. Raises Damaged, Locked."""
+        rows = self._rows("''", period or Period())
+        return rows[0] if rows else Spending()
+
+    def by(self, group: str, period: Period | None = None) -> list[Spending]:
+        """Added up by one of GROUPS: days in their order, everything else by cost, dearest first.
+
+        Raises:
+            InvalidOption: there is no such group.
+            Damaged, Locked: the file cannot be read.
+        """
+        if group not in GROUPS:
+            raise InvalidOption("the group of a ledger", group, f"one of {', '.join(GROUPS)}")
+        rows = self._rows(GROUPS[group], period or Period())
+        return rows if group == "day" else sorted(rows, key=lambda one: (-one.known_cost_usd, one.name))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _insert(self, run: tuple[str, str, str], call: Call) -> None:
+        usage = call.usage
+        values = (
+            call.at, *run, call.kind, call.provider, call.model, call.tool,
+            usage.prompt_tokens, usage.completion_tokens, usage.embedding_tokens, usage.cached_tokens,
+            usage.llm_cost_usd, usage.embedding_cost_usd, usage.saved_cost_usd,
+        )  # fmt: skip
+        with self._lock:
+            if self._connection is None:
+                self._connection = _connect(self.path)
+            self._connection.execute(
+                "INSERT INTO calls (at, run, verb, pipeline, kind, provider, model, tool, prompt_tokens,"
+                " completion_tokens, embedding_tokens, cached_tokens, llm_cost_usd, embedding_cost_usd,"
+                " saved_cost_usd) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                values,
+            )
+
+    def _rows(self, group: str, period: Period) -> list[Spending]:
+        if not self.path.exists():
+            return []
+        where, values = period.where()
+        query = f"SELECT {group} AS name, {_SUMS} FROM calls WHERE {where} GROUP BY name ORDER BY name"  # noqa: S608
+        try:
+            with closing(_connect(self.path)) as connection:
+                return [_spending(row) for row in connection.execute(query, values)]
+        except sqlite3.DatabaseError as error:
+            if _is_busy(error):
+                raise Locked(str(self.path), "another process") from error
+            reason = f"cannot be read as a ledger ({error})"
+            raise Damaged(str(self.path), reason, f"rm {self.path}, which costs only the record") from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """In autocommit mode. A crash of the process loses nothing; a power cut may lose the last rows."""
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            return _connect_now(path)
+        except sqlite3.OperationalError as error:
+            # while another process brings a new file into WAL mode, SQLite does not wait by itself
+            if not _is_busy(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _connect_now(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        path.touch(mode=0o600)
+    connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(_TABLE)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _spending(row: tuple[str, int, int, int, int, int, int, float, float, float, int, int]) -> Spending:
+    name, runs, calls, prompt, completion, embedding, cached, llm, embed, saved, llm_unknown, embed_unknown = row
+    return Spending(
+        name, runs, calls, prompt, completion, embedding, cached,
+        None if llm_unknown else llm, None if embed_unknown else embed, saved, llm + embed,
+    )  # fmt: skip
+
+
+def _moment(option: str, text: str | None, now: datetime, *, after: bool) -> datetime | None:
+    if text is None:
+        return None
+    days = text.removesuffix("d")
+    try:
+        if text.endswith("d") and days.isdigit():
+            return now - timedelta(days=int(days))
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise InvalidOption(
+            option, text, "a day as 2026-11-20, a moment as 2026-11-20T14:30, or days back as 7d,"
+        ) from None
+    found = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return found + timedelta(days=1) if after and len(text) <= len("2026-11-20") else found

@@ -1,0 +1,194 @@
+"""Run the conformance suite over every registered store, and write what came out as a table: `docs/conformance.md`.
+
+    python scripts/conformance_table.py                    # all stores, random properties on 100 cases each
+    python scripts/conformance_table.py --full             # and on thousands of cases
+    python scripts/conformance_table.py --stores faiss lancedb --out /tmp/table.md
+
+Exits with 1 when a check failed, a store was skipped, or a check is in none of the groups below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SUITE = "tests/conformance/test_stores.py"
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "documents and ids": (
+        "an_empty_store_finds_nothing",
+        "documents_come_back_as_they_went_in",
+        "metadata_are_copied",
+        "ids_come_from_the_content",
+        "ids_are_ordered_by_code_point",
+    ),
+    "replacing": (
+        "an_id_that_exists_is_replaced",
+        "the_last_of_equal_ids_in_a_call_stays",
+        "replacing_all_again_and_again_keeps_only_the_last",
+    ),
+    "deleting": ("deleted_documents_are_never_found_again", "clear_removes_all_and_forgets_the_dimension"),
+    "ranking": ("equal_scores_are_ordered_by_id", "nearly_all_of_the_nearest_are_found_among_many"),
+    "filters": (
+        "every_pair_of_values_is_compared_as_the_evaluator_does",
+        "filters_mean_what_the_evaluator_says",
+        "results_are_complete_under_a_rare_filter",
+    ),
+    "random writes": ("any_sequence_of_writes_leaves_what_a_dict_would",),
+    "bad input": ("bad_input_is_refused_and_changes_nothing",),
+    "threads": ("readers_see_whole_batches_while_one_thread_writes",),
+    "reopening, crash": ("what_was_added_is_there_after_reopening", "a_writer_that_is_killed_leaves_whole_batches"),
+    "processes": (
+        "another_process_sees_what_is_committed",
+        "a_second_handle_follows_while_all_is_replaced",
+    ),
+}
+"""What the columns of the table hold: every check of `ragkit.testing.stores`, once."""
+
+KEEPS_NOTHING = "it lives in the memory of its process and keeps nothing"
+ONE_PROCESS = "its engine lets one process at a time have it open, and says so to a second one"
+NOT_APPLICABLE: Mapping[tuple[str, str], str] = {
+    ("memory", "reopening, crash"): KEEPS_NOTHING,
+    ("memory", "processes"): KEEPS_NOTHING,
+    ("chroma", "processes"): f"embedded, {ONE_PROCESS}",
+    ("duckdb", "processes"): ONE_PROCESS,
+    ("milvus", "processes"): f"Milvus Lite, which is tested: {ONE_PROCESS}",
+    ("pinecone", "processes"): "the service is eventually consistent: another process sees a write some time later",
+    ("qdrant", "processes"): f"embedded, {ONE_PROCESS}",
+}
+"""Why a store does not claim what a group checks."""
+
+PACKAGES = {
+    "chroma": "chromadb",
+    "duckdb": "duckdb",
+    "faiss": "faiss-cpu",
+    "lancedb": "lancedb",
+    "milvus": "milvus-lite",
+    "pgvector": "pgvector",
+    "pinecone": "pinecone",
+    "qdrant": "qdrant-edge-py",
+}
+
+
+@dataclass
+class Tested:
+    """What came out for one store."""
+
+    checks: dict[str, list[str]] = field(default_factory=dict)
+    """Check -> the outcome of each of its runs."""
+    skipped: str = ""
+    tally: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+class Recorder:
+    """A plugin for pytest that keeps what the table needs."""
+
+    def __init__(self) -> None:
+        self.stores: dict[str, Tested] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note one phase of one test; its parameters stand in its id: `[store-check]`."""
+        store, _, check = report.nodeid.partition("[")[2].rstrip("]").partition("-")
+        tested = self.stores.setdefault(store, Tested())
+        tested.seconds += report.duration
+        if report.skipped and isinstance(report.longrepr, tuple):
+            tested.skipped = str(report.longrepr[2]).removeprefix("Skipped: ")
+        elif report.when == "call" or report.failed:
+            tested.checks.setdefault(check, []).append(report.outcome)
+        if report.when == "teardown":
+            tested.tally.update({name: int(str(number)) for name, number in report.user_properties})
+
+
+def cell(store: str, group: str, tested: Tested) -> str:
+    """What stands in the table: so many passed, failed, or why there is nothing."""
+    outcomes = [outcome for check in GROUPS[group] for outcome in tested.checks.get(check, [])]
+    if not outcomes:
+        return "not run" if tested.skipped or (store, group) not in NOT_APPLICABLE else "n/a"
+    failed = outcomes.count("failed")
+    return f"**{failed} of {len(outcomes)} failed**" if failed else f"{len(outcomes)} passed"
+
+
+def lines_of(stores: Mapping[str, Tested], command: str, seconds: float) -> list[str]:
+    """The page."""
+    today, system = datetime.now(UTC).date(), f"{platform.system()} {platform.machine()}"
+    checks = sum(len(outcomes) for tested in stores.values() for outcomes in tested.checks.values())
+    total = sum((tested.tally for tested in stores.values()), Counter[str]())
+    lines = [
+        "# What every store keeps",
+        "",
+        "Every registered store is held against exact search over a plain dict, and the reference evaluator for its",
+        "filters. Each store's own engine runs, as a server where it is one. Pinecone, a service, is stood in for",
+        "by a server that keeps its rules and limits; its official client is what speaks to that.",
+        "",
+        f"Made by `{command}` on {today}: {checks} checks in {seconds / 60:.0f} minutes, {total['cases']:,} generated",
+        f"cases with {total['searches']:,} generated searches; Python {platform.python_version()}, {system}.",
+        "",
+        "| store | " + " | ".join(GROUPS) + " | generated cases | searches in them |",
+        "| --- |" + " --- |" * (len(GROUPS) + 2),
+    ]
+    for store, tested in sorted(stores.items()):
+        cells = [cell(store, group, tested) for group in GROUPS]
+        cells += [f"{tested.tally['cases']:,}", f"{tested.tally['searches']:,}"]
+        lines.append(f"| {_named(store)} | " + " | ".join(cells) + " |")
+    lines += ["", "Not applicable (n/a), and why:", ""]
+    lines += [
+        f"- `{store}`, {group}: {reason}."
+        for (store, group), reason in NOT_APPLICABLE.items()
+        if store in stores and cell(store, group, stores[store]) == "n/a"
+    ]
+    lines += [f"- `{store}` was not run: {tested.skipped}" for store, tested in stores.items() if tested.skipped]
+    return [*lines, "", "What is in a group:", "", *(_contents(group) for group in GROUPS)]
+
+
+def _named(store: str) -> str:
+    try:
+        return f"`{store}` {version(PACKAGES[store])}"
+    except (KeyError, PackageNotFoundError):
+        return f"`{store}`"
+
+
+def _contents(group: str) -> str:
+    return f"- {group}: {'; '.join(check.replace('_', ' ') for check in GROUPS[group])}."
+
+
+def main() -> int:
+    """Run the suite, print and write the page; what the process should exit with."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="random properties on thousands of cases too")
+    parser.add_argument("--stores", nargs="+", default=[], help="only these")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "conformance.md")
+    arguments = parser.parse_args()
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    flags = ["-q", "-p", "no:cacheprovider"] + ([] if arguments.full else ["-m", "not slow"])
+    if arguments.stores:
+        flags += ["-k", " or ".join(f"[{store}-" for store in arguments.stores)]
+    recorder, start = Recorder(), time.monotonic()
+    pytest.main([SUITE, *flags], plugins=[recorder])
+    command = " ".join(["python scripts/conformance_table.py", *(["--full"] if arguments.full else [])])
+    lines = lines_of(recorder.stores, command, time.monotonic() - start)
+    arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+    known = {check for checks in GROUPS.values() for check in checks}
+    met = {check for tested in recorder.stores.values() for check in tested.checks}
+    if met - known:
+        print(f"in no group: {', '.join(sorted(met - known))}", file=sys.stderr)
+    cells = [cell(store, group, tested) for store, tested in recorder.stores.items() for group in GROUPS]
+    return int(bool(met - known) or not cells or any("failed" in each or each == "not run" for each in cells))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,96 @@
+"""How time is taken, and the floor that it is held against."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragkit.bench.datasets import FIELD
+from ragkit.bench.floor import NumpyFloor
+from ragkit.bench.measure import LEAST_QUERIES, Timed, name_of, timed
+from ragkit.bench.process import MemoryWatch, drop_from_cache, folder_bytes
+from ragkit.records import Document
+
+
+def slept(number: int) -> list[int]:
+    """A store that takes 2 ms and finds the row of the query's number."""
+    time.sleep(0.002)
+    return [number]
+
+
+def test_a_query_takes_as_long_as_it_takes() -> None:
+    found = timed(slept, 5, 60)
+    assert found.found == [[0], [1], [2], [3], [4]]
+    assert all(ms >= 2 for ms in found.latencies_ms)
+    # sleeping is no work of the processor
+    assert found.cpu_s < sum(found.latencies_ms) / 1e3 / 2
+
+
+def test_a_round_ends_in_time_but_not_before_twenty_queries() -> None:
+    found = timed(slept, 1000, 0.001)
+    assert len(found.found) == LEAST_QUERIES
+
+
+def test_percentiles_are_those_of_the_queries() -> None:
+    figures = Timed([float(ms) for ms in range(1, 101)], [[]] * 100, 0.5).figures()
+    assert figures == {
+        "p50_ms": pytest.approx(50.5), "p95_ms": pytest.approx(95.05), "p99_ms": pytest.approx(99.01),
+        "qps_1": pytest.approx(100 / 5.05), "cpu_ms": pytest.approx(5.0), "asked": 100,
+    }  # fmt: skip
+
+
+def floor() -> NumpyFloor:
+    """Four rows: east, north, west, and one between east and north."""
+    found = NumpyFloor()
+    rows = np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6]], np.float32)
+    found.add_documents([Document("", {FIELD: 10 * n}, id=name_of(n)) for n in range(4)], rows)
+    return found
+
+
+EAST = np.array([1, 0], np.float32)
+
+
+def ids(store: NumpyFloor, top_k: int, below: int | None = None) -> list[int]:
+    asked = None if below is None else {FIELD: {"$lt": below}}
+    return [int(one.document.id) for one in store.search(EAST, top_k, asked)]
+
+
+def test_the_floor_finds_the_nearest_in_order() -> None:
+    store = floor()
+    assert ids(store, 2) == [0, 3]
+    assert ids(store, 9) == [0, 3, 1, 2]
+    assert [one.score for one in store.search(EAST, 2)] == pytest.approx([1.0, 0.8])
+
+
+@pytest.mark.parametrize(("below", "found"), [(40, [0, 3]), (30, [0, 1]), (1, [0]), (0, [])])
+def test_the_floor_filters(below: int, found: list[int]) -> None:
+    assert ids(floor(), 2, below) == found
+
+
+def test_the_floor_forgets_what_is_deleted() -> None:
+    store = floor()
+    assert (store.delete([name_of(0)]), store.count(), ids(store, 2)) == (1, 3, [3, 1])
+    store.clear()
+    assert store.count() == 0
+
+
+def test_reading_the_floor_once_takes_time() -> None:
+    store = floor()
+    store.search(EAST)
+    assert 0 < store.read_seconds() < 0.1
+
+
+def test_files_are_counted_with_what_they_take_on_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a").write_bytes(b"x" * 10_000)
+    drop_from_cache(tmp_path)
+    assert 10_000 <= folder_bytes(tmp_path) <= 3 * 10_000
+
+
+def test_a_process_that_is_gone_has_no_memory() -> None:
+    watch = MemoryWatch(2**30)
+    watch.stop()
+    assert (watch.begin(), watch.peak) == (0, 0)

@@ -1,0 +1,161 @@
+"""`ragkit bench`: where its rows come from, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Ragkit, start
+
+SETTINGS = """
+data: {rows: 200, dimension: 8}
+queries: 20
+filtered_queries: 20
+rounds: 1
+round_seconds: 0.1
+warm_up: 1
+shares: [0.5]
+stores:
+  - {name: sqlite}
+  - {name: numpy, label: floor}
+  - {name: nowhere}
+"""
+
+
+@pytest.fixture
+def settings(workplace: Path) -> Path:
+    path = workplace / "bench.yaml"
+    path.write_text(SETTINGS)
+    return path
+
+
+def test_tables_go_to_stdout_and_a_store_that_is_missing_is_a_row(settings: Path, ragkit: Ragkit) -> None:
+    said = ragkit("bench", "--settings", settings, "--generate", "300", "--dim", "16")
+    assert said.out.startswith("300 rows x 16, made in clusters, seed 1, 20 queries; top 10; one round")
+    titles = [line.split("  ")[0] for line in said.out.splitlines()]
+    assert {"Asking", "Asking with a filter", "Building and keeping"} <= {*titles}
+    first = next(line for line in said.out.splitlines() if line.strip().startswith("sqlite"))
+    assert first.split()[:2] == ["sqlite", "1.0000"]
+    assert "nowhere  missing: 'nowhere' is not the name of a store" in said.out
+    assert "nowhere takes no further part" in said.err
+
+
+def test_json_is_one_object_with_all_that_was_measured(settings: Path, ragkit: Ragkit) -> None:
+    found = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "-k", "5", "--seed", "9").json
+    assert (found["data"]["rows"], found["settings"]["top_k"], found["settings"]["seed"]) == (200, 5, 9)
+    [sqlite] = found["stores"]
+    assert (sqlite["label"], sqlite["status"], sqlite["figures"]["recall"]) == ("sqlite", "ok", 1.0)
+    assert (found["report"], found["regressions"]) == (None, [])
+
+
+def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Path, ragkit: Ragkit) -> None:
+    folder = settings.parent / "notes"
+    folder.mkdir()
+    for number in range(60):
+        (folder / f"{number}.txt").write_text(f"Note {number} tells of thing {number * 7} and of nothing else.")
+    ragkit("index", "notes", "-q")
+    held_back = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite").json
+    assert (held_back["data"]["name"], held_back["data"]["queries"]) == ("chunks of .ragkit: 53 rows x 64", 6)
+    assert held_back["stores"][0]["figures"]["recall"] == 1.0
+    questions = settings.parent / "questions.txt"
+    questions.write_text("What of thing 7?\n\nWhat of thing 14?\n")
+    asked = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--questions", questions).json
+    assert (asked["data"]["name"], asked["data"]["queries"]) == ("chunks of .ragkit: 59 rows x 64", 2)
+
+
+def test_a_knowledge_base_that_is_not_there_is_an_error_when_it_was_named(settings: Path, ragkit: Ragkit) -> None:
+    assert "error: nowhere" in ragkit("bench", "--settings", settings, "--kb", "nowhere", code=1).err
+
+
+def test_a_file_of_ann_benchmarks_is_taken(settings: Path, ragkit: Ragkit) -> None:
+    with h5py.File(settings.parent / "tiny.hdf5", "w") as file:
+        file["train"] = np.random.default_rng(1).normal(size=(101, 4))
+        file["test"] = np.random.default_rng(2).normal(size=(3, 4))
+    found = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--hdf5", "tiny.hdf5").json
+    assert (found["data"]["name"], found["data"]["queries"]) == ("tiny: 100 rows x 4", 3)
+
+
+def test_results_are_written_checked_and_compared(settings: Path, ragkit: Ragkit) -> None:
+    first = ragkit("bench", "--settings", settings, "--out", "results", "--stores", "sqlite", "--json").json
+    assert first["report"] == str(Path("results") / "report.html")
+    baseline = Path("results") / "runs" / f"{first['run']}.json"
+    again = ["bench", "--settings", settings, "--out", "results", "--stores", "sqlite", "--check", baseline]
+    assert ragkit(*again, "--tolerance", "1000").err.splitlines()[-1] == "report: results/report.html"
+
+    # a baseline that no machine keeps up with
+    tree = json.loads(baseline.read_text())
+    tree["stores"][0]["figures"]["p50_ms"] = 1e-9
+    baseline.write_text(json.dumps(tree))
+    worse = ragkit(*again, "--tolerance", "1000", code=1)
+    assert "worse: sqlite: p50_ms was 1e-09" in worse.err
+    ragkit("bench", "--settings", settings, "--check", baseline, "-k", "3", code=2)
+
+    compared = ragkit("bench", "compare", "results").out
+    assert "sqlite" in compared
+    assert "p50_ms" in compared
+    found = ragkit("bench", "compare", "results", "results", "--json").json
+    assert found["before"] == found["after"]
+    assert {one["label"] for one in found["differences"]} == {"sqlite"}
+    assert {one["better_by"] for one in found["differences"]} == {0.0}
+
+
+def test_where_nothing_could_be_measured_it_fails(settings: Path, ragkit: Ragkit) -> None:
+    ragkit("bench", "--settings", settings, "--stores", "nowhere", code=1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--settings", "none.yaml"], "--settings is 'none.yaml': `quick`, `full` or a file that is there is wanted"),
+        (["--stores", "a,b"], "--stores is 'a': a line of the settings: one of sqlite, floor, nowhere is wanted"),
+        (["--rounds", "0"], "rounds is 0: 1 or more is wanted"),
+        (["--generate", "300", "--hdf5", "x"], "--generate, --hdf5, --questions is 'more than one of them'"),
+        (["--tolerance", "-1"], "--tolerance is -1.0: 0 or more is wanted"),
+        (["--check", "none.json"], "--check is 'none.json': a result of `ragkit bench`"),
+        (["--hdf5", "none.hdf5"], "--hdf5 is 'none.hdf5': a file in ann-benchmarks' layout"),
+    ],
+)
+def test_wrong_usage_is_said_before_anything_is_measured(
+    settings: Path, ragkit: Ragkit, flags: list[str], message: str
+) -> None:
+    said = ragkit("bench", "--settings", settings, *flags, code=2)
+    assert message in said.err
+    assert said.out == ""
+
+
+def test_what_is_not_installed_is_said_before_anything_is_measured(
+    settings: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("ragkit.bench.report", "ragkit.bench.plots"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    said = ragkit("bench", "--settings", settings, "--out", "results", code=1)
+    assert said.err == "error: plots of a benchmark needs an optional dependency: pip install 'ragkit[bench]'\n"
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    said = ragkit("bench", "compare", "results", code=1)
+    assert said.err == "error: comparing benchmarks needs an optional dependency: pip install 'ragkit[bench]'\n"
+
+
+def test_an_interrupt_keeps_what_was_measured(settings: Path) -> None:
+    settings.write_text(SETTINGS.replace("rounds: 1", "rounds: 100000"))
+    process = start("bench", "--settings", settings, "--out", "results", "--json", cwd=settings.parent)
+    deadline = time.monotonic() + 60
+    assert process.stderr is not None
+    while "nowhere takes no further part" not in process.stderr.readline():
+        assert time.monotonic() < deadline
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "interrupted; what was done is kept"
+    sqlite = json.loads(out)["stores"][0]
+    assert (sqlite["status"], sqlite["figures"]["build_rate"] > 0) == ("interrupted", True)
+    [written] = (settings.parent / "results" / "runs").iterdir()
+    assert json.loads(written.read_text())["stores"][0] == sqlite

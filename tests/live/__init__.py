@@ -1,0 +1,1 @@
+"""The real services: `make test-live`."""

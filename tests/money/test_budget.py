@@ -1,0 +1,295 @@
+"""Budgets: refused before they are broken, stopped within one request, and what is paid for is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ragkit import KnowledgeBase
+from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
+from ragkit.pipeline.writing import IndexRun
+from tests.money.conftest import Ragkit
+from tests.money.wire import Wire
+
+TOKEN = 0.001
+"""US dollars of one token embedded, by the price list of these tests."""
+
+
+def embedded(wire: Wire) -> int:
+    """Texts that the server embedded."""
+    return sum(one.texts for one in wire.requests)
+
+
+# index
+
+
+def test_a_dry_run_says_tokens_and_price_before_a_cent_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    planned = ragkit("index", "docs", "--dry-run", "--json").json
+    estimate = planned["estimate"]
+    assert (estimate["model"], estimate["tokens"]) == ("openai:text-embedding-3-small", planned["tokens"])
+    assert estimate["cost_usd"] == pytest.approx(planned["tokens"] * TOKEN)
+    assert estimate["exact"] is False
+    assert (planned["usage"]["total_cost_usd"], wire.requests) == (0.0, [])
+    said = ragkit("index", "docs", "--dry-run").out
+    assert f"20 chunks to embed, about {planned['tokens']} tokens, about ${planned['tokens'] * TOKEN:.4f}" in said
+
+
+def test_the_usage_of_an_index_run_is_what_the_server_counted(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    usage = ragkit("index", "docs", "--json").json["usage"]
+    _, tokens, _ = wire.total("/embeddings")
+    assert usage["embedding_tokens"] == tokens
+    assert usage["embedding_cost_usd"] == usage["total_cost_usd"] == pytest.approx(tokens * TOKEN)
+
+
+def test_an_index_run_that_is_likely_to_cost_too_much_does_not_begin(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    planned = ragkit("index", "docs", "--dry-run", "--json").json
+    refused = ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"] * 0.9, code=4)
+    assert "nothing was spent; raise the limit to go on" in refused.err
+    assert (wire.requests, Path(".ragkit").exists()) == ([], False)
+    assert ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"], "-q").code == 0
+
+
+def test_a_budget_may_come_from_the_environment(
+    shop: Path, wire: Wire, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGKIT_MAX_COST", "0.01")
+    assert "the budget is 0.01 USD" in ragkit("index", "docs", code=4).err
+    assert "the budget is 0.01 USD" in ragkit("index", "docs", code=4).err
+    ragkit("index", "docs", "--max-cost", "1", "-q")
+    for noise in ("much", "-1", "nan"):
+        monkeypatch.setenv("RAGKIT_MAX_COST", noise)
+        assert "--max-cost" in ragkit("ask", "How long?", code=2).err
+
+
+@pytest.mark.parametrize("embedder", ["paid", "careless"])
+def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_there(
+    shop: Path, wire: Wire, ragkit: Ragkit, embedder: str
+) -> None:
+    (shop.parent / "ragkit.yaml").write_text(f"extends: default\nembed: {{name: {embedder}}}\n")
+    estimate = ragkit("index", "docs", "--dry-run", "--json").json["estimate"]["cost_usd"]
+    wire.bills = 3.0  # the service counts three times what was expected
+    budget = estimate * 1.2
+    stopped = ragkit("index", "docs", "--max-cost", budget, code=4)
+    assert "is reached" in stopped.err
+    assert "what was embedded is kept: the same command goes on from there" in stopped.err
+    spent = wire.total("/embeddings")[1] * TOKEN
+    dearest = max(one.prompt_tokens for one in wire.requests) * TOKEN
+    assert spent <= budget + dearest
+    kept = len(ragkit("list", "--json").lines)
+    assert 0 < kept < 20
+    assert ragkit("index", "docs", "--json").json["embedded"] == 20 - kept
+    assert embedded(wire) == 20 + 2  # each run asks for one more: the probe, which tells whose vectors these are
+
+
+def test_what_was_embedded_before_the_budget_was_spent_is_not_paid_again(
+    shop: Path, wire: Wire, ragkit: Ragkit
+) -> None:
+    (shop.parent / "ragkit.yaml").write_text("extends: default\nembed: {name: careless}\n")
+    for number in range(20, 600):
+        (shop / f"{number:03}.md").write_text(f"Boiler {number} takes {number} minutes to warm up.\n", "utf-8")
+    estimate = ragkit("index", "docs", "--dry-run", "--json").json["estimate"]["cost_usd"]
+    wire.bills = 2.0
+    ragkit("index", "docs", "--max-cost", estimate * 1.2, code=4)
+    first = embedded(wire) - 1  # one is the probe
+    assert 8 < first < 600
+    ragkit("verify")
+    assert len(ragkit("list", "--json").lines) == first
+    rest = ragkit("index", "docs", "--json").json
+    assert rest["embedded"] == 600 - first
+    assert embedded(wire) == 600 + 2
+    assert rest["files"]["added"] == 600 - first
+
+
+def test_the_estimate_of_a_second_run_is_what_is_left(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    ragkit("index", "docs", "-q")
+    (shop / "new.md").write_text("A new boiler came.\n")
+    done = ragkit("index", "docs", "--max-cost", "0.03", "--json").json
+    assert done["embedded"] == 1
+    assert ragkit("index", "docs", "--max-cost", "0", "--json").json["embedded"] == 0
+
+
+def test_where_the_price_is_unknown_a_budget_is_refused_and_the_cost_is_null(
+    shop: Path, wire: Wire, ragkit: Ragkit
+) -> None:
+    (shop.parent / "ragkit.yaml").write_text("extends: default\nembed: {name: nameless}\n")
+    assert "price unknown (openai:nobody-knows-this-one)" in ragkit("index", "docs", "--dry-run").out
+    refused = ragkit("index", "docs", "--max-cost", "5", code=4)
+    assert "the price of openai:nobody-knows-this-one is not known" in refused.err
+    assert wire.requests == []
+    assert "price unknown" in ragkit("index", "docs").out
+    assert ragkit("index", "docs", "--rebuild", "--json").json["usage"]["embedding_cost_usd"] == 0.0
+    assert ragkit("search", "boiler", "--json").json["usage"]["embedding_cost_usd"] is None
+    said = ragkit("usage")
+    assert "total  price unknown" in said.out
+    with KnowledgeBase.open(".ragkit") as kb, pytest.raises(PriceUnknown, match="put the price into"):
+        kb.index("docs", run=IndexRun(max_cost_usd=1.0))
+
+
+def test_a_model_that_costs_nothing_runs_under_a_budget_of_nothing(workplace: Path, ragkit: Ragkit) -> None:
+    (workplace / "ragkit.yaml").write_text("extends: default\nembed: {name: hashing}\n")
+    (workplace / "a.md").write_text("The boiler takes eleven minutes.\n")
+    ragkit("index", "a.md", "--max-cost", "0", "-q")
+    assert "eleven" in ragkit("ask", "How long does the boiler take?", "--max-cost", "0").out
+
+
+# ask and chat
+
+
+def test_an_answer_costs_what_the_server_counted_and_the_question_inside_the_tool_too(
+    shop: Path, wire: Wire, ragkit: Ragkit
+) -> None:
+    ragkit("index", "docs", "-q")
+    wire.requests.clear()
+    usage = ragkit("ask", "How long does boiler 7 take?", "--json").json["usage"]
+    chats, sent, received = wire.total("/chat/completions")
+    _, asked, _ = wire.total("/embeddings")
+    assert (chats, usage["prompt_tokens"], usage["completion_tokens"]) == (2, sent, received)
+    assert usage["embedding_tokens"] == asked
+    assert usage["llm_cost_usd"] == pytest.approx(sent * 1e-4 + received * 1e-3)
+    assert usage["embedding_cost_usd"] == pytest.approx(asked * TOKEN)
+    assert usage["total_cost_usd"] == pytest.approx(usage["llm_cost_usd"] + usage["embedding_cost_usd"])
+    assert usage["by_tool"]["search_knowledge_base"]["embedding_tokens"] == asked
+    assert sum(one["prompt_tokens"] for one in usage["iterations"]) == sent
+
+
+def test_an_answer_that_is_likely_to_cost_too_much_is_not_begun(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    ragkit("index", "docs", "-q")
+    wire.requests.clear()
+    refused = ragkit("ask", "How long does boiler 7 take?", "--max-cost", "0.02", code=4)
+    assert "about 0." in refused.err
+    assert wire.requests == []
+    with KnowledgeBase.open(".ragkit") as kb, pytest.raises(BudgetTooSmall, match="the budget is 0 USD"):
+        kb.ask("How long?", max_cost_usd=0.0)
+
+
+def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    ragkit("index", "docs", "-q")
+    with KnowledgeBase.open(".ragkit") as kb:
+        estimate = kb.estimate(kb.agent(), "How long does boiler 7 take?")
+    assert estimate is not None
+    wire.requests.clear()
+    wire.bills = 20.0
+    stopped = ragkit("ask", "How long does boiler 7 take?", "--max-cost", estimate, code=4)
+    assert "is reached" in stopped.err
+    chats, sent, received = wire.total("/chat/completions")
+    assert chats == 1
+    assert ragkit("usage", "--json").json["by_verb"][0]["verb"] == "ask"  # what was spent is on record
+    assert sent * 1e-4 + received * 1e-3 > estimate
+
+
+def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    ragkit("index", "docs", "-q")
+    with KnowledgeBase.open(".ragkit") as kb:
+        agent = kb.chat()
+        estimate = kb.estimate(agent, "How long does boiler 7 take?")
+    assert estimate is not None
+    wire.requests.clear()
+    monkeypatch.setattr("sys.stdin", io.StringIO("How long does boiler 7 take?\n" * 50))
+    stopped = ragkit("chat", "--max-cost", estimate * 3, "--json", code=4)
+    assert 1 <= len(stopped.lines) < 50
+    spent = sum(line["usage"]["total_cost_usd"] for line in stopped.lines)
+    assert spent <= estimate * 3
+    _, sent, received = wire.total("/chat/completions")
+    assert spent == pytest.approx(sent * 1e-4 + received * 1e-3 + wire.total("/embeddings")[1] * TOKEN)
+
+
+def test_the_limit_of_the_pipeline_is_looked_at_before_it_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    ragkit("index", "docs", "-q")
+    (shop.parent / "ragkit.yaml").write_text(
+        "extends: default\nembed: {name: paid}\nanswer: {provider: paidchat, max_cost_usd: 0.001}\n"
+    )
+    wire.requests.clear()
+    assert "the budget is 0.001 USD" in ragkit("ask", "How long?", code=4).err
+    assert wire.requests == []
+
+
+def test_a_price_list_with_a_mistake_is_met_before_anything_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    ragkit("index", "docs", "-q")
+    wire.requests.clear()
+    (shop.parent / "prices.yaml").write_text("openai: {gpt-4o-mini: {inputs: 3, output: free}}\n")
+    said = ragkit("ask", "How long?", code=1).err
+    assert "prices.yaml: openai: gpt-4o-mini: 'inputs' is no key of a price" in said
+    assert "output is 'free': a number of at least 0 is wanted" in said
+    assert wire.requests == []
+
+
+# many at once, and killed
+
+
+def test_a_hundred_answers_at_once_each_know_their_own_cost_and_add_up_to_the_servers(shop: Path, wire: Wire) -> None:
+    with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
+        kb.index("docs")
+        agent = kb.agent()
+        agent.ask("How long?")  # which measures the embedder
+        before = kb.ledger.total()
+        wire.requests.clear()
+        questions = [f"How long does boiler {'very ' * number}{number} take?" for number in range(100)]
+        with ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(agent.ask, questions))
+        costs = [answer.usage.total_cost_usd or 0.0 for answer in answers]
+        tokens = [answer.usage.embedding_tokens for answer in answers]
+        assert tokens == [wire.tokens(question[:80]) for question in questions]
+        _, sent, received = wire.total("/chat/completions")
+        _, asked, _ = wire.total("/embeddings")
+        assert sum(answer.usage.prompt_tokens for answer in answers) == sent
+        assert sum(tokens) == asked
+        assert sum(costs) == pytest.approx(sent * 1e-4 + received * 1e-3 + asked * TOKEN)
+        after = kb.ledger.total()
+        assert after.embedding_tokens - before.embedding_tokens == asked
+        assert after.known_cost_usd - before.known_cost_usd == pytest.approx(sum(costs))
+        assert after.runs >= 2
+
+
+def test_tasks_of_one_loop_each_know_their_own_cost(shop: Path, wire: Wire) -> None:
+    import asyncio
+
+    with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
+        kb.index("docs")
+        agent = kb.agent()
+        agent.ask("How long?")  # which measures the embedder
+        before = kb.ledger.total().calls
+        wire.requests.clear()
+        questions = [f"How long does boiler {'very ' * number}take?" for number in range(40)]
+
+        async def everyone() -> list[int]:
+            results = await asyncio.gather(*(agent.arun(question) for question in questions))
+            return [result.usage.embedding_tokens for result in results]
+
+        assert asyncio.run(everyone()) == [wire.tokens(question[:80]) for question in questions]
+        assert kb.ledger.total().calls - before == 3 * len(questions)  # two of the model, one of the embedder
+
+
+def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    for number in range(20, 2000):
+        (shop / f"{number:04}.md").write_text(f"Boiler {number} takes {number} minutes to warm up.\n", "utf-8")
+    script = "import sys; sys.path.insert(0, 'site'); from ragkit.cli import main; main(['index', 'docs', '-q'])"
+    process = subprocess.Popen([sys.executable, "-c", script], env=os.environ)
+    until = time.monotonic() + 60
+    while embedded(wire) < 600 and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    counted = wire.total("/embeddings")[1]
+    on_record = ragkit("usage", "--json").json["total"]["embedding_tokens"]
+    last = max(one.prompt_tokens for one in wire.requests)
+    assert counted - last <= on_record <= counted  # at most the request that it was killed in is missing
+
+
+def test_a_budget_that_is_set_from_python_raises_what_it_knows(shop: Path, wire: Wire) -> None:
+    with KnowledgeBase.open("kb", "ragkit.yaml") as kb:
+        with pytest.raises(BudgetTooSmall, match=r"the budget is 0.01 USD") as caught:
+            kb.index("docs", run=IndexRun(max_cost_usd=0.01))
+        assert isinstance(caught.value, BudgetExceeded)
+        assert (caught.value.limit, caught.value.spent) == (0.01, 0.0)
+        assert caught.value.estimate > 0.01
+    assert json.dumps(wire.total("/embeddings")) == "[0, 0, 0]"

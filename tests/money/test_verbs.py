@@ -1,0 +1,146 @@
+"""`ragkit usage` and `ragkit models`: what they print, and their JSON."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ragkit import KnowledgeBase
+from ragkit.agent.providers.base import Completion, Request
+from ragkit.errors import ProviderError
+from tests.money.conftest import Ragkit
+from tests.money.paid import PaidProvider
+from tests.money.wire import Wire
+
+
+@pytest.fixture
+def used(shop: Path, wire: Wire, ragkit: Ragkit) -> Path:
+    """A knowledge base that was indexed, searched and asked once."""
+    ragkit("index", "docs", "-q")
+    ragkit("search", "boiler 7", "-q")
+    ragkit("ask", "How long does boiler 7 take?", "--json")
+    return shop
+
+
+def test_usage_adds_up_to_what_the_server_counted(used: Path, wire: Wire, ragkit: Ragkit) -> None:
+    found = ragkit("usage", "--json").json
+    _, sent, received = wire.total("/chat/completions")
+    _, embedded, _ = wire.total("/embeddings")
+    total = found["total"]
+    assert (total["prompt_tokens"], total["completion_tokens"], total["embedding_tokens"]) == (sent, received, embedded)
+    assert total["total_cost_usd"] == pytest.approx(sent * 1e-4 + received * 1e-3 + embedded * 1e-3)
+    assert (total["runs"], total["calls"]) == (3, len(wire.requests))
+    assert set(found) == {
+        "kb", "since", "until", "total", "by_day", "by_model", "by_tool", "by_pipeline", "by_verb",
+    }  # fmt: skip
+    for group in ("day", "model", "tool", "pipeline", "verb"):
+        rows = found[f"by_{group}"]
+        assert sum(row["total_cost_usd"] for row in rows) == pytest.approx(total["total_cost_usd"])
+        assert all(row[group] is not None for row in rows)
+    assert {row["verb"] for row in found["by_verb"]} == {"index", "search", "ask"}
+    assert [row["model"] for row in found["by_model"]] == ["openai:text-embedding-3-small", "openai:gpt-4o-mini"]
+    assert {row["tool"] for row in found["by_tool"]} == {"", "search_knowledge_base"}
+    assert [row["pipeline"] for row in found["by_pipeline"]] == ["ragkit"]
+
+
+def test_usage_of_a_period_and_by_one_thing(used: Path, ragkit: Ragkit) -> None:
+    assert ragkit("usage", "--since", "2100-01-01", "--json").json["total"]["calls"] == 0
+    found = ragkit("usage", "--by", "verb", "--since", "1d", "--json").json
+    assert set(found) == {"kb", "since", "until", "total", "by_verb"}
+    assert "since is 'soon': a day as 2026-11-20" in ragkit("usage", "--since", "soon", code=2).err
+    said = ragkit("usage", "--by", "model").out
+    assert said.startswith("total  $")
+    assert "by model\n  openai:text-embedding-3-small  $" in said
+    assert "by verb" not in said
+
+
+def test_usage_of_nothing_is_nothing_and_needs_a_knowledge_base(workplace: Path, ragkit: Ragkit) -> None:
+    assert "is not a knowledge base" in ragkit("usage", code=1).err
+
+
+def test_what_a_run_spent_that_failed_is_on_record_too(used: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> Completion:
+        raise ProviderError("openai", "down")
+
+    with KnowledgeBase.open(".ragkit") as kb:
+        agent = kb.agent()
+        before = kb.ledger.total().calls
+        seen: list[Request] = []
+        complete = PaidProvider.complete
+
+        def once(self: PaidProvider, request: Request) -> Completion:
+            seen.append(request)
+            return complete(self, request) if len(seen) == 1 else refuse()
+
+        monkeypatch.setattr(PaidProvider, "complete", once)
+        with pytest.raises(ProviderError, match="down"):
+            agent.ask("How long does boiler 7 take?")
+        assert kb.ledger.total().calls > before
+
+
+def test_a_search_leaves_the_knowledge_base_as_it_was(used: Path, ragkit: Ragkit) -> None:
+    before = {path.name: path.read_bytes() for path in Path(".ragkit").iterdir() if "ledger" not in path.name}
+    ragkit("search", "boiler 9")
+    assert {path.name: path.read_bytes() for path in Path(".ragkit").iterdir() if "ledger" not in path.name} == before
+    assert [path.name for path in Path(".ragkit").glob("ledger*")] == ["ledger.sqlite"]
+    ragkit("verify")
+
+
+def test_what_was_spent_stays_on_record_when_everything_else_goes(used: Path, ragkit: Ragkit) -> None:
+    spent = ragkit("usage", "--json").json["total"]["total_cost_usd"]
+    ragkit("clear", "--yes", code=None)
+    assert ragkit("usage", "--json").json["total"]["total_cost_usd"] == spent
+
+
+def test_a_knowledge_base_that_cannot_be_written_can_be_searched(used: Path, ragkit: Ragkit) -> None:
+    if os.geteuid() == 0:
+        Path(".ragkit/ledger.sqlite").unlink()
+        Path(".ragkit/ledger.sqlite").mkdir()  # root may write everywhere; nobody can write this
+    else:
+        Path(".ragkit/ledger.sqlite").chmod(0o400)
+    assert ragkit("search", "boiler 7", "--json").json["hits"][0]["rank"] == 1
+
+
+def test_models_are_listed_with_limits_and_prices(workplace: Path, ragkit: Ragkit) -> None:
+    found = ragkit("models", "openai:gpt-4o-mini", "--json").json["models"]
+    assert found == [
+        {
+            "name": "openai:gpt-4o-mini",
+            "provider": "openai",
+            "model": "gpt-4o-mini",
+            "kind": "chat",
+            "context_window": 128_000,
+            "max_output_tokens": 16_384,
+            "input_usd_per_million": 0.15,
+            "output_usd_per_million": 0.6,
+            "cached_usd_per_million": 0.075,
+            "usd_per_thousand_searches": None,
+        }
+    ]
+    lines = ragkit("models", "openai:gpt-4o-mini").out.splitlines()
+    assert lines[1].split() == ["openai:gpt-4o-mini", "chat", "128,000", "16,384", "0.15", "0.6", "0.075", "-"]
+
+
+def test_models_are_chosen_by_provider_kind_and_a_part_of_the_name(workplace: Path, ragkit: Ragkit) -> None:
+    cohere = ragkit("models", "--provider", "cohere", "--kind", "rerank", "--json").json["models"]
+    assert [one["model"] for one in cohere][:2] == ["rerank-english-v3.0", "rerank-multilingual-v3.0"]
+    assert {one["kind"] for one in cohere} == {"rerank"}
+    ours = ragkit("models", "--json").json["models"]
+    assert {one["provider"] for one in ours} == {"anthropic", "cohere", "gemini", "groq", "openai", "voyage"}
+    assert len(ragkit("models", "--all", "--json").json["models"]) > len(ours)
+    sonnets = ragkit("models", "Sonnet-4-5", "--provider", "anthropic", "--json").json["models"]
+    assert [one["name"] for one in sonnets] == ["anthropic:claude-sonnet-4-5"]
+
+
+def test_a_wrong_name_is_met_with_the_nearest_right_one(workplace: Path, ragkit: Ragkit) -> None:
+    assert "(did you mean 'gpt-4o-mini'" in ragkit("models", "gpt4o-mini", code=2).err
+    assert "(did you mean 'voyage'?)" in ragkit("models", "--provider", "voyag", code=2).err
+
+
+def test_ones_own_prices_are_listed_and_an_unknown_one_is_said_to_be(workplace: Path, ragkit: Ragkit) -> None:
+    (workplace / "prices.yaml").write_text("mine:\n  big: {input: 7, output: 9}\n  small: {context_window: 512}\n")
+    lines = ragkit("models", "--provider", "mine").out.splitlines()
+    assert lines[1].split() == ["mine:big", "chat", "-", "-", "7", "9", "-", "-"]
+    assert lines[2].endswith("price unknown")

@@ -1,0 +1,162 @@
+"""A server that speaks OpenAI's embeddings and chat completions, and counts every token that it answers for.
+
+Its model calls the first tool that it is offered, once, and then answers. It needs no package.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from typing import Any
+
+DIMENSION = 16
+ANSWER = "It takes eleven minutes [1]."
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One request that was answered."""
+
+    path: str
+    prompt_tokens: int
+    completion_tokens: int = 0
+    texts: int = 0
+
+
+@dataclass
+class Wire:
+    """What the server counted, and how it counts."""
+
+    url: str = ""
+    bills: float = 1.0
+    """How many tokens it charges for each that a text has: services count more than one expects."""
+    answer: str = ANSWER
+    requests: list[Counted] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def tokens(self, text: str) -> int:
+        """A quarter of the characters, rounded up; then as `bills` says."""
+        return int(-(-len(text) // 4) * self.bills)
+
+    def count(self, one: Counted) -> None:
+        """Note a request."""
+        with self._lock:
+            self.requests.append(one)
+
+    def total(self, path: str) -> tuple[int, int, int]:
+        """(requests, prompt tokens, completion tokens) of a path that ends so."""
+        with self._lock:
+            found = [one for one in self.requests if one.path.endswith(path)]
+        return len(found), sum(one.prompt_tokens for one in found), sum(one.completion_tokens for one in found)
+
+
+@contextmanager
+def serving() -> Iterator[Wire]:
+    """A server on the loopback, for the time of a block."""
+    wire = Wire()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            reply = _embed(wire, body) if self.path.endswith("/embeddings") else _chat(wire, body)
+            streamed = bool(body.get("stream"))
+            raw = _events(reply) if streamed else json.dumps(reply).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream" if streamed else "application/json")
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 256
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    wire.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    try:
+        yield wire
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def row_of(text: str) -> list[float]:
+    """A row that depends on the words: each counts in one column."""
+    row = [0.0] * DIMENSION
+    for word in text.lower().split():
+        row[sum(map(ord, word.strip(".,?!"))) % DIMENSION] += 1.0
+    length = sum(value * value for value in row) ** 0.5 or 1.0
+    return [value / length for value in row]
+
+
+def _embed(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    tokens = sum(map(wire.tokens, texts))
+    wire.count(Counted("/embeddings", tokens, texts=len(texts)))
+    packed = body.get("encoding_format") == "base64"
+    data = [
+        {"object": "embedding", "index": place, "embedding": _packed(row_of(text)) if packed else row_of(text)}
+        for place, text in enumerate(texts)
+    ]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": body["model"], "data": data, "usage": usage}
+
+
+def _packed(row: list[float]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode()
+
+
+def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
+    messages, tools = body["messages"], body.get("tools") or []
+    sent = sum(wire.tokens(json.dumps(message)) for message in messages) + wire.tokens(json.dumps(tools))
+    calls = []
+    if tools and messages[-1]["role"] != "tool":
+        function = tools[0]["function"]
+        name = next(iter(function["parameters"]["properties"]))
+        arguments = json.dumps({name: str(messages[-1]["content"])[:80]})
+        calls = [{"id": "call_1", "type": "function", "function": {"name": function["name"], "arguments": arguments}}]
+    message = {"role": "assistant", "content": None if calls else wire.answer}
+    written = wire.tokens(json.dumps(calls) if calls else wire.answer)
+    wire.count(Counted("/chat/completions", sent, written))
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [
+            {
+                "index": 0,
+                "message": {**message, "tool_calls": calls} if calls else message,
+                "finish_reason": "tool_calls" if calls else "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written},
+    }
+
+
+def _events(reply: dict[str, Any]) -> bytes:
+    """A whole answer as server-sent events: one for the message, one for its end, one for the usage."""
+    choice = reply["choices"][0]
+    calls = [{"index": place, **call} for place, call in enumerate(choice["message"].get("tool_calls", []))]
+    delta = {**choice["message"], **({"tool_calls": calls} if calls else {})}
+    head = {"id": reply["id"], "object": "chat.completion.chunk", "created": 1, "model": reply["model"]}
+    chunks: list[dict[str, Any]] = [
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]},
+        {**head, "choices": [], "usage": reply["usage"]},
+    ]
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode() + b"data: [DONE]\n\n"

@@ -1,0 +1,266 @@
+"""What the store in a Chroma collection does beyond the conformance suite, here and on a server of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import chromadb
+import numpy as np
+import pytest
+from chromadb.config import Settings
+
+from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
+from ragkit.records import Document
+from ragkit.store.chroma import ChromaStore
+from ragkit.store.chroma_metadata import chroma_metadata, where_of
+from ragkit.store.embedded_options import ChromaOptions
+from ragkit.store.filters import parse_filter
+from ragkit.store.pushdown import condition_of
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.processes import (
+    a_second_handle_follows_while_all_is_replaced,
+    what_was_added_is_there_after_reopening,
+)
+from ragkit.testing.stores import CHECKS, Check
+from ragkit.testing.subject import (
+    DIMENSION,
+    Subject,
+    check_contents,
+    check_search,
+    documents_of,
+    expected,
+    fill,
+    palette,
+)
+from tests.servers.base import free_port
+from tests.servers.chroma import Chroma
+
+Opener = Callable[..., ChromaStore]
+
+OPEN = """
+import sys
+from ragkit.errors import Locked
+from ragkit.store.chroma import ChromaStore
+from ragkit.store.embedded_options import ChromaOptions
+try:
+    ChromaStore(ChromaOptions(sys.argv[1]))
+except Locked as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opener]:
+    stores: list[ChromaStore] = []
+
+    def open_one(**options: object) -> ChromaStore:
+        stores.append(ChromaStore(ChromaOptions(tmp_path / "index", **options)))  # type: ignore[arg-type]
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    server = Chroma()
+    server.start()
+    yield server.port
+    server.stop()
+
+
+def on_server(port: int, collection: str) -> ChromaStore:
+    return ChromaStore(ChromaOptions(host="127.0.0.1", port=port, collection=collection))
+
+
+SERVED = (*CHECKS, what_was_added_is_there_after_reopening, a_second_handle_follows_while_all_is_replaced)
+
+
+@pytest.mark.parametrize("check", SERVED, ids=lambda check: check.__name__)
+def test_a_server_keeps_every_promise_too(port: int, check: Check) -> None:
+    check(Subject(open=lambda: on_server(port, check.__name__), examples=30))
+
+
+def test_a_handle_on_a_server_follows_another_one(port: int) -> None:
+    store, other = on_server(port, "followed"), on_server(port, "followed")
+    fill(store, documents_of("abc"), palette()[:3])
+    assert other.count() == 3
+    store.clear()
+    assert other.search(palette()[0], 3) == []
+    check_contents(other, fill(store, documents_of("xy"), unit_rows(2, 5, seed=1)))
+    with pytest.raises(DimensionMismatch, match="have 8 columns but the store holds 5"):
+        other.add_documents(documents_of("z"), palette()[:1])
+    store.close()
+    other.close()
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    port = free_port()
+    with pytest.raises(StoreError, match=rf"Chroma at 127\.0\.0\.1:{port} cannot be used: Could not connect"):
+        ChromaStore(ChromaOptions(host="127.0.0.1", port=port))
+
+
+def test_another_process_is_told_that_the_path_is_taken(opened: Opener, tmp_path: Path) -> None:
+    opened()
+    command = [sys.executable, "-c", OPEN, str(tmp_path / "index")]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (
+        run.stdout == f"{tmp_path / 'index'} is being written by another process: wait until it is done, or stop it\n"
+    )
+
+
+def test_handles_may_be_opened_at_once(opened: Opener) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(lambda _: opened(), range(4)))
+    contents = fill(stores[0], documents_of("ab"), palette()[:2])
+    for store in stores:
+        check_contents(store, contents)
+
+
+def test_two_handles_of_one_process_share_the_path(opened: Opener) -> None:
+    store, other = opened(), opened()
+    contents = fill(store, documents_of("abc"), palette()[:3])
+    check_contents(other, contents)
+    store.close()
+    check_search(other, contents, palette()[0], 2)
+
+
+def test_a_call_of_more_than_chroma_takes_at_once_is_cut(opened: Opener) -> None:
+    store = opened()
+    number = store._batch + 40
+    names = store.add_documents(documents_of(f"{n:05}" for n in range(number)), unit_rows(number, 4, seed=1))
+    assert len(names) == store.count() == number
+
+
+def test_large_documents_are_sent_a_few_at_a_time(opened: Opener) -> None:
+    texts = ["x" * 3_000_000] * 4
+    assert list(opened()._batches(texts, DIMENSION)) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert list(opened()._batches(["x"] * 10, DIMENSION)) == [(0, 10)]
+
+
+def test_what_stood_under_other_keys_is_gone_after_a_replacement(opened: Opener) -> None:
+    store = opened()
+    fill(store, [Document("1", {"old": 1, "list": ["a", "b"], "same": 1}, id="x")], palette()[:1])
+    fill(store, [Document("2", {"same": "text"}, id="x")], palette()[:1])
+    held = store._collection.get(ids=["x"])["metadatas"]
+    assert held == [{"ragkit": 1, "t:same": "string", "v:same": "string:text"}]
+
+
+def test_a_list_of_a_deleted_document_is_not_taken_for_that_of_the_next(opened: Opener) -> None:
+    store = opened()
+    for value in (["a", "b"], {"b": 1}, "c"):
+        contents = fill(store, [Document("text", {"tag": value}, id="x")], palette()[:1])
+        check_search(store, contents, palette()[0], 1, {"tag": "a"})
+        check_search(store, contents, palette()[0], 1, {"tag": {"$ne": "a"}})
+        store.delete(["x"])
+
+
+def test_the_graph_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened: Opener) -> None:
+    store = opened()
+    documents = [Document(f"{n}", {"rare": n % 1000 == 999}, id=f"{n:05}") for n in range(3000)]
+    contents = fill(store, documents, unit_rows(3000, 32, seed=2))
+    right = 0
+    for query in unit_rows(20, 32, seed=3):
+        wanted = {name for name, _ in expected(contents, query, 10)}
+        right += len(wanted & {result.document.id for result in store.search(query, 10)})
+        check_search(store, contents, query, 10, {"rare": True})
+    assert right >= 0.98 * 200
+
+
+def test_a_thousand_equal_rows_are_all_found(opened: Opener) -> None:
+    store = opened()
+    contents = fill(store, documents_of(f"{n:04}" for n in range(1000)), np.repeat(palette()[:1], 1000, axis=0))
+    assert len(store.search(palette()[0], 1000)) == len(contents)
+
+
+def test_a_collection_of_somebody_else_is_refused(opened: Opener, tmp_path: Path) -> None:
+    client = chromadb.PersistentClient(tmp_path / "index", settings=Settings(anonymized_telemetry=False))
+    client.create_collection("theirs", embedding_function=None)
+    with pytest.raises(StoreError, match=r"'theirs' of .* was not made by ragkit"):
+        opened(collection="theirs")
+
+
+def test_any_name_of_a_collection_is_taken(opened: Opener) -> None:
+    names = ["plain", "x", "a..b", "'; DROP TABLE x; --", "\udc80", "", "n" * 600]
+    for place, name in enumerate(names):
+        fill(opened(collection=name), documents_of([f"{place}"]), palette()[:1])
+    assert [[found for found, _, _ in opened(collection=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
+
+
+def test_a_path_that_is_not_a_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "chroma.sqlite3").write_bytes(b"junk" * 100)
+    with pytest.raises(StoreError, match=r"cannot be used: .*not a database"):
+        ChromaStore(ChromaOptions(tmp_path))
+
+
+def test_options_that_contradict_the_collection_are_refused(opened: Opener) -> None:
+    fill(opened(), documents_of("a"), palette()[:1])
+    with pytest.raises(DimensionMismatch, match=f"have 3 columns but the store holds {DIMENSION}"):
+        opened(dimension=3)
+
+
+def test_nothing_is_told_to_others_whatever_stands_in_the_working_directory(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text(
+        "anonymized_telemetry=true\nchroma_otel_collection_endpoint=http://127.0.0.1:9\nchroma_api_impl=nowhere.Api\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANONYMIZED_TELEMETRY", "true")
+    client = opened()._client
+    assert client is not None
+    settings = client.get_settings()
+    assert (settings.anonymized_telemetry, settings.chroma_otel_collection_endpoint) == (False, "")
+
+
+def test_a_store_that_was_emptied_keeps_its_dimension_until_it_is_cleared(opened: Opener) -> None:
+    fill(opened(), documents_of("a"), palette()[:1])
+    opened().delete(["a"])
+    store = opened()
+    with pytest.raises(DimensionMismatch, match=f"have 5 columns but the store holds {DIMENSION}"):
+        store.add_documents(documents_of("b"), unit_rows(1, 5, seed=1))
+    store.clear()
+    check_contents(store, fill(store, documents_of("b"), unit_rows(1, 5, seed=1)))
+
+
+def test_a_closed_store_says_so(opened: Opener) -> None:
+    store = opened()
+    store.close()
+    with pytest.raises(StoreError, match="is closed: open the store again"):
+        store.count()
+
+
+def test_a_store_without_a_place_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="path is '': a directory, or the `host` of a server, is wanted"):
+        ChromaStore(ChromaOptions())
+
+
+def test_a_token_is_never_shown() -> None:
+    assert "secret" not in repr(ChromaOptions(host="x", token="secret"))
+
+
+def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
+    assert chroma_metadata({"year": 2024, "draft": False, "a": {"b": None}}) == {
+        "ragkit": 1,
+        "t:year": "number",
+        "v:year": 2024.0,
+        "t:draft": "bool",
+        "v:draft": "bool:0.0",
+        "t:a": "empty",
+        "v:a": "empty:",
+        "t:a.b": "null",
+        "v:a.b": "null:",
+    }
+
+
+def test_a_condition_that_is_too_large_is_not_sent() -> None:
+    assert where_of(condition_of(parse_filter({"n": {"$in": list(range(300))}}))) is None
+    wild = next(key for key in chroma_metadata({"n": [2**53 + 1, 1]}) if key.startswith("e:"))
+    assert where_of(condition_of(parse_filter({"n": {"$gt": 1}}))) == {
+        "$or": [{"t:n": {"$in": ["wild", "many"]}}, {wild: {"$eq": 1}}, {"v:n": {"$gt": 1.0}}]
+    }

@@ -1,0 +1,205 @@
+"""What the store in a DuckDB file does beyond the conformance suite: its file, its settings, its limits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from ragkit.errors import Damaged, DimensionMismatch, StoreError
+from ragkit.records import Document
+from ragkit.store.duckdb_ import DuckdbStore
+from ragkit.store.embedded_options import DuckdbOptions
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.subject import DIMENSION, check_contents, check_search, documents_of, fill, palette
+
+Opener = Callable[..., DuckdbStore]
+
+OPEN = """
+import sys
+from ragkit.errors import Locked
+from ragkit.store.duckdb_ import DuckdbStore
+from ragkit.store.embedded_options import DuckdbOptions
+try:
+    DuckdbStore(DuckdbOptions(sys.argv[1]))
+except Locked as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "index.duckdb"
+
+
+@pytest.fixture
+def opened(path: Path) -> Iterator[Opener]:
+    stores: list[DuckdbStore] = []
+
+    def open_one(dimension: int | None = None) -> DuckdbStore:
+        stores.append(DuckdbStore(DuckdbOptions(path, dimension)))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+def asked(path: Path, sql: str) -> list[tuple[object, ...]]:
+    with duckdb.connect(path, read_only=True) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_documents_are_columns_that_anyone_can_query(opened: Opener, path: Path) -> None:
+    store = opened()
+    fill(
+        store, [Document("Hello", {"year": 2024, "tags": ["a", "b"]}, source="/a.md", title="T", id="é")], palette()[:1]
+    )
+    store.close()
+    sql = "SELECT decode(id), source, title, format, text, metadata->>'$.year', whole, vector[1] FROM documents"
+    assert asked(path, sql) == [("é", "/a.md", "T", "text", "Hello", "2024", "", float(palette()[0][0]))]
+    assert asked(path, "SELECT field, kind, number, string FROM facts ORDER BY ALL") == [
+        ("tags", "string", 0.0, "a"),
+        ("tags", "string", 0.0, "b"),
+        ("year", "number", 2024.0, ""),
+    ]
+
+
+def test_text_that_no_column_can_hold_comes_back(opened: Opener) -> None:
+    odd = [
+        Document("a\udc80b", {"k\udc80": "v\udfff"}, source="/f\udcff.txt", title="\ud800", id="i\udc80"),
+        Document("x", {"k": "\\ud800 is just text", "n": "a\0b"}, id="escaped"),
+        Document("😀 \0", {"k": "😀", "big": 2**70, "small": -0.0}, id="pair"),
+    ]
+    check_contents(opened(), fill(opened(), odd, palette()[:3]))
+
+
+def test_another_process_is_told_who_has_the_file(opened: Opener, path: Path) -> None:
+    opened()
+    run = subprocess.run([sys.executable, "-c", OPEN, str(path)], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith(f"{path} is being written by ")
+    assert run.stdout.endswith("): wait until it is done, or stop it\n") and "(PID " in run.stdout
+
+
+def test_no_other_file_can_be_reached_and_no_setting_changed(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    with opened()._reading() as connection:
+        with pytest.raises(duckdb.PermissionException, match="disabled by configuration"):
+            connection.execute(f"SELECT * FROM read_csv('{tmp_path / 'secret.csv'}')")
+        connection.execute("ROLLBACK; BEGIN")
+        with pytest.raises(duckdb.Error, match="configuration has been locked"):
+            connection.execute("SET enable_external_access = true")
+        connection.execute("ROLLBACK; BEGIN")
+
+
+def test_a_file_of_something_else_is_refused(path: Path, opened: Opener) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"not a database " * 500)
+    with pytest.raises(Damaged, match="is not a whole DuckDB database"):
+        opened()
+
+
+def test_an_unknown_layout_is_refused(path: Path, opened: Opener) -> None:
+    opened().close()
+    with duckdb.connect(path) as connection:
+        connection.execute("UPDATE state SET format = 9")
+    with pytest.raises(Damaged, match="has layout 9 where 1 is known"):
+        opened()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file cannot be made a directory"):
+        DuckdbStore(DuckdbOptions(tmp_path / "file" / "index.duckdb"))
+
+
+def test_options_that_contradict_the_file_are_refused(opened: Opener) -> None:
+    store = opened()
+    fill(store, documents_of("a"), palette()[:1])
+    with pytest.raises(DimensionMismatch, match=f"have 3 columns but the store holds {DIMENSION}"):
+        opened(dimension=3)
+
+
+def test_a_closed_store_says_so(opened: Opener) -> None:
+    store = opened()
+    store.close()
+    with pytest.raises(StoreError, match="is closed: open the store again"):
+        store.count()
+
+
+def test_filters_of_thousands_of_parts_are_answered(opened: Opener) -> None:
+    store = opened()
+    contents = fill(
+        store, [Document(f"{n}", {"n": n}, id=f"{n:03}") for n in range(40)], unit_rows(40, DIMENSION, seed=1)
+    )
+    check_search(
+        store, contents, palette()[0], 5, {"$or": [{"n": {"$gt": 10_000 - n}} for n in range(3000)] + [{"n": 7}]}
+    )
+    check_search(store, contents, palette()[0], 5, {"$and": [{"n": {"$ne": n}} for n in range(30)]})
+    check_search(store, contents, palette()[0], 5, {"n": {"$in": [*range(20, 5000), "x", None, True]}})
+
+
+def test_numbers_that_no_float_tells_apart_are_told_apart(opened: Opener) -> None:
+    store = opened()
+    documents = [Document(f"{n}", {"n": 2**53 + n}, id=f"{n}") for n in range(6)]
+    contents = fill(store, documents, palette()[:6])
+    for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"):
+        for n in range(6):
+            check_search(store, contents, palette()[0], 6, {"n": {operator: 2**53 + n}})
+
+
+def test_facts_go_with_their_documents(opened: Opener, path: Path) -> None:
+    store = opened()
+    fill(store, documents_of("abc", {"v": 1, "old": [1, 2]}), palette()[:3])
+    fill(store, documents_of("ab", {"v": 2}), palette()[:2])
+    store.delete(["c"])
+    store.close()
+    assert asked(path, "SELECT field, number, count(*) FROM facts GROUP BY ALL") == [("v", 2.0, 2)]
+
+
+def test_many_documents_go_in_at_once_and_come_out_in_order(opened: Opener) -> None:
+    store = opened()
+    names = [f"{n * 7919 % 2500:04}" for n in range(2500)]
+    check_contents(store, fill(store, documents_of(names, {"a": 1}), unit_rows(2500, 5, seed=2)))
+
+
+def test_handles_may_be_opened_at_once(opened: Opener) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        stores = list(pool.map(lambda _: opened(), range(8)))
+    contents = fill(stores[0], documents_of("ab"), palette()[:2])
+    for store in stores:
+        check_contents(store, contents)
+
+
+def test_writers_of_two_handles_take_turns(opened: Opener) -> None:
+    stores = [opened(), opened()]
+
+    def write(store: DuckdbStore, prefix: str) -> None:
+        for n in range(15):
+            store.add_documents(documents_of([f"{prefix}{n}", "shared"]), palette()[[n % 12, 0]])
+
+    threads = [threading.Thread(target=write, args=(store, prefix)) for store, prefix in zip(stores, "ab", strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [store.count() for store in stores] == [31, 31]
+    assert len({name for name, _, _ in stores[0].scan()}) == 31
+
+
+def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> None:
+    store = opened()
+    fill(store, documents_of("abc"), palette()[:3])
+    scan = store.scan()
+    assert next(scan)[0] == "a"
+    store.delete(["b"])
+    store.add_documents(documents_of("d"), palette()[3:4])
+    assert [name for name, _, _ in scan] == ["b", "c"]
+    assert np.array_equal([name for name, _, _ in store.scan()], ["a", "c", "d"])

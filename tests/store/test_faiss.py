@@ -1,0 +1,338 @@
+"""What the store of the faiss library does beyond the conformance suite: its index, its file, what it falls back on."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragkit.errors import DimensionMismatch, InvalidOption
+from ragkit.records import Document
+from ragkit.store.base import Rows
+from ragkit.store.embedded_options import FaissOptions
+from ragkit.store.faiss_ import FaissScanner, FaissStore
+from ragkit.store.faiss_index import FaissIndex
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.stores import Check, checks_for
+from ragkit.testing.subject import (
+    Contents,
+    Subject,
+    check_contents,
+    check_search,
+    documents_of,
+    expected,
+    fill,
+    palette,
+)
+
+Opener = Callable[..., FaissStore]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def opened(directory: Path) -> Iterator[Opener]:
+    """Opens the store in one directory, with an index from 500 rows on; all are closed in the end."""
+    stores: list[FaissStore] = []
+
+    def open_one(**options: object) -> FaissStore:
+        chosen = {"index_rows": 500, **options}
+        stores.append(FaissStore(FaissOptions(directory, **chosen)))  # type: ignore[arg-type]
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+def clustered(n: int, seed: int) -> Rows:
+    """Rows in clusters, as texts are, from one set of centres."""
+    centres, noise = unit_rows(100, 32, seed=1), unit_rows(n, 32, seed=seed)
+    rows = centres[np.random.default_rng(seed).integers(0, 100, n)] + 0.7 * noise
+    unit: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit
+
+
+def filled(store: FaissStore, n: int) -> Contents:
+    documents = [Document(f"{m}", {"rare": m % 500 == 499, "half": m % 2, "m": m}, id=f"{m:05}") for m in range(n)]
+    return fill(store, documents, clustered(n, seed=2))
+
+
+def indexed_rows(store: FaissStore) -> int:
+    scanner = store._scanner
+    return scanner._found.rows if scanner is not None and scanner._found is not None else 0
+
+
+def recall(store: FaissStore, contents: Contents, where: dict[str, int] | None = None) -> float:
+    """Share of the ten nearest that are found."""
+    queries, right = clustered(20, seed=3), 0
+    for query in queries:
+        wanted = {name for name, _ in expected(contents, query, 10, where)}
+        right += len(wanted & {result.document.id for result in store.search(query, 10, where)})
+    return right / (10 * len(queries))
+
+
+@pytest.mark.parametrize("check", checks_for(FaissStore)[:-3], ids=lambda check: check.__name__)
+def test_a_flat_index_keeps_every_promise_from_the_first_row_on(directory: Path, check: Check) -> None:
+    options = FaissOptions(directory, method="flat", index_rows=0, exact_share=0)
+    check(Subject(open=lambda: FaissStore(options), name="faiss", directory=directory, examples=60))
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "least"), [("flat", 2000, 1.0), ("hnsw", 2000, 0.98), ("ivfpq", 10_500, 0.95)]
+)
+def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(
+    opened: Opener, method: str, rows: int, least: float
+) -> None:
+    store = opened(method=method)
+    contents = filled(store, rows)
+    assert indexed_rows(store) == rows
+    assert recall(store, contents) >= least
+    assert recall(store, contents, {"half": 1}) >= least
+    for query in clustered(3, seed=4):
+        check_search(store, contents, query, 10, {"rare": True})
+        check_search(store, contents, query, 7, {"m": 77})
+
+
+def test_scores_are_those_of_the_rows_and_not_of_their_codes(opened: Opener) -> None:
+    store = opened(method="ivfpq", code_bytes=2)
+    contents = filled(store, 10_000)
+    query = clustered(1, seed=5)[0]
+    for result in store.search(query, 20):
+        assert result.score == pytest.approx(float(np.dot(contents[result.document.id][1], query)), abs=1e-6)
+
+
+def test_fewer_rows_than_it_takes_to_train_are_scanned(opened: Opener) -> None:
+    store = opened(method="ivfpq")
+    contents = filled(store, 2000)
+    assert indexed_rows(store) == 0
+    assert recall(store, contents) == 1.0
+
+
+def test_rows_that_the_index_lacks_are_scanned(opened: Opener) -> None:
+    store = opened()
+    filled(store, 600)
+    late = clustered(3, seed=9)
+    fill(store, documents_of("abc"), late)
+    assert indexed_rows(store) == 600
+    assert [store.search(row, 1)[0].document.id for row in late] == ["a", "b", "c"]
+    fill(store, documents_of(f"x{n}" for n in range(1100)), clustered(1100, seed=8))
+    assert indexed_rows(store) == 1703
+
+
+def test_replaced_and_deleted_documents_are_passed_over_and_in_the_end_left_behind(opened: Opener) -> None:
+    store = opened()
+    contents = filled(store, 1200)
+    scanner = store._scanner
+    store.delete([f"{n:05}" for n in range(300)])
+    for n in range(300):
+        del contents[f"{n:05}"]
+    assert store._scanner is scanner  # a quarter is dead
+    assert recall(store, contents) >= 0.98
+    store.delete([f"{n:05}" for n in range(300, 500)])
+    for n in range(300, 500):
+        del contents[f"{n:05}"]
+    assert store._scanner is not scanner
+    assert indexed_rows(store) == 700
+    assert recall(store, contents) >= 0.98
+    check_contents(store, contents)
+
+
+def test_the_index_is_kept_in_a_file_and_read_when_the_store_is_opened(
+    opened: Opener, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened()
+    contents = filled(store, 600)
+    store.close()
+    [file] = directory.glob("*.faiss")
+    assert file.read_bytes()[:8] == b"ragkfai\n"
+    monkeypatch.setattr(FaissIndex, "of", lambda *_: pytest.fail("the index was made anew"))
+    again = opened()
+    assert indexed_rows(again) == 600
+    assert recall(again, contents) >= 0.98
+
+
+@pytest.mark.parametrize("place", [0, 8, 12, 30, 44, 52, 60, 70, 5000, -1])
+def test_a_file_with_one_wrong_byte_is_never_given_to_faiss(opened: Opener, directory: Path, place: int) -> None:
+    store = opened()
+    filled(store, 600)
+    store.close()
+    [file] = directory.glob("*.faiss")
+    whole = bytearray(file.read_bytes())
+    whole[place] ^= 1
+    file.write_bytes(whole)
+    file_id = bytes(whole[12:28]) if place != 12 else bytes([whole[12] ^ 1, *whole[13:28]])
+    assert FaissIndex.read(file, file_id, clustered(600, seed=2), FaissOptions("")) is None
+    again = opened()
+    assert indexed_rows(again) == 600
+    assert again.count() == 600
+
+
+@pytest.mark.parametrize("size", [0, 10, 60, 1000])
+def test_a_file_that_is_cut_short_is_made_anew(opened: Opener, directory: Path, size: int) -> None:
+    store = opened()
+    filled(store, 600)
+    store.close()
+    [file] = directory.glob("*.faiss")
+    length = file.stat().st_size
+    file.write_bytes(file.read_bytes()[:size])
+    assert indexed_rows(opened()) == 600
+    assert file.stat().st_size == length
+
+
+def test_an_index_of_other_settings_is_made_anew(opened: Opener) -> None:
+    store = opened(m=8)
+    contents = filled(store, 600)
+    store.close()
+    other = opened(method="flat")
+    assert recall(other, contents) == 1.0
+    other.close()
+    assert indexed_rows(opened(m=24)) == 600
+
+
+def test_an_index_that_was_not_kept_is_made_when_the_store_is_opened(opened: Opener, directory: Path) -> None:
+    store = opened()
+    filled(store, 600)
+    store.close()
+    for file in directory.glob("*.faiss"):
+        file.unlink()
+    assert indexed_rows(opened()) == 600
+
+
+def test_another_handle_takes_the_index_that_was_written(opened: Opener) -> None:
+    reader, writer = opened(), opened()
+    contents = filled(writer, 1500)
+    assert indexed_rows(reader) == 0
+    assert recall(reader, contents) >= 0.98
+    assert indexed_rows(reader) == 1500
+
+
+WRITER = """
+import sys
+from ragkit.store.embedded_options import FaissOptions
+from ragkit.store.faiss_ import FaissStore
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.subject import documents_of
+store = FaissStore(FaissOptions(sys.argv[1], method="flat", index_rows=1))
+while True:
+    n = store.count()
+    store.add_documents(documents_of(f"{m:06}" for m in range(n, n + 1200)), unit_rows(1200, 32, seed=n))
+    print(n, flush=True)
+"""
+
+
+def test_a_process_killed_while_it_writes_the_index_leaves_nothing_wrong_and_no_litter(
+    opened: Opener, directory: Path
+) -> None:
+    chance = random.Random(5)
+    for _ in range(6):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(directory)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            said = int(writer.stdout.readline())
+            time.sleep(chance.uniform(0, 0.1))
+            writer.kill()
+        (directory / "vectors-0.part").touch()  # as it is left when it is killed just then
+        store = opened(method="flat", index_rows=1)
+        rows = store.count()
+        assert rows >= said + 1200
+        assert rows % 1200 == 0
+        assert indexed_rows(store) == rows
+        query = unit_rows(1200, 32, seed=rows - 1200)[700]
+        assert store.search(query, 1)[0].document.id == f"{rows - 500:06}"
+        store.delete(["never there"])  # the first write sweeps
+        store.close()
+        assert list(directory.glob("*.part")) == []
+
+
+def test_nothing_else_than_index_vectors_and_database_lies_in_the_directory(opened: Opener, directory: Path) -> None:
+    store = opened()
+    filled(store, 1200)
+    store.delete([f"{n:05}" for n in range(600)])
+    store.close()
+    assert sorted({path.suffix for path in directory.iterdir()}) == [".f32", ".faiss", ".sqlite"]
+    assert len(list(directory.iterdir())) == 3
+
+
+def test_searches_go_on_while_the_index_grows(opened: Opener) -> None:
+    store = opened()
+    contents = filled(store, 600)
+    stop, failures = threading.Event(), []
+
+    def search() -> None:
+        while not stop.is_set():
+            for name in ("00000", "00299", "00599"):
+                if store.search(contents[name][1], 1)[0].document.id != name:
+                    failures.append(name)
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for n in range(4):
+        fill(store, documents_of(f"{n}-{m}" for m in range(1100)), clustered(1100, seed=20 + n))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert indexed_rows(store) == 5000
+
+
+def test_many_equal_rows_are_ordered_by_id(opened: Opener) -> None:
+    store = opened(method="flat", exact_share=0)
+    rows = np.repeat(palette()[:2], 400, axis=0)
+    contents = fill(store, documents_of(f"{n * 37 % 800:03}" for n in range(800)), rows)
+    assert indexed_rows(store) == 800
+    for top_k in (1, 30, 500):
+        check_search(store, contents, palette()[0], top_k)
+
+
+def test_an_index_that_runs_dry_is_left_aside(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened()
+    contents = filled(store, 600)
+    monkeypatch.setattr(FaissIndex, "search", lambda *_: (np.array([3]), np.array([0.5], np.float32)))
+    check_search(store, contents, clustered(1, seed=3)[0], 10)
+
+
+def test_a_directory_that_cannot_be_written_costs_the_file_only(opened: Opener, directory: Path) -> None:
+    store = opened()
+    filled(store, 600)
+    scanner = store._scanner
+    assert isinstance(scanner, FaissScanner)
+    assert scanner._found is not None
+    assert scanner._found.write(directory / "nowhere" / "x.faiss", b"0" * 16) is False
+
+
+def test_options_that_contradict_the_directory_are_refused(opened: Opener) -> None:
+    filled(opened(), 3)
+    with pytest.raises(DimensionMismatch, match="have 3 columns but the store holds 32"):
+        opened(dimension=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "ivf"}, "method is 'ivf': 'flat', 'hnsw' or 'ivfpq' is wanted"),
+        ({"exact_share": 1.5}, "exact_share is 1.5: a share, 0 to 1, is wanted"),
+        ({"m": 1}, "m is 1: 2 or more is wanted"),
+        ({"nprobe": 0}, "nprobe is 0: 1 or more is wanted"),
+        ({"code_bytes": 0}, "code_bytes is 0: 1 or more is wanted"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        FaissOptions("", **options)  # type: ignore[arg-type]
+
+
+def test_code_bytes_that_do_not_divide_the_dimension_are_refused(opened: Opener) -> None:
+    store = opened(method="ivfpq", code_bytes=5)
+    with pytest.raises(InvalidOption, match="code_bytes is 5: a divisor of the dimension 32 is wanted"):
+        filled(store, 10_000)

@@ -1,0 +1,191 @@
+"""What the store in a LanceDB table does beyond the conformance suite: indexes, tidying up, handles, names."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
+from ragkit.records import Document
+from ragkit.store.base import Filter, Rows
+from ragkit.store.embedded_options import LancedbOptions
+from ragkit.store.filters import parse_filter
+from ragkit.store.lancedb_ import LancedbStore
+from ragkit.store.lancedb_tables import id_of, key_of, sql_of, tokens_and_scalars
+from ragkit.store.pushdown import condition_of
+from ragkit.testing.opening import unit_rows
+from ragkit.testing.subject import DIMENSION, check_contents, check_search, documents_of, expected, fill, palette
+
+Opener = Callable[..., LancedbStore]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opener]:
+    stores: list[LancedbStore] = []
+
+    def open_one(**options: object) -> LancedbStore:
+        stores.append(LancedbStore(LancedbOptions(tmp_path / "index", **options)))  # type: ignore[arg-type]
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()
+
+
+def clustered(n: int, seed: int) -> Rows:
+    """Rows in clusters, as texts are, from one set of centres."""
+    centres, noise = unit_rows(100, 32, seed=1), unit_rows(n, 32, seed=seed)
+    rows = centres[np.random.default_rng(seed).integers(0, 100, n)] + 0.7 * noise
+    unit: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit
+
+
+@pytest.mark.parametrize("method", ["ivf_pq", "hnsw"])
+def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened: Opener, method: str) -> None:
+    store = opened(method=method, index_rows=1000)
+    documents = [Document(f"{n}", {"rare": n % 1000 == 999, "half": n % 2}, id=f"{n:05}") for n in range(3000)]
+    contents = fill(store, documents, clustered(3000, seed=2))
+    with store._latest() as table:
+        assert table is not None
+        statistics = table.index_stats("ragkit")
+        assert statistics is not None
+        assert statistics.num_indexed_rows == 3000
+    right = 0
+    queries = clustered(20, seed=3)
+    for query in queries:
+        for where in (None, {"half": 1}):
+            wanted = {name for name, _ in expected(contents, query, 10, where)}
+            right += len(wanted & {result.document.id for result in store.search(query, 10, where)})
+        check_search(store, contents, query, 10, {"rare": True})
+    assert right >= 0.95 * 10 * 2 * len(queries)
+
+
+def test_rows_that_came_after_the_index_are_found(opened: Opener) -> None:
+    store = opened(method="hnsw", index_rows=500)
+    fill(store, documents_of(f"{n:04}" for n in range(500)), clustered(500, seed=2))
+    late = clustered(3, seed=9)
+    fill(store, documents_of("abc"), late)
+    assert [store.search(row, 1)[0].document.id for row in late] == ["a", "b", "c"]
+
+
+def test_many_small_writes_leave_few_files(opened: Opener, tmp_path: Path) -> None:
+    store = opened(keep_seconds=0.01)
+    for n in range(96):
+        store.add_documents(documents_of([f"{n:03}"]), palette()[[n % 12]])
+    assert store.count() == 96
+    assert sum(path.is_file() for path in tmp_path.rglob("*")) < 100  # three for each write, if nothing is done
+
+
+def test_a_handle_follows_when_another_one_clears_and_fills_with_other_rows(opened: Opener) -> None:
+    store, other = opened(), opened()
+    fill(store, documents_of("abc"), palette()[:3])
+    assert other.count() == 3
+    store.clear()
+    assert other.search(palette()[0], 3) == []
+    check_contents(other, fill(store, documents_of("xy"), unit_rows(2, 5, seed=1)))
+    with pytest.raises(DimensionMismatch, match="have 8 columns but the store holds 5"):
+        other.search(palette()[0], 1)
+
+
+def test_writers_of_two_handles_lose_nothing(opened: Opener) -> None:
+    stores = [opened(), opened()]
+    fill(stores[0], documents_of(["first"]), palette()[:1])
+
+    def write(store: LancedbStore, prefix: str) -> None:
+        for n in range(10):
+            store.add_documents(documents_of([f"{prefix}{n}"]), palette()[[n % 12]])
+
+    threads = [threading.Thread(target=write, args=(store, prefix)) for store, prefix in zip(stores, "ab", strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [store.count() for store in stores] == [21, 21]
+
+
+def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> None:
+    store = opened()
+    fill(store, documents_of("abc"), palette()[:3])
+    scan = store.scan()
+    assert next(scan)[0] == "a"
+    store.delete(["b"])
+    store.add_documents(documents_of("d"), palette()[3:4])
+    assert [name for name, _, _ in scan] == ["b", "c"]
+    assert [name for name, _, _ in store.scan()] == ["a", "c", "d"]
+
+
+def test_any_name_of_a_table_is_taken_and_none_leads_out_of_the_directory(opened: Opener, tmp_path: Path) -> None:
+    names = ["plain", "../../outside", "a b", "'; DROP TABLE x; --", "\udc80", "", "x" * 300]
+    for place, name in enumerate(names):
+        fill(opened(table=name), documents_of([f"{place}"]), palette()[:1])
+    assert [[found for found, _, _ in opened(table=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+
+def test_filters_of_thousands_of_parts_are_answered(opened: Opener) -> None:
+    store = opened()
+    documents = [Document(f"{n}", {"n": n, "s": f"it's {n}"}, id=f"{n:03}") for n in range(40)]
+    contents = fill(store, documents, unit_rows(40, DIMENSION, seed=1))
+    check_search(
+        store, contents, palette()[0], 5, {"$or": [{"n": {"$gt": 9_000 - n}} for n in range(2000)] + [{"n": 7}]}
+    )
+    check_search(store, contents, palette()[0], 5, {"n": {"$in": [*range(20, 3000), "x", None, True]}})
+    check_search(store, contents, palette()[0], 5, {"$and": [{"s": {"$ne": f"it's {n}"}} for n in range(30)]})
+
+
+def test_numbers_that_no_float_tells_apart_are_told_apart(opened: Opener) -> None:
+    store = opened()
+    contents = fill(store, [Document(f"{n}", {"n": 2**53 + n}, id=f"{n}") for n in range(6)], palette()[:6])
+    for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"):
+        check_search(store, contents, palette()[0], 6, {"n": {operator: 2**53 + 3}})
+
+
+def test_nothing_of_a_filter_stands_in_the_sql() -> None:
+    where: Filter = {"x'); DROP TABLE t; --": {"$gt": "it's"}, "y": {"$ne": "'"}, "z": {"$lte": 2.5}}
+    sql = sql_of(condition_of(parse_filter(where)))
+    assert "DROP" not in sql
+    assert sql.count("'") == 2 * (1 + 2 + 2 + 1 + 2 + 1) - 2
+    assert "<= 2.5" in sql
+
+
+def test_a_number_or_string_alone_can_be_asked_for_ranges_and_a_list_only_for_its_elements() -> None:
+    assert tokens_and_scalars({"n": 2})[1] != "{}"
+    assert tokens_and_scalars({"s": "a"})[1] != "{}"
+    assert tokens_and_scalars({"l": [1, 2], "b": True, "e": {}})[1] == "{}"
+
+
+def test_keys_are_in_the_order_of_the_ids_and_lead_back_to_them() -> None:
+    names = ["", "A", "a", "a\0", "aa", "é", "\ud800", "\uffff", "😀"]
+    assert sorted(names, key=key_of) == sorted(names)
+    assert [id_of(key_of(name)) for name in names] == names
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = None
+    with pytest.raises(StoreError, match="file cannot be used"):
+        store = LancedbStore(LancedbOptions(tmp_path / "file"))
+        store.add_documents(documents_of("a"), palette()[:1])
+    assert store is None
+
+
+def test_options_that_contradict_the_table_are_refused(opened: Opener) -> None:
+    fill(opened(), documents_of("a"), palette()[:1])
+    with pytest.raises(DimensionMismatch, match=f"have 3 columns but the store holds {DIMENSION}"):
+        opened(dimension=3)
+
+
+def test_a_closed_store_says_so(opened: Opener) -> None:
+    store = opened()
+    store.close()
+    with pytest.raises(StoreError, match="is closed: open the store again"):
+        store.count()
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="method is 'none'"):
+        LancedbOptions("x", method="none")  # type: ignore[arg-type]

@@ -1,0 +1,233 @@
+"""What answers amount to: text, calls, thoughts, reasons to stop, tokens; whole and in pieces."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta, ToolCallDelta
+from ragkit.errors import ConnectionFailed
+from ragkit.usage.tokens import Tokens
+from tests.wire.dialects import AnthropicWire, GeminiWire, OpenAIWire
+from tests.wire.parts import MODELS, SERVICES, connect, serving
+from tests.wire.server import Called, Dialect, Fault, Turn, WireServer
+
+ASK = Request("", (Message.user("hi"),))
+TURN = Turn(
+    text=("Let ", "me ", "s\xe9e \N{WAVING HAND SIGN}."),
+    calls=(Called("add", {"a": 1, "b": [2.5, None]}, "c1"), Called("now", {}, "c2")),
+    thought="add them, then look",
+    prompt_tokens=120,
+    completion_tokens=40,
+    cached_tokens=100,
+)
+
+
+def four(provider: Provider, request: Request = ASK) -> list[Completion]:
+    """The answer by each of the four methods."""
+
+    async def both() -> list[Completion]:
+        streamed = [delta async for delta in provider.astream(request)]
+        return [await provider.acomplete(request), completed(streamed)]
+
+    return [provider.complete(request), completed(list(provider.stream(request))), *asyncio.run(both())]
+
+
+def completed(deltas: list[Delta]) -> Completion:
+    assert isinstance(deltas[-1], Completed)
+    return deltas[-1].completion
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_four_methods_give_the_same_answer(service: str) -> None:
+    with serving(service, *[TURN] * 4) as (provider, server):
+        found = four(provider)
+    message = found[0].message
+    assert (message.content, message.reasoning) == ("Let me s\xe9e \N{WAVING HAND SIGN}.", "add them, then look")
+    ids = ("", "") if service == "ollama" else ("c1", "c2")
+    assert message.tool_calls == (
+        ToolCall("add", {"a": 1, "b": [2.5, None]}, ids[0]),
+        ToolCall("now", {}, ids[1]),
+    )
+    cached, cost = (0, 0.0) if service == "ollama" else (100, None)
+    assert found[0].usage == Tokens(120, 40, cached, cost_usd=cost)
+    assert (found[0].stop_reason, found[0].model) == ("tool_calls", MODELS[service])
+    assert found[1:] == [found[0]] * 3
+    assert [server.dialect.streams(seen) for seen in server.seen] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_stream_brings_every_piece_when_it_comes(service: str) -> None:
+    with serving(service, TURN) as (provider, _):
+        deltas = list(provider.stream(ASK))
+    assert [one.text for one in deltas if isinstance(one, TextDelta)] == list(TURN.text)
+    calls: dict[int, list[str]] = {}
+    for one in deltas:
+        if isinstance(one, ToolCallDelta):
+            name, arguments = calls.setdefault(one.index, ["", ""])
+            calls[one.index] = [name + one.name, arguments + one.arguments]
+    arguments = calls[0][1].replace(" ", "")
+    assert (calls[0][0], arguments, calls[1][0]) == ("add", '{"a":1,"b":[2.5,null]}', "now")
+    assert sorted(calls) == [0, 1]
+
+
+@pytest.mark.parametrize("service", ["openai", "anthropic", "groq"])
+def test_arguments_are_streamed_as_the_model_writes_them(service: str) -> None:
+    turn = Turn(calls=(Called("add", {"a": 11, "b": 22}, "c1"),))
+    with serving(service, turn) as (provider, _):
+        deltas = [one for one in provider.stream(ASK) if isinstance(one, ToolCallDelta)]
+    pieces = [one.arguments for one in deltas if one.arguments]
+    assert (deltas[0].name, deltas[0].id, pieces) == ("add", "c1", ['{"a": 11,', ' "b": 22}'])
+
+
+STOPS = [
+    ("openai", "length", "length"),
+    ("openai", "content_filter", "content_filter"),
+    ("groq", "length", "length"),
+    ("anthropic", "max_tokens", "length"),
+    ("anthropic", "model_context_window_exceeded", "length"),
+    ("anthropic", "refusal", "content_filter"),
+    ("anthropic", "stop_sequence", "stop"),
+    ("gemini", "MAX_TOKENS", "length"),
+    ("gemini", "SAFETY", "content_filter"),
+    ("gemini", "MALFORMED_FUNCTION_CALL", "malformed_function_call"),
+    ("ollama", "length", "length"),
+]
+
+
+@pytest.mark.parametrize(("service", "said", "reason"), STOPS)
+def test_reasons_to_stop_have_one_name_on_every_service(service: str, said: str, reason: str) -> None:
+    with serving(service, *[Turn(("so far",), stop=said)] * 2) as (provider, _):
+        assert provider.complete(ASK).stop_reason == reason
+        assert completed(list(provider.stream(ASK))).stop_reason == reason
+
+
+@pytest.mark.parametrize("service", ["openai", "groq"])
+def test_half_a_call_at_the_limit_of_tokens_is_not_made_whole(service: str) -> None:
+    """`{"path": "/tmp/ab` could be repaired to another path than the model meant."""
+    turn = Turn(calls=(Called("remove", {}, "c1"),), arguments='{"path": "/tmp/ab', stop="length")
+    with serving(service, turn) as (provider, _):
+        (call,) = provider.complete(ASK).message.tool_calls
+    assert call == ToolCall("remove", {}, "c1", malformed='{"path": "/tmp/ab')
+
+
+@pytest.mark.parametrize("service", ["openai", "groq"])
+def test_arguments_that_are_nearly_json_are_read(service: str) -> None:
+    turn = Turn(calls=(Called("add", {}, "c1"),), arguments='{"a": 1, "b": 2,}')
+    with serving(service, turn) as (provider, _):
+        assert provider.complete(ASK).message.tool_calls == (ToolCall("add", {"a": 1, "b": 2}, "c1"),)
+
+
+def test_a_refusal_of_openai_is_text_and_a_reason_to_stop() -> None:
+    class Refusing(OpenAIWire):
+        def whole(self, turn: Turn) -> Any:
+            found = super().whole(turn)
+            found["choices"][0]["message"] |= {"content": None, "refusal": "I cannot help with that."}
+            return found
+
+    found = answered(Refusing(), "openai")
+    assert (found.message.content, found.stop_reason) == ("I cannot help with that.", "content_filter")
+
+
+def test_a_question_that_gemini_blocks_is_answered_with_nothing_and_the_reason() -> None:
+    class Blocking(GeminiWire):
+        def whole(self, turn: Turn) -> Any:
+            return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 7}}
+
+    found = answered(Blocking(), "gemini")
+    assert (found.message.content, found.stop_reason, found.usage) == ("", "content_filter", Tokens(7))
+
+
+def test_tokens_that_gemini_thinks_are_paid_and_counted() -> None:
+    class Thinking(GeminiWire):
+        def whole(self, turn: Turn) -> Any:
+            found = super().whole(turn)
+            found["usageMetadata"] |= {"thoughtsTokenCount": 30, "toolUsePromptTokenCount": 4}
+            return found
+
+    assert answered(Thinking(), "gemini").usage == Tokens(14, 35)
+
+
+def test_what_anthropic_writes_into_its_cache_is_counted() -> None:
+    class Writing(AnthropicWire):
+        def usage(self, turn: Turn) -> dict[str, Any]:
+            return {**super().usage(turn), "cache_creation_input_tokens": 50}
+
+    want = Tokens(60, 5, 0, 50)
+    assert answered(Writing(), "anthropic").usage == want
+    with WireServer(Writing(), [Turn(("ok",), prompt_tokens=10, completion_tokens=5)]) as server:
+        assert completed(list(connect("anthropic", server.url).stream(ASK))).usage == want
+
+
+def test_thoughts_that_anthropic_hides_are_kept_for_the_next_request() -> None:
+    class Hiding(AnthropicWire):
+        def whole(self, turn: Turn) -> Any:
+            found = super().whole(turn)
+            return {**found, "content": [{"type": "redacted_thinking", "data": "xyz"}, *found["content"]]}
+
+    state = answered(Hiding(), "anthropic").message.provider_state
+    assert state == {"anthropic": [{"type": "redacted_thinking", "data": "xyz"}]}
+
+
+def answered(dialect: Dialect, service: str) -> Completion:
+    """What a service answers that speaks like this."""
+    with WireServer(dialect, [Turn(("ok",), prompt_tokens=10, completion_tokens=5)]) as server:
+        return connect(service, server.url).complete(ASK)
+
+
+@pytest.mark.parametrize("service", ["openai", "groq"])
+def test_a_model_that_is_another_than_the_one_that_was_asked_is_told(service: str) -> None:
+    with serving(service, *[Turn(("ok",))] * 2) as (provider, _):
+        routed = provider.complete(Request("router", ASK.messages))
+        dated = provider.complete(Request(MODELS[service], ASK.messages))
+    assert routed.model in {"gpt-4o-mini-2024-07-18", "llama-3.3-70b-versatile"}
+    assert dated.model == MODELS[service]
+
+
+@pytest.mark.parametrize("service", ["openai", "groq", "anthropic"])
+def test_a_page_that_is_no_api_is_no_answer(service: str) -> None:
+    class Page(OpenAIWire):
+        def wrong(self, seen: object) -> str:
+            return ""
+
+        def streams(self, seen: object) -> bool:
+            return False
+
+        def whole(self, turn: Turn) -> Any:
+            return b"<html>Sign in to the guest network</html>"
+
+    with (
+        WireServer(Page(), [Turn()]) as server,
+        pytest.raises(ConnectionFailed, match=r"cannot be read as an answer: .*<html>Sign in") as caught,
+    ):
+        connect(service, server.url).complete(ASK)
+    assert server.url in str(caught.value)
+
+
+def test_a_stream_without_usage_is_an_answer_all_the_same() -> None:
+    class Silent(OpenAIWire):
+        def ended(self, chunks: list[dict[str, Any]], turn: Turn) -> list[dict[str, Any]]:
+            return chunks
+
+    with WireServer(Silent(), [Turn(("ok",), prompt_tokens=10)]) as server:
+        found = completed(list(connect("openai", server.url).stream(ASK)))
+    assert (found.message.content, found.usage) == ("ok", Tokens())
+
+
+def test_an_answer_in_pieces_of_one_byte_is_the_same_answer() -> None:
+    class Dribbling(OpenAIWire):
+        def pieces(self, turn: Turn) -> list[bytes]:
+            return [bytes([one]) for piece in super().pieces(turn) for one in piece]
+
+    with WireServer(Dribbling(), [TURN, TURN]) as server:
+        provider = connect("openai", server.url)
+        assert completed(list(provider.stream(ASK))) == provider.complete(ASK)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_nothing_but_pauses_between_pieces_is_no_fault(service: str) -> None:
+    with serving(service, Fault(turn=TURN, pause_s=0.02)) as (provider, _):
+        assert completed(list(provider.stream(ASK))).stop_reason == "tool_calls"

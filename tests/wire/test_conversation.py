@@ -1,0 +1,241 @@
+"""One conversation on every provider: the same events, the same final state, synchronously and asynchronously."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.events import Event, ModelCallEnded, RunEnded, TextChunk, ToolCallChunk, ToolEnded, ToolFailed
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers.base import Completion, Provider
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.agent.result import AgentResult
+from ragkit.agent.tools.base import Tool, tool
+from ragkit.usage.meter import AgentUsage, UsageStats
+from ragkit.usage.tokens import Tokens
+from tests.wire.dialects import DIALECTS
+from tests.wire.parts import SERVICES, connect, serving
+from tests.wire.server import Called, Turn, WireServer
+
+WORDS = ("Oslo ", "has ", "12 ", "degrees, ", "Bergen ", "9 ", "\N{DEGREE SIGN}C.")
+SCRIPT = (
+    Turn(
+        text=("I ", "look."),
+        calls=(Called("weather", {"city": "Oslo"}, "call_a"), Called("station", {"number": "four"}, "call_b")),
+        prompt_tokens=100,
+        completion_tokens=30,
+        cached_tokens=0,
+    ),
+    Turn(
+        calls=(Called("station", {"number": "4", "unit": "\N{DEGREE SIGN}C"}, "call_c"),),
+        prompt_tokens=150,
+        completion_tokens=12,
+    ),
+    Turn(text=WORDS, prompt_tokens=180, completion_tokens=9),
+)
+
+
+def scripted() -> ScriptedProvider:
+    """The same conversation without a service."""
+    return ScriptedProvider(
+        [
+            Completion(
+                Message.assistant(
+                    "".join(turn.text), [ToolCall(one.name, one.arguments, one.id) for one in turn.calls]
+                ),
+                Tokens(turn.prompt_tokens, turn.completion_tokens, turn.cached_tokens),
+                "tool_calls" if turn.calls else "stop",
+            )
+            for turn in SCRIPT
+        ]
+    )
+
+
+def make_tools() -> list[Tool]:
+    """Two tools that must run at the same time: the first answers when the second has failed."""
+    failed = threading.Event()
+
+    @tool
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        assert failed.wait(10)
+        return f"{city}: 12 degrees"
+
+    @tool
+    def station(number: str, unit: str = "F") -> str:
+        """What a station measures."""
+        if not number.isdigit():
+            failed.set()
+            raise ValueError(f"{number} is no number")
+        return f"9 {unit}"
+
+    return [weather, station]
+
+
+def the_agent(provider: Provider) -> Agent:
+    return Agent(provider, make_tools(), config=AgentConfig(max_tokens=500), instructions="You know the weather.")
+
+
+def run(agent: Agent) -> list[Event]:
+    return list(agent.stream("How warm is it?"))
+
+
+def arun(agent: Agent) -> list[Event]:
+    async def listen() -> list[Event]:
+        return [event async for event in agent.astream("How warm is it?")]
+
+    return asyncio.run(listen())
+
+
+def told(events: Sequence[Event]) -> list[object]:
+    """What the events say, without what differs from run to run (ids, seconds) and with arguments in one piece."""
+    return [_plain(event) for event in _joined(events) if not isinstance(event, RunEnded)]
+
+
+def _joined(events: Sequence[Event]) -> Iterator[Event]:
+    """Services cut the arguments of a call into pieces as they like: the pieces of one call are put together."""
+    waiting: ToolCallChunk | None = None
+    for event in events:
+        if isinstance(event, ToolCallChunk) and waiting is not None and event.index == waiting.index:
+            waiting = dataclasses.replace(
+                waiting, name=waiting.name + event.name, arguments=waiting.arguments + event.arguments
+            )
+            continue
+        if waiting is not None:
+            yield dataclasses.replace(waiting, arguments=waiting.arguments.replace(" ", "").replace("\\u00b0", "\xb0"))
+        waiting = event if isinstance(event, ToolCallChunk) else None
+        if waiting is None:
+            yield event
+
+
+def _plain(value: object) -> object:
+    """Anything as plain values that can be compared."""
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    if isinstance(value, Exception):
+        return type(value), str(value)
+    names = SHOWN.get(type(value), ())
+    if isinstance(value, Event):
+        hidden = {"run_id", "seconds", "provider", "model", "request"}
+        names = [one.name for one in dataclasses.fields(value) if one.name not in hidden]
+    return (type(value).__name__, *(_plain(getattr(value, name)) for name in names)) if names else value
+
+
+SHOWN: dict[type, Sequence[str]] = {
+    ToolCall: ("name", "arguments"),
+    Message: ("role", "content", "tool_calls", "name", "is_error", "agent_name"),
+    UsageStats: ("prompt_tokens", "completion_tokens", "cached_tokens"),
+    AgentUsage: ("prompt_tokens", "completion_tokens", "cached_tokens"),
+}
+"""What is compared of what has ids, or prices."""
+
+
+def state(events: Sequence[Event]) -> list[object]:
+    """The final state: what the result holds."""
+    result = ended(events)
+    return [
+        result.content,
+        result.stop_reason,
+        result.iterations,
+        result.reasoning,
+        _plain(result.messages),
+        [(one.name, dict(one.arguments), one.content, _plain(one.error), one.attempts) for one in result.tool_calls],
+        _plain(result.usage),
+        [_plain(one) for one in result.usage.iterations],
+        {name: used.calls for name, used in result.usage.by_tool.items()},
+        [(span.type, span.name if span.type.value != "llm_call" else "") for span in result.trace.steps],
+    ]
+
+
+def ended(events: Sequence[Event]) -> AgentResult:
+    assert isinstance(events[-1], RunEnded)
+    return events[-1].result
+
+
+@pytest.mark.parametrize("listen", [run, arun])
+@pytest.mark.parametrize("service", SERVICES)
+def test_one_conversation_gives_the_same_events_and_the_same_final_state_on_every_provider(
+    service: str, listen: Callable[[Agent], list[Event]]
+) -> None:
+    want = run(the_agent(scripted()))
+    with serving(service, *SCRIPT) as (provider, server):
+        met = listen(the_agent(provider))
+    assert told(met) == told(want)
+    assert state(met) == state(want)
+    assert len(server.seen) == 3
+
+    result = ended(met)
+    assert [event.text for event in met if isinstance(event, TextChunk)] == ["I ", "look.", *WORDS]
+    failed = next(event for event in met if isinstance(event, ToolFailed))
+    assert (failed.call.name, str(failed.error)) == ("station", "four is no number")
+    assert [event.content for event in met if isinstance(event, ToolEnded)] == ["Oslo: 12 degrees", "9 \xb0C"]
+    assert (result.usage.prompt_tokens, result.usage.completion_tokens) == (430, 51)
+    roles = [message.role for message in result.messages]
+    assert roles == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_run_that_is_not_streamed_comes_to_the_same(service: str) -> None:
+    want = the_agent(scripted()).run("How warm is it?")
+    with serving(service, *SCRIPT, *SCRIPT) as (provider, server):
+        met = the_agent(provider).run("How warm is it?")
+        later = asyncio.run(the_agent(provider).arun("How warm is it?"))
+    for one in (met, later):
+        assert [_plain(message) for message in one.messages] == [_plain(message) for message in want.messages]
+        assert _plain(one.usage) == _plain(want.usage)
+    assert len(server.seen) == 6
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_two_conversations_at_once_on_one_provider_stay_apart(service: str) -> None:
+    """Each server answers with the words of its own conversation, so that a mix-up would show."""
+    with WireServer(DIALECTS[service], [Turn(("one",), prompt_tokens=3)] * 40) as server:
+        provider = connect(service, server.url)
+
+        async def many() -> list[AgentResult]:
+            return await asyncio.gather(*(the_agent(provider).arun(f"question {n}") for n in range(40)))
+
+        results = asyncio.run(many())
+    assert [result.messages[0].content for result in results] == [f"question {n}" for n in range(40)]
+    assert [result.usage.prompt_tokens for result in results] == [3] * 40
+    asked = sorted(question for seen in server.seen for question in _questions(seen.body))
+    assert asked == sorted(f"question {n}" for n in range(40))
+
+
+def _questions(value: object) -> Iterator[str]:
+    """Every 'question n' in a request, wherever the service wants it."""
+    if isinstance(value, str) and value.startswith("question "):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _questions(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _questions(one)
+
+
+@pytest.mark.parametrize("service", [one for one in SERVICES if one != "ollama"])
+def test_what_a_run_costs_is_the_price_of_each_request(service: str) -> None:
+    with serving(service, *SCRIPT) as (provider, _):
+        agent = the_agent(provider)
+        events = list(agent.stream("How warm is it?"))
+    calls = [event.usage for event in events if isinstance(event, ModelCallEnded)]
+    prices = agent.config.prices
+    want = [
+        prices.chat(provider.name, provider.default_model, Tokens(turn.prompt_tokens, turn.completion_tokens))
+        for turn in SCRIPT
+    ]
+    assert [call.llm_cost_usd for call in calls] == want
+    assert ended(events).usage.total_cost_usd == pytest.approx(sum(one or 0.0 for one in want))
+    assert None not in want
+
+
+def test_a_model_on_ones_own_machine_costs_nothing() -> None:
+    with serving("ollama", *SCRIPT) as (provider, _):
+        assert the_agent(provider).run("How warm is it?").usage.total_cost_usd == 0.0

@@ -1,0 +1,415 @@
+"""What goes wrong on the way: each fault is one typed error, sent once, and the loop decides whether to ask again."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import pickle
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from ragkit.agent.agent import Agent
+from ragkit.agent.cancel import Cancellation
+from ragkit.agent.config import AgentConfig, Retry
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.providers.base import Completion, Delta, ModelSettings, Provider, Request, TextDelta, last
+from ragkit.agent.providers.fallback import FallbackProvider
+from ragkit.agent.providers.refusals import Asked, Refusal, near_models, read_retry_after, refused
+from ragkit.agent.providers.scripted import EchoProvider, ScriptedProvider
+from ragkit.agent.tools.base import tool
+from ragkit.errors import (
+    AuthenticationFailed,
+    Cancelled,
+    ConnectionFailed,
+    ContextTooLong,
+    InvalidRequest,
+    ModelNotFound,
+    ProviderError,
+    RateLimited,
+    RequestTimeout,
+)
+from tests.wire.dialects import AnthropicWire, GroqWire, OpenAIWire
+from tests.wire.parts import MODELS, SERVICES, connect, serving
+from tests.wire.server import Fault, Turn, WireServer, events
+
+ASK = Request("", (Message.user("hi"),))
+LONG = Turn(("many", "words", "that", "come", "one", "by", "one", ""))
+
+
+def whole(provider: Provider, request: Request = ASK) -> Completion:
+    return provider.complete(request)
+
+
+def streamed(provider: Provider, request: Request = ASK) -> object:
+    return list(provider.stream(request))
+
+
+def awaited(provider: Provider, request: Request = ASK) -> Completion:
+    return asyncio.run(provider.acomplete(request))
+
+
+BROKEN = r"broke off|cannot be read as an answer"
+WAYS = [whole, streamed, awaited]
+STATUSES = [
+    (400, InvalidRequest, "scripted"),
+    (401, AuthenticationFailed, "the key is refused: scripted"),
+    (402, AuthenticationFailed, "the account has no credit left: scripted"),
+    (403, AuthenticationFailed, "the key is refused: scripted"),
+    (404, InvalidRequest, r"nothing there \(scripted\): is http://127.0.0.1:\d+(/v1)? the address of its API"),
+    (408, RequestTimeout, "scripted"),
+    (413, ContextTooLong, "scripted: send fewer or shorter messages, or choose a model with a larger context"),
+    (429, RateLimited, "scripted"),
+    (500, ConnectionFailed, "scripted"),
+    (502, ConnectionFailed, "scripted"),
+    (503, ConnectionFailed, "scripted"),
+    (529, ConnectionFailed, "scripted"),
+]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_status_is_one_typed_error_and_no_sdk_asks_again(service: str) -> None:
+    faults = [Fault(status) for status, _, _ in STATUSES for _ in WAYS]
+    with serving(service, *faults) as (provider, server):
+        for status, kind, words in STATUSES:
+            for ask in WAYS:
+                with pytest.raises(kind, match=f"^{service}: .*{words}") as caught:
+                    ask(provider)
+                assert (type(caught.value), caught.value.status) == (kind, status)
+                assert caught.value.__cause__ is not None
+    assert len(server.seen) == len(faults)
+
+
+@pytest.mark.parametrize("ask", WAYS)
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_rate_limit_says_how_long_to_wait_where_the_service_said_it(
+    service: str, ask: Callable[[Provider], object]
+) -> None:
+    with serving(service, Fault(429, headers={"retry-after": "7"}), Fault(429)) as (provider, _):
+        for want in (7.0, None):
+            with pytest.raises(RateLimited, match="scripted") as caught:
+                ask(provider)
+            assert caught.value.retry_after == want
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_that_is_down_and_says_for_how_long_is_believed(service: str) -> None:
+    with (
+        serving(service, Fault(503, headers={"retry-after": "2"})) as (provider, _),
+        pytest.raises(RateLimited, match="scripted") as caught,
+    ):
+        provider.complete(ASK)
+    assert (caught.value.status, caught.value.retry_after) == (503, 2.0)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_model_that_the_service_does_not_have_is_told_with_what_to_do(service: str) -> None:
+    asked = MODELS[service][:-1] + "x"
+    with (
+        serving(service, Fault(404, f"the model {asked} does not exist")) as (provider, _),
+        pytest.raises(ModelNotFound, match=f"has no model '{asked}'") as caught,
+    ):
+        provider.complete(Request(asked, ASK.messages))
+    hint = f"ollama pull {asked}" if service == "ollama" else f"did you mean '{MODELS[service]}'"
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("service", "status", "words", "code"),
+    [
+        ("openai", 400, "This model's maximum context length is 128000 tokens.", "context_length_exceeded"),
+        ("anthropic", 400, "prompt is too long: 210000 tokens > 200000 maximum", "invalid_request_error"),
+        ("gemini", 400, "The input token count (1048577) exceeds the maximum number allowed", "INVALID_ARGUMENT"),
+        ("groq", 413, "Request too large for model", "rate_limit_exceeded"),
+        ("ollama", 400, "the input length exceeds the context length", ""),
+    ],
+)
+def test_messages_that_are_too_long_are_told_apart(service: str, status: int, words: str, code: str) -> None:
+    with (
+        serving(service, Fault(status, words, code)) as (provider, _),
+        pytest.raises(ContextTooLong, match=f"too long for {MODELS[service]}: ") as caught,
+    ):
+        provider.complete(ASK)
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("service", "fault", "kind", "words"),
+    [
+        ("openai", Fault(429, "You exceeded your quota", "insufficient_quota"), AuthenticationFailed, "no credit left"),
+        ("gemini", Fault(400, "API key not valid.", "INVALID_ARGUMENT"), AuthenticationFailed, "the key is refused"),
+        ("groq", Fault(400, "Failed to call a function", "tool_use_failed"), ConnectionFailed, "Failed to call"),
+        ("anthropic", Fault(529, "Overloaded", "overloaded_error"), ConnectionFailed, "Overloaded"),
+    ],
+)
+def test_words_of_one_service_alone(service: str, fault: Fault, kind: type[ProviderError], words: str) -> None:
+    with serving(service, fault) as (provider, _), pytest.raises(kind, match=words):
+        provider.complete(ASK)
+
+
+@pytest.mark.parametrize("ask", WAYS)
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_first_byte_that_is_late_ends_the_request(service: str, ask: Callable[[Provider, Request], object]) -> None:
+    hurried = Request("", ASK.messages, settings=ModelSettings(timeout_s=0.2))
+    with serving(service, Turn(("warm",)), Fault(first_byte_after_s=3.0)) as (provider, _):
+        provider.complete(ASK)
+        began = time.monotonic()
+        with pytest.raises(RequestTimeout, match=r"no answer within 0\.2 seconds"):
+            ask(provider, hurried)
+    assert time.monotonic() - began < 2.0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault(turn=LONG, cut_after=2), Fault(turn=LONG, half_after=2), Fault(turn=LONG, stop_after=2)],
+    ids=["cut", "half a JSON", "ends early"],
+)
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_stream_that_breaks_off_is_an_error_after_its_pieces(service: str, fault: Fault) -> None:
+    async def listen() -> None:
+        async for delta in provider.astream(ASK):
+            pieces.append(delta)
+
+    pieces: list[Delta] = []
+    with serving(service, fault, fault) as (provider, server):
+        with pytest.raises(ConnectionFailed, match=BROKEN):
+            pieces.extend(provider.stream(ASK))
+        with pytest.raises(ConnectionFailed, match=BROKEN):
+            asyncio.run(listen())
+        assert len(server.seen) == 2
+    # Anthropic says two things before the first word, OpenAI and Groq one
+    words = 0 if service == "anthropic" else 1 if service in {"openai", "groq"} else 2
+    assert pieces == [TextDelta(text) for text in LONG.text[:words]] * 2
+
+
+@pytest.mark.parametrize("fault", [Fault(cut_after=0), Fault(half_after=0)], ids=["cut", "half a JSON"])
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_answer_that_breaks_off_is_an_error(service: str, fault: Fault) -> None:
+    with serving(service, fault) as (provider, _), pytest.raises(ConnectionFailed, match=BROKEN):
+        provider.complete(ASK)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_server_that_is_not_there_is_named(service: str) -> None:
+    with serving(service) as (_, server):
+        url = server.url
+    with pytest.raises(ConnectionFailed, match=f"no connection at {url}"):
+        connect(service, url).complete(ASK)
+
+
+@pytest.mark.parametrize(
+    ("service", "code", "kind"),
+    [
+        ("openai", "server_error", ConnectionFailed),
+        ("openai", "rate_limit_exceeded", RateLimited),
+        ("groq", "server_error", ConnectionFailed),
+        ("anthropic", "overloaded_error", ConnectionFailed),
+        ("anthropic", "rate_limit_error", RateLimited),
+    ],
+)
+def test_an_error_in_the_middle_of_a_stream_is_told(service: str, code: str, kind: type[ProviderError]) -> None:
+    error = {"type": code, "code": code, "message": "the machine is on fire"}
+
+    class OnFire(AnthropicWire if service == "anthropic" else OpenAIWire):  # type: ignore[misc]  # one of two
+        def wrong(self, seen: object) -> str:
+            return ""
+
+        def pieces(self, turn: Turn) -> list[bytes]:
+            name = "error" if service == "anthropic" else ""
+            found: list[bytes] = super().pieces(turn)
+            return [*found[:3], *events([(name, {"type": "error", "error": error})])]
+
+    with (
+        WireServer(OnFire(), [Turn(("so far",))]) as server,
+        pytest.raises(kind, match="the machine is on fire") as caught,
+    ):
+        list(connect(service, server.url).stream(ASK))
+    assert caught.value.retryable
+
+
+def test_groq_says_in_a_piece_why_it_stops_early() -> None:
+    class Stopping(GroqWire):
+        def ended(self, chunks: list[dict[str, Any]], turn: Turn) -> list[dict[str, Any]]:
+            return [*chunks[:3], {**chunks[3], "x_groq": {"id": "req_1", "error": "over capacity"}}]
+
+    with (
+        WireServer(Stopping(), [LONG]) as server,
+        pytest.raises(ConnectionFailed, match="groq: the answer broke off: over capacity"),
+    ):
+        list(connect("groq", server.url).stream(ASK))
+
+
+@pytest.mark.parametrize("address", ["localhost:1", "http://[::1", "http://nobody.invalid"])
+@pytest.mark.parametrize("service", [one for one in SERVICES if one != "ollama"])
+def test_an_address_that_is_none_is_an_error_that_names_it(service: str, address: str) -> None:
+    with pytest.raises(ConnectionFailed, match=f"^{service}: .* at {re.escape(address)}"):
+        connect(service, address).complete(ASK)
+
+
+# --- what the loop makes of it
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_run_goes_through_a_rate_limit_a_broken_stream_and_a_server_that_is_down(service: str) -> None:
+    script = (Fault(429, headers={"retry-after": "0"}), Fault(500), Fault(turn=LONG, cut_after=1), Turn(("there",)))
+    with serving(service, *script) as (provider, server):
+        config = AgentConfig(retry=Retry(attempts=4, first_wait_s=0.01))
+        result = list(Agent(provider, config=config).stream("hi"))[-1]
+        assert result.result.content == "there"  # type: ignore[attr-defined]  # the last event of a run
+    assert len(server.seen) == 4
+
+
+def test_a_run_does_not_ask_again_what_will_not_pass() -> None:
+    with (
+        serving("anthropic", Fault(401)) as (provider, server),
+        pytest.raises(AuthenticationFailed, match="the key is refused"),
+    ):
+        Agent(provider).run("hi")
+    assert len(server.seen) == 1
+
+
+def test_a_chain_falls_back_from_a_service_that_is_down() -> None:
+    with serving("openai", Fault(500)) as (provider, _):
+        result = Agent(FallbackProvider([provider, EchoProvider()])).run("hi")
+    assert result.content == "hi"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_who_stops_listening_closes_the_connection(service: str) -> None:
+    """The service notices, and stops writing what nobody reads and somebody pays."""
+    slow = Fault(turn=Turn(("word ",) * 500), pause_s=0.01)
+    with serving(service, slow) as (provider, server):
+        stream = provider.stream(ASK)
+        assert next(stream) == TextDelta("word ")
+        stream.close()  # type: ignore[attr-defined]  # a generator, as every stream of ours
+        assert server.hung_up.wait(5)
+    with serving(service, slow) as (provider, server):
+
+        async def leave() -> None:
+            async for delta in provider.astream(ASK):
+                assert delta == TextDelta("word ")
+                break
+            await asyncio.to_thread(server.hung_up.wait, 5)
+
+        asyncio.run(leave())
+        assert server.hung_up.is_set()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_run_that_is_cancelled_closes_the_connection(service: str) -> None:
+    slow = Fault(turn=Turn(("word ",) * 500), pause_s=0.01)
+    with serving(service, slow) as (provider, server):
+        cancel = Cancellation()
+        threading.Timer(0.2, cancel.cancel).start()
+        with pytest.raises(Cancelled, match="the run was cancelled"):
+            for _ in Agent(provider).stream("hi", cancel=cancel):
+                pass
+        assert server.hung_up.wait(5)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_answer_that_nobody_awaits_any_more_is_let_go(service: str) -> None:
+    with serving(service, Turn(("warm",)), Fault(first_byte_after_s=1.0), Turn(("later",))) as (provider, server):
+        provider.complete(ASK)
+
+        async def leave() -> None:
+            with pytest.raises(asyncio.TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await provider.acomplete(ASK)
+
+        asyncio.run(leave())
+        assert len(server.seen) == 2
+        assert provider.complete(ASK).message.content == "later"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_one_provider_serves_loops_that_come_and_go_and_threads(service: str) -> None:
+    with serving(service, *[Turn(("ok",))] * 24) as (provider, server):
+        for _ in range(8):
+            assert asyncio.run(provider.acomplete(ASK)).message.content == "ok"
+        found: list[str] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(provider.complete(ASK).message.content)) for _ in range(16)
+        ]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert found == ["ok"] * 16
+    assert len(server.seen) == 24
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_tool_that_is_a_coroutine_may_ask_a_model_and_wait_for_it(stream: bool) -> None:
+    """The tool blocks the loop in which coroutines of tools run; the model is asked in another one."""
+    with serving("openai", Turn(("inner",))) as (provider, _):
+
+        @tool
+        async def ask_the_model() -> str:
+            """Ask."""
+            answer = last(provider.stream(ASK), "openai") if stream else provider.complete(ASK)
+            return answer.message.content
+
+        script = ScriptedProvider([ToolCall("ask_the_model", {}, "c1"), "done"])
+        result = Agent(script, [ask_the_model]).run("hi")
+    assert [one.content for one in result.tool_calls] == ["inner"]
+
+
+def test_a_process_that_is_forked_off_asks_over_connections_of_its_own() -> None:
+    with serving("openai", *[Turn(("ok",))] * 3) as (provider, _):
+        assert provider.complete(ASK).message.content == "ok"
+        pipe, far = multiprocessing.Pipe()
+        child = multiprocessing.get_context("fork").Process(
+            target=lambda: far.send(provider.complete(ASK).message.content)
+        )
+        child.start()
+        assert pipe.poll(20) and pipe.recv() == "ok"
+        child.join()
+        assert provider.complete(ASK).message.content == "ok"
+
+
+# --- reading what services say
+
+
+def test_retry_after_is_read_in_every_form() -> None:
+    assert read_retry_after({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
+    assert read_retry_after({"retry-after": "2.5"}) == 2.5
+    assert read_retry_after({"retry-after": "-1"}) == 0.0
+    assert read_retry_after({"retry-after": "soon"}) is None
+    assert read_retry_after({}) is None
+    soon = read_retry_after({"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)})
+    assert soon is not None
+    assert 28 < soon <= 30
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error": {"message": "no", "code": "c"}}, "no"),
+        ({"error": "no"}, "no"),
+        ("<html>" + "x" * 400, "<html>" + "x" * 291 + "..."),
+        (None, "no reason given"),
+        ("  two\n lines ", "two lines"),
+    ],
+)
+def test_a_refusal_is_read_from_every_body(body: Any, message: str) -> None:
+    assert Refusal.read(500, body).message == message
+
+
+def test_models_that_look_alike_are_named() -> None:
+    assert near_models("openai", "gpt-4o-mni")[0] == "gpt-4o-mini"
+    assert near_models("gemini", "gemini-25-flash")[0] == "gemini-2.5-flash"
+    assert near_models("openai", "zzz") == []
+
+
+def test_errors_survive_a_process_pool() -> None:
+    error = refused(Asked("openai", "m"), Refusal(429, "slow down", retry_after=3.0))
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, RateLimited)
+    assert (str(again), again.retry_after, again.status) == ("openai: slow down", 3.0, 429)

@@ -1,0 +1,338 @@
+"""What each SDK sends, field by field: roles, tools, results, pictures, settings, keys."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from ragkit.agent.messages import Image, Message, Role, ToolCall
+from ragkit.agent.providers.base import ModelSettings, Request, last
+from ragkit.agent.providers.groq_ import GroqProvider
+from ragkit.agent.providers.ollama_ import OllamaProvider
+from ragkit.agent.providers.openai_ import OpenAIProvider
+from ragkit.agent.tools.base import tool
+from tests.wire.dialects import DIALECTS, OpenAIWire
+from tests.wire.parts import MODELS, SERVICES, serving
+from tests.wire.server import Called, Seen, Turn, WireServer
+
+
+@tool
+def add(a: int, b: int = 0) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+PNG = base64.b64encode(b"\x89PNG picture").decode()
+MESSAGES = (
+    Message.system("Be brief."),
+    Message(Role.USER, "What is this?", images=(Image(PNG, "image/png"),)),
+    Message.assistant("Let me see.", [ToolCall("add", {"a": 1, "b": 2}, "c1"), ToolCall("add", {"a": 3}, "c2")]),
+    Message(Role.TOOL, "3", tool_call_id="c1", name="add"),
+    Message(Role.TOOL, "no b", tool_call_id="c2", name="add", is_error=True),
+    Message.user("And now?"),
+)
+SCHEMA: dict[str, Any] = dict(add.parameters)
+SETTINGS = ModelSettings(temperature=0.25, top_p=0.5, max_tokens=99)
+
+
+def sent(service: str, request: Request, *, live: bool = False) -> Seen:
+    """What the service is sent."""
+    with serving(service, Turn(("ok",))) as (provider, server):
+        if live:
+            list(provider.stream(request))
+        else:
+            provider.complete(request)
+    return server.seen[0]
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("service", ["openai", "groq"])
+def test_chat_completions(service: str, live: bool) -> None:
+    model = MODELS[service]
+    seen = sent(service, Request(f"{service}:{model}", MESSAGES, (add,), SETTINGS), live=live)
+    function = {"name": "add", "description": "Add two numbers.", "parameters": SCHEMA}
+    assert seen.body == {
+        "model": model,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "What is this?"},
+                    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+                ],
+            },
+            {
+                "role": "assistant",
+                "content": "Let me see.",
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a":1,"b":2}'}},
+                    {"id": "c2", "type": "function", "function": {"name": "add", "arguments": '{"a":3}'}},
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "3"},
+            {"role": "tool", "tool_call_id": "c2", "content": "no b"},
+            {"role": "user", "content": "And now?"},
+        ],
+        "tools": [{"type": "function", "function": function}],
+        "temperature": 0.25,
+        "top_p": 0.5,
+        "max_tokens": 99,
+        **({"stream": True} if live else {}),
+        **({"stream_options": {"include_usage": True}} if live and service == "openai" else {}),
+    }
+    assert seen.headers["authorization"] == "Bearer test-key"
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_anthropic_messages(live: bool) -> None:
+    seen = sent("anthropic", Request("", MESSAGES, (add,), SETTINGS), live=live)
+    assert seen.body == {
+        "model": "claude-haiku-4-5",
+        "max_tokens": 99,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+                    {"type": "text", "text": "What is this?"},
+                ],
+            },
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "Let me see."},
+                    {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1, "b": 2}},
+                    {"type": "tool_use", "id": "c2", "name": "add", "input": {"a": 3}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "c1", "content": "3", "is_error": False},
+                    {"type": "tool_result", "tool_use_id": "c2", "content": "no b", "is_error": True},
+                    {"type": "text", "text": "And now?"},
+                ],
+            },
+        ],
+        "tools": [{"name": "add", "description": "Add two numbers.", "input_schema": SCHEMA}],
+        "temperature": 0.25,
+        "top_p": 0.5,
+        **({"stream": True} if live else {}),
+    }
+    assert seen.headers["anthropic-version"] >= "2023-06-01"
+
+
+def test_anthropic_is_sent_no_temperature_that_nobody_chose() -> None:
+    body = sent("anthropic", Request("", (Message.user("hi"),))).body
+    assert sorted(body) == ["max_tokens", "messages", "model"]
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_gemini(live: bool) -> None:
+    seen = sent("gemini", Request("", MESSAGES, (add,), SETTINGS), live=live)
+    method = "streamGenerateContent?alt=sse" if live else "generateContent"
+    assert seen.path == f"/v1/models/gemini-2.5-flash:{method}"
+    assert seen.headers["x-goog-api-key"] == "test-key"
+    assert seen.body == {
+        "systemInstruction": {"parts": [{"text": "Be brief."}], "role": "user"},
+        "contents": [
+            {
+                "role": "user",
+                "parts": [{"text": "What is this?"}, {"inlineData": {"data": PNG, "mime_type": "image/png"}}],
+            },
+            {
+                "role": "model",
+                "parts": [
+                    {"text": "Let me see."},
+                    {"functionCall": {"id": "c1", "name": "add", "args": {"a": 1, "b": 2}}},
+                    {"functionCall": {"id": "c2", "name": "add", "args": {"a": 3}}},
+                ],
+            },
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"id": "c1", "name": "add", "response": {"result": "3"}}},
+                    {"functionResponse": {"id": "c2", "name": "add", "response": {"error": "no b"}}},
+                    {"text": "And now?"},
+                ],
+            },
+        ],
+        "tools": [
+            {
+                "functionDeclarations": [
+                    {"name": "add", "description": "Add two numbers.", "parameters_json_schema": SCHEMA}
+                ]
+            }
+        ],
+        "generationConfig": {"temperature": 0.25, "topP": 0.5, "maxOutputTokens": 99},
+    }
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_ollama(live: bool) -> None:
+    seen = sent("ollama", Request("", MESSAGES, (add,), SETTINGS), live=live)
+    (declared,) = seen.body.pop("tools")
+    assert (declared["type"], declared["function"]["name"]) == ("function", "add")
+    assert declared["function"]["parameters"]["required"] == ["a"]
+    assert sorted(declared["function"]["parameters"]["properties"]) == ["a", "b"]
+    assert seen.body == {
+        "model": "llama3.2",
+        "stream": live,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "What is this?", "images": [PNG]},
+            {
+                "role": "assistant",
+                "content": "Let me see.",
+                "tool_calls": [
+                    {"function": {"name": "add", "arguments": {"a": 1, "b": 2}}},
+                    {"function": {"name": "add", "arguments": {"a": 3}}},
+                ],
+            },
+            {"role": "tool", "content": "3", "tool_name": "add"},
+            {"role": "tool", "content": "no b", "tool_name": "add"},
+            {"role": "user", "content": "And now?"},
+        ],
+        "options": {"temperature": 0.25, "top_p": 0.5, "num_predict": 99},
+    }
+
+
+@pytest.mark.parametrize("model", ["o4-mini", "gpt-5.4-mini", "gpt-6-sol", "openai/gpt-5-mini"])
+def test_models_that_reason_take_no_temperature_and_call_their_limit_otherwise(model: str) -> None:
+    body = sent("openai", Request(model, (Message.user("hi"),), (), SETTINGS)).body
+    assert body == {
+        "model": model,
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_completion_tokens": 99,
+    }
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "openai/gpt-oss-120b", "qwen3:8b"])
+def test_other_models_take_both(model: str) -> None:
+    body = sent("openai", Request(model, (Message.user("hi"),), (), SETTINGS)).body
+    assert (body["temperature"], body["max_tokens"]) == (0.25, 99)
+
+
+CLOSED = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+OPEN = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+def formed(service: str, schema: dict[str, Any], *, tools: bool = False, model: str = "") -> dict[str, Any]:
+    """The body of a request that asks for a form."""
+    settings = ModelSettings(response_schema=schema)
+    body: dict[str, Any] = sent(service, Request(model, (Message.user("hi"),), (add,) if tools else (), settings)).body
+    return body
+
+
+def test_a_form_is_asked_for_in_the_words_of_each_service() -> None:
+    form = {"name": "answer", "schema": CLOSED, "strict": True}
+    for service in ("openai", "groq"):
+        assert formed(service, CLOSED)["response_format"] == {"type": "json_schema", "json_schema": form}
+    assert formed("openai", OPEN)["response_format"]["json_schema"]["strict"] is False
+    closed = {"type": "json_schema", "schema": {**OPEN, "additionalProperties": False}}
+    assert formed("anthropic", OPEN)["output_config"] == {"format": closed}
+    gemini = formed("gemini", CLOSED)["generationConfig"]
+    assert (gemini["responseMimeType"], gemini["responseJsonSchema"]) == ("application/json", CLOSED)
+    assert formed("ollama", CLOSED)["format"] == CLOSED
+
+
+def test_a_service_that_cannot_do_both_gets_the_form_in_the_system_prompt_while_tools_are_offered() -> None:
+    words = "When you answer, answer with JSON alone that keeps this JSON Schema:"
+    body = formed("ollama", CLOSED, tools=True)
+    assert "format" not in body
+    assert body["messages"][0]["content"].startswith(words)
+    body = formed("gemini", CLOSED, tools=True)
+    assert "responseMimeType" not in body["generationConfig"]
+    assert body["systemInstruction"]["parts"][0]["text"].startswith(words)
+    body = formed("gemini", CLOSED, tools=True, model="gemini-3.8-flash")
+    assert body["generationConfig"]["responseJsonSchema"] == CLOSED
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_arguments_that_could_not_be_read_are_sent_back_as_none(service: str) -> None:
+    messages = (
+        Message.user("hi"),
+        Message.assistant("", [ToolCall("add", {}, "c1", malformed='{"a": ')]),
+        Message(Role.TOOL, "not JSON", tool_call_id="c1", name="add", is_error=True),
+    )
+    sent(service, Request("", messages, (add,)))  # the server refuses what it cannot read
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_empty_answer_of_an_earlier_turn_does_no_harm(service: str) -> None:
+    messages = (Message.user("hi"), Message.assistant(""), Message.user("are you there?"))
+    body = sent(service, Request("", messages)).body
+    assert "are you there?" in str(body)
+
+
+def test_groq_puts_its_system_instruction_first() -> None:
+    with WireServer(DIALECTS["groq"], [Turn(("ok",))]) as server:
+        provider = GroqProvider("m", "Speak Latin.", api_key="test-key", base_url=server.url)
+        provider.complete(Request("", (Message.system("Be brief."), Message.user("hi"))))
+    assert server.seen[0].body["messages"] == [
+        {"role": "system", "content": "Speak Latin."},
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+    ]
+
+
+def test_a_compatible_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Anyone(OpenAIWire):
+        def wrong(self, seen: Seen) -> str:
+            return ""
+
+    with WireServer(Anyone(), [Turn(("ok",))]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        assert OpenAIProvider().complete(Request("local", (Message.user("hi"),))).message.content == "ok"
+    assert server.seen[0].path == "/v1/chat/completions"
+
+
+def test_the_context_window_of_ollama_may_be_set() -> None:
+    with WireServer(DIALECTS["ollama"], [Turn(("ok",))]) as server:
+        OllamaProvider("m", base_url=server.url, context_window=16384).complete(Request("", (Message.user("hi"),)))
+    assert server.seen[0].body["options"]["num_ctx"] == 16384
+
+
+@pytest.mark.parametrize(
+    ("host", "remote"),
+    [
+        ("", False),
+        ("localhost:11434", False),
+        ("http://127.0.0.1:1", False),
+        ("0.0.0.0", False),
+        ("[::1]:11434", False),
+        ("http://gpu.example:11434", True),
+        ("10.0.0.7:11434", True),
+        ("https://ollama.com", True),
+    ],
+)
+def test_ollama_is_remote_where_it_is_on_another_machine(host: str, remote: bool) -> None:
+    assert OllamaProvider(base_url=host).remote is remote
+
+
+def test_thoughts_that_are_signed_are_shown_again_with_the_next_request() -> None:
+    turn = Turn(calls=(Called("add", {"a": 1}, "c1"),), thought="add them")
+    for live in (False, True):
+        for service in ("anthropic", "gemini"):
+            with serving(service, turn, Turn(("ok",))) as (provider, server):
+                ask = Request("", (Message.user("hi"),), (add,))
+                answer = last(provider.stream(ask), service) if live else provider.complete(ask)
+                result = Message(Role.TOOL, "1", tool_call_id="c1", name="add")
+                # through JSON, as a conversation that is kept in a file
+                said = Message.from_dict(answer.message.to_dict())
+                provider.complete(Request("", (*ask.messages, said, result), (add,)))
+            assert answer.message.reasoning == "add them"
+            again = server.seen[1].body
+            if service == "anthropic":
+                thought = {"type": "thinking", "thinking": "add them", "signature": "signed"}
+                assert again["messages"][1]["content"][0] == thought
+            else:
+                part = again["contents"][1]["parts"][0]
+                assert (part["functionCall"]["name"], part["thoughtSignature"]) == ("add", SIGNATURE)
+
+
+SIGNATURE = base64.b64encode(b"signed").decode()

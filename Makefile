@@ -28,6 +28,7 @@ test: check
 	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
 	$(BIN)/python -m pytest -m slow --timeout 3600
 
 # Asks the real services whose keys are in the environment; costs a few tenths of a cent.

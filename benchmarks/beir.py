@@ -1,11 +1,13 @@
 """Retrieval quality on any folder in the shape of the BEIR benchmark: nDCG@10, recall@10 and MRR@10 of each retriever.
 
-    python benchmarks/beir.py FOLDER [FOLDER ...] [--chunks] [--json] [--cache DIR]
+    python benchmarks/beir.py FOLDER [FOLDER ...] [--chunks] [--half 0|1] [--json] [--cache DIR]
 
 A folder holds `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`) and `qrels.tsv` (a header,
 then query id, document id, grade). Queries that nobody judged are left out. By default each document is one passage,
 as other benchmarks have it, and the embedder cuts what is beyond its limit; with `--chunks` documents are split as a
-knowledge base splits them, and a document stands where its best chunk stands.
+knowledge base splits them, and a document stands where its best chunk stands. With `--half` every other query is put,
+from the first or from the second on: what is fitted on one half is judged on the other. `sentences` is `hybrid` with
+that reranker, as in the pipeline `quality`; the vectors of sentences that a query before needed are known to it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,7 +34,9 @@ from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.lexical import LexicalRetriever
 from ragkit.retrieve.memory import MemoryPassages
-from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
+from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions, RerankOptions
+from ragkit.retrieve.rerank import RerankedRetriever
+from ragkit.retrieve.rerank_sentences import SentenceReranker
 from ragkit.retrieve.terms import TERMS_VERSION
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 from ragkit.store.base import checked_rows
@@ -146,7 +150,13 @@ def retrievers(parts: Parts) -> dict[str, Retriever]:
         "dense": DenseRetriever(DenseOptions(), parts),
         "rrf": HybridRetriever(HybridOptions(fusion="rrf"), parts),
         "hybrid": HybridRetriever(HybridOptions(), parts),
+        "sentences": _reranked(parts),
     }
+
+
+def _reranked(parts: Parts) -> Retriever:
+    options, again = HybridOptions(), RerankOptions()
+    return RerankedRetriever(HybridRetriever(options, parts), SentenceReranker(again, MiniLM()), again, options)
 
 
 def measure(collection: Collection, name: str, retriever: Retriever) -> Figures:
@@ -172,9 +182,13 @@ def embedded(embedder: MiniLM, texts: Sequence[str], cache: Path | None) -> Rows
     return rows
 
 
-def run(folder: Path, *, chunked: bool, cache: Path | None) -> tuple[list[Figures], dict[str, float]]:
+def run(
+    folder: Path, *, chunked: bool, cache: Path | None, half: int | None = None
+) -> tuple[list[Figures], dict[str, float]]:
     """The figures of one folder, and the seconds that its preparation took."""
     collection, embedder = read_collection(folder), MiniLM()
+    if half is not None:
+        collection = replace(collection, queries=dict(list(collection.queries.items())[half::2]))
     chunks = split(collection.documents, embedder) if chunked else whole(collection.documents)
     began = time.perf_counter()
     rows = embedded(embedder, [f"{chunk.header}\n{chunk.text}" for chunk in chunks], cache)
@@ -202,8 +216,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--chunks", action="store_true", help="split documents as a knowledge base does")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep vectors here between runs")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    parser.add_argument("--half", type=int, choices=(0, 1), help="put every other query, from this place on")
     options = parser.parse_args(arguments)
-    runs = [run(folder, chunked=options.chunks, cache=options.cache) for folder in options.folders]
+    runs = [run(folder, chunked=options.chunks, cache=options.cache, half=options.half) for folder in options.folders]
     if options.json:
         report = [{"figures": [asdict(row) for row in figures], "preparation": seconds} for figures, seconds in runs]
         print(json.dumps({"versions": versions(), "runs": report}))

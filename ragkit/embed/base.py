@@ -84,3 +84,15 @@ def unit(rows: NDArray[np.floating]) -> Rows:
 def probe_of(embedder: EmbeddingProvider) -> Row:
     """The row of PROBE_TEXT, by the embedder's own `probe` where it has one: (dimension,)."""
     return embedder.probe() if isinstance(embedder, Probing) else embedder.embed_query(PROBE_TEXT)
+
+
+@runtime_checkable
+class Batching(Protocol):
+    """An embedder that sends texts to a service, in batches of its own, several of them side by side."""
+
+    @property
+    def concurrency(self) -> int:
+        """Batches under way at once."""
+
+    def batches(self, texts: Sequence[str]) -> list[list[int]]:
+        """Places of `texts`, a list for each request; each place comes once."""

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from ragkit.embed.base import EmbeddingProvider, Row, Rows
+from ragkit.embed.parts import Embedding
 from ragkit.records import content_id
 
 
@@ -52,17 +53,14 @@ class CachedEmbedder:
         return self.inner.fingerprint
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
-        """One row per text, in order: (len(texts), dimension). What is new is kept before this returns."""
+        """One row per text, in order: (len(texts), dimension). What is new is kept as it comes, error or not."""
         fingerprint = self.fingerprint
         keys = [text_key(fingerprint, text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
         known = self._known(list(wanted))
         missing = [key for key in wanted if key not in known]
         if missing:
-            fresh = self.inner.embed_texts([wanted[key] for key in missing])
-            new = dict(zip(missing, fresh, strict=True))
-            self._cache.put_many(new)
-            known |= new
+            known |= self._fresh(missing, [wanted[key] for key in missing])
         rows = np.empty((len(keys), self.dimension), np.float32)
         for place, key in enumerate(keys):
             rows[place] = known[key]
@@ -76,6 +74,19 @@ class CachedEmbedder:
             known[key] = self.inner.embed_query(text)
             self._cache.put_many(known)
         return known[key]
+
+    def _fresh(self, keys: Sequence[str], texts: Sequence[str]) -> dict[str, Row]:
+        """Rows of new texts, each kept as soon as it has come: an error later on loses none of them."""
+        found: dict[str, Row] = {}
+        embedding = Embedding(self.inner, texts)
+        try:
+            for places, rows in embedding.rest():
+                new = {keys[place]: row for place, row in zip(places, rows, strict=True)}
+                self._cache.put_many(new)
+                found |= new
+        finally:
+            embedding.close()
+        return found
 
     def _known(self, keys: Sequence[str]) -> dict[str, Row]:
         """A row that was kept with another width is as good as none."""

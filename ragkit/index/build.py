@@ -17,7 +17,8 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Protocol
 
-from ragkit.embed.base import EmbeddingProvider, Rows, probe_of
+from ragkit.embed.base import Batching, EmbeddingProvider, Rows, probe_of
+from ragkit.embed.parts import Embedding, Part
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import Plan, Work, stat_to_store
@@ -90,8 +91,10 @@ class _Window:
     """Texts that are being embedded."""
 
     keys: list[bytes]
-    pending: Pending | None
-    """None in a dry run: nothing is embedded."""
+    pending: Pending | None = None
+    """The runner's work on it; None in a dry run, where nothing is embedded, and where `parts` has it."""
+    parts: Embedding | None = None
+    """What a service does of it, batch by batch."""
 
 
 class Build:
@@ -134,9 +137,10 @@ class Build:
         if not self._options.dry_run:
             self._drop_leftovers()
         looked_at = time.time_ns()
-        with self._stations.runner as runner:
+        with self._stations.runner as runner, self._keeping_what_comes():
             for work, outcome in runner.prepare(plan.work):
                 yield self._take(work, outcome, looked_at)
+                self._keep_ready()
                 while len(self._missing) >= WINDOW or self._waiting_chunks >= READY:
                     yield from self._flush()
             while self._ready or self._missing or self._handed:
@@ -264,23 +268,39 @@ class Build:
         for key, _ in window:
             del self._missing[key]
         self._under_way.update(key for key, _ in window)
-        pending = None if self._options.dry_run else self._stations.runner.embed(texts)
-        self._handed.append(_Window([key for key, _ in window], pending))
+        self._handed.append(self._begun([key for key, _ in window], texts))
+
+    def _begun(self, keys: list[bytes], texts: list[str]) -> _Window:
+        """A window on its way: by the runner, or where a service does the work, in batches of its own from here."""
+        embedder = self._stations.embedder
+        if self._options.dry_run:
+            return _Window(keys)
+        self._check_weights(self._known_embedder())
+        if isinstance(embedder, Batching):
+            return _Window(keys, parts=Embedding(embedder, texts))
+        return _Window(keys, self._stations.runner.embed(texts))
 
     def _collect(self) -> Iterator[Event]:
         """Wait for the window that was handed over first, and write its vectors."""
         if not self._handed:
             return
-        window = self._handed.popleft()
-        self._under_way.difference_update(window.keys)
+        window = self._handed[0]
         before = self._counted
-        if window.pending is None:
-            self._rows.update(dict.fromkeys(window.keys, -1))
-        else:
+        if window.parts is not None:
+            with self._timed("embed"):
+                for part in window.parts.rest():
+                    self._write_part(window, part)
+                window.parts.close()
+        elif window.pending is not None:
             rows, seconds = window.pending()
             self._seconds["embed"] += seconds
             with self._timed("store"):
                 self._write_vectors(window.keys, rows)
+        else:
+            self._rows.update(dict.fromkeys(window.keys, -1))
+        self._handed.popleft()
+        self._under_way.difference_update(window.keys)
+        if not self._options.dry_run:
             self._counted = self._metered()
             self._tokens += self._counted - before
         self._counts["embedded"] += len(window.keys)
@@ -295,6 +315,27 @@ class Build:
         finally:
             self._seconds[station] += time.perf_counter() - began
 
+    def _keep_ready(self) -> None:
+        """Write what services have answered: whatever happens next, it is not paid again."""
+        for window in self._handed:
+            for part in window.parts.ready() if window.parts else ():
+                self._write_part(window, part)
+
+    def _write_part(self, window: _Window, part: Part) -> None:
+        places, rows = part
+        self._write_vectors([window.keys[place] for place in places], rows)
+
+    @contextmanager
+    def _keeping_what_comes(self) -> Iterator[None]:
+        """After an error or an interrupt: wait for the requests that are under way, and write what they give."""
+        try:
+            yield
+        finally:
+            for window in self._handed:
+                if window.parts is not None:
+                    window.parts.close()
+            self._keep_ready()
+
     def _metered(self) -> int:
         """Tokens that embedders have reported in this run."""
         meter = current_meter()
@@ -302,7 +343,6 @@ class Build:
 
     def _write_vectors(self, keys: Sequence[bytes], rows: Rows) -> None:
         embedder = self._known_embedder()
-        self._check_weights(embedder)
         first = self._vectors.append(rows)
         self._vectors.sync()
         with self._catalog.transaction():

@@ -27,9 +27,11 @@ from ragkit.pipeline.parts import ADDRESSES
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, content_id
 from ragkit.registry import Part, Registry
-from ragkit.retrieve import RETRIEVERS
-from ragkit.retrieve.base import Parts, Passages, Retriever
+from ragkit.retrieve import RERANKERS, RETRIEVERS
+from ragkit.retrieve.base import Parts, Passages, Reranker, Retriever
 from ragkit.retrieve.fts import FtsLexicon
+from ragkit.retrieve.options import RerankOptions
+from ragkit.retrieve.rerank import RerankedRetriever
 from ragkit.retrieve.terms import TERMS_VERSION
 from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, TokenStarts
@@ -53,6 +55,7 @@ class Assembly:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
+        self._rerankers: dict[RerankOptions, Reranker] = {}
 
     @property
     def folder(self) -> FolderOptions:
@@ -157,7 +160,18 @@ class Assembly:
             top_k = getattr(choice.options, "top_k", None)
             choice = Choice(mode, options(**({"top_k": top_k} if top_k else {})) if options else None)
         build = cast("Callable[[object, Parts], Retriever]", RETRIEVERS.find(choice.name))
-        return build(choice.options, Parts(passages, self.embedder))
+        retriever = build(choice.options, Parts(passages, self.embedder))
+        rerank: RerankOptions | None = getattr(choice.options, "rerank", None)
+        if rerank is None:
+            return retriever
+        return RerankedRetriever(retriever, self._reranker(rerank), rerank, choice.options)
+
+    def _reranker(self, options: RerankOptions) -> Reranker:
+        """The reranker of these options: made once, as it holds a model or connections."""
+        if options not in self._rerankers:
+            build = cast("Callable[[RerankOptions, EmbeddingProvider], Reranker]", RERANKERS.find(options.name))
+            self._rerankers[options] = build(options, self.embedder)
+        return self._rerankers[options]
 
     @cached_property
     def _splitters(self) -> list[tuple[Choice, Splitter]]:

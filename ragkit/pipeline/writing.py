@@ -158,8 +158,9 @@ class Writing:
         affordable = None if meter is None or meter.left_usd is None else Purse(meter, embedder).affordable
         options = BuildOptions(str(self.path), run.dry_run, affordable, settled, tuple(map(source_name, roots)))
         build = Build(catalog, vectors, stations, options)
-        for event in build.events(plan):
-            run.on_event(event)
+        with closing(build.events(plan)) as events:
+            for event in events:
+                run.on_event(event)
         if not run.dry_run:
             self._sync_store(catalog, vectors)
         report = build.report(plan, started)

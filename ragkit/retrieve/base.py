@@ -15,6 +15,9 @@ from ragkit.records import JSON, Chunk, Hit
 Where: TypeAlias = Mapping[str, JSON] | None
 """A filter in the one filter language; None or an empty one lets everything through."""
 
+Scores: TypeAlias = NDArray[np.float64]
+"""(n,), float64."""
+
 Found: TypeAlias = list[tuple[int, float]]
 """(chunk key, score), best first; equal scores by key."""
 
@@ -74,3 +77,22 @@ class Retriever(Protocol):
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The same hits, each with the reasons for its place."""
+
+
+class Reranker(Protocol):
+    """Looks again, and closer, at the first hits of a retriever. Built as `Reranker(options, embedder)`."""
+
+    @property
+    def weight(self) -> float:
+        """Its share of a hit's score, in [0, 1], where the options say nothing; the retriever has the rest."""
+
+    @property
+    def diversity(self) -> float:
+        """How much a hit loses by being like those above it, in [0, 1], where the options say nothing."""
+
+    def scores(self, question: str, hits: Sequence[Hit]) -> Scores:
+        """How well each hit answers the question: (len(hits),), higher is better; at least one hit.
+
+        Raises:
+            ProviderError: it is a service that refused, or cannot be reached.
+        """

@@ -38,7 +38,7 @@ def test_the_benchmark_reports_figures_that_can_be_worked_out_by_hand(tmp_path: 
     report = json.loads(done.stdout)
     [run] = report["runs"]
     lexical = next(row for row in run["figures"] if row["retriever"] == "lexical")
-    assert [row["retriever"] for row in run["figures"]] == ["lexical", "dense", "rrf", "hybrid"]
+    assert [row["retriever"] for row in run["figures"]] == ["lexical", "dense", "rrf", "hybrid", "sentences"]
     assert lexical["queries"] == 1
     assert lexical["ndcg"] == pytest.approx((1 / log2(3)) / (2 + 1 / log2(3)))
     assert lexical["recall"] == 0.5

@@ -1,0 +1,65 @@
+"""Embeddings by a model that runs in Ollama: on this machine or a near one, at no cost. Adapts the package `ollama`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+
+import httpx
+import ollama
+import pydantic
+
+from ragkit.embed.calls import refused
+from ragkit.embed.service import Answered, Kind, ServiceEmbedder
+from ragkit.embed.service_options import OllamaEmbeddingOptions
+from ragkit.errors import ConnectionFailed, InvalidRequest, RequestTimeout
+
+
+class OllamaEmbeddingProvider(ServiceEmbedder):
+    """Embeddings by Ollama, at OLLAMA_HOST or on this machine. It costs nothing and needs no key."""
+
+    service = "ollama"
+
+    def __init__(self, options: OllamaEmbeddingOptions | None = None) -> None:
+        self._options = options or OllamaEmbeddingOptions()
+        super().__init__(self._options)
+
+    @property
+    def input_types(self) -> tuple[str, ...]:
+        """The prompts, where there are any."""
+        prompts = (self._options.document_prompt, self._options.query_prompt)
+        return prompts if any(prompts) else ()
+
+    def request(self, texts: Sequence[str], kind: Kind) -> Answered:
+        """One request to `/api/embed`. Raises ProviderError."""
+        prompt = self._options.document_prompt if kind == "document" else self._options.query_prompt
+        try:
+            answer = self._client.embed(
+                self.model,
+                [prompt + text for text in texts],
+                truncate=True,
+                dimensions=self._options.dimensions or None,
+            )
+        except ollama.ResponseError as error:
+            if error.status_code == 404:
+                hint = f"it has no model {self.model!r}: ollama pull {self.model}"
+                raise InvalidRequest(self.service, hint, status=404) from error
+            raise refused(self.service, error.status_code, error.error) from error
+        except httpx.TimeoutException as error:
+            raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
+        except ConnectionError as error:
+            raise ConnectionFailed(self.service, "it cannot be reached: ollama serve, or set OLLAMA_HOST") from error
+        except (httpx.HTTPError, json.JSONDecodeError, pydantic.ValidationError) as error:
+            raise ConnectionFailed(self.service, f"no whole answer came ({error})") from error
+        return Answered([list(row) for row in answer.embeddings], answer.prompt_eval_count)
+
+    def price(self, tokens: int) -> float | None:
+        """Nothing: 0.0."""
+        return 0.0
+
+    @cached_property
+    def _client(self) -> ollama.Client:
+        client = ollama.Client(host=self._options.base_url or None, timeout=self._options.timeout_s)
+        self.close_with(client.close)
+        return client

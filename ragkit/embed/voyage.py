@@ -1,0 +1,91 @@
+"""Embeddings by Voyage, which Anthropic recommends. Adapts the package `voyageai`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import requests
+import voyageai
+from voyageai import error as errors
+from voyageai.client import Client
+
+from ragkit.embed.calls import key_of, refused
+from ragkit.embed.service import Answered, Kind, ServiceEmbedder
+from ragkit.embed.service_options import VoyageEmbeddingOptions
+from ragkit.errors import ConnectionFailed, RequestTimeout
+
+CONNECTIONS = 32
+"""Kept open at most."""
+
+
+class VoyageEmbeddingProvider(ServiceEmbedder):
+    """Voyage's embeddings: texts as `document`, questions as `query`. The key is VOYAGE_API_KEY."""
+
+    service = "voyage"
+    widths: ClassVar[Mapping[str, int]] = {
+        "voyage-4-large": 1024,
+        "voyage-4": 1024,
+        "voyage-4-lite": 1024,
+        "voyage-3-large": 1024,
+        "voyage-3.5": 1024,
+        "voyage-3.5-lite": 1024,
+        "voyage-code-3": 1024,
+        "voyage-finance-2": 1024,
+        "voyage-law-2": 1024,
+    }
+
+    def __init__(self, options: VoyageEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
+        """`api_key` goes before the one in the environment."""
+        self._options = options or VoyageEmbeddingOptions()
+        super().__init__(self._options)
+        self._key = api_key
+
+    @property
+    def input_types(self) -> tuple[str, ...]:
+        """`document` and `query`."""
+        return ("document", "query")
+
+    def request(self, texts: Sequence[str], kind: Kind) -> Answered:
+        """One request to `/embeddings`. Raises ProviderError."""
+        try:
+            answer = self._client.embed(
+                list(texts),
+                model=self.model,
+                input_type=kind,
+                output_dimension=self._options.dimensions or None,
+            )
+        except errors.Timeout as error:
+            raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
+        except errors.VoyageError as error:
+            status = error.http_status or 0
+            if status < 400:
+                raise ConnectionFailed(self.service, f"no whole answer came ({error})") from error
+            raise refused(self.service, status, str(error), error.headers) from error
+        return Answered(answer.embeddings, answer.total_tokens)
+
+    @cached_property
+    def _client(self) -> Client:
+        return Client(
+            api_key=key_of(self.service, self._key, "VOYAGE_API_KEY"),
+            max_retries=0,
+            timeout=self._options.timeout_s,
+            base_url=self._options.base_url or os.environ.get("VOYAGE_BASE_URL") or None,
+        )
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    session.mount("https://", requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS))
+    session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS))
+    return session
+
+
+# The package opens connections for every thread anew, and leaves them open when the thread ends. It takes one session
+# for all threads where it is given one.
+voyageai.requestssession = voyageai.requestssession or _session()
+
+AnthropicEmbeddingProvider = VoyageEmbeddingProvider
+"""Anthropic has no embedder of its own."""

@@ -1,0 +1,59 @@
+"""Reranking by Cohere. What it shares with the embedder of the same service is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from weakref import finalize
+
+import cohere
+import httpx
+import numpy as np
+
+from ragkit.embed.base import EmbeddingProvider
+from ragkit.embed.calls import Calls
+from ragkit.embed.cohere import SERVICE, client, translated
+from ragkit.embed.service_options import ServiceOptions
+from ragkit.errors import ConnectionFailed
+from ragkit.records import Hit
+from ragkit.retrieve.base import Scores
+from ragkit.retrieve.options import RerankOptions
+from ragkit.usage.meter import record_rerank
+from ragkit.usage.tokens import estimate_tokens
+
+MODEL = "rerank-v3.5"
+
+
+class CohereReranker:
+    """Scores hits by a model of Cohere's, in [0, 1]: one request for each question. The key is COHERE_API_KEY."""
+
+    weight, diversity = 1.0, 0.0
+
+    def __init__(self, options: RerankOptions, embedder: EmbeddingProvider) -> None:
+        """The embedder is not needed."""
+        self._model = options.model or MODEL
+        self._options = ServiceOptions()
+        self._calls = Calls(SERVICE, self._options)
+
+    def scores(self, question: str, hits: Sequence[Hit]) -> Scores:
+        """The relevance of each hit: (len(hits),). Raises ProviderError."""
+        texts = [f"{hit.chunk.header}\n{hit.chunk.text}".strip() or "." for hit in hits]
+        scores = self._calls.call(lambda: self._ask(question, texts), sum(map(estimate_tokens, texts)))
+        record_rerank(self._model, None, provider=SERVICE)
+        return scores
+
+    def _ask(self, question: str, texts: Sequence[str]) -> Scores:
+        with translated(self._options.timeout_s):
+            answer = self._client.rerank(model=self._model, query=question, documents=texts)
+        scores = np.full(len(texts), np.nan)
+        for one in answer.results:
+            scores[one.index] = one.relevance_score
+        if np.isnan(scores).any():
+            raise ConnectionFailed(SERVICE, f"{self._model} left out some of {len(texts)} documents")
+        return scores
+
+    @cached_property
+    def _client(self) -> cohere.ClientV2:
+        http = httpx.Client(timeout=self._options.timeout_s, follow_redirects=True)
+        finalize(self, http.close)
+        return client(None, "", http)

@@ -1,0 +1,197 @@
+"""The second look: blending, the tail, diversity; and the rerankers that run anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ragkit.embed.minilm import MiniLM
+from ragkit.errors import InvalidOption
+from ragkit.records import Hit
+from ragkit.retrieve import RERANKERS
+from ragkit.retrieve.base import Explanation, Reranker, Scores, Where
+from ragkit.retrieve.fusion import z_scores
+from ragkit.retrieve.options import DenseOptions, HybridOptions, RerankOptions
+from ragkit.retrieve.rerank import FirstStage, RerankedRetriever, alike, spread
+from ragkit.retrieve.rerank_sentences import SentenceReranker
+from tests.retrieve.passages import chunk
+
+SCORES = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}
+
+
+class Given:
+    """A retriever that finds a, b, c and d, in this order."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
+        """As many as are asked for."""
+        assert top_k is not None
+        self.asked.append(top_k)
+        hits = [Hit(chunk(text), score, {"dense": score}, rank) for rank, (text, score) in enumerate(SCORES.items(), 1)]
+        return [Explanation(hit, {"dense": hit.rank}, {"dense": hit.score}) for hit in hits[:top_k]]
+
+    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
+        """The same."""
+        return [one.hit for one in self.explain(question, top_k, where)]
+
+
+class Backwards:
+    """Likes hits the better the later their letter."""
+
+    weight, diversity = 1.0, 0.0
+
+    def scores(self, question: str, hits: Sequence[Hit]) -> Scores:
+        """1 for a, 2 for b..."""
+        return np.array([ord(hit.chunk.text) - 96 for hit in hits], np.float64)
+
+
+def reranked(reranker: Reranker | None = None, top_k: int = 8, **options: float) -> RerankedRetriever:
+    settings = RerankOptions(**options)  # type: ignore[arg-type]  # whole numbers among them
+    return RerankedRetriever(Given(), reranker or Backwards(), settings, HybridOptions(top_k=top_k))
+
+
+def texts(hits: Sequence[Hit]) -> str:
+    return "".join(hit.chunk.text for hit in hits)
+
+
+def test_a_reranker_with_all_the_weight_decides_alone() -> None:
+    hits = reranked().retrieve("?")
+    assert [(hit.chunk.text, hit.score, hit.rank) for hit in hits] == [
+        ("d", 4, 1),
+        ("c", 3, 2),
+        ("b", 2, 3),
+        ("a", 1, 4),
+    ]
+    assert [dict(hit.scores) for hit in hits[:2]] == [{"dense": 1.0, "rerank": 4.0}, {"dense": 2.0, "rerank": 3.0}]
+
+
+def test_scores_are_blended_by_weight_and_their_shares_add_up() -> None:
+    why = reranked(weight=0.25).explain("?")
+    assert texts([one.hit for one in why]) == "abcd"
+    assert [dict(one.shares) for one in why[:2]] == [
+        {"retrieve": 3.0, "rerank": 0.25},
+        {"retrieve": 2.25, "rerank": 0.5},
+    ]
+    assert [one.hit.score for one in why] == [3.25, 2.75, 2.25, 1.75]
+    assert [dict(one.ranks) for one in why[:2]] == [{"dense": 1, "rerank": 4}, {"dense": 2, "rerank": 3}]
+
+
+def test_scores_that_are_no_standard_deviations_are_brought_to_them() -> None:
+    retriever = RerankedRetriever(Given(), Backwards(), RerankOptions(weight=0.0), DenseOptions())
+    hits = retriever.retrieve("?")
+    assert [hit.score for hit in hits] == pytest.approx(z_scores(np.array([4.0, 3, 2, 1])).tolist())
+
+
+def test_what_was_not_looked_at_stays_behind_in_its_order() -> None:
+    why = reranked(candidates=2, weight=0.5).explain("?")
+    assert texts([one.hit for one in why]) == "abcd"
+    assert texts(reranked(candidates=2).retrieve("?")) == "bacd"
+    assert [dict(one.hit.scores) for one in why[2:]] == [{"dense": 2.0}, {"dense": 1.0}]
+    scores = [one.hit.score for one in why]
+    assert scores == sorted(scores, reverse=True)
+    assert [sum(one.shares.values()) for one in why] == scores
+
+
+def test_the_retriever_is_asked_for_the_candidates_and_gives_what_was_asked_for() -> None:
+    given = Given()
+    retriever = RerankedRetriever(given, Backwards(), RerankOptions(candidates=3), HybridOptions(top_k=2))
+    assert (texts(retriever.retrieve("?")), texts(retriever.retrieve("?", 1))) == ("cb", "c")
+    assert texts(retriever.retrieve("?", 4)) == "cbad"
+    assert given.asked == [3, 3, 4]
+
+
+def test_less_than_one_hit_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="top_k is 0: a whole number from 1 is wanted"):
+        reranked().retrieve("?", 0)
+
+
+def test_diversity_puts_what_is_like_a_better_hit_further_down() -> None:
+    likeness = np.array([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]])
+    scores = np.array([1.0, 0.9, 0.5])
+    assert spread(scores, likeness, 0) == [0, 1, 2]
+    assert spread(scores, likeness, 0.5) == [0, 2, 1]
+
+
+def test_texts_are_alike_by_the_words_they_share() -> None:
+    same, none, half = alike(["cats sleep", "sleeping cat", "dogs bark", "cats bark", ""])[0, [1, 2, 3]]
+    assert (same, none, half) == (pytest.approx(1), 0, pytest.approx(0.5))
+
+
+def test_mmr_alone_keeps_the_scores_and_changes_the_order() -> None:
+    class Twins(Given):
+        """The second hit says what the first one says."""
+
+        def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
+            """Three hits."""
+            found = ["cats sleep all day", "all day cats sleep", "dogs bark"]
+            return [Explanation(Hit(chunk(text), 3.0 - at, {}, at + 1)) for at, text in enumerate(found)]
+
+    options = RerankOptions("mmr", diversity=0.5)
+    hits = RerankedRetriever(Twins(), FirstStage(options, MiniLM()), options, HybridOptions()).retrieve("?")
+    assert [(hit.chunk.text, hit.score) for hit in hits] == [
+        ("cats sleep all day", 3.0),
+        ("dogs bark", 1.0),
+        ("all day cats sleep", 2.0),
+    ]
+
+
+def test_a_passage_is_as_good_as_its_best_sentence() -> None:
+    embedder = MiniLM()
+    answer, other = "The rudder was repaired in March.", "Bread is baked every morning."
+    hits = [Hit(chunk(text), 0, {}, 1) for text in (other, f"{other} {answer} {other}", answer)]
+    without, among, alone = SentenceReranker(RerankOptions(), embedder).scores("When was the rudder repaired?", hits)
+    assert among == pytest.approx(alone, abs=1e-6)
+    assert among > without + 0.5
+
+
+def test_the_words_of_the_question_count_beside_its_meaning() -> None:
+    embedder = MiniLM()
+    hits = [Hit(chunk(text), 0, {}, 1) for text in ("Error 0x1F is harmless.", "Error 0x2E is harmless.")]
+    first, second = SentenceReranker(RerankOptions(), embedder).scores("What is error 0x2E?", hits)
+    cosines = embedder.embed_texts([hit.chunk.text for hit in hits]) @ embedder.embed_query("What is error 0x2E?")
+    assert second - first - (cosines[1] - cosines[0]) > 0.1
+
+
+def test_a_sentence_is_embedded_once_for_all_questions() -> None:
+    class Counting(MiniLM):
+        """Counts texts."""
+
+        texts = 0
+
+        def embed_texts(self, texts: Sequence[str]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+            """As the model does it."""
+            self.texts += len(texts)
+            return super().embed_texts(texts)
+
+    embedder = Counting()
+    reranker = SentenceReranker(RerankOptions(), embedder)
+    hits = [Hit(chunk("One is here. Two is there. One is here."), 0, {}, 1)]
+    assert [reranker.scores("where?", hits).shape, reranker.scores("who?", hits).shape] == [(1,), (1,)]
+    assert embedder.texts == 2 + 2  # two sentences, two questions
+
+
+@pytest.mark.parametrize("text", ["", " \n", "?", "word", "漢字かな", "\ud800"])
+@pytest.mark.parametrize("name", [name for name in RERANKERS if not RERANKERS.extra(name)])
+def test_odd_texts_and_questions_get_a_finite_score(name: str, text: str) -> None:
+    build = RERANKERS.find(name)
+    reranker: Reranker = build(RerankOptions(name), MiniLM())  # type: ignore[call-arg]
+    scores = reranker.scores(text or "?", [Hit(chunk(text), 0.5, {}, 1), Hit(chunk("a text"), 0.25, {}, 2)])
+    assert (scores.shape, bool(np.isfinite(scores).all())) == ((2,), True)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"name": "best"}, "rerank.name is 'best': 'cohere' or 'cross_encoder' or 'mmr' or 'sentences' is wanted"),
+        ({"candidates": 0}, "rerank.candidates is 0: a whole number from 1 is wanted"),
+        ({"weight": 1.5}, "rerank.weight is 1.5: a number from 0 to 1 is wanted"),
+        ({"diversity": -1.0}, "rerank.diversity is -1.0: a number from 0 to 1 is wanted"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        RerankOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind

@@ -1,0 +1,187 @@
+"""A server that embeds texts over HTTP in the form of one service, with faults on demand. It counts what it answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from typing import Literal
+
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.embed.options import HashingOptions
+from tests.wire_embed.dialects import DIALECTS, WIDTHS, Asked, tokens_of
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong with one request."""
+
+    kind: Literal["status", "slow", "cut", "half", "half json"]
+    """`cut`: the connection is closed without a byte; `half`: in the middle of the answer; `half json`: the answer is
+    whole for HTTP, but its JSON ends in the middle."""
+    status: int = 500
+    message: str = "something went wrong"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+Faults = Callable[[int, Asked], Fault | None]
+"""(number of the request from 1, what it asks) -> what goes wrong with it."""
+
+
+class WireServer:
+    """One service on a port of the loopback interface."""
+
+    def __init__(self, service: str, faults: Faults = lambda number, asked: None) -> None:
+        self.dialect = DIALECTS[service]
+        self.faults = faults
+        self.requests: list[Asked] = []
+        self.complaints: list[str] = []
+        """What was wrong with requests."""
+        self.answered: Counter[tuple[str, str]] = Counter()
+        """(kind, text) -> how often it was answered in full."""
+        self.bills: list[int] = []
+        """Tokens of each request that was answered in full."""
+        self.silent = Event()
+        """While set, requests are read and never answered."""
+        self.silent_after = 0
+        """Requests after which it falls silent; 0: never."""
+        self.under_way = self.most_under_way = 0
+        self._lock = Lock()
+        self._rows: dict[int, HashingEmbedder] = {}
+
+    @contextmanager
+    def running(self) -> Iterator[WireServer]:
+        """Serve in the background. What was wrong with requests is raised at the end."""
+        http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{http.server_address[1]}"
+        thread = Thread(target=http.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.silent.clear()
+            http.shutdown()
+            http.server_close()
+            thread.join()
+        assert self.complaints == []
+
+    @property
+    def tokens(self) -> int:
+        """Of all texts that were answered in full."""
+        return sum(self.bills)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What points the service's SDK here."""
+        return {name: value.format(url=self.url) for name, value in self.dialect.environment.items()}
+
+    def begin(self, asked: Asked) -> Fault | None:
+        """Note a request; what goes wrong with it."""
+        with self._lock:
+            self.requests.append(asked)
+            number = len(self.requests)
+            if self.silent_after and number > self.silent_after:
+                self.silent.set()
+        return self.faults(number, asked)
+
+    def count(self, asked: Asked) -> None:
+        """Note that a request was answered in full."""
+        with self._lock:
+            self.answered.update((asked.kind, text) for text in asked.texts)
+            self.bills.append(tokens_of(asked.texts))
+
+    def body(self, asked: Asked) -> bytes:
+        """The whole answer."""
+        width = asked.dimensions or WIDTHS.get(asked.model, 48)
+        with self._lock:
+            embedder = self._rows.setdefault(width, HashingEmbedder(HashingOptions(width)))
+        rows = embedder.embed_texts(asked.texts)
+        return json.dumps(self.dialect.answer(asked, rows * 3, tokens_of(asked.texts))).encode()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_POST(self) -> None:
+                raw = self.rfile.read(int(self.headers["Content-Length"]))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                try:
+                    asked = server.dialect.read(self.path, headers, json.loads(raw))
+                except (AssertionError, KeyError, ValueError) as error:
+                    server.complaints.append(f"{self.path}: {error!r}")
+                    self._send(400, server.dialect.failure(400, f"wrong request: {error}"))
+                    return
+                with server._lock:
+                    server.under_way += 1
+                    server.most_under_way = max(server.most_under_way, server.under_way)
+                try:
+                    self._answer(asked)
+                except (BrokenPipeError, ConnectionResetError):
+                    self.close_connection = True
+                finally:
+                    with server._lock:
+                        server.under_way -= 1
+
+            def _answer(self, asked: Asked) -> None:
+                fault = server.begin(asked)
+                if server.silent.is_set():
+                    while server.silent.is_set():
+                        time.sleep(0.01)
+                    self.close_connection = True
+                    return
+                if fault is not None and fault.kind != "slow":
+                    self._fail(asked, fault)
+                    return
+                if fault is not None:
+                    time.sleep(fault.seconds)
+                # counted before it is sent: who has the answer shall find it counted
+                body = server.body(asked)
+                server.count(asked)
+                self._send_bytes(200, body)
+
+            def _fail(self, asked: Asked, fault: Fault) -> None:
+                if fault.kind == "status":
+                    self._send(fault.status, server.dialect.failure(fault.status, fault.message), fault.headers)
+                    return
+                body = server.body(asked)
+                half = body[: len(body) // 2]
+                if fault.kind == "half json":
+                    self._send_bytes(200, half)
+                    return
+                if fault.kind == "half":
+                    self._head(200, len(body))
+                    self.wfile.write(half)
+                    self.wfile.flush()
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+
+            def _send(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
+                self._send_bytes(status, json.dumps(body).encode(), headers)
+
+            def _send_bytes(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+                self._head(status, len(body), headers)
+                self.wfile.write(body)
+
+            def _head(self, status: int, length: int, headers: Mapping[str, str] | None = None) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(length))
+                for name, value in (headers or {}).items():
+                    self.send_header(name, value)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        return Handler

@@ -1,0 +1,119 @@
+"""5,000 chunks through a service that refuses a tenth of the requests and cuts a hundredth: nothing is paid twice.
+
+The command line runs in a process of its own, which is killed in the middle and started again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragkit.embed.base import PROBE_TEXT
+from tests.wire_embed.dialects import Asked, tokens_of
+from tests.wire_embed.server import Fault, WireServer
+
+FILES, PARAGRAPHS = 100, 50
+PIPELINE = """\
+split: {name: recursive, chunk_size: 40, chunk_overlap: 0, unit: tokens}
+embed: {name: openai, model: wire-model, dimensions: 32, batch_size: 8, concurrency: 4}
+"""
+WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "su", "te") for second in ("ran", "der", "vik", "pol")]
+
+
+def write_files(folder: Path) -> None:
+    """Paragraphs of some twenty words, each a chunk of its own, none like another."""
+    folder.mkdir()
+    chance = random.Random(7)
+    for number in range(FILES):
+        paragraphs = [
+            f"Entry {number} {place}. " + " ".join(chance.choices(WORDS, k=20)) + "." for place in range(PARAGRAPHS)
+        ]
+        (folder / f"file{number:03}.txt").write_text("\n\n".join(paragraphs))
+
+
+def some_go_wrong(number: int, asked: Asked) -> Fault | None:
+    """A tenth is refused, with Retry-After and without in turn; a hundredth is cut, before the answer or in it."""
+    if number % 10 == 3:
+        return Fault("status", 429, "slow down", {"Retry-After": "0"} if number % 20 == 3 else {})
+    if number % 100 == 50:
+        return Fault("cut" if number % 200 == 50 else "half")
+    return None
+
+
+def ragkit(*arguments: str, folder: Path, server: WireServer) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAGKIT_")}
+    environment |= {**server.environment, "XDG_CONFIG_HOME": str(folder / "none")}
+    command = [sys.executable, "-m", "ragkit", *arguments, "--kb", "kb"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def said(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    write_files(tmp_path / "docs")
+    (tmp_path / "wire.yaml").write_text(PIPELINE)
+    return tmp_path
+
+
+def wait_for_silence(server: WireServer, process: subprocess.Popen[str]) -> None:
+    """Until the server has fallen silent, and whoever asked it has had the time to write down what had come."""
+    end = time.monotonic() + 120
+    while not server.silent.is_set():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    time.sleep(1.5)
+
+
+def assert_all_there_once(workplace: Path, server: WireServer, runs: int) -> None:
+    """Every chunk is in the knowledge base, was embedded once, and the probe of the model once in each run."""
+    probes = server.answered.pop(("", PROBE_TEXT))
+    assert probes == runs
+    assert Counter(server.answered.values()) == {1: FILES * PARAGRAPHS}
+    status = said(ragkit("status", "--json", folder=workplace, server=server))
+    assert (status["chunks"], status["vectors"], status["failed"]) == (5000, 5000, 0)
+    assert said(ragkit("verify", "--json", folder=workplace, server=server))["problems"] == []
+
+
+@pytest.mark.slow
+def test_all_is_there_once_though_requests_fail(workplace: Path) -> None:
+    with WireServer("openai", some_go_wrong).running() as server:
+        report = said(ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server))
+        assert (report["embedded"], report["chunks"]["added"]) == (5000, 5000)
+        assert report["usage"]["embedding_tokens"] == server.tokens
+        assert server.tokens == tokens_of([text for _, text in server.answered])
+        assert len(server.requests) >= 5000 / 8 * 1.1
+        assert_all_there_once(workplace, server, runs=1)
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(workplace: Path) -> None:
+    with WireServer("openai", some_go_wrong).running() as server:
+        server.silent_after = 300
+        first = ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server)
+        wait_for_silence(server, first)
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+        paid = sum(server.answered.values()) - 1
+        assert 1500 < paid < 300 * 8
+        server.silent_after = 0
+        server.silent.clear()
+        report = said(ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server))
+        assert report["embedded"] == 5000 - paid
+        assert_all_there_once(workplace, server, runs=2)

@@ -1,0 +1,304 @@
+"""What every embedder must do that is a service, through its official SDK, against a server that checks each field."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from ragkit.embed import EMBEDDERS, calls
+from ragkit.embed.base import Batching, Rows
+from ragkit.embed.cached import CachedEmbedder
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.embed.options import HashingOptions
+from ragkit.embed.sqlite_cache import SqliteVectorCache
+from ragkit.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    InvalidRequest,
+    ProviderError,
+    RateLimited,
+    RequestTimeout,
+)
+from ragkit.usage.meter import Meter, metered
+from ragkit.usage.pricing import PriceBook
+from tests.wire_embed.conftest import Wire
+from tests.wire_embed.dialects import DIALECTS, TOLD_THE_KIND, Asked, tokens_of
+from tests.wire_embed.server import Fault, Faults
+
+Start = Callable[[str, Faults], Wire]
+TEXTS = [f"text number {number} speaks of {'cats' if number % 2 else 'dogs'}" for number in range(10)]
+
+
+def well(number: int, asked: Asked) -> None:
+    """No fault."""
+
+
+def first(count: int, fault: Fault) -> Faults:
+    """The first so many requests go wrong, all others well."""
+    return lambda number, asked: fault if number <= count else None
+
+
+def expected(texts: list[str], width: int = 16) -> Rows:
+    return HashingEmbedder(HashingOptions(width)).embed_texts(texts)
+
+
+@pytest.fixture
+def wire(service: str, wire_of: Start) -> Wire:
+    return wire_of(service, well)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits between attempts are short."""
+    monkeypatch.setattr(calls, "FIRST_WAIT_S", 0.01)
+
+
+def test_rows_have_length_1_and_stand_in_the_order_of_their_texts(wire: Wire) -> None:
+    rows = wire.embedder(batch_size=3).embed_texts(TEXTS)
+    assert (rows.dtype, rows.shape) == (np.dtype(np.float32), (10, 16))
+    np.testing.assert_allclose(rows, expected(TEXTS), atol=1e-6)
+
+
+def test_texts_go_out_in_batches_by_count(wire: Wire) -> None:
+    wire.embedder(batch_size=4, concurrency=1).embed_texts(TEXTS)
+    assert [len(asked.texts) for asked in wire.server.requests] == [4, 4, 2]
+
+
+def test_texts_go_out_in_batches_by_tokens(wire: Wire) -> None:
+    long = ["x" * 40, "y" * 400, "z" * 40, "w" * 40]  # 10, 100, 10 and 10 tokens as estimated
+    wire.embedder(batch_tokens=20, concurrency=1).embed_texts(long)
+    assert [asked.texts for asked in wire.server.requests] == [long[:1], long[1:2], long[2:]]
+
+
+def test_a_question_is_told_from_a_text_where_the_service_can(wire: Wire) -> None:
+    embedder = wire.embedder()
+    embedder.embed_texts(["a text"])
+    embedder.embed_query("a question")
+    told = ["document", "query"] if wire.service in TOLD_THE_KIND else ["", ""]
+    assert [asked.kind for asked in wire.server.requests] == told
+
+
+def test_the_chosen_model_and_columns_are_asked_for(wire: Wire) -> None:
+    embedder = wire.embedder(model="my-model", dimensions=24)
+    assert embedder.embed_query("cat").shape == (24,)
+    assert [(asked.model, asked.dimensions) for asked in wire.server.requests] == [("my-model", 24)]
+
+
+def test_without_a_choice_the_columns_are_the_models_own(wire: Wire) -> None:
+    embedder = wire.embedder(dimensions=0)
+    assert embedder.embed_query("cat").shape == (embedder.dimension,)
+    assert [asked.dimensions for asked in wire.server.requests] == [None]
+
+
+def test_a_model_that_is_not_known_is_asked_once_for_its_columns(wire: Wire) -> None:
+    embedder = wire.embedder(model="nobody-knows-me", dimensions=0)
+    assert (embedder.dimension, embedder.dimension, len(wire.server.requests)) == (48, 48, 1)
+
+
+def test_no_texts_send_nothing(wire: Wire) -> None:
+    assert wire.embedder().embed_texts([]).shape == (0, 16)
+    assert wire.server.requests == []
+
+
+def test_equal_texts_are_sent_and_paid_once(wire: Wire) -> None:
+    rows = wire.embedder().embed_texts(["cat", "dog", "cat"])
+    np.testing.assert_array_equal(rows[0], rows[2])
+    assert wire.server.requests[0].texts == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("odd", ["", " \n", "\ud800 lone", "a\x00b", "漢字かな", "🙂" * 40])
+def test_an_odd_text_gets_a_row_of_length_1(wire: Wire, odd: str) -> None:
+    [row] = wire.embedder().embed_texts([odd])
+    np.testing.assert_allclose(np.linalg.norm(row), 1, atol=1e-5)
+
+
+def test_tokens_and_cost_are_those_that_the_server_counted(wire: Wire) -> None:
+    embedder, meter = wire.embedder(dimensions=0, batch_size=4), Meter()
+    with metered(meter):
+        embedder.embed_texts(TEXTS)
+        embedder.embed_query("which?")
+    usage = meter.usage()
+    assert usage.embedding_tokens == wire.server.tokens == tokens_of([*TEXTS, "which?"])
+    if wire.service == "ollama":
+        assert usage.embedding_cost_usd == 0.0
+        return
+    parts = [tokens_of(asked.texts) for asked in wire.server.requests]
+    prices = [PriceBook().embedding(wire.service, embedder.model, tokens) for tokens in parts]
+    assert usage.embedding_cost_usd == pytest.approx(sum(price for price in prices if price is not None), rel=1e-9)
+    assert usage.embedding_cost_usd is not None
+    assert usage.embedding_cost_usd > 0
+
+
+def test_a_price_that_is_not_known_is_none(wire: Wire) -> None:
+    meter = Meter()
+    with metered(meter):
+        wire.embedder(model="nobody-knows-me").embed_query("cat")
+    assert meter.usage().embedding_cost_usd == (0.0 if wire.service == "ollama" else None)
+
+
+def test_fingerprints_tell_models_and_columns_apart_and_not_how_texts_are_sent(wire: Wire) -> None:
+    plain = wire.embedder()
+    others = [wire.embedder(model="another"), wire.embedder(dimensions=24), wire.embedder(dimensions=0)]
+    assert len({one.fingerprint for one in [plain, *others]}) == 4
+    assert wire.embedder(batch_size=2, concurrency=9, timeout_s=3).fingerprint == plain.fingerprint
+    assert wire.server.requests == []
+
+
+def test_no_more_requests_are_under_way_than_allowed(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, lambda number, asked: Fault("slow", seconds=0.05))
+    embedder = wire.embedder(batch_size=1, concurrency=3)
+    assert isinstance(embedder, Batching)
+    threads = [Thread(target=embedder.embed_texts, args=(TEXTS[place::2],)) for place in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wire.server.most_under_way == 3
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("status", 429, "slow down"),
+        Fault("status", 429, "slow down", {"Retry-After": "0.02"}),
+        Fault("status", 500),
+        Fault("status", 503, "overloaded"),
+        Fault("cut"),
+        Fault("half"),
+        Fault("half json"),
+    ],
+    ids=["429", "429 with Retry-After", "500", "503", "cut", "half an answer", "half a JSON"],
+)
+def test_what_may_pass_is_tried_again_and_counted_once(service: str, wire_of: Start, fault: Fault) -> None:
+    wire, meter = wire_of(service, first(2, fault)), Meter()
+    with metered(meter):
+        rows = wire.embedder(concurrency=1).embed_texts(TEXTS)
+    np.testing.assert_allclose(rows, expected(TEXTS), atol=1e-6)
+    assert len(wire.server.requests) == 3
+    assert meter.usage().embedding_tokens == wire.server.tokens == tokens_of(TEXTS)
+
+
+@pytest.mark.parametrize("service", sorted(set(DIALECTS) - {"ollama"}))  # Ollama's SDK hides the headers of errors
+def test_retry_after_is_waited_for_by_every_request(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, first(1, Fault("status", 429, "slow down", {"Retry-After": "0.6"})))
+    embedder = wire.embedder(batch_size=5, concurrency=1)
+    began = time.monotonic()
+    embedder.embed_texts(TEXTS)
+    assert 0.6 <= time.monotonic() - began < 5
+    assert [len(asked.texts) for asked in wire.server.requests] == [5, 5, 5]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_after_the_last_attempt_the_error_is_of_our_tree(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, first(99, Fault("status", 429, "slow down")))
+    with pytest.raises(RateLimited, match=rf"{service}: too many requests \(.*slow down"):
+        wire.embedder(attempts=3).embed_query("cat")
+    assert len(wire.server.requests) == 3
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [(Fault("cut"), ConnectionFailed), (Fault("half json"), ConnectionFailed), (Fault("status"), ConnectionFailed)],
+    ids=["cut", "half a JSON", "500"],
+)
+def test_a_broken_answer_is_a_failed_connection(
+    service: str, wire_of: Start, fault: Fault, kind: type[ProviderError]
+) -> None:
+    wire = wire_of(service, first(99, fault))
+    with pytest.raises(kind, match=f"^{service}: "):
+        wire.embedder(attempts=2).embed_query("cat")
+    assert len(wire.server.requests) == 2
+
+
+def test_a_slow_first_byte_is_a_timeout(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, first(99, Fault("slow", seconds=0.8)))
+    with pytest.raises(RequestTimeout, match=f"{service}: no answer in 0.2 s"):
+        wire.embedder(attempts=1, timeout_s=0.2).embed_query("cat")
+
+
+def test_a_refused_key_is_not_tried_again(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, first(99, Fault("status", 401, "bad key")))
+    with pytest.raises(AuthenticationFailed, match=rf"{service}: the key was refused \(.*bad key"):
+        wire.embedder().embed_query("cat")
+    assert len(wire.server.requests) == 1
+
+
+def test_a_wrong_request_is_not_tried_again_and_not_halved(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, first(99, Fault("status", 400, "no such thing")))
+    with pytest.raises(InvalidRequest, match=rf"{service}: it refused the request with status 400 \(.*no such thing"):
+        wire.embedder().embed_texts(TEXTS)
+    assert len(wire.server.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault("status", 413, "no"), Fault("status", 400, "too many tokens in request")])
+def test_a_batch_that_is_too_large_is_halved_and_later_ones_are_small(
+    service: str, wire_of: Start, fault: Fault
+) -> None:
+    wire, meter = wire_of(service, lambda number, asked: fault if len(asked.texts) > 3 else None), Meter()
+    embedder = wire.embedder(concurrency=1)
+    with metered(meter):
+        np.testing.assert_allclose(embedder.embed_texts(TEXTS), expected(TEXTS), atol=1e-6)
+        assert [len(asked.texts) for asked in wire.server.requests] == [10, 5, 2, 3, 5, 2, 3]
+        embedder.embed_texts([text.upper() for text in TEXTS])
+    assert max(len(asked.texts) for asked in wire.server.requests[7:]) <= 3
+    assert set(wire.server.answered.values()) == {1}
+    assert meter.usage().embedding_tokens == wire.server.tokens
+
+
+def test_a_single_text_that_is_too_large_is_an_error(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, first(99, Fault("status", 413, "too large")))
+    with pytest.raises(InvalidRequest, match="status 413"):
+        wire.embedder().embed_query("cat")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_was_embedded_before_a_failure_is_in_the_cache(service: str, wire_of: Start, tmp_path: Path) -> None:
+    wire = wire_of(service, lambda number, asked: Fault("status", 403, "stop") if number == 3 else None)
+    with SqliteVectorCache(tmp_path / "vectors.sqlite") as cache:
+        embedder = CachedEmbedder(wire.embedder(batch_size=2, concurrency=1), cache)
+        with pytest.raises(AuthenticationFailed, match="stop"):
+            embedder.embed_texts(TEXTS)
+        np.testing.assert_allclose(embedder.embed_texts(TEXTS), expected(TEXTS), atol=1e-6)
+    assert set(wire.server.answered.values()) == {1}
+
+
+@pytest.mark.parametrize("name", sorted(set(DIALECTS) - {"ollama"}))
+def test_without_a_key_one_clear_line_says_what_to_set(name: str) -> None:
+    embedder = EMBEDDERS.find(name)()
+    with pytest.raises(AuthenticationFailed, match=f"^{name}: no key is set: export {name.upper()}_API_KEY=...$"):
+        embedder.embed_query("cat")
+
+
+def test_without_a_server_ollama_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    monkeypatch.setattr(calls, "FIRST_WAIT_S", 0.01)
+    with pytest.raises(ConnectionFailed, match="ollama: it cannot be reached: ollama serve, or set OLLAMA_HOST"):
+        EMBEDDERS.find("ollama")().embed_query("cat")
+
+
+def test_a_model_that_ollama_lacks_is_told_with_the_command_that_fetches_it(wire_of: Start) -> None:
+    wire = wire_of("ollama", first(9, Fault("status", 404, "model not found")))
+    with pytest.raises(InvalidRequest, match="it has no model 'nomic-embed-text': ollama pull nomic-embed-text"):
+        wire.embedder().embed_query("cat")
+
+
+def test_prompts_of_an_ollama_model_go_before_texts_and_questions(wire_of: Start) -> None:
+    wire = wire_of("ollama", well)
+    embedder = wire.embedder(document_prompt="d: ", query_prompt="q: ")
+    embedder.embed_texts(["one"])
+    embedder.embed_query("two")
+    assert [asked.texts for asked in wire.server.requests] == [["d: one"], ["q: two"]]
+    assert embedder.fingerprint != wire.embedder().fingerprint
+
+
+def test_voyage_stands_in_for_anthropic() -> None:
+    from ragkit.embed.voyage import AnthropicEmbeddingProvider, VoyageEmbeddingProvider
+
+    assert AnthropicEmbeddingProvider is VoyageEmbeddingProvider

@@ -1,0 +1,102 @@
+"""What a run of an agent reports as embedding is what the service counted: for one run, and for a hundred at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.scripted import InstantProvider
+from ragkit.agent.result import AgentResult
+from ragkit.answer.agent import RAGAgent
+from ragkit.answer.tool import TOOL_NAME
+from ragkit.records import Document
+from ragkit.usage.pricing import PriceBook
+from ragkit.usage.tokens import Tokens
+from tests.wire_embed.conftest import Wire
+from tests.wire_embed.dialects import Asked, tokens_of
+from tests.wire_embed.server import Fault, Faults
+
+Start = Callable[[str, Faults], Wire]
+DOCUMENTS = [Document(f"Chapter {number} is about {animal}.") for number, animal in enumerate(("cats", "dogs", "owls"))]
+LLM = Tokens(100, 10, cost_usd=0.002)
+
+
+class SearchesOnce(InstantProvider):
+    """Searches for the question as often as it has words, then answers."""
+
+    def complete(self, request: Request) -> Completion:
+        """One search for each word, all in one turn; then the answer."""
+        question = next(one.content for one in request.messages if one.role is Role.USER)
+        if request.messages[-1].role is Role.TOOL:
+            return Completion(Message.assistant("Found."), LLM)
+        calls = [ToolCall(TOOL_NAME, {"query": f"{question} {word}"}) for word in question.split()]
+        return Completion(Message.assistant("", tool_calls=tuple(calls)), LLM)
+
+
+def tokens_of_run(question: str) -> int:
+    return tokens_of([f"{question} {word}" for word in question.split()])
+
+
+def busy(number: int, asked: Asked) -> Fault | None:
+    """One request in seven is refused at first."""
+    return Fault("status", 429, "slow down", {"Retry-After": "0"}) if number % 7 == 5 else None
+
+
+def price(wire: Wire, model: str, bills: Sequence[int]) -> float:
+    """What the service charges for requests of so many tokens."""
+    if wire.service == "ollama":
+        return 0.0
+    prices = [PriceBook().embedding(wire.service, model, tokens) for tokens in bills]
+    return sum(one for one in prices if one is not None)
+
+
+def test_a_run_reports_what_the_server_counted(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, busy)
+    embedder = wire.embedder()
+    agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder)
+    before = len(wire.server.bills)
+    usage = agent.run("what is about owls").usage
+    bills = wire.server.bills[before:]
+    assert usage.embedding_tokens == sum(bills) >= tokens_of_run("what is about owls")
+    assert usage.embedding_cost_usd == pytest.approx(price(wire, embedder.model, bills), rel=1e-9)
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.llm_cost_usd) == (200, 20, 0.004)
+    assert usage.embedding_cost_usd is not None
+    assert usage.total_cost_usd == pytest.approx(0.004 + usage.embedding_cost_usd, rel=1e-12)
+    assert usage.by_tool[TOOL_NAME].stats.embedding_tokens == usage.embedding_tokens
+    assert usage.iterations[0].embedding_tokens == usage.embedding_tokens
+
+
+def test_an_answer_without_a_model_reports_what_the_server_counted(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, busy)
+    agent = RAGAgent.from_documents(DOCUMENTS, embedder=wire.embedder())
+    before = wire.server.tokens
+    usage = agent.run("which chapter is about owls?").usage
+    assert usage.embedding_tokens == wire.server.tokens - before
+    assert usage.embedding_tokens >= tokens_of(["which chapter is about owls?"])
+
+
+def test_a_hundred_runs_at_once_report_their_own_and_add_up_to_the_servers(service: str, wire_of: Start) -> None:
+    wire = wire_of(service, busy)
+    embedder = wire.embedder(concurrency=16)
+    agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder)
+    agent.run("what is embedded once, for all runs, is embedded now")
+    before, start = wire.server.tokens, Barrier(100)
+    questions = [" ".join(["question", str(number), *["again"] * (number % 3)]) for number in range(100)]
+
+    def run(question: str) -> AgentResult:
+        start.wait()
+        return agent.run(question)
+
+    with ThreadPoolExecutor(100) as pool:
+        results = list(pool.map(run, questions))
+    usages = [result.usage for result in results]
+    assert [usage.embedding_tokens for usage in usages] == [tokens_of_run(question) for question in questions]
+    assert sum(usage.embedding_tokens for usage in usages) == wire.server.tokens - before
+    bills = [[tokens_of([f"{question} {word}"]) for word in question.split()] for question in questions]
+    costs = [price(wire, embedder.model, one) for one in bills]
+    assert [usage.embedding_cost_usd for usage in usages] == pytest.approx(costs, rel=1e-9)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -137,6 +138,11 @@ class _Server(ThreadingHTTPServer):
         self.wire = wire
         self.connections: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that is gone is no error; anything else is one of the server, and is shown."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # handed on as it came
 
     def hang_up(self) -> None:
         """Close what clients keep open for their next request."""

@@ -143,12 +143,12 @@ def inside(store: str, folder: Path) -> dict[str, float]:
 
 
 def lancedb_client(dimension: int, place: str):
-    """The client that VectorDBBench ships, without an index."""
+    """The client that VectorDBBench ships, without an index; rows are of length 1, so the product is the cosine."""
     from vectordb_bench.backend.clients.api import MetricType
     from vectordb_bench.backend.clients.lancedb.config import LanceDBConfig, LanceDBNoIndexConfig
     from vectordb_bench.backend.clients.lancedb.lancedb import LanceDB
 
-    case = LanceDBNoIndexConfig(metric_type=MetricType.COSINE)
+    case = LanceDBNoIndexConfig(metric_type=MetricType.IP)
     return LanceDB(dimension, LanceDBConfig(uri=place).to_dict(), case, drop_old=True)
 
 

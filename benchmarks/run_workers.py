@@ -141,7 +141,8 @@ def main() -> None:
         cluster: AbstractContextManager[RayCluster | None] = RayCluster(max(on_ray)) if on_ray else nullcontext()
         with cluster as there:
             for number in range(asked.rounds):
-                ways = [(f"local {n}", ["--set", f"run.workers={n}"], None) for n in local]
+                ways: list[tuple[str, list[str], RayCluster | None]] = []
+                ways += [(f"local {n}", ["--set", f"run.workers={n}"], None) for n in local]
                 if there is not None:
                     address = ["--set", "run.name=ray", "--set", f'run.address="{there.address}"']
                     ways += [(f"ray {n}", [*address, "--set", f"run.workers={n}"], there) for n in on_ray]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar, cast
+from inspect import signature
+from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 from ragkit.errors import MissingExtra, UnknownName
 
@@ -56,7 +57,16 @@ class Registry(Generic[Part]):
         return cast("type[Part]", self._load(name, self._place(name).target))
 
     def options(self, name: str) -> type[Any] | None:
-        """The dataclass of the part's options, or None when it takes none. Raises UnknownName."""
+        """The dataclass of the part's options, or None when it takes none.
+
+        A part of ours names it in its place; of a plugin it is what its constructor's argument is annotated with.
+
+        Raises:
+            UnknownName: no part has this name.
+            MissingExtra, ImportError, AttributeError: a plugin cannot be imported.
+        """
+        if name not in self.places:
+            return _annotated(self.find(name))
         place = self._place(name)
         return cast("type[Any]", self._load(name, place.options)) if place.options else None
 
@@ -85,3 +95,11 @@ class Registry(Generic[Part]):
             if (error.name or "").startswith("ragkit"):
                 raise
             raise MissingExtra(f"the {self.kind} {name!r}", extra=self.extra(name) or name) from error
+
+
+def _annotated(part: type[object]) -> type[Any] | None:
+    """The dataclass that the first argument of a constructor is annotated with, if it is one."""
+    hints = get_type_hints(part.__init__)
+    parameters = list(signature(part.__init__).parameters)[1:]
+    first = hints.get(parameters[0]) if parameters else None
+    return first if isinstance(first, type) and is_dataclass(first) else None

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -83,17 +84,16 @@ class Bench:
     def build(self) -> dict[str, JSON]:
         """Put all rows in, and ask once: from then on the store answers."""
         self._store = self._opened({})
-        cpu, begun = time.process_time(), time.perf_counter()
-        for first in range(0, self._data.base, self._job.batch):
-            self._put(first, min(first + self._job.batch, self._data.base))
-        added = time.perf_counter() - begun
-        self._ask(0)
-        built, cpu = time.perf_counter() - begun, time.process_time() - cpu
+        put = self._put(0, self._data.base)
+        answered = _Clock()
+        with answered:
+            self._ask(0)
+        built, cpu = put.seconds + answered.seconds, put.cpu_seconds + answered.cpu_seconds
         there = self._store.count()
         if there != self._data.base:
             raise StoreError(f"{there:,} rows are in the store, and {self._data.base:,} were put in")
         rate = self._data.base / built
-        return {"put_s": added, "build_s": built, "build_cpu_s": cpu, "build_rate": rate}
+        return {"put_s": put.seconds, "build_s": built, "build_cpu_s": cpu, "build_rate": rate}
 
     def open(self, setting: Setting) -> dict[str, JSON]:
         """Open what was built, in a process that has not seen it, and ask once."""
@@ -122,37 +122,43 @@ class Bench:
         stop = threading.Event()
 
         def ask(own: int) -> None:
-            self._ask(own)
+            warm = False
+            try:
+                self._ask(own)
+                warm = True
+            finally:
+                if not warm:
+                    ready.abort()  # or the others would wait for this one for ever
             ready.wait()
             while not stop.is_set():
                 self._ask(next(numbers) % len(self._queries))
                 counts[own] += 1
 
-        asking = [threading.Thread(target=ask, args=(own,)) for own in range(self._job.threads)]
-        for thread in asking:
-            thread.start()
-        ready.wait()
-        begun = time.perf_counter()
-        stop.wait(self._job.round_seconds / 2)
-        stop.set()
-        for thread in asking:
-            thread.join()
-        spent = time.perf_counter() - begun
+        with ThreadPoolExecutor(self._job.threads) as pool:
+            asking = [pool.submit(ask, own) for own in range(self._job.threads)]
+            with suppress(threading.BrokenBarrierError):  # the one that failed says why, below
+                ready.wait()
+            begun = time.perf_counter()
+            stop.wait(self._job.round_seconds / 2)
+            stop.set()
+            # where one has failed the others have a broken barrier: its own error comes first
+            for one in sorted(asking, key=lambda one: isinstance(one.exception(), threading.BrokenBarrierError)):
+                one.result()
+            spent = time.perf_counter() - begun
         self.pin(True)
         return {"qps_n": sum(counts) / spent}
 
     def write(self) -> dict[str, JSON]:
         """Add a hundredth of the rows, delete another, and ask again."""
         store = self._turn_to({})
-        begun = time.perf_counter()
-        for first in range(self._data.base, len(self._rows), self._job.batch):
-            self._put(first, min(first + self._job.batch, len(self._rows)))
-        self._ask(0)
-        added = time.perf_counter() - begun
-        begun = time.perf_counter()
-        gone = store.delete([name_of(row) for row in self._deleted])
-        self._ask(0)
-        deleted = time.perf_counter() - begun
+        adding = self._put(self._data.base, len(self._rows))
+        with adding:
+            self._ask(0)
+        ids, deleting = [name_of(row) for row in self._deleted], _Clock()
+        with deleting:
+            gone = store.delete(ids)
+            self._ask(0)
+        added, deleted = adding.seconds, deleting.seconds
         if gone != len(self._deleted):
             raise StoreError(f"{gone} of {len(self._deleted)} rows that were there are said to be deleted")
         figures: dict[str, JSON] = {"add_ms": added * 1e3, "delete_ms": deleted * 1e3}
@@ -201,15 +207,21 @@ class Bench:
             self._store, self._setting = self._opened(setting), dict(setting)
         return self._store
 
-    def _put(self, first: int, last: int) -> None:
-        texts = self._data.texts(first, last)
-        documents = [
-            Document(text, {FIELD: int(self._buckets[row])}, id=name_of(row))
-            for row, text in zip(range(first, last), texts, strict=True)
-        ]
+    def _put(self, first: int, last: int) -> _Clock:
+        """Put some rows in, in batches; the clock runs while the store works, not while a batch is made for it."""
         assert self._store is not None  # noqa: S101 - it was opened by whoever calls this
-        self._store.add_documents(documents, np.array(self._rows[first:last]))
-        _forget_pages(self._rows)
+        clock = _Clock()
+        for start in range(first, last, self._job.batch):
+            numbers = range(start, min(start + self._job.batch, last))
+            documents = [
+                Document(text, {FIELD: int(self._buckets[row])}, id=name_of(row))
+                for row, text in zip(numbers, self._data.texts(numbers.start, numbers.stop), strict=True)
+            ]
+            rows = np.array(self._rows[numbers.start : numbers.stop])
+            with clock:
+                self._store.add_documents(documents, rows)
+            _forget_pages(self._rows)
+        return clock
 
     def _ask(self, number: int, filter: Filter | None = None) -> list[int]:
         assert self._store is not None  # noqa: S101 - as above
@@ -228,6 +240,20 @@ class Bench:
         ]
         _forget_pages(self._rows)
         return {**taken.figures(), "recall": float(np.mean(recalls)), "latencies_ms": taken.latencies_ms}
+
+
+class _Clock:
+    """Adds up the time spent in its `with` blocks: by the clock, and of the processor for this process."""
+
+    def __init__(self) -> None:
+        self.seconds = self.cpu_seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._begun, self._cpu = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.perf_counter() - self._begun
+        self.cpu_seconds += time.process_time() - self._cpu
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ VERBS = {
     "show": "show a document or a chunk",
     "rm": "take a file or folder out",
     "clear": "take everything out",
+    "copy": "move to another vector store without embedding anything again",
     "verify": "check that catalog, vectors and lexical index agree",
     "eval": "tell whether it finds and answers what it should",
     "models": "list models with limits and prices",

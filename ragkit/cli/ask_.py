@@ -43,7 +43,11 @@ def command(
     with shell.open() as kb:
         on_text = (lambda piece: click.echo(piece, nl=False)) if streams else None
         answer = kb.ask(asked, model=model, max_cost_usd=max_cost, on_text=on_text)
-    _show(shell, answer, streamed=streams, trace=trace)
+        freshness = shell.say_freshness(kb)
+    if shell.json:
+        shell.out_json({**answer_json(answer), "freshness": freshness})
+    else:
+        _show(shell, answer, streamed=streams, trace=trace)
     return EXIT_UNSUPPORTED if strict and answer.abstained else 0
 
 
@@ -54,9 +58,6 @@ def _stdin() -> str:
 
 
 def _show(shell: Shell, answer: Answer, *, streamed: bool, trace: bool) -> None:
-    if shell.json:
-        shell.out_json(answer_json(answer))
-        return
     print_answer(shell, answer, streamed=streamed)
     if trace:
         print_trace(shell, answer)

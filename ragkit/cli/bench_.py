@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,7 +45,9 @@ class Source:
 @click.option(
     "--settings", "file", default="quick", metavar="quick|full|FILE", show_default=True, help="What to measure."
 )
-@click.option("--questions", type=Path, metavar="FILE", help="Ask these of the knowledge base, a question a line.")
+@click.option(
+    "--questions", type=Path, metavar="FILE", help="Ask these of the knowledge base, a question a line (or .jsonl)."
+)
 @click.option("--generate", type=int, metavar="N", help="Make N rows instead of taking a knowledge base's.")
 @click.option("--dim", type=int, metavar="D", help="Columns of the rows that are made.")
 @click.option("--hdf5", type=Path, metavar="FILE", help="Rows and queries from a file in ann-benchmarks' layout.")
@@ -231,10 +234,13 @@ def _chunks(kb: KnowledgeBase, place: Path, questions: Path | None) -> Given:
 
 
 def _lines(file: Path) -> list[str]:
+    """The questions of a file: a line each, or the `question` of each line's JSON."""
     try:
         lines = [line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidOption("--questions", str(file), f"a file of text ({error})") from error
+        if file.suffix == ".jsonl":
+            lines = [str(json.loads(line)["question"]) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidOption("--questions", str(file), f"lines of text, or JSON with a `question`, ({error})") from error
     if not lines:
         raise InvalidOption("--questions", str(file), "a file with a question a line")
     return lines

@@ -62,6 +62,13 @@ class Shell:
         kb.require()
         return kb
 
+    def say_freshness(self, kb: KnowledgeBase) -> dict[str, JSON]:
+        """Look whether the sources changed since the last run; say so, and give it as JSON."""
+        found = kb.freshness()
+        for line in found.lines():
+            self.say(f"note: {line}")
+        return found.to_json()
+
 
 def verb(function: Callable[Concatenate[Shell, P], R]) -> Callable[P, R]:
     """Give a verb the common options; it receives them as a Shell."""

@@ -31,6 +31,7 @@ SHOWN_FAILURES = 20
 @max_cost_option("Do not begin what is likely to cost more, and stop when it does")
 @click.option("--retry-failed", is_flag=True, help="Take up files again that failed before.")
 @click.option("--rebuild", is_flag=True, help="Accept other settings, and do everything again.")
+@click.option("--watch", is_flag=True, help="Stay, and index again whenever something changes.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Workers that read and split files.")
 @verb
 def command(
@@ -44,6 +45,7 @@ def command(
     max_cost: float | None,
     retry_failed: bool,
     rebuild: bool,
+    watch: bool,
     jobs: int | None,
 ) -> int:
     """Bring the knowledge base in line with folders and files.
@@ -57,23 +59,34 @@ def command(
     """
     if not sources and not rebuild:
         raise click.UsageError("name a folder or a file: ragkit index docs/")
+    if watch and (dry_run or not sources):
+        raise click.UsageError("--watch needs a folder or a file, and does not go with --dry-run")
     chosen = shell.pipeline(pipeline, overrides)
     kb = KnowledgeBase.open(shell.kb, chosen, check=not rebuild)
     with Progress(shell) as progress:
         run = IndexRun(dry_run, retry_failed, rebuild, include, exclude, jobs or 0, max_cost, progress.event)
+        if watch:
+            from ragkit.cli.watch import watch_sources  # noqa: PLC0415 - other runs need no watcher
+
+            return watch_sources(shell, kb, sources, run, lambda report: _show(shell, report, progress))
         try:
             report = kb.index(*sources, run=run)
         except BudgetExceeded as error:
             if not isinstance(error, BudgetTooSmall):
                 shell.say("what was embedded is kept: the same command goes on from there")
             raise
+    _show(shell, report, progress)
+    return EXIT_SOME_FAILED if report.failures else 0
+
+
+def _show(shell: Shell, report: IndexReport, progress: Progress) -> None:
+    progress.end()
     if shell.json:
         shell.out_json(_relative(report))
     elif not shell.quiet:
         _print(shell, report)
     else:
         _print_failures(shell, report)
-    return EXIT_SOME_FAILED if report.failures else 0
 
 
 def _relative(report: IndexReport) -> dict[str, JSON]:

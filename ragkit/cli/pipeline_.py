@@ -78,7 +78,8 @@ def validate(shell: Shell, pipeline: str | None, overrides: tuple[str, ...], pro
 
 
 @command.command()
+@click.option("--plugins", is_flag=True, help="With the parts of the plugins that are installed here.")
 @verb
-def schema(shell: Shell) -> None:
+def schema(shell: Shell, plugins: bool) -> None:
     """The JSON Schema of pipeline files, for editors."""
-    shell.out(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    shell.out(json.dumps(json_schema(plugins=plugins), indent=2, ensure_ascii=False))

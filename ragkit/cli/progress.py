@@ -18,6 +18,39 @@ EVERY_SECONDS = 15.0
 """Between two lines where there is no terminal."""
 
 
+class Counting:
+    """A bar over things that are counted one way, on a terminal; elsewhere a line now and then."""
+
+    def __init__(self, shell: Shell, what: str, verb: str) -> None:
+        self._shell = shell
+        self._what, self._verb = what, verb
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._said = time.monotonic()
+
+    def __enter__(self) -> Counting:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def at(self, done: int, total: int) -> None:
+        """Show how far it is."""
+        if self._bar is None and not self._shell.quiet and sys.stderr.isatty():
+            from rich.console import Console  # noqa: PLC0415 - as below
+            from rich.progress import Progress as Bar  # noqa: PLC0415
+
+            self._bar = Bar(console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._verb, total=total)
+            self._bar.start()
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, total=total)
+        elif time.monotonic() - self._said >= EVERY_SECONDS:
+            self._said = time.monotonic()
+            self._shell.say(f"{done:,} of {total:,} {self._what} {self._verb}")
+
+
 class Progress:
     """Told of every event of a run, in a `with` block."""
 
@@ -27,16 +60,24 @@ class Progress:
         self._task: TaskID | None = None
         self._files = self._read = self._chunks = self._embedded = 0
         self._started = self._said = time.monotonic()
+        self._over = False
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Take the bar away; events after this are not shown."""
+        self._over = True
         if self._bar is not None:
             self._bar.stop()
 
     def event(self, event: Event) -> None:
         """Show one event."""
+        if self._over:
+            return
         if isinstance(event, Planned):
             self._files = event.files
             if event.files and not self._shell.quiet and sys.stderr.isatty():

@@ -36,9 +36,11 @@ def command(
     meter = Meter()
     with metered(meter), shell.open() as kb:
         found = kb.explain(question, top_k, condition, mode)
+        freshness = shell.say_freshness(kb)
     if shell.json:
         hits: list[JSON] = [_json(one, explain) for one in found]
-        shell.out_json({"question": question, "hits": hits, "usage": meter.usage().to_dict()})
+        usage = meter.usage().to_dict()
+        shell.out_json({"question": question, "hits": hits, "usage": usage, "freshness": freshness})
         return
     for one in found:
         _print(shell, one, explain)

@@ -132,7 +132,8 @@ class Build:
             WorkerError: the workers cannot be started, or are lost.
             ProviderError and its like: whatever the embedder raises.
         """
-        yield Planned(len(plan.work), sum(work.stat.size for work in plan.work), len(plan.removed))
+        gone = tuple(row.source for row in plan.removed)
+        yield Planned(len(plan.work), sum(work.stat.size for work in plan.work), len(gone), gone)
         if not self._options.dry_run:
             self._drop_leftovers()
         looked_at = time.time_ns()

@@ -16,6 +16,8 @@ class Planned:
     """How many files will be read."""
     bytes: int
     removed: int
+    removed_sources: tuple[str, ...] = ()
+    """The files that are gone from the sources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -87,17 +87,33 @@ def verify(
         counts = [_count(connection, f"{table} WHERE live = 1") for table in ("documents", "chunks")]
         vectors = _count(connection, "vectors")
         problems += _catalog(connection)
-        problems += _vectors(connection, directory)
+        problems += (astray := list(_vectors(connection, directory)))
         problems += _lexicon(connection, lexicon(connection))
         if derived is not None:
-            with closing(derived):
-                problems += [Problem("store", line) for line in derived.problems(Catalog(connection))]
+            with closing(derived), _matrix(connection, None if astray else directory) as matrix:
+                problems += [Problem("store", line) for line in derived.problems(Catalog(connection), matrix)]
     except sqlite3.DatabaseError as error:
         problems.append(Problem("catalog", f"{CATALOG} cannot be read ({error})"))
         return Verification(str(directory), 0, 0, 0, tuple(problems))
     finally:
         connection.close()
     return Verification(str(directory), counts[0], counts[1], vectors, tuple(problems))
+
+
+@contextmanager
+def _matrix(connection: sqlite3.Connection, directory: Path | None) -> Iterator[NDArray[np.float32] | None]:
+    """The rows of the embedder in use; None when there is none, or they cannot be trusted (no directory is given)."""
+    row = connection.execute(
+        "SELECT file, dimension, file_id, rows FROM embedders e JOIN meta m ON m.key = 'embedder'"
+        " AND m.value = e.fingerprint"
+    ).fetchone()
+    if row is None or directory is None:
+        yield None
+        return
+    name, dimension, file_id, rows = row
+    fix = repair_command(directory)
+    with closing(VectorFile.open(directory / name, dimension=dimension, file_id=file_id, rows=rows, fix=fix)) as file:
+        yield file.matrix(rows)
 
 
 def _count(connection: sqlite3.Connection, what: str) -> int:

@@ -17,11 +17,13 @@ from ragkit.index.derived import Derived, StorePlace
 from ragkit.index.home import NewBase
 from ragkit.index.recipe import Recipe
 from ragkit.index.runner import Runner
+from ragkit.load import LOADERS
 from ragkit.load.options import VERSIONS
 from ragkit.load.parse import ParseLimits
 from ragkit.load.route import Route
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline.choice import Choice
+from ragkit.pipeline.parts import ADDRESSES
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, content_id
 from ragkit.registry import Part, Registry
@@ -41,8 +43,11 @@ _CHOOSES_FILES = frozenset({"include", "exclude", "max_file_mb", "hidden", "foll
 """Settings of the folder walk: they decide which files are looked at, never what is in a chunk."""
 
 
-IN_CATALOG = frozenset({"sqlite", "memory"})
-"""Stores that need nothing beside the catalog: its own vectors are searched, exactly, from the memory map."""
+MEMORY = "memory"
+"""The store that keeps nothing: a knowledge base that names it searches its catalog."""
+IN_CATALOG = frozenset({"sqlite", MEMORY})
+"""Stores that need nothing beside the catalog: its own vectors are searched, exactly, from the memory map.
+With a path of its own `sqlite` is a store like any other."""
 
 
 class Assembly:
@@ -84,7 +89,7 @@ class Assembly:
         """The recipe of the documents that a loader makes: `loader:digest`."""
         recipe = self.recipe
         settings = json.dumps([recipe.load, recipe.split, recipe.embed], sort_keys=True)
-        version = str(recipe.versions) if loader == ANY_LOADER else recipe.versions.get(loader, "")
+        version = str(recipe.versions) if loader == ANY_LOADER else recipe.versions.get(loader) or _version(loader)
         return f"{loader}:{content_id(loader, version, settings, recipe.lexicon)}"
 
     def recipe_of_row(self, recipe: str) -> str:
@@ -123,15 +128,19 @@ class Assembly:
 
     def derived(self, directory: Path) -> Derived | None:
         """The vector store beside the catalog of a knowledge base; None when the catalog itself is searched."""
-        choice = self.pipeline.store
-        if choice.name in IN_CATALOG:
+        choice, options = self.pipeline.store, self.pipeline.store.options
+        path = getattr(options, "path", None)
+        if choice.name == MEMORY or (choice.name in IN_CATALOG and not path):
             return None
-        options = choice.options
-        if getattr(options, "path", None) == "" and is_dataclass(options) and not isinstance(options, type):
-            options = replace(options, path=str(directory / f"store-{choice.name}"))
+        own = path == "" and not any(getattr(options, address, "") for address in ADDRESSES)
+        if isinstance(path, str | Path) and is_dataclass(options) and not isinstance(options, type):
+            # an absolute path, so that a store is the same one from whatever directory it is used
+            path = str(Path(path).absolute()) if path else ""
+            choice = Choice(choice.name, replace(options, path=path))
+            options = replace(options, path=path or str(directory / f"store-{choice.name}"))
         chosen = Choice(choice.name, options)
         identity = f"{choice.name}:{content_id(json.dumps(options_of(choice), sort_keys=True))}"
-        return Derived(StorePlace(identity, lambda: make(STORES, chosen)))
+        return Derived(StorePlace(identity, lambda: make(STORES, chosen), own))
 
     @property
     def new_base(self) -> NewBase:
@@ -185,6 +194,12 @@ class Assembly:
         return sum(min(len(self._token_starts(text)) + SPECIAL_TOKENS, most) for text in texts)
 
 
+def _version(loader: str) -> str:
+    """The version of a plugin's loader; '' when it is not installed any more."""
+    known = loader in LOADERS.names()
+    return str(getattr(LOADERS.find(loader), "version", "")) if known else ""
+
+
 def make(registry: Registry[Part], choice: Choice) -> Part:
     """The part that a choice names, with its options."""
     part = cast("Callable[..., Part]", registry.find(choice.name))
@@ -196,5 +211,5 @@ def options_of(choice: Choice) -> dict[str, JSON]:
     options = choice.options
     if not is_dataclass(options) or isinstance(options, type):
         return {}
-    plain: dict[str, JSON] = json.loads(json.dumps(asdict(options)))
+    plain: dict[str, JSON] = json.loads(json.dumps(asdict(options), default=str))
     return plain

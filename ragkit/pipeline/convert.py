@@ -100,7 +100,9 @@ class Options:
     """What the options belong to, for messages: `the splitter 'recursive'`."""
     problems: list[Problem]
     supplied: frozenset[str] = frozenset()
-    """Required fields that may stay away: they become ''."""
+    """Fields without a default, or with None for one, that may stay away: they become ''."""
+    instead: frozenset[str] = frozenset()
+    """With one of these, a field of `supplied` with a default keeps it."""
 
     def read(self, table: Table, at: Key | None = None) -> DataclassInstance | None:
         """The options, or None when something is wrong. `at` is where the mapping is named."""
@@ -109,7 +111,7 @@ class Options:
         failed = len(self.problems) > before
         mark = at.mark if at is not None else table.mark
         missing = [one.name for one in fields_of(self.options) if is_required(one) and table.get(one.name) is None]
-        values.update({name: "" for name in missing if name in self.supplied})
+        values.update(dict.fromkeys(self._supplied(table), ""))
         for name in missing:
             if name not in self.supplied:
                 wanted = wanted_by(hints_of(self.options)[name])
@@ -117,6 +119,13 @@ class Options:
                 failed = True
         made = self._made(table, values, at)
         return None if failed or len(self.problems) > before else made
+
+    def _supplied(self, table: Table) -> list[str]:
+        """The fields that become ''."""
+        given = {key.text for key, _ in table.pairs}
+        free = [one for one in fields_of(self.options) if one.name in self.supplied - given]
+        elsewhere = bool(given & self.instead)
+        return [one.name for one in free if is_required(one) or (default_of(one) is None and not elsewhere)]
 
     def _values(self, table: Table) -> dict[str, object]:
         hints = hints_of(self.options)

@@ -19,6 +19,7 @@ from ragkit.answer.base import Answer
 from ragkit.embed.base import Probing
 from ragkit.errors import Damaged, LoadError, NotAKnowledgeBase
 from ragkit.index.catalog import Catalog, FileRow
+from ragkit.index.freshness import LOOK_SECONDS, Freshness
 from ragkit.index.home import exists, open_catalog
 from ragkit.index.names import source_name, source_path
 from ragkit.index.reader import Reader, View
@@ -27,6 +28,7 @@ from ragkit.index.report import IndexReport
 from ragkit.index.verify import Verification, verify
 from ragkit.load.files import FileStat
 from ragkit.pipeline.assemble import Assembly
+from ragkit.pipeline.copying import CopyReport, CopyRun, copy_to_store
 from ragkit.pipeline.money import MEASURE_TOKENS, afford, chat_name, embedding_price, estimate_answer
 from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.pipeline.settings import Pipeline
@@ -91,7 +93,8 @@ class KnowledgeBase:
         Args:
             path: its directory.
             pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made one. None: the settings
-                that the knowledge base was built with, or the default ones when there is none yet.
+                that the knowledge base was built with, or the default ones when there is none yet. A file that says
+                nothing of the store leaves it as it is.
             check: hold `pipeline` against the settings that the knowledge base was built with.
 
         Raises:
@@ -107,6 +110,8 @@ class KnowledgeBase:
             chosen = Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
         else:
             chosen = Pipeline.from_yaml(stored[1], name=stored[2]) if stored else Pipeline.default()
+        if pipeline is not None and stored is not None and not chosen.names_store:
+            chosen = chosen.with_store_of(Pipeline.from_yaml(stored[1]))
         kb = cls(directory, chosen)
         if check and stored is not None and pipeline is not None:
             kb._writing.check_settings(Recipe.from_json(stored[0]))
@@ -150,22 +155,40 @@ class KnowledgeBase:
 
         They come back when a folder that holds them is indexed again.
         """
+        self.close()  # some stores can be open only once
         return self._writing.remove([source_name(Path(source).absolute()) for source in sources])
 
     def clear(self) -> None:
         """Take everything out: files, chunks and vectors. The directory stays a knowledge base, an empty one."""
+        self.close()
         self._writing.clear()
 
     def verify(self, *, repair: bool = False) -> Verification:
         """Read everything and say what is wrong; with `repair`, make again what is."""
+        self.close()
         derived = self._parts.derived(self.path)
         found = verify(self.path, FtsLexicon, derived)
         if found.sound or not repair:
             return found
-        self.close()
+        if derived is not None and all(problem.part == "store" for problem in found.problems):
+            done = self._writing.refill_store(derived)
+            return replace(verify(self.path, FtsLexicon, derived), repaired=done)
         with self._booked("verify"):
             done = self._writing.rebuild(found.problems[0].part, found.problems[0].what)
         return replace(verify(self.path, FtsLexicon, derived), repaired=done)
+
+    def copy(self, run: CopyRun | None = None) -> CopyReport:
+        """Bring everything into the vector store that the pipeline names, and make it the store from now on.
+
+        Nothing is embedded: vectors come from the catalog. A run that was cut off is taken up where it stopped. The
+        store is recorded only after it was held against the catalog and found the same.
+
+        Raises:
+            NotAKnowledgeBase, Damaged, Locked.
+            StoreError: the store cannot be reached, or holds documents of somebody else (`CopyRun.overwrite`).
+        """
+        self.close()
+        return copy_to_store(self.path, self._parts, run or CopyRun())
 
     @property
     def reader(self) -> Reader:
@@ -332,6 +355,19 @@ class KnowledgeBase:
                 settings=asdict(Recipe.from_json(catalog.get("recipe") or "")),
                 stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
             )
+
+    def freshness(self, seconds: float = LOOK_SECONDS) -> Freshness:
+        """Whether the sources are as they were at the last index run, by a look at the folders.
+
+        Files are read only where their times do not tell. A look that takes longer than `seconds` stops there and
+        says that it is not complete.
+        """
+        derived = self.reader.derived
+        with self.reader.view() as view:
+            catalog = Catalog(view.connection)
+            behind = derived is not None and not derived.is_current(catalog)
+            found = self._writing.freshness(catalog, seconds)
+        return replace(found, behind=self.pipeline.store.name if behind else "")
 
     def _look(self) -> None:
         """Raises before a run begins what a search in it would raise."""

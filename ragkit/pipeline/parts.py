@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
-from typing import TYPE_CHECKING, Protocol, get_type_hints
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from ragkit.agent.providers import PROVIDERS
 from ragkit.embed import EMBEDDERS
 from ragkit.errors import MissingExtra, UnknownName
 from ragkit.load import LOADERS
 from ragkit.pipeline.choice import AnswerOptions
-from ragkit.pipeline.run import RUNNERS
+from ragkit.pipeline.runners import RUNNERS
 from ragkit.registry import Place
 from ragkit.retrieve import RETRIEVERS
 from ragkit.split import SPLITTERS
@@ -21,6 +20,8 @@ from ragkit.store import STORES
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+ADDRESSES = frozenset({"url", "uri", "host", "dsn"})
+"""Options of stores that are servers: with one of them a store lies in no directory."""
 FOLDER = "folder"
 """The loader that says which files are read, and that leaves each of them to the others."""
 
@@ -65,24 +66,16 @@ class Section:
     """Of `answer`: who can be named as the provider, beside `auto` and `extractive`."""
     supplied: frozenset[str] = frozenset()
     """Options that the knowledge base fills in when the file is silent; they stay '' until then."""
+    instead: frozenset[str] = frozenset()
+    """Options that say a place elsewhere, so that nothing is filled in."""
 
     def provider_names(self) -> list[str]:
         """What `answer.provider` can begin with: `auto`, `extractive` (no model at all), and every provider."""
         return sorted({"auto", "extractive", *(self.providers.names() if self.providers is not None else ())})
 
     def options_of(self, name: str) -> type[DataclassInstance] | None:
-        """The dataclass of a part's options, or None when it takes none.
-
-        A part of ours says it in its registry; of a plugin it is what its constructor is annotated with.
-
-        Raises:
-            UnknownName: no part has this name.
-            MissingExtra: a plugin cannot be imported.
-        """
-        if self.names is None:
-            return AnswerOptions
-        declared = self.names.options(name)
-        return declared if declared is not None or not self.is_plugin(name) else _annotated(self.names.find(name))
+        """The dataclass of a part's options, or None when it takes none. Raises as `Registry.options`."""
+        return AnswerOptions if self.names is None else self.names.options(name)
 
     def is_plugin(self, name: str) -> bool:
         """Whether an installed plugin brought this name."""
@@ -93,7 +86,7 @@ SECTIONS: Sequence[Section] = (
     Section("load", "loaders", LOADERS, routed=True),
     Section("split", "splitters", SPLITTERS, routed=True),
     Section("embed", "embedder", EMBEDDERS),
-    Section("store", "store", STORES, supplied=frozenset({"path"})),
+    Section("store", "store", STORES, supplied=frozenset({"path"}), instead=ADDRESSES),
     Section("retrieve", "retriever", RETRIEVERS),
     Section("answer", "answer", None, providers=PROVIDERS),
     Section("run", "runner", RUNNERS),
@@ -122,10 +115,3 @@ def trouble(names: Names, name: str, *loads: Callable[[str], object]) -> str:
     except (ImportError, AttributeError) as error:
         return f"the {names.kind} {name!r} cannot be imported: {error}"
     return ""
-
-
-def _annotated(part: type[object]) -> type[DataclassInstance] | None:
-    hints = get_type_hints(part.__init__)
-    parameters = list(inspect.signature(part.__init__).parameters)[1:]
-    first = hints.get(parameters[0]) if parameters else None
-    return first if isinstance(first, type) and is_dataclass(first) else None

@@ -267,7 +267,9 @@ class _Reader:
             self.problems.append(Problem(mark, message))
             return None
         what, options = f"the {section.names.kind} {name!r}", section.options_of(name)
-        return Options(options, what, self.problems, section.supplied) if options is not None else None
+        if options is None:
+            return None
+        return Options(options, what, self.problems, section.supplied, section.instead)
 
     def _takes_none(self, section: Section, name: str, table: Table) -> None:
         kind = section.names.kind if section.names is not None else section.key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,11 @@ from ragkit.errors import PipelineError
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
 from ragkit.pipeline.dump import flow, same, settings_of
-from ragkit.pipeline.layers import unknown_pipeline
+from ragkit.pipeline.layers import display, unknown_pipeline
 from ragkit.pipeline.nodes import Mark, Problem, Source, in_order
 from ragkit.pipeline.parts import SECTIONS, Section, trouble
 from ragkit.pipeline.read import Reading, Request, read_path, read_text
-from ragkit.pipeline.run.options import LocalOptions
+from ragkit.pipeline.runners import LocalOptions
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -144,6 +144,22 @@ class Pipeline:
         """Where the value at a key came from; None for a default and for what was changed in code since."""
         origin = self.origins.get(key)
         return origin if origin is not None and same(origin.value, value) else None
+
+    @property
+    def names_store(self) -> bool:
+        """Whether it says itself which store is used: a file that leaves `store` to the default pipeline does not."""
+        default = shipped.path_of(shipped.DEFAULT)
+        if default is None or self.path == default:
+            return True
+        told: dict[str, object] = {"name": self.store.name, **settings_of(self.store.options)}
+        origins = [self.origin_of(f"store.{key}", value) for key, value in told.items()]
+        return any(origin is None or origin.mark.source.name != display(default) for origin in origins)
+
+    def with_store_of(self, other: Pipeline) -> Pipeline:
+        """This pipeline with the store of another one; variables stay variables."""
+        origins = {key: origin for key, origin in self.origins.items() if not key.startswith("store.")}
+        origins |= {key: origin for key, origin in other.origins.items() if key.startswith("store.")}
+        return replace(self, store=other.store, origins=origins)
 
     def _text(self, *, complete: bool = False, templates: bool = True) -> str:
         writer = _Writer(self, complete, templates)

@@ -35,17 +35,17 @@ def show_resolved(pipeline: Pipeline) -> str:
 def diagram_text(pipeline: Pipeline) -> str:
     """The two ways through the pipeline, one station a line: from files to the store, from a question to an answer."""
     lines: list[str] = []
-    for head, stations in _ways(pipeline):
-        lines += [head, *(f"  -> {station:<9} {what}" for station, what in stations), ""]
+    for _, label, stations in _ways(pipeline):
+        lines += [label, *(f"  -> {station:<9} {what}" for station, what in stations), ""]
     return "\n".join(lines[:-1]) + "\n"
 
 
 def diagram_mermaid(pipeline: Pipeline) -> str:
     """The same as a Mermaid flow chart."""
     lines = ["flowchart LR"]
-    for head, stations in _ways(pipeline):
+    for head, label, stations in _ways(pipeline):
         before = head
-        lines.append(f"    {head}([{head}])")
+        lines.append(f"    {head}([{_escaped(label)}])")
         for station, what in stations:
             lines += [f'    {station}["<b>{station}</b><br>{_escaped(what)}"]', f"    {before} --> {station}"]
             before = station
@@ -53,7 +53,8 @@ def diagram_mermaid(pipeline: Pipeline) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ways(pipeline: Pipeline) -> list[tuple[str, list[tuple[str, str]]]]:
+def _ways(pipeline: Pipeline) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Where each way begins, what is written there, and its stations."""
     chosen: dict[str, list[str]] = {}
     for section, key, choice in pipeline.choices():
         only = f" for {' '.join(choice.only)}" if choice.only else ""
@@ -65,9 +66,10 @@ def _ways(pipeline: Pipeline) -> list[tuple[str, list[tuple[str, str]]]]:
         provider,
         *(told for told in _changed(pipeline, "answer", pipeline.answer) if not told.startswith("provider ")),
     ]
+    runner = "" if said["run"] == "local" else f", run by {said['run']}"
     return [
-        ("files", [(key, said[key]) for key in ("load", "split", "embed", "store")]),
-        ("question", [("retrieve", said["retrieve"]), ("answer", ", ".join(answer))]),
+        ("files", f"files{runner}", [(key, said[key]) for key in ("load", "split", "embed", "store")]),
+        ("question", "question", [("retrieve", said["retrieve"]), ("answer", ", ".join(answer))]),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -15,9 +16,11 @@ from tempfile import TemporaryDirectory
 from ragkit.errors import Damaged, LoadError, SettingsMismatch
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog import Catalog, FileRow
+from ragkit.index.derived import Derived
+from ragkit.index.freshness import Freshness, look
 from ragkit.index.home import exists, open_catalog
 from ragkit.index.lock import WriterLock
-from ragkit.index.names import is_within, source_name
+from ragkit.index.names import is_within, source_name, source_path
 from ragkit.index.plan import Plan, PlanOptions, make_plan
 from ragkit.index.recipe import Recipe
 from ragkit.index.repair import REBUILD, Salvage, swap_in
@@ -28,7 +31,7 @@ from ragkit.load.parse import hash_of
 from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.money import Purse, afford, embedder_name, embedding_price, estimate_embedding
-from ragkit.pipeline.run import runner_of
+from ragkit.pipeline.runners import runner_of
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.store.vectorfile import VectorFile
 from ragkit.usage.ledger import Ledger
@@ -147,6 +150,7 @@ class Writing:
             "embedder": embedder.fingerprint,
             "pipeline": self._parts.pipeline.to_yaml(),
             "pipeline_name": self._parts.pipeline.name,
+            CHOSEN_FILES: _chosen_files(catalog, roots, run),
         }
         lexicon = FtsLexicon(catalog.connection)
         stations = self._parts.stations(lexicon, runner_of(self._parts, run.jobs))
@@ -169,10 +173,26 @@ class Writing:
             with closing(derived):
                 derived.sync(catalog, vectors.matrix())
 
-    def _plan(self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool) -> Plan:
+    def freshness(self, catalog: Catalog, seconds: float) -> Freshness:
+        """What an index run like the last one would find, by a look at the folders; see `KnowledgeBase.freshness`."""
+        chosen: dict[str, dict[str, list[str]]] = json.loads(catalog.get(CHOSEN_FILES) or "{}")
+        roots = catalog.roots()
+        walks = (
+            self.walk(source_path(root), chosen[root].get("include", ()), chosen[root].get("exclude", ()))
+            if root in chosen
+            else self.walk(source_path(root))
+            for root in roots
+        )
+        return look(chain.from_iterable(walks), roots, catalog.files(), self.digest, seconds)
+
+    def walk(self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Found | Skipped]:
+        """The files of a source by the pipeline's rules, changed by those of one run."""
         folder = self._parts.folder
-        folder = replace(folder, include=run.include or folder.include, exclude=(*folder.exclude, *run.exclude))
-        found = chain.from_iterable(self._walk(root, folder) for root in roots)
+        folder = replace(folder, include=tuple(include) or folder.include, exclude=(*folder.exclude, *exclude))
+        return self._walk(root, folder)
+
+    def _plan(self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool) -> Plan:
+        found = chain.from_iterable(self.walk(root, run.include, run.exclude) for root in roots)
         options = PlanOptions(self._parts.recipe_of_row, self.digest, run.retry_failed, everything)
         return make_plan(found, [source_name(root) for root in roots], known, options)
 
@@ -216,6 +236,15 @@ class Writing:
         kept = f"{len(salvage.hashes)} vectors were kept"
         return (f"{what} {reason}: built again from {len(roots)} sources, {kept}",)
 
+    def refill_store(self, derived: Derived) -> tuple[str, ...]:
+        """Empty the vector store beside the catalog and fill it again; says so."""
+        embedder = self._parts.embedder
+        with WriteSession(self.path) as session, closing(derived):
+            _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
+            derived.forget(session.catalog)
+            count = derived.sync(session.catalog, vectors.matrix())
+        return (f"the store {self._parts.pipeline.store.name!r}: emptied, and filled with {count:,} chunks",)
+
     def _refill(self, session: WriteSession, salvage: Salvage) -> None:
         embedder = self._parts.embedder
         with session.catalog.transaction():
@@ -240,6 +269,20 @@ class Writing:
     def _mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
         fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"
         return SettingsMismatch(str(self.path), differences, fix)
+
+
+CHOSEN_FILES = "chosen-files"
+"""Where the catalog keeps which files a run was told to take from a source, beside what the pipeline says."""
+
+
+def _chosen_files(catalog: Catalog, roots: Sequence[Path], run: IndexRun) -> str:
+    """What is written down there: source -> include and exclude of its last run, as JSON."""
+    chosen: dict[str, object] = json.loads(catalog.get(CHOSEN_FILES) or "{}")
+    for root in map(source_name, roots):
+        chosen.pop(root, None)
+        if run.include or run.exclude:
+            chosen[root] = {"include": list(run.include), "exclude": list(run.exclude)}
+    return json.dumps(chosen, sort_keys=True)
 
 
 def _root(source: str | os.PathLike[str]) -> Path:

@@ -39,7 +39,7 @@ class VectorStore(ABC):
         """
         make = cast("Callable[..., Store]", STORES.find(name))
         kind = STORES.options(name)
-        if kind is None:  # an installed plugin: it takes its options by name
+        if kind is None:  # an installed plugin without a dataclass of options: it takes them by name
             return make(**options)
         known = {field.name: field for field in fields(kind)}
         for option, value in options.items():

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragkit.bench.datasets import FIELD
+from ragkit.bench.datasets import FIELD, Dataset
 from ragkit.bench.floor import NumpyFloor
-from ragkit.bench.measure import LEAST_QUERIES, Timed, name_of, timed
+from ragkit.bench.measure import LEAST_QUERIES, Bench, Job, Timed, name_of, timed
 from ragkit.bench.process import MemoryWatch, drop_from_cache, folder_bytes
-from ragkit.records import Document
+from ragkit.errors import StoreError
+from ragkit.records import Document, SearchResult
+from ragkit.store.base import Filter, Rows
 
 
 def slept(number: int) -> list[int]:
@@ -48,6 +50,32 @@ def floor() -> NumpyFloor:
     rows = np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6]], np.float32)
     found.add_documents([Document("", {FIELD: 10 * n}, id=name_of(n)) for n in range(4)], rows)
     return found
+
+
+class OneThreadOnly(NumpyFloor):
+    """A store that one thread alone may ask at a time, and that lets the first one wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = 0
+
+    def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
+        self._asked += 1
+        if self._asked > 1:
+            raise StoreError("two threads at once")
+        return []
+
+
+def test_a_store_that_fails_in_one_thread_fails_and_does_not_hang(data: Dataset) -> None:
+    bench = Bench(
+        Job(
+            name="numpy", options={}, folder=str(data.folder), data=data.name, base=data.base, seed=data.seed, top_k=3,
+            queries=5, filtered_queries=5, round_seconds=0.2, warm_up=1, batch=100, threads=2, core=None,
+        )
+    )  # fmt: skip
+    bench._store = OneThreadOnly()
+    with pytest.raises(StoreError, match="two threads at once"):
+        bench.threads()
 
 
 EAST = np.array([1, 0], np.float32)

@@ -68,6 +68,14 @@ def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Pa
     questions.write_text("What of thing 7?\n\nWhat of thing 14?\n")
     asked = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--questions", questions).json
     assert (asked["data"]["name"], asked["data"]["queries"]) == ("chunks of .ragkit: 59 rows x 64", 2)
+    as_json = settings.parent / "questions.jsonl"
+    as_json.write_text('{"question": "What of thing 7?"}\n{"question": "What of thing 14?"}\n')
+    again = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "--questions", as_json).json
+    assert again["data"] == asked["data"]
+    as_json.write_text("{}\n")
+    said = ragkit("bench", "--settings", settings, "--questions", as_json, code=2)
+    assert "--questions is" in said.err
+    assert "lines of text, or JSON with a `question`" in said.err
 
 
 def test_a_knowledge_base_that_is_not_there_is_an_error_when_it_was_named(settings: Path, ragkit: Ragkit) -> None:

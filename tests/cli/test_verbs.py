@@ -141,6 +141,29 @@ def test_a_file_that_changed_makes_its_citations_stale(indexed: Path, ragkit: Ra
     assert "1 file changed" in ragkit("status").out
 
 
+def test_search_and_ask_say_when_the_sources_changed_since_the_last_run(indexed: Path, ragkit: Ragkit) -> None:
+    assert ragkit("search", "roses").err == ""
+    assert ragkit("search", "roses", "--json").json["freshness"]["current"] is True
+    (indexed / "garden.txt").write_text("The hedge is cut in July.\n")
+    (indexed / "new.txt").write_text("Something new.\n")
+    note = "note: the sources changed since the last run (1 changed, 1 new): ragkit index\n"
+    assert ragkit("search", "roses").err == note
+    assert note in ragkit("ask", "When is the hedge cut?").err
+    said = ragkit("ask", "When is the hedge cut?", "--json").json
+    freshness = said["freshness"]
+    assert (freshness["current"], freshness["changed"], freshness["added"]) == (False, 1, 1)
+    assert ragkit("search", "roses", "-q").err == ""
+
+
+def test_files_that_a_run_was_told_to_leave_out_are_not_new(house: Path, ragkit: Ragkit) -> None:
+    ragkit("index", "house", "--exclude", "*.csv", "-q")
+    assert ragkit("search", "roses", "--json").json["freshness"]["current"] is True
+    ragkit("index", "house", "-q")
+    assert ragkit("search", "roses", "--json").json["freshness"]["current"] is True
+    (house / "keys.csv").unlink()
+    assert ragkit("search", "roses", "--json").json["freshness"]["removed"] == 1
+
+
 def test_a_question_that_the_documents_do_not_answer_is_said_so(indexed: Path, ragkit: Ragkit) -> None:
     said = ragkit("ask", "Who won the football world cup in 1998?", "--json").json
     assert said["abstained"] is True

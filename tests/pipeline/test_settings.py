@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragkit.agent.providers import PROVIDERS
 from ragkit.embed.options import HashingOptions, MiniLMOptions
 from ragkit.errors import PipelineError
 from ragkit.load.options import MarkdownOptions, PypdfOptions
@@ -53,10 +55,34 @@ def test_the_default_takes_no_notice_of_the_environment(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("name", shipped.names())
 def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> None:
-    pipeline = Pipeline.load(name, environ={}, thorough=True)
-    pipeline.validate()
-    assert Pipeline.from_yaml(pipeline.to_yaml(), environ={}) == pipeline
-    assert Pipeline.from_yaml(pipeline.to_yaml(complete=True), environ={}) == pipeline
+    environ = dict.fromkeys(variables_of(name), "value")
+    pipeline = Pipeline.load(name, environ=environ)
+    for check in (pipeline.validate, lambda: Pipeline.load(name, environ=environ, thorough=True)):
+        try:
+            check()
+        except PipelineError as error:
+            assert re.findall(r"ragkit\[(.+)\]", str(error)) == ["sentence-transformers"]
+    assert Pipeline.from_yaml(pipeline.to_yaml(), environ=environ) == pipeline
+    assert Pipeline.from_yaml(pipeline.to_yaml(complete=True), environ=environ) == pipeline
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(name: str) -> None:
+    text = (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    head = "\n".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
+    pipeline = Pipeline.load(name, environ=dict.fromkeys(variables_of(name), "value"))
+    extras = {section.names.extra(choice.name) for section, _, choice in pipeline.choices() if section.names} - {""}
+    provider = pipeline.answer.provider.partition(":")[0]
+    extras |= {PROVIDERS.extra(provider)} - {""} if provider in PROVIDERS.names() else set()
+    listed = re.findall(r"^# Install: pip install 'ragkit\[([a-z,-]+)\]'$", head, re.MULTILINE)
+    assert [set(line.split(",")) for line in listed] == ([extras] if extras else [])
+    for variable in variables_of(name):
+        assert re.search(rf"^# Set: .*\b{variable}\b", head, re.MULTILINE), variable
+
+
+def variables_of(name: str) -> list[str]:
+    """The variables that a shipped pipeline cannot do without."""
+    return re.findall(r"\$\{([A-Z_]+)\}", (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", shipped.names())
@@ -316,6 +342,27 @@ def test_an_entry_takes_files_by_suffix_or_pattern_of_their_name(
     only: tuple[str, ...], source: str, taken: bool
 ) -> None:
     assert Choice("recursive", None, only).takes(source) is taken
+
+
+@dataclass(frozen=True)
+class EitherOptions:
+    """A store in a folder or behind an address."""
+
+    path: str | None = None
+    """The folder."""
+    host: str = ""
+    """The address."""
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("{}", ""), ("host: there", None), ("path: here", "here"), ("path: null", None)]
+)
+def test_a_place_is_filled_in_unless_the_file_names_one(text: str, path: str | None) -> None:
+    problems: list[Problem] = []
+    tree = parse(text, source_of("part.yaml", text), problems)
+    assert isinstance(tree, Table)
+    made = Options(EitherOptions, "the store", problems, frozenset({"path"}), frozenset({"host"})).read(tree)
+    assert (getattr(made, "path", "-"), problems) == (path, [])
 
 
 def parts() -> list[tuple[Section, str]]:

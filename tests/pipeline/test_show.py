@@ -154,3 +154,10 @@ flowchart LR
     store -.-> retrieve
 """
     )
+
+
+def test_a_diagram_says_who_runs_it_unless_it_is_this_machine() -> None:
+    remote = Pipeline.from_yaml("run: {name: ray, address: auto, workers: 4}\n", environ={})
+    assert diagram_text(remote).startswith("files, run by ray, address auto, workers 4\n  -> load ")
+    assert "    files([files, run by ray, address auto, workers 4])\n" in diagram_mermaid(remote)
+    assert "run by" not in diagram_text(Pipeline.default())

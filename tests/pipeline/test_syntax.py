@@ -141,12 +141,12 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_hostile_text_is_refused_within_seconds(bomb: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         assert parse(BOMBS[bomb], source_of("file.yaml", BOMBS[bomb]), []) is None  # blank lines: nothing
     except Unreadable as refused:
         assert len(str(refused.problem)) < 400
-    assert time.perf_counter() - started < 10  # all take under 1 s on a free core
+    assert time.process_time() - started < 10  # all take under 1 s on a free core
 
 
 def test_a_text_over_the_limit_is_not_parsed_at_all() -> None:

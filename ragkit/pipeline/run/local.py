@@ -17,9 +17,9 @@ from ragkit.index.runner import Pending, Prepared
 from ragkit.load.files import MB
 from ragkit.load.parse import Failed, Task
 from ragkit.pipeline.assemble import Assembly
-from ragkit.pipeline.run.options import LocalOptions
 from ragkit.pipeline.run.process import Ended, Worker
 from ragkit.pipeline.run.stage import Stage, portable
+from ragkit.pipeline.runners import LocalOptions
 
 FEW_BYTES = 4 * MB
 """Files that are not more than this together are split before worker processes would have started."""

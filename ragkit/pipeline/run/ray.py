@@ -1,26 +1,27 @@
 """An index run on a Ray cluster: its workers read, parse, split and embed; this process plans and writes.
 
-Reading and splitting is a stream of Ray Data, in the order of the plan, which Ray holds back while nobody takes what
-is done. Embedding is not part of that stream: only the catalog knows which texts have vectors already, so windows of
-those that have none are tasks of their own. A task whose worker dies is done again by another one; it has changed
-nothing, so nothing is lost or done twice. Ray's own usage statistics are switched off.
+Files travel in tasks of a few, windows of texts in others; a few tasks for each worker are under way, the next ones are
+sent as results are taken. It is no single stream of Ray Data, because between splitting and embedding stands the
+catalog, which alone knows the texts that have vectors already, and because a task costs a few milliseconds where such a
+stream begins after seconds. A task whose worker dies is done again by another one; it has changed nothing, so nothing
+is lost or done twice. Ray's own usage statistics are switched off.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 import socket
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray looks when it is imported
 import ray
+from ray import ObjectRef
 from ray.exceptions import RayError, RayTaskError
 
 from ragkit.errors import RagkitError, WorkerError
@@ -29,19 +30,19 @@ from ragkit.index.runner import Embedding, Pending, Prepared
 from ragkit.load.files import MB
 from ragkit.load.parse import Failed, Task
 from ragkit.pipeline.assemble import Assembly
-from ragkit.pipeline.run.options import RayOptions
 from ragkit.pipeline.run.stage import Stage, portable
+from ragkit.pipeline.runners import RayOptions
 from ragkit.usage.meter import Call, Meter, current_meter, metered
 
-if TYPE_CHECKING:
-    from ray.data import Dataset
-
 Answer = TypeVar("Answer")
+Answers: TypeAlias = list[Prepared | Failed] | RagkitError
 
 TASK_BYTES = 2 * MB
 """Size of the files that one task reads; a single one may be larger."""
 TASK_FILES = 32
 """Files that one task reads at most."""
+LOOK_AHEAD = 2
+"""Tasks with files under way or waiting for the caller, for each worker."""
 CONNECT_SECONDS = 10.0
 """How long the head of a cluster may take to answer."""
 RETRIES = 3
@@ -78,15 +79,15 @@ class RayRunner:
         return self._workers
 
     def prepare(self, work: Sequence[Work]) -> Iterator[tuple[Work, Prepared | Failed]]:
-        """What becomes of each file, in order; files travel in tasks of a few."""
-        batches = list(_batches(work))
-        if not batches:
-            return
-        with _translated(self._options):
-            rows = iter(self._stream(batches).iter_rows())
-            for batch in batches:
-                outcomes = _opened(pickle.loads(next(rows)["outcomes"]))  # noqa: S301 - written by `_prepare`
-                yield from zip(batch, outcomes, strict=True)
+        """What becomes of each file, in order."""
+        under_way: deque[tuple[list[Work], ObjectRef[Answers]]] = deque()
+        for batch in _batches(work):
+            if len(under_way) >= LOOK_AHEAD * self._workers:
+                yield from self._settled(*under_way.popleft())
+            tasks = [Task(one.path, one.source, one.stat) for one in batch]
+            under_way.append((batch, _PREPARE.remote(self._pipeline, tasks)))
+        while under_way:
+            yield from self._settled(*under_way.popleft())
 
     def embed(self, texts: Sequence[str]) -> Pending:
         """Begin to embed some texts on the cluster; what the embedder reports is counted here."""
@@ -116,20 +117,11 @@ class RayRunner:
                 configure_logging=False,
             )
 
-    def _stream(self, batches: Sequence[Sequence[Work]]) -> Dataset:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Ray Data's own, at its first use
-            import ray.data  # noqa: PLC0415 - takes a second, and is not needed to connect
-
-            logging.getLogger("ray.data").setLevel(logging.ERROR)
-            tasks = [[Task(one.path, one.source, one.stat) for one in batch] for batch in batches]
-            rows = [{"tasks": pickle.dumps(batch)} for batch in tasks]
-            stream = ray.data.from_items(rows, override_num_blocks=len(rows))
-            stream.context.enable_progress_bars = False
-            stream.context.execution_options.preserve_order = True
-            pool = ray.data.TaskPoolStrategy(size=self._workers)
-            prepare = cast("Callable[[dict[str, Any]], dict[str, Any]]", _prepare)  # Ray knows no other rows
-            return stream.map(prepare, fn_args=(self._pipeline,), compute=pool, max_retries=RETRIES)
+    def _settled(self, batch: list[Work], reference: ObjectRef[Answers]) -> Iterator[tuple[Work, Prepared | Failed]]:
+        """The files of a task, once it is done."""
+        with _translated(self._options):
+            outcomes = _opened(ray.get(reference))
+        return zip(batch, outcomes, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +144,12 @@ def _stage(pipeline: bytes) -> Stage:
     return _STAGES[pipeline]
 
 
-def _prepare(row: dict[str, bytes], pipeline: bytes) -> dict[str, bytes]:
-    """In a worker: one row of tasks, one row of outcomes. An error of ours travels as a value, to arrive as it is."""
+def _prepare(pipeline: bytes, tasks: list[Task]) -> Answers:
+    """In a worker: what becomes of some files. An error of ours travels as a value, to arrive as it is."""
     try:
-        tasks = pickle.loads(row["tasks"])  # noqa: S301 - written by `RayRunner`
-        return {"outcomes": pickle.dumps(list(_stage(pipeline).prepare(tasks)))}
+        return list(_stage(pipeline).prepare(tasks))
     except RagkitError as error:
-        return {"outcomes": pickle.dumps(error)}
+        return error
 
 
 def _embed(pipeline: bytes, texts: list[str]) -> _Embedded | RagkitError:
@@ -170,6 +161,7 @@ def _embed(pipeline: bytes, texts: list[str]) -> _Embedded | RagkitError:
         return error
 
 
+_PREPARE = ray.remote(num_cpus=1, max_retries=RETRIES)(_prepare)
 _EMBED = ray.remote(num_cpus=1, max_retries=RETRIES)(_embed)
 
 

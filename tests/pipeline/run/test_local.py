@@ -21,10 +21,10 @@ from ragkit.load.files import FileStat
 from ragkit.load.parse import Failed, Task
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.pipeline.run import RUNNERS, local, runner_of
+from ragkit.pipeline.run import local
 from ragkit.pipeline.run.local import LOOK_AHEAD, LocalRunner
-from ragkit.pipeline.run.options import LocalOptions
 from ragkit.pipeline.run.process import Worker
+from ragkit.pipeline.runners import RUNNERS, LocalOptions, runner_of
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun
 from tests.pipeline.run.corpus import Content, content, indexed, pipeline, write_corpus

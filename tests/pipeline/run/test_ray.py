@@ -18,9 +18,9 @@ from ragkit.index.report import Embedded, Event, FileRead
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.run import ray as ray_runner
-from ragkit.pipeline.run.options import RayOptions
 from ragkit.pipeline.run.ray import RayRunner
 from ragkit.pipeline.run.stage import portable
+from ragkit.pipeline.runners import RayOptions
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun
 from ragkit.usage.meter import Meter, metered
@@ -32,7 +32,7 @@ CPUS = 3
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """The address of a cluster on this machine, which ends with these tests."""
-    started = Cluster()  # type: ignore[no-untyped-call]
+    started = Cluster()
     for left in (2, 1, 0):
         try:
             started.add_node(num_cpus=CPUS, object_store_memory=200 * 2**20, include_dashboard=False)
@@ -40,50 +40,56 @@ def cluster() -> Iterator[str]:
         except Exception as error:  # Ray has no other: it gives itself 30 seconds, whatever else a machine is doing
             if left == 0 or "timed out" not in str(error):
                 raise
-            started = Cluster()  # type: ignore[no-untyped-call]
+            started = Cluster()
     yield str(started.address)
     started.shutdown()  # type: ignore[no-untyped-call]
 
 
-def busy() -> list[psutil.Process]:
-    """The worker processes of the cluster that are at a task of an index run."""
+def workers(*titles: str) -> list[psutil.Process]:
+    """The worker processes of the cluster with one of these titles: Ray names each by the task that it is at."""
     found: list[psutil.Process] = []
     for process in psutil.Process().children(recursive=True):
         try:
-            title = " ".join(process.cmdline())
+            said = " ".join(process.cmdline())
         except psutil.Error:
             continue  # it ended while we looked
-        found += [process] if title.startswith("ray::") and "IDLE" not in title else []
+        found += [process] if any(said.startswith(f"ray::{title}") for title in titles) else []
     return found
 
 
-def kill_one() -> int:
-    """Kill a worker that is at work, and wait for it to be gone; returns its process id."""
-    deadline = time.monotonic() + 20
-    while not (victims := busy()):
-        assert time.monotonic() < deadline, "no worker is at work"
+def kill_one(*titles: str) -> str:
+    """Kill a worker with one of these titles, and wait for it to be gone; returns what it was at."""
+    deadline = time.monotonic() + 30
+    while not (victims := workers(*titles)):
+        assert time.monotonic() < deadline, f"no worker is at {titles}"
         time.sleep(0.002)
+    said = str(victims[0].cmdline()[0])
     victims[0].kill()
     victims[0].wait(10)
-    return victims[0].pid
+    return said
 
 
 def test_a_cluster_whose_workers_are_killed_makes_the_same_index_as_this_process(
     tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_runner, "TASK_FILES", 6)
+    monkeypatch.setattr(ray_runner, "TASK_BYTES", 100_000)
     folder = write_corpus(tmp_path / "docs")
+    # the second task takes long enough to be killed in the middle of it
+    text = (folder / "002.txt").read_text()
+    (folder / "000a.txt").write_text(text * (1_500_000 // len(text)))
     indexed(tmp_path / "here", folder)
-    killed: dict[type[Event], int] = {}
+    killed: dict[type[Event], str] = {}
 
     def kill(event: Event) -> None:
-        if isinstance(event, FileRead | Embedded) and type(event) not in killed:
-            killed[type(event)] = kill_one()
+        if isinstance(event, FileRead) and FileRead not in killed:
+            killed[FileRead] = kill_one("_prepare")
+        elif isinstance(event, Embedded) and Embedded not in killed:
+            killed[Embedded] = kill_one("_embed", "_prepare", "IDLE")
 
     run = f'{{name: ray, address: "{cluster}", workers: 2}}'
     report = indexed(tmp_path / "kb", folder, run, IndexRun(on_event=kill))
-    assert sorted(kind.__name__ for kind in killed) == ["Embedded", "FileRead"]
-    assert (report.files["added"], report.files["skipped"], report.failures) == (59, 1, ())
+    assert (killed[FileRead], sorted(kind.__name__ for kind in killed)) == ("ray::_prepare", ["Embedded", "FileRead"])
+    assert (report.files["added"], report.files["skipped"], report.failures) == (60, 1, ())
     assert content(tmp_path / "kb") == content(tmp_path / "here")
     assert not ray.is_initialized()
 

@@ -1,10 +1,29 @@
-"""The options of the runners. Importable without what the runners need."""
+"""How an index run is carried out: on this machine, or on a cluster. The table of the runners, and their options.
+
+What they do is in `run/`, which is imported when one of them is chosen.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 from ragkit.errors import InvalidOption
+from ragkit.index.runner import Runner
+from ragkit.registry import Place, Registry
+
+if TYPE_CHECKING:
+    from ragkit.pipeline.assemble import Assembly
+
+RUNNERS: Registry[Runner] = Registry(
+    "runner",
+    "runners",
+    {
+        "local": Place("ragkit.pipeline.run.local:LocalRunner", options="ragkit.pipeline.runners:LocalOptions"),
+        "ray": Place("ragkit.pipeline.run.ray:RayRunner", "ray", "ragkit.pipeline.runners:RayOptions"),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,21 @@ class RayOptions:
         if self.address.startswith("ray://"):
             wanted = "host:port or auto, on a machine of the cluster (the Ray client streams no data)"
             raise InvalidOption("address", self.address, wanted)
+
+
+def runner_of(parts: Assembly, workers: int = 0) -> Runner:
+    """The runner of a pipeline, for one build; `workers` stands over its own option unless it is 0.
+
+    Raises:
+        MissingExtra: what it needs is not installed.
+        WorkerError: its cluster cannot be reached.
+    """
+    choice = parts.pipeline.runner
+    options = choice.options
+    if workers and isinstance(options, LocalOptions | RayOptions):
+        options = replace(options, workers=workers)
+    build = cast("Callable[[object, Assembly], Runner]", RUNNERS.find(choice.name))
+    return build(options, parts)
 
 
 def _check(workers: int) -> None:

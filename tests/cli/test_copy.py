@@ -1,0 +1,115 @@
+"""`ragkit copy`: what it prints, what comes after it, and what a kill in the middle leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import HASHING, Ragkit
+
+SLOWLY = "import ragkit.index.derived as d; d.BATCH = 3; from ragkit.cli import main; main({arguments!r})"
+"""The command in small steps, so that there is a middle to be killed in."""
+
+
+@pytest.fixture
+def docs(workplace: Path, hashing: Path, ragkit: Ragkit) -> Path:
+    """A knowledge base of many small files."""
+    folder = workplace / "docs"
+    folder.mkdir()
+    for number in range(200):
+        (folder / f"note{number}.txt").write_text(
+            f"Note {number}: hook {number * 7 % 50} holds the key of door {number}.\n"
+        )
+    ragkit("index", "docs", "-q")
+    return folder
+
+
+def test_copy_says_what_it_did_and_what_it_checked(docs: Path, ragkit: Ragkit) -> None:
+    said = ragkit("copy", "--to", "qdrant")
+    first, second = said.out.splitlines()
+    assert first.startswith("qdrant: 200 chunks copied, nothing embedded, ")
+    assert second.startswith("verified: 200 of 200 documents, checksum ")
+    assert second.endswith("24 searches find 100.0% of the nearest")
+    assert "store: qdrant" in ragkit("status").out
+    again = ragkit("copy", "--to", "qdrant", "--json").json
+    assert (again["copied"], again["there_before"], again["embedding_tokens"]) == (0, 200, 0)
+    assert again["verified"]["checksum"] == again["verified"]["checksum_wanted"]
+    assert (again["from"], again["to"], again["problems"]) == ("qdrant", "qdrant", [])
+
+
+def test_the_store_is_switched_in_the_file_and_copy_follows_it(docs: Path, hashing: Path, ragkit: Ragkit) -> None:
+    questions = [f"which hook holds the key of door {number}" for number in range(20)]
+    before = [ragkit("search", question, "--json").json["hits"] for question in questions]
+    hashing.write_text(HASHING + "store: {name: sqlite, path: vectors}\n")
+    said = ragkit("search", questions[0])
+    assert "the store 'sqlite' is not in line with the catalog, which was searched instead: ragkit copy" in said.err
+    assert ragkit("copy", "--json").json["embedding_tokens"] == 0
+    assert ragkit("verify", "--json").json["problems"] == []
+    for question, wanted in zip(questions, before, strict=True):
+        found = ragkit("search", question, "--json").json
+        assert (found["hits"], found["freshness"]["store_behind"]) == (wanted, None)
+    assert ragkit("index", "docs", "--json").json["embedded"] == 0
+
+
+def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
+    docs: Path, hashing: Path, ragkit: Ragkit
+) -> None:
+    hashing.write_text(HASHING + "store: {name: memory}\n")
+    said = ragkit("copy", "--to", "sqlite", "--set", "store.path=vectors")
+    assert said.err == (
+        "note: ragkit.yaml names the store 'memory', and a file decides:"
+        " write `store: {name: sqlite, path: vectors}` there\n"
+    )
+    assert ragkit("status").out.endswith("store: memory\n")
+    hashing.write_text(HASHING + "store: {name: sqlite, path: vectors}\n")
+    assert ragkit("copy", "--json").json["copied"] == 0
+
+
+def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ragkit) -> None:
+    said = ragkit("copy", "--to", "memory")
+    assert said.out == "memory: the catalog itself is searched, 200 chunks\n"
+    assert said.err.startswith("note: the store 'memory' keeps nothing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--to", "qdrnat"), 1, "'qdrnat' is not the name of a store (did you mean 'qdrant'?)"),
+        (("--to", "qdrant", "--set", "store.colection=x"), 1, "(did you mean 'collection'?)"),
+        (("--to", "pinecone"), 1, "api_key"),
+        (("--set", "split.chunk_size=9"), 2, "'split.chunk_size' is no option of a store"),
+        (("--kb", "nowhere", "--to", "qdrant"), 1, "nowhere is not a knowledge base"),
+    ],
+)
+def test_mistakes_are_met_in_words(
+    docs: Path, ragkit: Ragkit, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    assert said in ragkit("copy", *arguments, code=code).err
+
+
+def test_a_copy_that_was_killed_goes_on_where_it_stopped(docs: Path, ragkit: Ragkit, workplace: Path) -> None:
+    arguments = ["copy", "--to", "sqlite", "--set", "store.path=vectors"]
+    running = subprocess.Popen([sys.executable, "-c", SLOWLY.format(arguments=arguments)], cwd=workplace)
+    catalog = sqlite3.connect(f"file:{workplace / '.ragkit' / 'index.sqlite'}?mode=ro", uri=True)
+    until = time.monotonic() + 60
+    while catalog.execute("SELECT count(*) FROM derived").fetchone()[0] < 30:
+        assert running.poll() is None, "it was done before it could be killed"
+        assert time.monotonic() < until
+        time.sleep(0.002)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    noted = catalog.execute("SELECT count(*) FROM derived").fetchone()[0]
+    catalog.close()
+    assert 30 <= noted < 200
+    assert ragkit("status").out.endswith("store: sqlite\n")
+    assert ragkit("search", "which hook holds the key of door 7", "--json").json["freshness"]["store_behind"] is None
+    report = ragkit(*arguments, "--json").json
+    assert (report["problems"], report["chunks"], report["copied"]) == ([], 200, 200 - noted)
+    assert ragkit("verify", "--json").json["problems"] == []

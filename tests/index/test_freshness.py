@@ -1,0 +1,106 @@
+"""What a look at the folders finds, and what it says when it was cut short."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragkit.index.catalog import FileRow
+from ragkit.index.freshness import Freshness, look
+from ragkit.index.names import source_name
+from ragkit.load.files import FileStat
+from ragkit.load.parse import hash_of
+from ragkit.load.walk import Found, Skipped, walk
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def rows(folder: Path) -> dict[str, FileRow]:
+    """The files of a folder as a run would have written them down."""
+    found: dict[str, FileRow] = {}
+    for path in sorted(folder.iterdir()):
+        stat = FileStat.of(path.stat())
+        row = FileRow(str(path), stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, digest(path), "text:1", "indexed")
+        found[str(path)] = row
+    return found
+
+
+def digest(path: Path) -> str:
+    return hash_of(path.read_bytes())
+
+
+def looked(folder: Path, known: dict[str, FileRow], seconds: float = 10.0) -> Freshness:
+    return look(walk(folder), [source_name(folder)], known, digest, seconds)
+
+
+def test_nothing_changed_is_current_and_says_nothing(folder: Path) -> None:
+    found = looked(folder, rows(folder))
+    assert (found.current, found.looked_at, found.lines()) == (True, 3, [])
+
+
+def test_new_changed_and_removed_files_are_counted_and_said_in_one_line(folder: Path) -> None:
+    known = rows(folder)
+    (folder / "a.txt").write_text("other")
+    (folder / "b.txt").unlink()
+    (folder / "d.txt").write_text("new")
+    found = looked(folder, known)
+    assert (found.added, found.changed, found.removed, found.current) == (1, 1, 1, False)
+    assert found.lines() == ["the sources changed since the last run (1 changed, 1 new, 1 removed): ragkit index"]
+    assert found.to_json() == {
+        "current": False, "added": 1, "changed": 1, "removed": 1, "looked_at": 3, "complete": True,
+        "store_behind": None,
+    }  # fmt: skip
+
+
+def test_other_times_with_the_same_content_are_no_change(folder: Path) -> None:
+    known = rows(folder)
+    os.utime(folder / "a.txt", (1, 1))
+    assert looked(folder, known).current
+
+
+def test_the_same_size_and_time_with_another_content_is_a_change(folder: Path) -> None:
+    known = rows(folder)
+    before = (folder / "a.txt").stat()
+    (folder / "a.txt").write_text("A.txt")
+    os.utime(folder / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert looked(folder, known).changed == 1
+
+
+def test_a_look_that_is_cut_short_says_so_and_takes_nothing_for_removed(folder: Path) -> None:
+    def slowly() -> Iterator[Found | Skipped]:
+        for entry in walk(folder):
+            yield entry
+            time.sleep(0.03)
+
+    found = look(slowly(), [source_name(folder)], rows(folder), digest, 0.02)
+    assert (found.looked_at, found.removed, found.complete, found.current) == (1, 0, False, False)
+    assert found.lines() == ["only the first 1 files were looked at for changes: ragkit status sees all"]
+    found = look(slowly(), [source_name(folder)], {}, digest, 0.02)
+    assert found.lines() == ["the sources changed since the last run (1 new among the first 1 files): ragkit index"]
+
+
+def test_a_file_that_is_not_compared_in_time_counts_as_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = rows(folder)
+    os.utime(folder / "a.txt", (1, 1))
+    clock = itertools.chain([0.0, 0.0, 9.0], itertools.repeat(0.0))  # begun, found in time, too late to compare
+    monkeypatch.setattr("ragkit.index.freshness.time.perf_counter", lambda: next(clock))
+    found = looked(folder, known, seconds=1.0)
+    assert (found.changed, found.complete, found.current) == (1, True, False)
+
+
+def test_a_folder_that_is_gone_is_told_as_all_of_its_files(folder: Path, tmp_path: Path) -> None:
+    known = rows(folder)
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    assert looked(folder, known).removed == 3

@@ -1,0 +1,49 @@
+"""What `docs/pipelines.md` shows is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ragkit.errors import PipelineError
+from ragkit.pipeline import shipped
+from ragkit.pipeline.parts import section_keys
+from ragkit.pipeline.read import Request, read_path, read_text
+from tests.pipeline import golden
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "pipelines.md").read_text(encoding="utf-8")
+FILES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(FILES)))
+def test_every_file_on_the_page_can_be_read(number: int) -> None:
+    assert read_text(FILES[number], "page", Request({}, thorough=True)).choices
+
+
+def test_every_section_has_its_line() -> None:
+    assert re.findall(r"^\| `([a-z]+)` \|", PAGE, re.MULTILINE) == section_keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("extends: default\nsplit:\n  name: recursiv\n  chunk_size: 200\n", "part"),
+        ("extends: default\nsplit:\n  name: recursive\n  chunk_sise: 200\n", "option"),
+        ("extends: default\nsplit:\n  name: recursive\n  chunk_size: many\n", "value"),
+    ],
+)
+def test_the_messages_on_the_page_are_those_that_come(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(f"{said}.yaml").write_text(text)
+    with pytest.raises(PipelineError, match=f"{said}.yaml:") as caught:
+        read_path(Path(f"{said}.yaml"), Request({}))
+    assert f"`{str(caught.value).partition(chr(10))[0]}`" in PAGE
+
+
+def test_the_figures_on_the_page_are_right() -> None:
+    assert f"one file for each of {len(golden.names())} kinds of mistakes" in PAGE
+    assert shipped.path_of("default") is not None

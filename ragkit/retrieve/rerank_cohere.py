@@ -38,11 +38,12 @@ class CohereReranker:
     def scores(self, question: str, hits: Sequence[Hit]) -> Scores:
         """The relevance of each hit: (len(hits),). Raises ProviderError."""
         texts = [f"{hit.chunk.header}\n{hit.chunk.text}".strip() or "." for hit in hits]
-        scores = self._calls.call(lambda: self._ask(question, texts), sum(map(estimate_tokens, texts)))
-        record_rerank(self._model, None, provider=SERVICE)
+        scores, searches = self._calls.call(lambda: self._ask(question, texts), sum(map(estimate_tokens, texts)))
+        record_rerank(self._model, None, provider=SERVICE, searches=searches)
         return scores
 
-    def _ask(self, question: str, texts: Sequence[str]) -> Scores:
+    def _ask(self, question: str, texts: Sequence[str]) -> tuple[Scores, int]:
+        """The scores, and how many searches are charged for them."""
         with translated(self._options.timeout_s):
             answer = self._client.rerank(model=self._model, query=question, documents=texts)
         scores = np.full(len(texts), np.nan)
@@ -50,7 +51,8 @@ class CohereReranker:
             scores[one.index] = one.relevance_score
         if np.isnan(scores).any():
             raise ConnectionFailed(SERVICE, f"{self._model} left out some of {len(texts)} documents")
-        return scores
+        billed = answer.meta.billed_units if answer.meta else None
+        return scores, int(billed.search_units or 1) if billed else 1
 
     @cached_property
     def _client(self) -> cohere.ClientV2:

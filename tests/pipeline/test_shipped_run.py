@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,24 +12,37 @@ from ragkit.pipeline import shipped
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from tests.servers.plugin import SERVERS
+from tests.wire_embed.dialects import DIALECTS
+from tests.wire_embed.server import WireServer
 
-RUN_HERE = ("default", "fast", "pinecone")
-"""Those that need nothing, or a server that the tests start; the others need a key, a model or a cluster."""
+ELSEWHERE = {
+    "local-faiss": "a model of sentence-transformers, which needs torch",
+    "ray-cluster": "a cluster and a Qdrant server",
+}
+"""What is not run here, and what it would take; `tests/embed` and `tests/pipeline/run` test those parts."""
+
+PLACES = {"gemini-pgvector": "pgvector", "pinecone": "pinecone"}
+"""Pipeline -> its server, which the tests start."""
 
 
-@pytest.fixture(params=RUN_HERE)
-def pipeline(request: pytest.FixtureRequest, tmp_path: Path) -> Pipeline:
-    """One of them, with the addresses of the servers that run here."""
+@pytest.fixture(params=[name for name in shipped.names() if name not in ELSEWHERE])
+def pipeline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipeline]:
+    """One of them, with the addresses of the services that run here, and without a chat model."""
     name = str(request.param)
-    text = (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8")
-    [store] = re.findall(r"^store:\n  name: (\S+)$", text, re.MULTILINE)
-    overrides: list[str] = []
-    if store in SERVERS:
-        SERVERS[store].start()
-        for variable, value in {**SERVERS[store].environment, **SERVERS[store].fresh()}.items():
-            option = variable.removeprefix(f"RAGKIT_TEST_{store.upper()}_").lower()
+    overrides = ["answer.provider=extractive"]
+    if name in PLACES:
+        server = SERVERS[PLACES[name]]
+        server.start()
+        for variable, value in {**server.environment, **server.fresh()}.items():
+            option = variable.removeprefix(f"RAGKIT_TEST_{PLACES[name].upper()}_").lower()
             overrides.append(f"store.{option}={value}")
-    return Pipeline.load(name, overrides, environ={**os.environ, "PINECONE_API_KEY": "pc-test"})
+    loaded = Pipeline.load(name, overrides, environ={})
+    with ExitStack() as stack:
+        if loaded.embedder.name in DIALECTS:
+            service = stack.enter_context(WireServer(loaded.embedder.name).running())
+            for variable, value in service.environment.items():
+                monkeypatch.setenv(variable, value)
+        yield loaded
 
 
 def test_a_shipped_pipeline_indexes_finds_and_answers(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -44,3 +57,7 @@ def test_a_shipped_pipeline_indexes_finds_and_answers(pipeline: Pipeline, tmp_pa
         assert "eleven minutes" in answer.text
         assert kb.verify().problems == ()
         assert kb.freshness().current
+
+
+def test_what_is_not_run_here_is_shipped() -> None:
+    assert set(ELSEWHERE) | set(PLACES) <= set(shipped.names())

@@ -139,12 +139,14 @@ class FaissScanner(Scanner):
         number = len(matrix) if mask is None else int(np.count_nonzero(mask))
         candidates = None
         if number >= self._options.exact_share * len(matrix) and number > k:
-            candidates = self._candidates(matrix, query, k, mask)
+            candidates = self._candidates(matrix, query, k, mask, order)
         if candidates is None or len(candidates) < k:
             return nearest(matrix, query, k, allowed, order)
         return best(matrix, query, k, candidates, order)
 
-    def _candidates(self, matrix: Rows, query: Rows, k: int, mask: NDArray[np.bool_] | None) -> RowNumbers | None:
+    def _candidates(
+        self, matrix: Rows, query: Rows, k: int, mask: NDArray[np.bool_] | None, order: Order | None
+    ) -> RowNumbers | None:
         """Rows that hold the nearest, or nearly all of them; None without an index, or when it runs dry."""
         with self._in_use.together():
             index = self._found
@@ -158,7 +160,8 @@ class FaissScanner(Scanner):
             found = _found(index, query, k, head, number) if number else np.empty(0, np.int64)
         if found is None or len(matrix) == rows:
             return found
-        tail, _ = nearest(matrix[rows:], query, k, None if mask is None else mask[rows:])
+        ids = None if order is None else (lambda numbers: order(numbers + rows))
+        tail, _ = nearest(matrix[rows:], query, k, None if mask is None else mask[rows:], ids)
         return np.concatenate([found, tail + rows])
 
     def _look_again(self, matrix: Rows) -> None:

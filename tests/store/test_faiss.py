@@ -217,6 +217,16 @@ def test_another_handle_takes_the_index_that_was_written(opened: Opener) -> None
     assert indexed_rows(reader) == 1500
 
 
+def test_rows_that_the_index_lacks_tie_by_their_ids_too(opened: Opener) -> None:
+    store = opened(method="flat", index_rows=1)
+    filled(store, 600)
+    row = unit_rows(1, 32, seed=7)
+    names = ["d", "b", "e", "a", "c"]  # later rows have lower ids
+    store.add_documents(documents_of(names), np.repeat(row, len(names), axis=0))
+    assert indexed_rows(store) < 605
+    assert [result.document.id for result in store.search(row[0], 2)] == ["a", "b"]
+
+
 WRITER = """
 import sys
 from ragkit.store.embedded_options import FaissOptions
@@ -246,7 +256,7 @@ def test_a_process_killed_while_it_writes_the_index_leaves_nothing_wrong_and_no_
         rows = store.count()
         assert rows >= said + 1200
         assert rows % 1200 == 0
-        assert indexed_rows(store) == rows
+        assert rows - indexed_rows(store) in {0, 1200}  # the last rows may be on disk without their index
         query = unit_rows(1200, 32, seed=rows - 1200)[700]
         assert store.search(query, 1)[0].document.id == f"{rows - 500:06}"
         store.delete(["never there"])  # the first write sweeps

@@ -43,8 +43,6 @@ _AUTHENTICATION = {
 }
 _PASSING = {"tool_use_failed"}
 """Codes of a refusal that sending the same again may well cure: the model wrote a call that could not be read."""
-_CATALOGUES = {"gemini": "google"}
-"""Where the price book has a service's models under another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +126,7 @@ def _not_found(asked: Asked, words: str) -> ProviderError:
 
 def near_models(provider: str, model: str) -> list[str]:
     """At most two names that look like `model`, among the models of the service whose price is known."""
-    catalogue = _CATALOGUES.get(provider, provider)
-    known = [info.model for info in PriceBook().models() if info.provider == catalogue and info.model != model]
+    known = [info.model for info in PriceBook().models() if info.provider == provider and info.model != model]
     return get_close_matches(model, known, n=2, cutoff=0.7)
 
 

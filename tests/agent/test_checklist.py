@@ -28,3 +28,11 @@ def test_every_file_that_the_checklist_names_exists() -> None:
 
 def test_nothing_on_the_checklist_is_left_open() -> None:
     assert [line for line in TEXT.splitlines() if line.startswith("- [ ]")] == []
+
+
+def test_every_test_that_the_table_of_faults_names_exists() -> None:
+    table = (ROOT / "docs" / "faults.md").read_text("utf-8")
+    source = (ROOT / "tests" / "agent" / "test_faults.py").read_text("utf-8")
+    named = re.findall(r"`(test_\w+)` \|$", table, re.MULTILINE)
+    assert len(named) == 14
+    assert [name for name in named if f"def {name}(" not in source] == []

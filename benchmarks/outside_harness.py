@@ -1,7 +1,7 @@
 """Two figures of `ragkit bench` held against another harness: VectorDBBench's own serial search on the same rows.
 
-    uv venv /tmp/vdbb && uv pip install --python /tmp/vdbb/bin/python vectordb-bench==2.0.0 lancedb faiss-cpu
-    python benchmarks/outside_harness.py --other /tmp/vdbb/bin/python
+    uv venv vdbb && uv pip install --python vdbb/bin/python vectordb-bench==2.0.0 lancedb faiss-cpu
+    python benchmarks/outside_harness.py --other vdbb/bin/python
 
 It makes rows, has `ragkit bench` measure `faiss` (flat) and `lancedb` (exact) on them, and then VectorDBBench, in a
 Python of its own: LanceDB through the client that VectorDBBench ships; faiss, for which it ships none, through a client

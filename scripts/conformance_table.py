@@ -2,7 +2,7 @@
 
     python scripts/conformance_table.py                    # all stores, random properties on 100 cases each
     python scripts/conformance_table.py --full             # and on thousands of cases
-    python scripts/conformance_table.py --stores faiss lancedb --out /tmp/table.md
+    python scripts/conformance_table.py --stores faiss lancedb --out table.md
 
 Exits with 1 when a check failed, a store was skipped, or a check is in none of the groups below.
 """

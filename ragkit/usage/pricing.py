@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from ragkit.usage.model_info import Kind, ModelInfo, Price, split_name
@@ -103,8 +103,9 @@ class PriceBook:
             yield override if below is None else merged(override, below)
         yield from (one for one in catalogue(datetime.now(tz=UTC)) if one.name not in seen)
 
-    @property
+    @cached_property
     def _entries(self) -> Mapping[str, ModelInfo]:
+        """Looked for once in a book's life: a request shall not search folders for price files."""
         return configured() if self.overrides is None else self.overrides
 
     def _override(self, provider: str, model: str) -> ModelInfo | None:

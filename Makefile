@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 DEMO := $(VENV)/.demo
 
-.PHONY: demo test test-slow test-live check format clean
+.PHONY: demo test test-slow test-live torture check fuzz audit lock format clean
 
 $(DEMO): pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=demo sh scripts/setup.sh
@@ -24,20 +24,48 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
+# The files of the tests are shared out among so many processes.
+WORKERS ?= 2
 test: check
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
-test-slow: $(STAMP)
+# litellm wants an older `openai` than ragkit does, so that it has an environment of its own.
+.venv-litellm/.ready:
+	$(PYTHON) -m venv .venv-litellm
+	.venv-litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm>=1.106' 'mcp>=2.3' # which it imports for tools and does not name
+	touch .venv-litellm/.ready
+
+test-slow: $(STAMP) .venv-litellm/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --group torch
 	$(BIN)/python -m pytest -m slow --timeout 3600
+
+# Breaks the command line thousands of times and writes the counts into docs/: hours. Part of it, adding to what is
+# there: make torture TORTURE='--budget 30 --add'. Power cuts mount file systems of their own: as root, or with sudo.
+torture: $(STAMP)
+	$(BIN)/python -m tests.torture --json docs/reliability.json --table docs/reliability.md $(TORTURE)
 
 # Asks the real services whose keys are in the environment; costs a few tenths of a cent.
 test-live: $(STAMP)
 	$(BIN)/python -m pytest -m live tests/live
+
+# MINUTES of computing time for each of the five targets; what is found is written to fuzz-found/.
+MINUTES ?= 20
+fuzz: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
+	$(BIN)/python -m tests.fuzz.run $(MINUTES)
+
+# Asks the advisory service for every installed package; fails where it knows of one, and where it cannot be asked.
+audit: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group audit
+	$(BIN)/python -m pip_audit --local --strict --skip-editable --progress-spinner off
+
+# requirements-ci.txt: the versions and hashes of everything that the tests run with.
+lock: $(STAMP)
+	$(BIN)/python scripts/lock.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-litellm build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz-found

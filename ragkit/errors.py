@@ -16,6 +16,7 @@ RagkitError
 │   ├── NotAKnowledgeBase nothing there, or something else
 │   ├── SettingsMismatch  it was built with other settings than were asked for
 │   ├── Damaged           a file of it is missing, cut short, foreign or altered
+│   ├── CannotWrite       its disk is full, fails, or may not be written to
 │   └── Locked            another process is writing to it
 ├── WorkerError           a worker of an index run cannot be started or reached, or was lost again and again
 ├── StoreError            a vector store refused or cannot be reached
@@ -38,6 +39,7 @@ RagkitError
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 from math import floor, log10
@@ -199,6 +201,17 @@ class Damaged(KnowledgeBaseError):
         return f"{self.path} {self.reason}: run {self.fix}"
 
 
+class CannotWrite(KnowledgeBaseError):
+    """The disk of the knowledge base is full, fails, or may not be written to. What was recorded before is kept."""
+
+    def __init__(self, path: str, reason: str, hint: str) -> None:
+        super().__init__(path, reason, hint)
+        self.path, self.reason, self.hint = path, reason, hint
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be written ({self.reason}): {self.hint}"
+
+
 class Locked(KnowledgeBaseError):
     """Another process is writing to the knowledge base."""
 
@@ -227,11 +240,20 @@ class ProviderError(RagkitError):
     retryable = False
 
     def __init__(self, provider: str, message: str, *, status: int | None = None) -> None:
+        message = without_keys(message)
         super().__init__(provider, message)
         self.provider, self.message, self.status = provider, message, status
 
     def __str__(self) -> str:
         return f"{self.provider}: {self.message}"
+
+
+def without_keys(text: str) -> str:
+    """The text without the keys that stand in the environment: some services say back what they were sent."""
+    for name, value in os.environ.items():
+        if name.endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")) and len(value) >= 8:
+            text = text.replace(value, f"[{name}]")
+    return text
 
 
 class AuthenticationFailed(ProviderError):

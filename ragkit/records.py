@@ -117,6 +117,16 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A chunk's place in its document, without its text."""
+
+    start: int
+    end: int
+    heading: tuple[str, ...] = ()
+    """As of the chunk."""
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """What a vector store found: a document and its cosine with the query, in [-1, 1]."""
 

@@ -173,7 +173,7 @@ def main() -> int:
     arguments = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    flags = ["-q", "-p", "no:cacheprovider"] + ([] if arguments.full else ["-m", "not slow"])
+    flags = ["-q", "-p", "no:cacheprovider", "--timeout=1800"] + ([] if arguments.full else ["-m", "not slow"])
     if arguments.stores:
         flags += ["-k", " or ".join(f"[{store}-" for store in arguments.stores)]
     recorder, start = Recorder(), time.monotonic()

@@ -19,15 +19,23 @@ if [ "$WHAT" = demo ]; then
     exit 0
 fi
 
-# The response cache is tested on a real Redis server.
-if ! command -v redis-server >/dev/null 2>&1; then
+# The response cache is tested on a real Redis server, the web page in a real Chromium. The torture breaks system calls
+# with strace, and cuts the power of file systems of its own (FUSE, XFS).
+missing=''
+command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
+command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+command -v strace >/dev/null 2>&1 || missing="$missing strace"
+command -v fusermount3 >/dev/null 2>&1 || missing="$missing fuse3 libfuse3-3"
+command -v mkfs.xfs >/dev/null 2>&1 || missing="$missing xfsprogs"
+if [ -n "$missing" ]; then
     root=''
     [ "$(id -u)" = 0 ] || root='sudo -n'
     if command -v apt-get >/dev/null 2>&1 && $root true 2>/dev/null; then
         $root apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends redis-server >/dev/null
+        # shellcheck disable=SC2086 # a list of packages
+        DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends $missing >/dev/null
     else
-        echo "the tests start a redis-server: install it (Debian: apt-get install redis-server)" >&2
+        echo "the tests need programs that are missing; install them (Debian: apt-get install$missing)" >&2
         exit 1
     fi
 fi

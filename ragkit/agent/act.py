@@ -11,7 +11,7 @@ from ragkit.agent.guardrails import Finding, apply, apply_to_arguments
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest
 from ragkit.agent.result import PendingCall, ToolOutcome
-from ragkit.agent.run import HandOff, Outcome, Run, RunAgain, Stopped
+from ragkit.agent.run import RUN_AGAIN, HandOff, Outcome, Run, Stopped
 from ragkit.agent.spec import AgentSpec, HandoffTool
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.execute import ToolRefused
@@ -57,7 +57,7 @@ def act(run: Run, message: Message, decisions: Mapping[str, bool]) -> Flow[Outco
     yield from _execute(run, plan)
     _record(run, plan)
     if plan.handoff is None:
-        return RunAgain()
+        return RUN_AGAIN
     call = plan.calls[plan.handoff]
     target = _target(run, plan.tools[plan.handoff])
     run.trace.note(StepType.HANDOFF, target.name, {"from": run.agent.name})

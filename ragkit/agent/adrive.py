@@ -36,7 +36,7 @@ async def adrive(run: Run) -> AsyncGenerator[Event, None]:
                 step = flow.send(None)
                 continue
             try:
-                if isinstance(step, RunTools) or (isinstance(step, CallModel) and step.live):
+                if hands.hears(step):
                     async with aclosing(hands.events(step)) as events:
                         async for event in events:
                             run.watch.see(event)
@@ -95,11 +95,21 @@ class _Hands:
         self.run = run
         self.outcome: object = None
 
+    def hears(self, effect: Effect) -> bool:
+        """Whether events may come on the way."""
+        if isinstance(effect, RunTools):
+            job = effect.lone
+            return job is None or not job.tool.is_async
+        return isinstance(effect, CallModel) and effect.live
+
     async def perform(self, effect: Effect) -> object:
         """Do what has no events on its way."""
         if isinstance(effect, CallModel):
             check_allowed(effect.provider)
             return await self._complete(effect)
+        if isinstance(effect, RunTools):
+            with tool_scope(effect.jobs[0]):
+                return [await aexecute(effect.jobs[0], _ignore)]
         if isinstance(effect, Wait):
             return await self._result(asyncio.sleep(effect.seconds), None)
         if isinstance(effect, Do):
@@ -224,4 +234,8 @@ def _in_task(work: Coroutine[object, object, None], put: Callable[[BaseException
 
 
 def _nothing() -> None:
+    return None
+
+
+def _ignore(_: str) -> None:
     return None

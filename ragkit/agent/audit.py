@@ -30,7 +30,7 @@ _SECRETS = [
     re.compile(r"\bgsk_[A-Za-z0-9]{20,}|\bAIza[\w-]{35}|\bpa-[\w-]{30,}|\bpcsk_[\w-]{20,}|\bxox[abprs]-[\w-]{10,}"),
     re.compile(r"\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bhf_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b"),
     re.compile(r"(?i)\bbearer\s+[\w.~+/-]{12,}=*"),
-    re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+"),
+    re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]+"),
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     re.compile(r"(?i)(?<=://)[^\s:/@]+:[^\s/@]+(?=@)"),
 ]
@@ -71,6 +71,7 @@ class AuditLog(AgentObserver):
         self._lock = Lock()
         self._pii = PIIGuardrail()
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch(mode=0o600)  # what people say is for their eyes only
 
     def handle(self, event: e.Event) -> None:
         """Write a line, for every event but pieces of text."""

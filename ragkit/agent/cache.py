@@ -5,6 +5,7 @@ A streamed run neither reads nor writes it.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from ragkit.agent.messages import Message, to_json
 from ragkit.agent.providers.base import Completion, Request
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
+from ragkit.usage.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +147,25 @@ def _matter(message: Message) -> JSON:
     if message.tool_calls:
         found["tool_calls"] = [[call.name, dict(call.arguments), call.malformed] for call in message.tool_calls]
     return found
+
+
+def write_completion(completion: Completion) -> str:
+    """A completion as JSON, for caches that keep text."""
+    usage = completion.usage
+    data: dict[str, JSON] = {
+        "message": completion.message.to_dict(),
+        "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.cache_write_tokens],
+        "cost_usd": usage.cost_usd,
+        "stop_reason": completion.stop_reason,
+        "model": completion.model,
+        "provider": completion.provider,
+    }
+    return json.dumps(data, ensure_ascii=False, default=dict)
+
+
+def read_completion(text: str | bytes) -> Completion:
+    """The completion that `write_completion` wrote."""
+    data = json.loads(text)
+    prompt, completion, cached, written = data["usage"]
+    usage = Tokens(prompt, completion, cached, written, data["cost_usd"])
+    return Completion(Message.from_dict(data["message"]), usage, data["stop_reason"], data["model"], data["provider"])

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
-from ragkit.agent.cache import CacheStats
-from ragkit.agent.messages import Message
+from ragkit.agent.cache import CacheStats, read_completion, write_completion
 from ragkit.agent.providers.base import Completion
 from ragkit.errors import MissingExtra, RagkitError
-from ragkit.records import JSON
-from ragkit.usage.tokens import Tokens
 
 try:
     import redis
@@ -81,13 +77,13 @@ class RedisCache:
         with self._lock:
             self._hits += found is not None
             self._misses += found is None
-        return _read(found) if found is not None else None
+        return read_completion(found) if found is not None else None
 
     def set(self, key: str, completion: Completion) -> None:
         """Store a completion under the key."""
         milliseconds = None if self.default_ttl is None else max(1, int(self.default_ttl * 1000))
         try:
-            self._client.set(self.prefix + key, _write(completion), px=milliseconds)
+            self._client.set(self.prefix + key, write_completion(completion).encode(), px=milliseconds)
         except redis.RedisError:
             return  # an answer that is not stored is asked for again
 
@@ -107,23 +103,3 @@ class RedisCache:
 
     def _keys(self) -> Iterator[bytes]:
         return cast("Iterator[bytes]", self._client.scan_iter(match=f"{self.prefix}*"))
-
-
-def _write(completion: Completion) -> bytes:
-    usage = completion.usage
-    data: dict[str, JSON] = {
-        "message": completion.message.to_dict(),
-        "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.cache_write_tokens],
-        "cost_usd": usage.cost_usd,
-        "stop_reason": completion.stop_reason,
-        "model": completion.model,
-        "provider": completion.provider,
-    }
-    return json.dumps(data, ensure_ascii=False, default=dict).encode()
-
-
-def _read(raw: bytes) -> Completion:
-    data = json.loads(raw)
-    prompt, completion, cached, written = data["usage"]
-    usage = Tokens(prompt, completion, cached, written, data["cost_usd"])
-    return Completion(Message.from_dict(data["message"]), usage, data["stop_reason"], data["model"], data["provider"])

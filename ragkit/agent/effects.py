@@ -68,15 +68,21 @@ class RunTools:
     jobs: list[ToolJob]
 
     @property
+    def lone(self) -> ToolJob | None:
+        """The only job, where it can only return and nothing limits it: who drives may call it and wait."""
+        if len(self.jobs) != 1 or self.run.cancel is not None:
+            return None
+        job = self.jobs[0]
+        return job if job.timeout_s is None and job.tool.is_plain else None
+
+    @property
     def has_events(self) -> bool:
         """Whether events may come before the outcome, or somebody must watch the clock.
 
         Not so for a single call of a plain function that nothing limits: no thread is needed to wait for it.
         """
-        if len(self.jobs) != 1 or self.run.cancel is not None:
-            return True
-        [job] = self.jobs
-        return job.timeout_s is not None or not job.tool.is_plain
+        job = self.lone
+        return job is None or job.tool.is_async
 
 
 @dataclass(slots=True)

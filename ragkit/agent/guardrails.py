@@ -235,10 +235,11 @@ _ORDERS = (
     r"(?:prompt|instructions?|message)",
     r"\byou\s+are\s+(?:now|no\s+longer)\s+(?:an?\s+|the\s+|in\s+)?(?:\w+\s+){0,3}"
     r"(?:assistant|mode|model|ai|dan|agent|developer)\b",
-    r"(?:^|\n)\s*(?:#+\s*|<\|?|\[)\s*(?:system|assistant|developer)(?:\s+(?:prompt|message))?\s*(?:\|?>|\]|:)",
+    r"(?:^|\n)[ \t]*+(?:#++[ \t]*+|<\|?|\[)[ \t]*+"
+    r"(?:system|assistant|developer)(?:\s+(?:prompt|message))?\s*+(?:\|?>|\]|:)",
     r"<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>",
     r"\bnew\s+(?:system\s+)?instructions?\s*:",
-    r"\bTOOL_CALL\s*:?\s*[`{]",
+    r"\bTOOL_CALL\s*+(?::\s*+)?[`{]",
 )
 _INJECTIONS = [re.compile(pattern, re.IGNORECASE) for pattern in _ORDERS]
 _ANY_INJECTION = re.compile("|".join(f"(?:{pattern})" for pattern in _ORDERS), re.IGNORECASE)

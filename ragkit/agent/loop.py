@@ -17,7 +17,7 @@ from ragkit.agent.ask import ask, guard
 from ragkit.agent.effects import Flow, await_future, do
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.result import AgentResult, ToolOutcome, attach_partial
-from ragkit.agent.run import FinalAnswer, HandOff, Outcome, Run, RunAgain, Stopped
+from ragkit.agent.run import RUN_AGAIN, FinalAnswer, HandOff, Outcome, Run, Stopped
 from ragkit.agent.structured import AnswerInvalid, read_answer, repair_prompt
 from ragkit.agent.trace import StepType
 from ragkit.errors import RunError
@@ -141,7 +141,7 @@ def _finish(run: Run, message: Message, stop_reason: str) -> Outcome:
                 raise RunError(f"the answer has not the form that was asked for, asked twice: {error}") from error
             run.repaired = True
             run.messages.append(Message(Role.USER, repair_prompt(error)))
-            return RunAgain()
+            return RUN_AGAIN
     return FinalAnswer(message.content, stop_reason)
 
 

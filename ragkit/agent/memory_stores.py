@@ -50,6 +50,7 @@ class SQLiteConversationStore:
             raise InvalidOption("the key of a conversation", key, "a text that is not empty")
         self.path, self.key = Path(path), key
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch(mode=0o600)  # what people say is for their eyes only
         with closing(self._open()) as database, database:
             database.execute(
                 "CREATE TABLE IF NOT EXISTS conversations (key TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID"

@@ -12,6 +12,7 @@ from ragkit.records import JSON
 
 MARK = re.compile(r"TOOL_CALL\b[ \t]*:?")
 _FENCE = re.compile(r"```(?:\w+)?[ \t]*\n(.*?)```", re.DOTALL)
+_OPENING = re.compile(r"[\s`:]*+(?:json\b)?[\s`]*+([{\[])")
 _NAMES = ("tool_name", "tool", "name")
 _PARAMETERS = ("parameters", "params", "arguments", "args")
 
@@ -95,7 +96,7 @@ def _marked(text: str) -> Iterator[str]:
     for mark in MARK.finditer(text):
         if mark.start() < end:  # the word stands inside the arguments of the call before
             continue
-        opening = re.compile(r"[\s`:]*(?:json\b)?[\s`]*([{\[])").match(text, mark.end())
+        opening = _OPENING.match(text, mark.end())
         if opening is None:
             continue
         piece = balanced(text, opening.start(1))

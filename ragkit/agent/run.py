@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import secrets
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,7 +46,7 @@ class Run:
     """One run of an agent: its conversation, meter, trace and place in the loop."""
 
     def __init__(self, agent: AgentSpec, messages: Sequence[Message], start: Start) -> None:
-        self.id = secrets.token_hex(16)
+        self.id = os.urandom(16).hex()
         self.agent = agent
         self.config: AgentConfig = agent.config
         """The settings of the agent that is working now."""
@@ -112,7 +112,10 @@ class Run:
         """Raises Cancelled or BudgetExceeded when the run must not go on."""
         if self.cancel is not None and self.cancel.cancelled:
             raise Cancelled("the run was cancelled")
-        self.limits.check(self.meter, self.seconds)
+        if self.limits.any:
+            self.limits.check(self.meter, self.seconds)
+        else:
+            self.meter.check()
 
     def within(self, timeout_s: float | None) -> float | None:
         """The timeout, or what is left of the run's own time if that is less."""
@@ -181,6 +184,9 @@ class RunAgain:
     """The model must be asked again, with what has been added to the conversation."""
 
     label = "run_again"
+
+
+RUN_AGAIN = RunAgain()
 
 
 @dataclass(frozen=True, slots=True)

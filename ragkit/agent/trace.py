@@ -148,10 +148,10 @@ class AgentTrace:
         finally:
             self.close(span)
 
-    def note(self, step: StepType, name: str = "", attributes: Mapping[str, JSON] | None = None) -> Span:
-        """A span for a moment."""
+    def note(self, step: StepType, name: str = "", attributes: dict[str, JSON] | None = None) -> Span:
+        """A span for a moment. It keeps the dictionary that it is given."""
         now = time.perf_counter() - self._zero
-        span = Span(step, name or step, now, now, dict(attributes) if attributes else {}, [])
+        span = Span(step, name or step, now, now, attributes or {}, [])
         self._open[-1].children.append(span)
         return span
 

@@ -10,10 +10,11 @@ import asyncio
 import queue
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import aclosing
 from contextvars import copy_context
 from functools import partial
 from threading import Event, Lock, Thread
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -130,52 +131,73 @@ def iterate(items: AsyncIterator[T], loop: BackgroundLoop = LOOP) -> Iterator[T]
         feeding.cancel()
 
 
+class _Inbox(Generic[T]):
+    """What another thread hands to this event loop, which is woken once for all that has come by the time it looks."""
+
+    def __init__(self) -> None:
+        self.unwanted = Event()
+        """Set when nobody will look any more."""
+        self._loop = asyncio.get_running_loop()
+        self._there = asyncio.Event()
+        self._lock = Lock()
+        self._pieces: list[tuple[T] | BaseException | None] = []
+
+    def put(self, piece: tuple[T] | BaseException | None) -> None:
+        """Add an item, in a tuple; at last None, or what ended it. Called in the other thread."""
+        if self.unwanted.is_set():
+            return
+        with self._lock:
+            self._pieces.append(piece)
+            wake = len(self._pieces) == 1
+        if wake:
+            self._loop.call_soon_threadsafe(self._there.set)
+
+    async def items(self) -> AsyncGenerator[T, None]:
+        """Each item; raises what ended them."""
+        while True:
+            await self._there.wait()
+            with self._lock:
+                self._there.clear()
+                pieces, self._pieces = self._pieces, []
+            for piece in pieces:
+                if piece is None:
+                    return
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece[0]
+
+
 async def brought(items: AsyncIterator[T], origin: BackgroundLoop) -> AsyncGenerator[T, None]:
     """The items of an iterator that runs in one task of a background loop, in whatever loop they are wanted."""
-    loop = asyncio.get_running_loop()
-    pieces: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
-    unwanted = Event()
-
-    def put(piece: tuple[T] | BaseException | None) -> None:
-        if not unwanted.is_set():
-            loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-    feeding = origin.start(_feed(items, put))
+    inbox: _Inbox[T] = _Inbox()
+    feeding = origin.start(_feed(items, inbox.put))
     try:
-        while (piece := await pieces.get()) is not None:
-            if isinstance(piece, BaseException):
-                raise piece
-            yield piece[0]
+        async with aclosing(inbox.items()) as found:
+            async for item in found:
+                yield item
     finally:
-        unwanted.set()
+        inbox.unwanted.set()
         feeding.cancel()
 
 
 async def aiterate(items: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
     """A synchronous iterator as an asynchronous one; it runs in one thread."""
-    loop = asyncio.get_running_loop()
-    pieces: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue()
-    unwanted = Event()
-
-    def put(piece: tuple[T] | BaseException | None) -> None:
-        if not unwanted.is_set():
-            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+    inbox: _Inbox[T] = _Inbox()
 
     def feed() -> None:
         try:
             for item in items():
-                put((item,))
-                if unwanted.is_set():
+                inbox.put((item,))
+                if inbox.unwanted.is_set():
                     return
-            put(None)
+            inbox.put(None)
         except BaseException as error:  # noqa: BLE001 - raised again where the items are wanted
-            put(error)
+            inbox.put(error)
 
     WORKERS.submit(feed)
     try:
-        while (piece := await pieces.get()) is not None:
-            if isinstance(piece, BaseException):
-                raise piece
-            yield piece[0]
+        async with aclosing(inbox.items()) as found:
+            async for item in found:
+                yield item
     finally:
-        unwanted.set()
+        inbox.unwanted.set()

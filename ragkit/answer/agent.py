@@ -21,6 +21,7 @@ from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import citations_of, cite
 from ragkit.answer.collection import Collection
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, Draft, ExtractiveProvider
+from ragkit.answer.links import only_known_links
 from ragkit.answer.tool import Outcome, RAGTool
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import KnowledgeBaseError, RunError
@@ -171,12 +172,15 @@ class RAGAgent(Agent):
                 for quote in last.data.quotes
             ]
             abstained = last.data.abstained
+            text = result.content  # words of the documents alone
         else:
-            citations = citations_of(result.content, _shown(outcomes, result.messages), self.searcher)
+            shown = _shown(outcomes, result.messages)
+            text = only_known_links(result.content, [question, *(hit.chunk.text for hit in shown.values())])
+            citations = citations_of(text, shown, self.searcher)
             abstained = result.content.strip().startswith(NOT_IN_DOCUMENTS.rstrip("."))
         return Answer(
             question=question,
-            text=result.content,
+            text=text,
             citations=tuple(citations),
             abstained=abstained,
             evidence=max((outcome.evidence for outcome in outcomes), default=0.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,15 @@ class Searcher(Protocol):
 
     def is_stale(self, source: str) -> bool:
         """Whether the file on disk is not the one that was indexed."""
+
+
+@runtime_checkable
+class Narrows(Protocol):
+    """A searcher that shows a part of another one. What is measured of the embedder is measured of `whole`, once."""
+
+    @property
+    def whole(self) -> Searcher:
+        """The searcher behind it."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,8 @@ def holds(kind: Kind, text: str, question: str) -> bool:
 
 def _found(kind: Kind, text: str) -> Iterator[str]:
     """Everything of a kind in a text, in small letters. Names are words with a capital letter."""
-    text = _ITEM_NUMBER.sub("", text, count=1) if _ITEM_NUMBER.match(text) else text
+    number = _ITEM_NUMBER.match(text)
+    text = text[number.end() :] if number else text
     if kind in (Kind.DATE, Kind.NUMBER):
         pattern = _DATES if kind is Kind.DATE else _NUMBERS
         yield from (found[0] for found in pattern.finditer(text.lower()))

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ragkit.answer.base import Searcher
+from ragkit.answer.base import Narrows, Searcher
 
 _PAIRS = (
     ("How do I get my money back?", "Customers may return goods within thirty days and receive a full refund."),
@@ -61,6 +61,7 @@ def ruler_of(searcher: Searcher) -> Ruler:
 
     It is kept for as long as the searcher lives, which therefore must be hashable, as objects of plain classes are.
     """
+    searcher = searcher.whole if isinstance(searcher, Narrows) else searcher
     known = _MEASURED.get(searcher)
     if known is None:
         with _LOCK:  # runs that begin side by side shall not pay for it one by one

@@ -55,14 +55,13 @@ def statements(hits: Sequence[Hit]) -> list[Statement]:
 
 _WORD = re.compile(r"[^\W_]")
 _FENCE = re.compile(r"(?:`{3}|~{3})\w*$")
-_BLOCK_MARKS = re.compile(r"^\s*(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
+_BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
 _ITEM = re.compile(r"(?:[-*+•▪◦‣]|\d{1,3}[.)]|[A-Za-z][.)])\s")
 _BULLET = re.compile(r"[-*+•▪◦‣]\s")
 _ENTRY = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
-_RECORD_ENTRY = re.compile(r"(\S*\[\d+\])\.(\S+): ")
+_RECORD_ENTRY = re.compile(r"(\S{0,400}\[\d{1,9}\])\.(\S{1,400}): ")
 _NAMING_KEYS = frozenset({"name", "title", "key", "id"})
-_CELL_BORDER = re.compile(r"\s*\|\s*")
 _STOPS = frozenset('.!?…:;"”)')
 _DOCSTRING = '"""'
 _LEANS = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
@@ -136,7 +135,7 @@ def _is_rule(raw: str) -> bool:
 
 
 def _cells(raw: str) -> tuple[str, ...]:
-    return tuple(_CELL_BORDER.split(raw.strip().strip("|").strip()))
+    return tuple(cell.strip() for cell in raw.strip().strip("|").split("|"))
 
 
 def _is_row(raw: str) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import Literal, Protocol
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
+from ragkit.agent.tools.schema import Signature, read_signature
 from ragkit.answer.base import Searcher, Where
 from ragkit.answer.evidence import evidence
 from ragkit.index.names import shown
@@ -44,7 +47,8 @@ class RAGTool:
     @property
     def tool(self) -> Tool:
         """The tool, as an agent takes it."""
-        return Tool.from_function(self._search, name=TOOL_NAME)
+        told = _signature()
+        return Tool(TOOL_NAME, told.summary, self._search, told.schema, signature=told)
 
     def search_knowledge_base(self, query: str, top_k: int = 0, where: str = "") -> ToolResult:
         """The tool called by hand: numbered passages as text, and the Outcome behind it as `data`."""
@@ -73,6 +77,12 @@ class RAGTool:
             ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
             context.state[SHOWN] = list(ids)
         return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
+
+
+@cache
+def _signature() -> Signature:
+    """What the tool takes. Read once: a server makes an agent for every answer."""
+    return read_signature(RAGTool._search, context_type=ToolContext, hidden=("self",))
 
 
 class SemanticSearchTool(RAGTool):
@@ -115,11 +125,12 @@ def passages(outcome: Outcome) -> str:
     """The passages as a model reads them: number, place and text."""
     if not outcome.hits:
         return NOTHING_FOUND
-    return "\n\n".join(_passage(n, hit) for n, hit in zip(outcome.numbers, outcome.hits, strict=True))
+    here = Path.cwd()  # asked once: it lets other threads go first each time
+    return "\n\n".join(_passage(n, hit, here) for n, hit in zip(outcome.numbers, outcome.hits, strict=True))
 
 
-def _passage(n: int, hit: Hit) -> str:
+def _passage(n: int, hit: Hit, here: Path) -> str:
     chunk = hit.chunk
     place = f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
     heading = f", under {' > '.join(chunk.heading)}" if chunk.heading else ""
-    return f"[{n}] {shown(chunk.source)}, {place}{heading}\n{chunk.text}"
+    return f"[{n}] {shown(chunk.source, here)}, {place}{heading}\n{chunk.text}"

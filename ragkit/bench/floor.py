@@ -22,6 +22,10 @@ class NumpyFloor:
     persistent = False
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take everything out."""
         self._matrix: Rows = np.zeros((0, 0), np.float32)
         self._pending: list[Rows] = []
         self._documents: list[Document] = []
@@ -70,10 +74,6 @@ class NumpyFloor:
     def count(self) -> int:
         """How many rows are there."""
         return int(self._live.sum())
-
-    def clear(self) -> None:
-        """Take everything out."""
-        self.__init__()  # type: ignore[misc]  # begins anew
 
     def close(self) -> None:
         """Nothing to let go of."""

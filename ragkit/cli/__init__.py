@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from ragkit import __version__
+from ragkit.cli.terminal import echo
 from ragkit.errors import (
     BudgetExceeded,
     InvalidFilter,
@@ -36,9 +37,12 @@ VERBS = {
     "copy": "move to another vector store without embedding anything again",
     "verify": "check that catalog, vectors and lexical index agree",
     "eval": "tell whether it finds and answers what it should",
+    "tune": "find the settings that suit your documents and questions",
+    "why": "say why a search does not bring a passage",
+    "serve": "put it behind a page and OpenAI's API",
+    "mcp": "serve the knowledge base to MCP clients",
     "models": "list models with limits and prices",
     "usage": "say what was spent",
-    "why": "say why a search does not bring a passage",
     "bench": "measure vector stores side by side",
     "pipeline": "list, show and check pipeline files",
     "doctor": "say what is installed and what to run if not",
@@ -110,20 +114,24 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = cli.main(arguments, prog_name="ragkit", standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("interrupted; what was done is kept", err=True)
+        echo("interrupted; what was done is kept", err=True)
         code = EXIT_INTERRUPTED
     except KeyboardInterrupt:
-        click.echo("interrupted; what was done is kept", err=True)
+        echo("interrupted; what was done is kept", err=True)
         code = EXIT_INTERRUPTED
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except RagkitError as error:
         lead = "" if isinstance(error, PipelineError) else "error: "
-        click.echo(f"{lead}{error}", err=True)
+        echo(f"{lead}{error}", err=True)
         code = exit_code(error)
     except BrokenPipeError:
         # the reader has gone (head, less): point stdout at nothing, so that its flush at exit stays quiet
         sys.stdout = None
+        code = EXIT_ERROR
+    except OSError as error:
+        # what no part foresaw: a folder that may not be entered, a disk that fails under a read
+        click.echo(f"error: {error.filename or 'a file'}: {error.strerror or error}", err=True)
         code = EXIT_ERROR
     sys.exit(code if isinstance(code, int) else 0)

@@ -7,10 +7,12 @@ import sys
 import click
 
 from ragkit.answer.base import Answer
+from ragkit.answer.shapes import answer_json
 from ragkit.cli import EXIT_UNSUPPORTED
 from ragkit.cli.common import Shell, verb
 from ragkit.cli.money import max_cost_option
-from ragkit.cli.show_answer import answer_json, print_answer, print_trace
+from ragkit.cli.show_answer import print_answer, print_trace
+from ragkit.cli.terminal import echo
 
 
 @click.command()
@@ -41,7 +43,7 @@ def command(
         raise click.UsageError('ask something: ragkit ask "How do I retry?"')
     streams = not (no_stream or shell.json) and sys.stdout.isatty()
     with shell.open() as kb:
-        on_text = (lambda piece: click.echo(piece, nl=False)) if streams else None
+        on_text = (lambda piece: echo(piece, nl=False)) if streams else None
         answer = kb.ask(asked, model=model, max_cost_usd=max_cost, on_text=on_text)
         freshness = shell.say_freshness(kb)
     if shell.json:

@@ -6,9 +6,11 @@ import sys
 
 import click
 
+from ragkit.answer.shapes import answer_json
 from ragkit.cli.common import Shell, verb
 from ragkit.cli.money import max_cost_option
-from ragkit.cli.show_answer import answer_json, print_answer
+from ragkit.cli.show_answer import print_answer
+from ragkit.cli.terminal import echo
 from ragkit.usage.meter import Meter, metered
 
 PROMPT = "> "
@@ -38,5 +40,5 @@ def _next_question() -> str:
     try:
         return input(PROMPT).strip()
     except EOFError:
-        click.echo(err=True)
+        echo(err=True)
         return ""

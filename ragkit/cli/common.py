@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -12,10 +13,14 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
+from ragkit.cli.terminal import echo
 from ragkit.index.names import shown
 from ragkit.pipeline.knowledge_base import KnowledgeBase, stored_pipeline
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk
+
+_LINE_ENDS = re.compile("[\x7f-\x9f\u2028\u2029]")
+"""What JSON lets stand though some readers end a line there, or obey it."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,15 +39,16 @@ class Shell:
     def say(self, line: str = "", *, level: int = 0) -> None:
         """A line for the person, on stderr: nothing with -q, and lines of level 1 only with -v."""
         if not self.quiet and (level == 0 or self.verbose):
-            click.echo(line, err=True)
+            echo(line, err=True)
 
     def out(self, line: str = "") -> None:
         """A line of the answer, on stdout."""
-        click.echo(line)
+        echo(line)
 
     def out_json(self, value: Mapping[str, JSON]) -> None:
         """One JSON object on one line, on stdout."""
-        click.echo(json.dumps(value, ensure_ascii=False))
+        text = json.dumps(value, ensure_ascii=False)
+        click.echo(_LINE_ENDS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text))
 
     def pipeline(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> Pipeline | None:
         """The pipeline that was asked for; None: what the knowledge base was built with."""

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import json
 import platform
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 
 from ragkit import __version__
-from ragkit.cli import EXIT_ERROR
+from ragkit.cli import EXIT_BUDGET, EXIT_ERROR
 from ragkit.cli.common import Shell, verb
+from ragkit.cli.eval_models import Helpers, helpers
+from ragkit.cli.files import write_file
+from ragkit.cli.money import max_cost_option
 from ragkit.errors import RagkitError
 from ragkit.evaluate.automatic import automatic
 from ragkit.evaluate.junit import junit
 from ragkit.evaluate.page import page
-from ragkit.evaluate.questions import Question, read_corpus, read_questions
+from ragkit.evaluate.questions import Question, read_questions, spread
 from ragkit.evaluate.report import Change, Report, compare, report
 from ragkit.evaluate.run import Depths, Outcome, System, evaluate
 from ragkit.index.names import shown
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import JSON
+from ragkit.records import JSON, Citation
 from ragkit.retrieve.terms import terms
 
 
@@ -48,6 +50,9 @@ class Wanted:
 @click.command()
 @click.argument("questions", required=False, type=click.Path(path_type=Path))
 @click.option("--auto", type=click.IntRange(min=1), metavar="N", help="Make N questions of the documents themselves.")
+@click.option("--write-with", metavar="PROVIDER:MODEL", help="Let a model write the questions of --auto.")
+@click.option("--judge", metavar="PROVIDER:MODEL", help="Let a model judge faithfulness and relevance of answers.")
+@max_cost_option("Stop judging and writing questions before they cost more")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the questions made, and of the intervals.")
 @click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the questions made, as .jsonl.")
 @click.option("-k", "--depth", type=click.IntRange(min=1), default=10, show_default=True, help="Figures are @k.")
@@ -67,6 +72,9 @@ def command(
     shell: Shell,
     questions: Path | None,
     auto: int | None,
+    write_with: str | None,
+    judge: str | None,
+    max_cost: float | None,
     seed: int,
     write: Path | None,
     depth: int,
@@ -89,80 +97,70 @@ def command(
         ragkit eval questions.jsonl --html report.html
         ragkit eval --auto 200 --write made.jsonl
         ragkit eval questions.jsonl --baseline eval.json --max-drop 0.02
+        ragkit eval questions.jsonl --judge openai:gpt-4o-mini --max-cost 0.50
+
+    What a model judged or wrote is kept in the knowledge base: the same is not paid twice.
     """
     if (questions is None) == (auto is None):
         raise click.UsageError("name a file of questions, or let --auto N make some")
+    if write_with is not None and auto is None:
+        raise click.UsageError("--write-with writes the questions of --auto N")
+    if judge is not None and retrieval_only:
+        raise click.UsageError("--judge judges answers, and --retrieval-only asks for none")
     wanted = Wanted(questions, pipeline, overrides, auto, seed, depth, retrieval_only, model)
-    with _opened(shell, wanted) as (kb, asked):
+    with helpers(shell, judge, write_with, max_cost) as help_, _opened(shell, wanted, help_) as (kb, asked):
         if write is not None:
-            _write(write, "".join(json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in asked))
+            write_file(write, "".join(json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in asked))
         _warn_of_strangers(shell, kb, asked)
-        found = report(_outcomes(shell, kb, asked, wanted), _settings(kb, wanted), seed)
+        outcomes = _outcomes(shell, kb, asked, wanted, help_)
+        found = replace(report(outcomes, _settings(kb, wanted), seed), models=help_.to_dict())
     changes = compare(found, baseline, max_drop, seed) if baseline is not None else []
-    for file, text in ((out, json.dumps(found.to_dict(), ensure_ascii=False)), (html, page(found, changes))):
-        if file is not None:
-            _write(file, text + "\n")
-    if junit_file is not None:
-        _write(junit_file, junit(found, changes, max_drop))
+    _write_reports(found, changes, Files(out, html, junit_file), max_drop)
     if shell.json:
         compared: list[JSON] = [{"name": c.name, "before": c.before, "now": c.now, "p": c.p} for c in changes]
         shell.out_json({**found.to_dict(), "compared": compared, "dropped": [c.name for c in changes if c.dropped]})
     else:
         _print(shell, found, changes)
+        for line in help_.lines():
+            shell.out(line)
     for one in changes:
         if one.dropped:
             shell.say(f"{one.name} fell by {one.before - one.now:.4f}; at most {max_drop:g} was allowed")
+    if help_.over is not None:
+        shell.say(f"error: {help_.over}; what was judged is kept")
+        return EXIT_BUDGET
     return EXIT_ERROR if any(one.dropped for one in changes) else 0
 
 
 @contextmanager
-def _opened(shell: Shell, wanted: Wanted) -> Iterator[tuple[KnowledgeBase, list[Question]]]:
+def _opened(shell: Shell, wanted: Wanted, models: Helpers) -> Iterator[tuple[KnowledgeBase, list[Question]]]:
     """The knowledge base and the questions. A BEIR folder brings its own documents."""
     folder = wanted.questions
     if folder is not None and (folder / "corpus.jsonl").exists():
         asked = read_questions(folder)
         with TemporaryDirectory(prefix="ragkit-eval-") as scratch:
-            names = _spread(folder, Path(scratch) / "documents")
+            names = spread(folder, Path(scratch) / "documents")
             chosen = shell.pipeline(wanted.pipeline, wanted.overrides) or Pipeline.default()
             with KnowledgeBase.open(Path(scratch) / "kb", chosen) as kb:
                 shell.say(f"indexing {len(names):,} documents of {folder}")
                 kb.index(Path(scratch) / "documents")
-                yield kb, [_renamed(one, names) for one in asked]
+                yield kb, [one.renamed(names) for one in asked]
         return
     with shell.open(wanted.pipeline, wanted.overrides) as kb:
         if wanted.auto is None:
             assert folder is not None  # noqa: S101 - one of the two was given
             yield kb, read_questions(folder)
             return
-        documents = [found for source, _, _ in kb.documents() if (found := kb.document(source)) is not None]
-        made = automatic(documents, terms, wanted.auto, wanted.seed)
+        if models.writer is not None:
+            made = models.write(kb, wanted.auto, wanted.seed)
+        else:
+            documents = [found for source, _, _ in kb.documents() if (found := kb.document(source)) is not None]
+            made = [one.relative(shown) for one in automatic(documents, terms, wanted.auto, wanted.seed)]
         if len(made) < wanted.auto:
             shell.say(f"the documents give {len(made)} questions, not {wanted.auto}")
         if not made:
             raise RagkitError("no question can be made of these documents: write some into a file")
-        yield kb, [_relative(one) for one in made]
-
-
-def _spread(folder: Path, target: Path) -> dict[str, str]:
-    """Write the documents of a BEIR folder as files. Returns id -> name."""
-    target.mkdir(parents=True)
-    names: dict[str, str] = {}
-    for number, (identity, title, text) in enumerate(read_corpus(folder)):
-        slug = re.sub(r"[^\w-]+", "_", identity)[:80]
-        names[identity] = f"{number:07}-{slug}.md"
-        (target / names[identity]).write_text(f"# {title}\n\n{text}" if title else text, "utf-8")
-    return names
-
-
-def _renamed(question: Question, names: dict[str, str]) -> Question:
-    sources = {names.get(name, name): grade for name, grade in question.sources.items()}
-    return Question(question.id, question.text, question.answers, sources, question.answerable, question.kind)
-
-
-def _relative(question: Question) -> Question:
-    """Its source as a report shows it, so that a file of questions can be used elsewhere too."""
-    sources = {shown(name): grade for name, grade in question.sources.items()}
-    return Question(question.id, question.text, question.answers, sources, question.answerable, question.kind)
+        yield kb, made
 
 
 def _warn_of_strangers(shell: Shell, kb: KnowledgeBase, asked: Sequence[Question]) -> None:
@@ -177,17 +175,26 @@ def _warn_of_strangers(shell: Shell, kb: KnowledgeBase, asked: Sequence[Question
         )
 
 
-def _outcomes(shell: Shell, kb: KnowledgeBase, asked: Sequence[Question], wanted: Wanted) -> list[Outcome]:
+def _outcomes(
+    shell: Shell, kb: KnowledgeBase, asked: Sequence[Question], wanted: Wanted, models: Helpers
+) -> list[Outcome]:
     ask = None if wanted.retrieval_only else (lambda question: kb.ask(question, model=wanted.model))
     depths = Depths(wanted.depth, max(50, 5 * wanted.depth))
     kb.search(asked[0].text, 1)  # the embedder is loaded now, not in the time of the first question
-    found = []
+    found: list[Outcome] = []
+    system = System(kb.search, ask, shown, lambda cited: _passage(kb, cited))
     shows = sys.stderr.isatty() and not shell.quiet
-    for outcome in evaluate(System(kb.search, ask, shown), asked, depths):
-        found.append(outcome)
+    for outcome in evaluate(system, asked, depths):
+        found.append(models.judged(outcome))
         if shows:
             click.echo(f"\r{len(found)} of {len(asked)} questions", err=True, nl=len(found) == len(asked))
     return found
+
+
+def _passage(kb: KnowledgeBase, cited: Citation) -> str:
+    """The whole chunk of a citation."""
+    chunk = kb.chunk(cited.chunk_id)
+    return chunk.text if chunk is not None else cited.quote
 
 
 def _settings(kb: KnowledgeBase, wanted: Wanted) -> dict[str, JSON]:
@@ -199,6 +206,24 @@ def _settings(kb: KnowledgeBase, wanted: Wanted) -> dict[str, JSON]:
         "questions": f"--auto {wanted.auto}" if wanted.auto else str(wanted.questions),
         "seed": wanted.seed,
     }
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the report is written to; None: not in this form."""
+
+    json: Path | None
+    html: Path | None
+    junit: Path | None
+
+
+def _write_reports(found: Report, changes: Sequence[Change], files: Files, max_drop: float) -> None:
+    if files.json is not None:
+        write_file(files.json, json.dumps(found.to_dict(), ensure_ascii=False) + "\n")
+    if files.html is not None:
+        write_file(files.html, page(found, changes) + "\n")
+    if files.junit is not None:
+        write_file(files.junit, junit(found, changes, max_drop))
 
 
 def _print(shell: Shell, found: Report, changes: Sequence[Change]) -> None:
@@ -221,11 +246,3 @@ def _print(shell: Shell, found: Report, changes: Sequence[Change]) -> None:
     shell.out(f"{len(found.outcomes)} questions; {', '.join(parts)}; {cost}")
     for failed in found.errors[:5]:
         shell.say(f"{failed.question.id}: {failed.error}")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise RagkitError(f"{path} cannot be written: {error.strerror}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,18 +12,36 @@ from ragkit.cli import EXIT_SOME_FAILED
 from ragkit.cli.common import Shell, figures, verb
 from ragkit.cli.money import dollars, max_cost_option
 from ragkit.cli.progress import Progress
+from ragkit.cli.terminal import echo
 from ragkit.errors import BudgetExceeded, BudgetTooSmall
 from ragkit.index.names import shown
 from ragkit.index.report import Estimate, IndexReport
+from ragkit.index.web import is_url
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.writing import IndexRun
 from ragkit.records import JSON
 
 SHOWN_FAILURES = 20
+SHOWN_SKIPPED = 3
+
+
+class Source(click.Path):
+    """A folder or file that exists, or a URL."""
+
+    name = "source"
+
+    def __init__(self) -> None:
+        super().__init__(exists=True)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """The source as it was written."""
+        return value if is_url(value) else super().convert(value, param, ctx)
 
 
 @click.command()
-@click.argument("sources", nargs=-1, metavar="SOURCE...", type=click.Path(exists=True, path_type=Path))
+@click.argument("sources", nargs=-1, metavar="SOURCE...", type=Source())
 @click.option("--pipeline", metavar="FILE|NAME", help="A pipeline file, or the name of a ready-made one.")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change one setting of the pipeline.")
 @click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
@@ -36,7 +55,7 @@ SHOWN_FAILURES = 20
 @verb
 def command(
     shell: Shell,
-    sources: tuple[Path, ...],
+    sources: tuple[str, ...],
     pipeline: str | None,
     overrides: tuple[str, ...],
     include: tuple[str, ...],
@@ -48,19 +67,22 @@ def command(
     watch: bool,
     jobs: int | None,
 ) -> int:
-    """Bring the knowledge base in line with folders and files.
+    """Bring the knowledge base in line with folders, files and pages of the web.
 
     Unchanged files cost nothing; what is gone from a named source is removed; a source that is not named
-    stays as it is.
+    stays as it is. A URL is fetched each time that it is named, and its copy kept in the knowledge base.
 
     \b
         ragkit index docs/
         ragkit index docs/ notes.md --exclude '*.log'
+        ragkit index https://www.example.org/manual.html
     """
     if not sources and not rebuild:
         raise click.UsageError("name a folder or a file: ragkit index docs/")
     if watch and (dry_run or not sources):
         raise click.UsageError("--watch needs a folder or a file, and does not go with --dry-run")
+    if watch and any(map(is_url, sources)):
+        raise click.UsageError("--watch looks at folders and files: index a page by itself")
     chosen = shell.pipeline(pipeline, overrides)
     kb = KnowledgeBase.open(shell.kb, chosen, check=not rebuild)
     with Progress(shell) as progress:
@@ -68,7 +90,9 @@ def command(
         if watch:
             from ragkit.cli.watch import watch_sources  # noqa: PLC0415 - other runs need no watcher
 
-            return watch_sources(shell, kb, sources, run, lambda report: _show(shell, report, progress))
+            return watch_sources(
+                shell, kb, [Path(source) for source in sources], run, lambda report: _show(shell, report, progress)
+            )
         try:
             report = kb.index(*sources, run=run)
         except BudgetExceeded as error:
@@ -101,6 +125,8 @@ def _print(shell: Shell, report: IndexReport) -> None:
         shell.say(f"note: {note}")
     f, c = report.files, report.chunks
     changes = ", ".join(f"{f[key]} {key}" for key in ("added", "updated", "removed") if f[key]) or "nothing changed"
+    if not any(f.values()):
+        changes = "no file was found"
     rest = ", ".join(f"{f[key]} {key}" for key in ("unchanged", "skipped", "failed") if f[key])
     shell.out(f"{'would be: ' if report.dry_run else ''}{changes}" + (f" ({rest})" if rest else ""))
     if report.estimate is not None:
@@ -113,9 +139,22 @@ def _print(shell: Shell, report: IndexReport) -> None:
         price = "" if cost == 0 else f", {dollars(cost if isinstance(cost, float) else None)}"
         shell.out(f"{figures(c['added'], 'chunk')} added, {c['removed']} removed; "
                   f"{report.embedded:,} embedded in {report.seconds:.1f} s{rate}{price}")  # fmt: skip
-    for source, reason in report.skipped:
-        shell.say(f"skipped {shown(source)}: {reason}", level=1)
+    _print_skipped(shell, report)
     _print_failures(shell, report)
+
+
+def _print_skipped(shell: Shell, report: IndexReport) -> None:
+    """A line for each reason, with the first files that it holds for; with -v a line for each file."""
+    by_reason: dict[str, list[str]] = {}
+    for source, reason in report.skipped:
+        by_reason.setdefault(reason, []).append(shown(source))
+    for reason, sources in by_reason.items():
+        if shell.verbose:
+            for source in sources:
+                shell.say(f"skipped {source}: {reason}")
+            continue
+        more = "" if len(sources) <= SHOWN_SKIPPED else f" and {len(sources) - SHOWN_SKIPPED:,} more (-v names them)"
+        shell.say(f"skipped {', '.join(sources[:SHOWN_SKIPPED])}{more}: {reason}")
 
 
 def _price(estimate: Estimate) -> str:
@@ -130,8 +169,8 @@ def _print_failures(shell: Shell, report: IndexReport) -> None:
     """A line for each failed file, with -q too: they are errors."""
     for failure in report.failures[:SHOWN_FAILURES]:
         hint = f" ({failure.hint})" if failure.hint else ""
-        click.echo(f"failed {shown(failure.source)}: {failure.error}{hint}", err=True)
+        echo(f"failed {shown(failure.source)}: {failure.error}{hint}", err=True)
     if len(report.failures) > SHOWN_FAILURES:
-        click.echo(f"... and {len(report.failures) - SHOWN_FAILURES} more: ragkit list --failed", err=True)
-    if report.failures:
+        echo(f"... and {len(report.failures) - SHOWN_FAILURES} more: ragkit list --failed", err=True)
+    if any(not is_url(failure.source) for failure in report.failures):
         shell.say("once they are mended, or with more room, try them again with --retry-failed")

@@ -7,6 +7,7 @@ import json
 import click
 
 from ragkit.cli.common import Shell, verb
+from ragkit.cli.terminal import echo
 from ragkit.errors import PipelineError
 from ragkit.pipeline.schema import json_schema
 from ragkit.pipeline.settings import Pipeline
@@ -71,7 +72,7 @@ def validate(shell: Shell, pipeline: str | None, overrides: tuple[str, ...], pro
         shell.out_json({"pipeline": str(wanted), "valid": not problems, "problems": list(problems)})
     elif problems:
         for problem in problems:
-            click.echo(problem, err=True)
+            echo(problem, err=True)
     else:
         shell.out(f"{wanted}: valid")
     return 1 if problems else 0

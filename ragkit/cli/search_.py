@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from ragkit.answer.shapes import explained_json
 from ragkit.cli.common import Shell, place, verb
-from ragkit.index.names import shown
 from ragkit.pipeline.knowledge_base import Mode
-from ragkit.records import JSON, Hit
+from ragkit.records import JSON
 from ragkit.retrieve.base import Explanation
 from ragkit.store.where import parse_where
 from ragkit.usage.meter import Meter, metered
@@ -38,7 +38,7 @@ def command(
         found = kb.explain(question, top_k, condition, mode)
         freshness = shell.say_freshness(kb)
     if shell.json:
-        hits: list[JSON] = [_json(one, explain) for one in found]
+        hits: list[JSON] = [explained_json(one, explain) for one in found]
         usage = meter.usage().to_dict()
         shell.out_json({"question": question, "hits": hits, "usage": usage, "freshness": freshness})
         return
@@ -46,39 +46,6 @@ def command(
         _print(shell, one, explain)
     if not found:
         shell.say("nothing found")
-
-
-def hit_json(hit: Hit) -> dict[str, JSON]:
-    """A hit with the keys of the contract."""
-    chunk = hit.chunk
-    return {
-        "rank": hit.rank,
-        "chunk_id": chunk.id,
-        "source": shown(chunk.source),
-        "text": chunk.text,
-        "score": round(hit.score, 6),
-        "scores": {
-            "dense": _rounded(hit, "dense"),
-            "lexical": _rounded(hit, "lexical"),
-            "rerank": _rounded(hit, "rerank"),
-        },
-        "start": chunk.start,
-        "end": chunk.end,
-        "start_line": chunk.start_line,
-        "end_line": chunk.end_line,
-        "page": chunk.page,
-        "heading": list(chunk.heading),
-        "metadata": dict(chunk.metadata),
-    }
-
-
-def _rounded(hit: Hit, name: str) -> float | None:
-    return round(hit.scores[name], 6) if name in hit.scores else None
-
-
-def _json(one: Explanation, explain: bool) -> dict[str, JSON]:
-    found = hit_json(one.hit)
-    return {**found, "explain": {"ranks": dict(one.ranks), "shares": dict(one.shares)}} if explain else found
 
 
 def _print(shell: Shell, one: Explanation, explain: bool) -> None:

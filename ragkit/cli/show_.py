@@ -9,6 +9,7 @@ import click
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import Shell, chunk_json, place, verb
 from ragkit.index.names import shown, source_name
+from ragkit.index.web import is_url, normal
 
 
 @click.command()
@@ -18,7 +19,7 @@ def command(shell: Shell, id: str) -> int:
     """Show the chunk with this id, or the text of a document as it was indexed."""
     with shell.open() as kb:
         chunk = kb.chunk(id)
-        document = None if chunk else kb.document(id) or kb.document(source_name(Path(id).resolve()))
+        document = None if chunk else kb.document(id) or kb.document(_name(id))
     if chunk is not None:
         if shell.json:
             shell.out_json(chunk_json(chunk))
@@ -36,3 +37,8 @@ def command(shell: Shell, id: str) -> int:
     else:
         shell.out(document.text)
     return 0
+
+
+def _name(written: str) -> str:
+    """The name of a source as a person writes it."""
+    return normal(written) if is_url(written) else source_name(Path(written).resolve())

@@ -8,18 +8,10 @@ from ragkit.answer.base import Answer
 from ragkit.cli.common import Shell
 from ragkit.cli.money import dollars
 from ragkit.index.names import shown
-from ragkit.records import JSON, Citation
+from ragkit.records import Citation
 
 QUOTE = 200
 """Characters of a quote that are printed."""
-
-
-def answer_json(answer: Answer) -> dict[str, JSON]:
-    """The contract's `ask --json`, with names of sources as a person reads them."""
-    found = answer.to_json()
-    citations = found["citations"]
-    assert isinstance(citations, list)  # noqa: S101 - `to_json` made it
-    return {**found, "citations": [{**one, "source": shown(str(one["source"]))} for one in citations]}
 
 
 def print_answer(shell: Shell, answer: Answer, *, streamed: bool) -> None:

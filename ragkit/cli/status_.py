@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from ragkit.cli.common import Shell, figures, size, verb
@@ -17,7 +15,7 @@ def command(shell: Shell) -> None:
     with shell.open() as kb:
         status = kb.status()
     if shell.json:
-        shell.out_json({**asdict(status), "sources": [shown(source) for source in status.sources]})
+        shell.out_json(status.to_json())
         return
     shell.out(f"{status.kb}: {figures(status.documents, 'document')}, {figures(status.chunks, 'chunk')}, "
               f"{size(status.bytes)} on disk")  # fmt: skip

@@ -22,6 +22,7 @@ EMBEDDERS: Registry[EmbeddingProvider] = Registry(
             "sentence-transformers",
             f"{_OPTIONS}:SentenceTransformersOptions",
         ),
+        "static": Place("ragkit.embed.static:StaticEmbedder"),
         "voyage": Place("ragkit.embed.voyage:VoyageEmbeddingProvider", "voyage", f"{_OPTIONS}:VoyageEmbeddingOptions"),
     },
 )

@@ -6,8 +6,6 @@ of them but the small card `minilm.json` is read until a vector or a token is as
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from ragkit.embed.base import PROBE_TEXT, Row, Rows, unit
 from ragkit.embed.batches import by_length, in_threads, usable_cores
 from ragkit.embed.options import MiniLMOptions
-from ragkit.errors import Damaged
+from ragkit.embed.shipped import read_card, read_checked
 from ragkit.records import content_id
 from ragkit.usage.meter import record_embedding
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from ragkit.embed.wordpiece import WordPiece
 
 MODEL_FOLDER = Path(__file__).parent / "minilm_model"
-REINSTALL = "pip install --force-reinstall ragkit"
 
 
 class Card(TypedDict):
@@ -60,7 +57,7 @@ class MiniLM:
         """Cheap: reads a small JSON file. `folder` holds the model's files; only tests give another."""
         self._options = options or MiniLMOptions()
         self._folder = folder
-        self._card = _read_card(folder / "minilm.json")
+        self._card = cast("Card", read_card(folder / "minilm.json", Card.__required_keys__))
         self._lock = Lock()
         self._session: OnnxSession | None = None
         self._tokens: WordPiece | None = None
@@ -145,25 +142,4 @@ class MiniLM:
 
     def _read(self, name: str) -> bytes:
         """The bytes of a file of the model, once they are known to be the right ones."""
-        path = self._folder / name
-        try:
-            raw = path.read_bytes()
-        except OSError as error:
-            raise Damaged(str(path), f"cannot be read ({error.strerror})", REINSTALL) from error
-        if hashlib.sha256(raw).hexdigest() != self._card["sha256"].get(name):
-            raise Damaged(
-                str(path), "is cut short or altered: its sha256 is not the one it was shipped with", REINSTALL
-            )
-        return raw
-
-
-def _read_card(path: Path) -> Card:
-    try:
-        card = json.loads(path.read_bytes())
-    except OSError as error:
-        raise Damaged(str(path), f"cannot be read ({error.strerror})", REINSTALL) from error
-    except ValueError as error:
-        raise Damaged(str(path), "is not JSON", REINSTALL) from error
-    if not isinstance(card, dict) or not Card.__required_keys__ <= card.keys():
-        raise Damaged(str(path), "is not the card of a model", REINSTALL)
-    return cast("Card", card)
+        return read_checked(self._folder / name, self._card["sha256"].get(name))

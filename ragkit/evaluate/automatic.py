@@ -93,6 +93,13 @@ def automatic(documents: Sequence[Document], terms: Terms, count: int, seed: int
     ]
 
 
+def off_topic(documents: Sequence[Document], terms: Terms, count: int, seed: int = 0) -> list[Question]:
+    """Up to `count` questions of everyday life that the documents do not answer, for abstention."""
+    known = Counter(term for document in documents for term in set(terms(document.text)))
+    made = _off_topic(known, terms, count, random.Random(seed))
+    return [Question(f"o{number:04}", one.text, answerable=False, kind=one.kind) for number, one in enumerate(made, 1)]
+
+
 def _turns(
     documents: Sequence[Document], make: Callable[[Document], Iterator[_Made]], chance: random.Random
 ) -> Iterator[_Made]:

@@ -37,6 +37,15 @@ def figure(values: Sequence[float], seed: int = 0) -> Figure | None:
     return Figure(float(given.mean()), float(low), float(high), len(given))
 
 
+def paired_difference(before: Sequence[float], after: Sequence[float], seed: int = 0) -> Figure:
+    """The mean of `after - before`, question by question; `before[i]` and `after[i]` belong to one.
+
+    When its interval holds 0, the two cannot be told apart. Source: the paired bootstrap, as `figure`.
+    """
+    found = figure([new - old for old, new in zip(before, after, strict=True)], seed)
+    return found or Figure(0.0, 0.0, 0.0, 0)
+
+
 def paired_p(before: Sequence[float], after: Sequence[float], seed: int = 0) -> float:
     """The chance of so large a difference of means between runs that are alike, two-sided, in (0, 1].
 

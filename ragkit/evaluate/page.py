@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from ragkit.evaluate.report import Change, Report
@@ -75,7 +75,7 @@ def _question(one: Outcome) -> str:
         wanted = f" (wanted: {escape(' or '.join(one.question.answers))})" if one.question.answers else ""
         answer = (
             f"<p><b>{said}</b>, evidence {one.evidence:.2f}{wanted}</p><blockquote>{escape(one.answer)}</blockquote>"
-            f"<p>Citations</p><ol>{''.join(map(_shown, one.citations))}</ol>"
+            f"{_judged(one)}<p>Citations</p><ol>{''.join(map(_shown, one.citations))}</ol>"
         )
     mark = "bad" if _goodness(one) < 0.5 else "good"
     return (
@@ -84,6 +84,20 @@ def _question(one: Outcome) -> str:
         f"<p class=soft>{escape(one.question.id)}: {right}. {figures}</p>{answer}"
         f"<p>Hits</p><ol>{''.join(map(_shown, one.hits))}</ol></details>"
     )
+
+
+def _judged(one: Outcome) -> str:
+    """What the judge said of an answer."""
+    if one.judged is None:
+        return ""
+    statements = one.judged.get("statements")
+    items = [
+        f"<li class={'good' if row.get('supported') else 'bad'}>{escape(str(row.get('statement')))} "
+        f"<span class=soft>{escape(str(row.get('passages')))}</span>"
+        for row in (statements if isinstance(statements, list) else [])
+        if isinstance(row, Mapping)
+    ]
+    return f"<p>Judged: {escape(str(one.judged.get('reason', '')))}</p><ol>{''.join(items)}</ol>"
 
 
 def _shown(one: Shown) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragkit.errors import RagkitError
@@ -41,6 +42,14 @@ class Question:
     """Whether the documents answer it at all."""
     kind: str = ""
     """Any word to group questions by."""
+
+    def renamed(self, names: Mapping[str, str]) -> Question:
+        """The question with its sources by other names, where they have one."""
+        return replace(self, sources={names.get(name, name): grade for name, grade in self.sources.items()})
+
+    def relative(self, shown: Callable[[str], str]) -> Question:
+        """Its sources as a report shows them, so that a file of questions can be used elsewhere too."""
+        return self.renamed({name: shown(name) for name in self.sources})
 
     def to_dict(self) -> dict[str, JSON]:
         """The question as a line of a questions file."""
@@ -106,6 +115,20 @@ def read_corpus(folder: Path) -> Iterator[tuple[str, str, str]]:
         if not isinstance(row.get("_id"), str) or not isinstance(row.get("text"), str):
             raise QuestionsInvalid(place, "a document needs `_id` and `text`", "see the shape of BEIR's datasets")
         yield str(row["_id"]), str(row.get("title") or ""), str(row["text"])
+
+
+def spread(folder: Path, target: Path) -> dict[str, str]:
+    """Write the documents of a BEIR-shaped folder as files, those that are not there yet. Returns id -> name."""
+    target.mkdir(parents=True, exist_ok=True)
+    names: dict[str, str] = {}
+    for number, (identity, title, text) in enumerate(read_corpus(folder)):
+        slug = re.sub(r"[^\w-]+", "_", identity)[:80]
+        names[identity] = f"{number:07}-{slug}.md"
+        written = f"# {title}\n\n{text}" if title else text
+        path = target / names[identity]
+        if not path.exists() or path.read_text("utf-8") != written:
+            path.write_text(written, "utf-8")
+    return names
 
 
 def _question(row: Mapping[str, JSON], place: str) -> Question:

@@ -29,6 +29,8 @@ class Report:
     cost_usd: float | None
     """Of all answers; None when a price is unknown."""
     outcomes: Sequence[Outcome] = field(repr=False)
+    models: Mapping[str, Mapping[str, JSON]] = field(default_factory=dict)
+    """`judge`, `writer`: the models that helped, and what they cost, apart from the answers."""
 
     @property
     def errors(self) -> list[Outcome]:
@@ -43,6 +45,7 @@ class Report:
             "figures": {name: asdict(one) for name, one in self.figures.items()},
             "milliseconds": dict(self.milliseconds),
             "cost_usd": self.cost_usd,
+            **{name: dict(one) for name, one in self.models.items()},
             "rows": [_row(one) for one in self.outcomes],
         }
 
@@ -152,6 +155,7 @@ def _row(one: Outcome) -> dict[str, JSON]:
         "ask_ms": one.ask_ms,
         "cost_usd": one.cost_usd,
         "error": one.error,
+        **({"judged": dict(one.judged)} if one.judged is not None else {}),
     }
 
 

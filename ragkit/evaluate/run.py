@@ -11,7 +11,7 @@ from typing import Protocol
 from ragkit.errors import RagkitError
 from ragkit.evaluate.metrics import RANKING, contains, exact_match, token_f1
 from ragkit.evaluate.questions import Question
-from ragkit.records import Citation, Hit
+from ragkit.records import JSON, Citation, Hit
 from ragkit.usage.meter import AgentUsage
 
 SHOWN = 200
@@ -52,6 +52,8 @@ class System:
     """None: only retrieval is judged."""
     shown: Callable[[str], str] = str
     """A source -> the name that a report shows and that the names of questions are held against."""
+    passage: Callable[[Citation], str] = lambda citation: citation.quote
+    """A citation -> the whole passage that it is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,9 @@ class Outcome:
     error: str = ""
     """Why there is no answer."""
     contexts: tuple[str, ...] = field(default=(), repr=False)
-    """The passages that the answer cites, whole: what a judge reads."""
+    """The passages that the answer cites, whole, as its numbers count them: what a judge reads."""
+    judged: Mapping[str, JSON] | None = field(default=None, repr=False)
+    """What a judge said: statements, each with the passages that support it; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +133,11 @@ def _judged(system: System, question: Question, depths: Depths) -> Outcome:
         for name, hit in list(zip(names, hits, strict=True))[: depths.k]
     )
     found = Outcome(question, ranking, figures, shown, search_ms=search_ms)
-    return found if system.ask is None else _answered(system.ask, found, system.shown)
+    return found if system.ask is None else _answered(system, system.ask, found)
 
 
-def _answered(ask: Callable[[str], Reply], found: Outcome, shown: Callable[[str], str]) -> Outcome:
-    question = found.question
+def _answered(system: System, ask: Callable[[str], Reply], found: Outcome) -> Outcome:
+    question, shown = found.question, system.shown
     began = time.perf_counter()
     try:
         reply = ask(question.text)
@@ -160,7 +164,7 @@ def _answered(ask: Callable[[str], Reply], found: Outcome, shown: Callable[[str]
         citations=citations,
         ask_ms=ask_ms,
         cost_usd=reply.usage.total_cost_usd,
-        contexts=tuple(one.quote for one in reply.citations),
+        contexts=tuple(system.passage(one) for one in reply.citations),
     )
 
 

@@ -17,7 +17,9 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Protocol
 
-from ragkit.embed.base import Batching, EmbeddingProvider, Rows, probe_of
+import numpy as np
+
+from ragkit.embed.base import Batching, EmbeddingProvider, Row, Rows, probe_of
 from ragkit.embed.parts import Embedding, Part
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
 from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
@@ -74,6 +76,8 @@ class BuildOptions:
     """What the catalog shall say of its settings from the first publication on."""
     roots: tuple[str, ...] = ()
     """The sources that were named, to be remembered."""
+    known: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
+    """Hashes of texts -> the rows that are known elsewhere: they are copied, not made again."""
 
 
 @dataclass(slots=True)
@@ -260,6 +264,9 @@ class Build:
             self._rows = {key: row for key, row in self._rows.items() if key in wanted}
 
     def _hand_over(self, window: list[tuple[bytes, str]]) -> None:
+        window = self._without_known(window)
+        if not window:
+            return
         if self._options.affordable:
             window = window[: self._options.affordable([self._stations.count_tokens([text]) for _, text in window])]
         texts = [text for _, text in window]
@@ -269,6 +276,20 @@ class Build:
             del self._missing[key]
         self._under_way.update(key for key, _ in window)
         self._handed.append(self._begun([key for key, _ in window], texts))
+
+    def _without_known(self, window: list[tuple[bytes, str]]) -> list[tuple[bytes, str]]:
+        """Copy the vectors that are known elsewhere; returns the texts that are left."""
+        found = self._options.known([key for key, _ in window]) if self._options.known else {}
+        if not found:
+            return window
+        if self._options.dry_run:
+            self._rows.update(dict.fromkeys(found, -1))
+        else:
+            with self._timed("store"):
+                self._write_vectors(list(found), np.stack(list(found.values())))
+        for key in found:
+            del self._missing[key]
+        return [pair for pair in window if pair[0] not in found]
 
     def _begun(self, keys: list[bytes], texts: list[str]) -> _Window:
         """A window on its way: by the runner, or where a service does the work, in batches of its own from here."""

@@ -245,6 +245,11 @@ def document_of(values: Sequence[str | bytes]) -> Document:
     )
 
 
+def text_length(body: bytes) -> int:
+    """How many characters a stored text has."""
+    return len(zlib.decompress(body).decode("utf-8"))
+
+
 def chunk_values(chunk: Chunk) -> tuple[str | int | None, ...]:
     """The stored columns of a chunk that are its own; source, title and metadata are its document's."""
     return (

@@ -8,20 +8,25 @@ run that was cut off goes on where it stopped.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import StoreError
+from ragkit.errors import DimensionMismatch, StoreError
 from ragkit.index.catalog import Catalog
-from ragkit.index.compare import Comparison, compare
-from ragkit.records import Document, Metadata
+from ragkit.index.compare import Comparison, Given, compare
+from ragkit.index.store_seal import read_store_seal, seal_store, store_fault, unseal_store
+from ragkit.records import JSON, Document, Metadata, SearchResult
+from ragkit.store.at_rest import files_of, remove
 from ragkit.store.base import Store
+from ragkit.store.shared_lock import SharedLock
 
 Row = TypeVar("Row")
 
@@ -41,8 +46,8 @@ class StorePlace:
     identity: str
     """Name and options: a store with others is another store, and begins empty."""
     open: Callable[[], Store]
-    own: bool = False
-    """Lies in the knowledge base's own directory, so that nobody else keeps anything in it."""
+    files: Path | None = None
+    """Where it lies in the knowledge base's own directory, where nobody else keeps anything; None: elsewhere."""
 
 
 def _silent(done: int, total: int) -> None:
@@ -55,9 +60,12 @@ class Derived:
     def __init__(self, place: StorePlace) -> None:
         self.identity = place.identity
         self._open = place.open
-        self._own = place.own
+        self._files = place.files
+        self._looked_at: tuple[int, bool] | None = None
         self._lock = Lock()
+        self._use = SharedLock()
         self._store: Store | None = None
+        self._made_of_open: str | None = None
 
     @property
     def store(self) -> Store:
@@ -67,6 +75,11 @@ class Derived:
                 self._store = self._open()
             return self._store
 
+    def search(self, query: NDArray[np.float32], top_k: int, where: Mapping[str, JSON] | None) -> list[SearchResult]:
+        """As the store's own search. Raises what its adapter raises."""
+        with self._use.together():
+            return self.store.search(query, top_k, where)
+
     def close(self) -> None:
         """Let go of the store."""
         with self._lock:
@@ -75,8 +88,19 @@ class Derived:
                 self._store = None
 
     def is_current(self, catalog: Catalog) -> bool:
-        """Whether the store was brought in line with the generation that `catalog` sees."""
-        return catalog.get(self._key) == str(catalog.generation())
+        """Whether the store was brought in line with the generation that `catalog` sees, and is as it was left then.
+
+        The files of a store in the knowledge base's own directory are held against their seal, once a generation.
+        """
+        generation = catalog.generation()
+        if catalog.get(self._key) != str(generation):
+            return False
+        if self._files is None:
+            return True
+        if self._looked_at is None or self._looked_at[0] != generation:
+            self._let_go_of_an_old_one(catalog)
+            self._looked_at = (generation, self._seal_fault(catalog) == "")
+        return self._looked_at[1]
 
     def sync(
         self, catalog: Catalog, matrix: NDArray[np.float32], told: Told = _silent, *, overwrite: bool = False
@@ -95,24 +119,40 @@ class Derived:
             StoreError: the store holds documents of somebody else, and `overwrite` is not set.
         """
         generation = catalog.generation()
+        if self._files is not None:
+            self._looked_at = None
+            if self.is_current(catalog):
+                return 0
+            self._break_seal(catalog, matrix)
         self._take_up(catalog)
         there, noted = self.store.count(), self._noted(catalog)
-        if self.is_current(catalog) and there == noted:
+        if self._files is None and self.is_current(catalog) and there == noted:
             return 0
         if there != noted:
             self._begin_again(catalog, there, overwrite=overwrite)
         self._remove(catalog)
         added = self._add(catalog, matrix, told)
+        if self._files is not None:
+            self.close()
+            self.store.count()  # some fold their journals in when they are opened next; sealed is what is left then
+            self.close()
+            seal_store(self._files, catalog.get("id") or "", generation)
         with catalog.transaction():
             catalog.set(self._key, str(generation))
         return added
 
     def forget(self, catalog: Catalog) -> None:
-        """Empty the store, and the notes of what is in it."""
-        self.store.clear()
+        """Empty the store, and the notes of what is in it. One in the knowledge base's own directory is taken away."""
+        if self._files is None:
+            self.store.clear()
+        else:
+            self.close()
+            unseal_store(self._files)
+            remove(self._files)
         with catalog.transaction():
             catalog.connection.execute("DELETE FROM derived WHERE store = ?", (self.identity,))
             catalog.connection.execute("DELETE FROM meta WHERE key IN (?, ?)", (self._key, self._under_way))
+            catalog.set(self._made, secrets.token_hex(8))
 
     def compare(self, catalog: Catalog, matrix: NDArray[np.float32]) -> Comparison:
         """Every chunk of the catalog against what the store gives back."""
@@ -123,8 +163,12 @@ class Derived:
 
         Without a `matrix` vectors are not compared.
         """
-        if not self.is_current(catalog):
-            yield "is behind the catalog"
+        if catalog.get(self._key) != str(catalog.generation()):
+            if self._noted(catalog) or next(_live(catalog, None), None) is not None:
+                yield "is behind the catalog"
+            return
+        if fault := self._seal_fault(catalog):
+            yield fault
             return
         yield from compare(_live(catalog, matrix), self.store.scan()).problems()
 
@@ -136,6 +180,58 @@ class Derived:
     def _under_way(self) -> str:
         """Where the ids are noted that are being handed over or taken out."""
         return f"derived-under-way:{self.identity}"
+
+    @property
+    def _made(self) -> str:
+        """Where a number is kept that changes when the store is taken away and made anew."""
+        return f"derived-made:{self.identity}"
+
+    def _let_go_of_an_old_one(self, catalog: Catalog) -> None:
+        """A store that was made anew since it was opened here is opened again; the files of the old one are gone."""
+        made = catalog.get(self._made) or ""
+        if self._made_of_open not in {None, made}:
+            with self._use.alone():
+                self.close()
+        self._made_of_open = made
+
+    def _seal_fault(self, catalog: Catalog) -> str:
+        """What is wrong with the files by their seal; '' when nothing is, and where there is no seal to be."""
+        if self._files is None:
+            return ""
+        seal = read_store_seal(self._files)
+        if seal is None:
+            return "was not sealed: a run was cut off"
+        if (seal.catalog, seal.generation) != (catalog.get("id"), catalog.generation()):
+            return "was sealed with another content"
+        return store_fault(self._files, seal)
+
+    def _break_seal(self, catalog: Catalog, matrix: NDArray[np.float32]) -> None:
+        """Before the store is changed: take its seal away, and the store too unless it holds what is noted.
+
+        Files that are not as they were sealed are never opened. Without a seal, after a run that was cut off, the
+        store is read and compared: a power cut may have taken what it had said to hold.
+        """
+        if self._files is None:
+            return
+        seal = read_store_seal(self._files)
+        if seal is not None:
+            good = seal.catalog == catalog.get("id") and store_fault(self._files, seal) == ""
+            unseal_store(self._files)
+        else:
+            good = self._holds_what_is_noted(catalog, matrix)
+        if not good:
+            self.forget(catalog)
+
+    def _holds_what_is_noted(self, catalog: Catalog, matrix: NDArray[np.float32]) -> bool:
+        if self._files is None or not files_of(self._files):
+            return False
+        dead = {row[0] for row in catalog.connection.execute(_NOTED_ONLY, (self.identity,))}
+        try:
+            self._take_up(catalog)
+            held = (one for one in self.store.scan() if one[0] not in dead)
+            return compare(_noted_live(catalog, matrix, self.identity), held).same
+        except (StoreError, DimensionMismatch):
+            return False
 
     def _noted(self, catalog: Catalog) -> int:
         query = "SELECT count(DISTINCT chunk_id) FROM derived WHERE store = ?"
@@ -159,7 +255,7 @@ class Derived:
 
     def _begin_again(self, catalog: Catalog, there: int, *, overwrite: bool) -> None:
         """Empty the store: what was noted and what is there do not agree."""
-        if there and not (overwrite or self._own or self._is_ours(catalog)):
+        if there and not (overwrite or self._files is not None or self._is_ours(catalog)):
             raise StoreError(
                 f"the store {self.identity.partition(':')[0]!r} holds {there:,} documents that this knowledge base did"
                 " not put there: name another collection, table or path, or empty it with `ragkit copy --overwrite`"
@@ -238,14 +334,26 @@ def _documents(catalog: Catalog, keys: Sequence[int]) -> tuple[list[Document], l
     return documents, [row[2] for row in rows]
 
 
-def _live(
-    catalog: Catalog, matrix: NDArray[np.float32] | None
-) -> Iterator[tuple[str, Document, NDArray[np.float32] | None]]:
+_CHUNKS = (
+    "SELECT c.id, c.text, c.vector, d.source, d.title, d.metadata FROM chunks c"
+    " JOIN documents d ON d.key = c.document WHERE c.live = 1"
+)
+_NOTED_ONLY = "SELECT chunk_id FROM derived WHERE store = ? AND chunk_id NOT IN (SELECT id FROM chunks WHERE live = 1)"
+"""Ids that were handed over and are no chunks any more."""
+
+
+def _live(catalog: Catalog, matrix: NDArray[np.float32] | None) -> Iterator[Given]:
     """Every (id, document, row) that a store has to hold, streamed, in the order of the ids."""
-    rows = catalog.connection.execute(
-        "SELECT c.id, c.text, c.vector, d.source, d.title, d.metadata FROM chunks c"
-        " JOIN documents d ON d.key = c.document WHERE c.live = 1 ORDER BY c.id, c.key"
-    )
+    return _given(catalog.connection.execute(f"{_CHUNKS} ORDER BY c.id, c.key"), matrix)
+
+
+def _noted_live(catalog: Catalog, matrix: NDArray[np.float32], store: str) -> Iterator[Given]:
+    """Those of them that were handed over already."""
+    noted = f"{_CHUNKS} AND c.id IN (SELECT chunk_id FROM derived WHERE store = ?) ORDER BY c.id, c.key"  # noqa: S608
+    return _given(catalog.connection.execute(noted, (store,)), matrix)
+
+
+def _given(rows: Iterable[tuple[str, str, int, str, str, str]], matrix: NDArray[np.float32] | None) -> Iterator[Given]:
     before = ""
     for identity, text, row, source, title, metadata in rows:
         if identity != before:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ragkit.errors import LoadError
 from ragkit.index.catalog import FileRow
+from ragkit.index.names import source_name
 from ragkit.index.plan import PlanOptions, make_plan
 from ragkit.load.walk import Found, Skipped
 from ragkit.records import JSON
@@ -74,6 +75,7 @@ def look(
     known: Mapping[str, FileRow],
     digest: Callable[[Path], str],
     seconds: float,
+    name_of: Callable[[Path], str] = source_name,
 ) -> Freshness:
     """Compare the folders with the catalog as an index run would, for at most so many seconds.
 
@@ -83,6 +85,7 @@ def look(
         known: the files of the catalog.
         digest: digest of a file's bytes; asked only where the times of a file do not tell.
         seconds: how long this may take.
+        name_of: the name of the source that a path holds.
     """
     started = time.perf_counter()
     clock = _Clock(started + seconds)
@@ -93,7 +96,7 @@ def look(
         return digest(path)
 
     # as each row was made: other versions of loaders are no change of the sources
-    plan = make_plan(clock.until_up(found), roots, known, PlanOptions(lambda recipe: recipe, compare))
+    plan = make_plan(clock.until_up(found), roots, known, PlanOptions(lambda recipe: recipe, compare, name_of=name_of))
     added = sum(work.before is None for work in plan.work)
     removed = 0 if clock.cut else len(plan.removed)
     return Freshness(added, len(plan.work) - added, removed, clock.files, not clock.cut, time.perf_counter() - started)

@@ -54,6 +54,8 @@ def create(directory: Path, new_base: NewBase) -> None:
     new_base.prepare(connection)
     connection.executemany("INSERT INTO meta VALUES (?, ?)", settled.items())
     connection.execute("COMMIT")
+    # when it is closed SQLite would do this too, and say nothing if the disk failed; the log has the old name
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     connection.close()
     new.chmod(0o600)
     new.rename(directory / CATALOG)

@@ -27,11 +27,11 @@ def source_path(name: str) -> Path:
 
 
 def is_within(name: str, root: str) -> bool:
-    """Whether a source is `root` itself or lies below it."""
-    return name == root or name.startswith(root.rstrip("/") + "/")
+    """Whether a source is `root` itself or lies below it. Below a URL lies nothing: a page is no folder."""
+    return name == root or ("://" not in root and name.startswith(root.rstrip("/") + "/"))
 
 
 def shown(name: str, base: Path | None = None) -> str:
     """The name as a person wants to read it: relative to `base` (the working directory) when it lies below."""
-    root = str(base or Path.cwd())
+    root = str(base or os.getcwd())  # noqa: PTH109 - a server does this for every passage
     return name[len(root.rstrip("/")) + 1 :] if is_within(name, root) and name != root else name

@@ -61,6 +61,8 @@ class PlanOptions:
     retry_failed: bool = False
     everything: bool = False
     """Take up every file again, changed or not."""
+    name_of: Callable[[Path], str] = source_name
+    """The name of the source that a path holds: the path as text, or the URL of a page's copy."""
 
 
 def make_plan(
@@ -78,7 +80,7 @@ def make_plan(
     kept: set[str] = set()
     unchanged = 0
     for entry in found:
-        source = source_name(entry.path)
+        source = options.name_of(entry.path)
         if isinstance(entry, Skipped):
             skipped[source] = entry.reason
             continue

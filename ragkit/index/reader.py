@@ -1,7 +1,7 @@
 """The read side of a knowledge base: whole generations, for any number of threads.
 
-Each thread has a connection of its own; each `view()` is one read transaction, in which rows, vectors and
-the full text index all belong to one generation. What is kept in memory is kept per generation.
+Each `view()` has a connection of its own and is one read transaction, in which rows, vectors and the full text
+index all belong to one generation. What is kept in memory is kept per generation.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import Damaged
-from ragkit.index.catalog import Catalog, checksum, document_of
+from ragkit.errors import Damaged, Locked
+from ragkit.index.catalog import Catalog, checksum, document_of, text_length
 from ragkit.index.derived import Derived, filterable
 from ragkit.index.home import CATALOG, open_catalog, repair_command
 from ragkit.index.seal import read_seal
-from ragkit.records import JSON, Chunk, Document, Metadata
+from ragkit.records import JSON, Chunk, Document, Metadata, Span
 from ragkit.store.columns import Columns
 from ragkit.store.filters import parse_filter
 from ragkit.store.scanner import Scanner
@@ -31,6 +32,10 @@ from ragkit.store.vectorfile import VectorFile, row_checksums
 
 Keys = NDArray[np.int64]
 Where = Mapping[str, JSON] | None
+IDLE_CONNECTIONS = 8
+"""Connections that are kept for the next view, each with its cache of pages. They do not go with threads: a server
+has more of these than ever read at the same time, and they come and go."""
+NO_EXTRA: Mapping[str, float] = MappingProxyType({})
 COPY_SUFFIX = ".i8"
 """Of the 8-bit copy beside a vector file: it saves time, and may be deleted."""
 
@@ -39,11 +44,17 @@ class SearchesTerms(Protocol):
     """The full text index, as a view uses it."""
 
     def search(
-        self, terms: Sequence[str], top_k: int, allowed: Callable[[Keys], NDArray[np.bool_]] | None = None
+        self,
+        terms: Sequence[str],
+        top_k: int,
+        allowed: Callable[[Keys], NDArray[np.bool_]] | None = None,
+        extra: Mapping[str, float] = NO_EXTRA,
     ) -> list[tuple[int, float]]:
         """The best chunks for these terms by BM25, among those that `allowed` lets through: (key, score)."""
 
-    def scores(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float32]:
+    def scores(
+        self, terms: Sequence[str], keys: Sequence[int], extra: Mapping[str, float] = NO_EXTRA
+    ) -> NDArray[np.float32]:
         """BM25 scores of these chunks; 0 where no term matches."""
 
 
@@ -68,6 +79,21 @@ class Arrays:
     """Which chunks the filters let through that were asked for, by the filters' JSON."""
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """A document as a list shows it."""
+
+    id: str
+    source: str
+    title: str
+    chunks: int
+    characters: int
+    """Of the text that the loader produced."""
+    format: str
+    modified_ns: int | None
+    """When its file was changed last, by the file's own time; None for what is no file."""
+
+
 class Reader:
     """Opens a knowledge base for reading. Close it, or use it as a context manager."""
 
@@ -78,14 +104,14 @@ class Reader:
         self.directory = directory
         self.derived = derived
         self._lexicon = lexicon
-        self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
+        self._closed = False
         self._lock = threading.Lock()
+        self._loading = threading.Lock()
         self._arrays: Arrays | None = None
         self._vectors: dict[str, VectorFile] = {}
         self._scanners: dict[str, Scanner] = {}
         self._sealed = read_seal(directory) is not None
-        self._keep(open_catalog(directory))
+        self._idle = [open_catalog(directory)]
 
     def __enter__(self) -> Reader:
         return self
@@ -94,22 +120,22 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Let go of every connection and file."""
+        """Let go of every connection and file; a view that is open keeps its connection to its end."""
         with self._lock:
-            for connection in self._connections:
+            self._closed = True
+            for connection in self._idle:
                 connection.close()
             for vectors in self._vectors.values():
                 vectors.close()
             if self.derived is not None:
                 self.derived.close()
-            self._connections.clear()
+            self._idle.clear()
             self._vectors.clear()
-            self._local = threading.local()
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """One generation, unchanged for as long as the view is open. Views of one thread do not nest."""
-        connection = self._connection()
+        """One generation, unchanged for as long as the view is open."""
+        connection = self._take()
         try:
             connection.execute("BEGIN")
             yield View(self, connection, self._lexicon(connection))
@@ -117,7 +143,7 @@ class Reader:
             path = self.directory / CATALOG
             raise Damaged(str(path), f"cannot be read ({error})", repair_command(self.directory)) from error
         finally:
-            connection.execute("ROLLBACK")
+            self._give(connection)
 
     def arrays(self, connection: sqlite3.Connection) -> Arrays:
         """The arrays of the generation that this connection's transaction sees."""
@@ -126,9 +152,13 @@ class Reader:
         cached = self._arrays
         if cached is not None and cached.generation == generation:
             return cached
-        loaded = self._load(connection, generation)
-        self._arrays = loaded
-        return loaded
+        with self._loading:  # one thread loads; those that come with it, after a new generation, take what it has
+            cached = self._arrays
+            if cached is not None and cached.generation == generation:
+                return cached
+            loaded = self._load(connection, generation)
+            self._arrays = loaded
+            return loaded
 
     def _load(self, connection: sqlite3.Connection, generation: int) -> Arrays:
         rows = connection.execute("SELECT key, vector, document FROM chunks WHERE live = 1 ORDER BY key").fetchall()
@@ -160,17 +190,25 @@ class Reader:
             check_rows(connection, embedder, matrix, vectors.path, repair_command(self.directory))
         return matrix, self._scanners[name]
 
-    def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._keep(open_catalog(self.directory, check_seal=False))
-        return connection
-
-    def _keep(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+    def _take(self) -> sqlite3.Connection:
+        """The connection that was used last: it has most of what is asked for in its cache."""
         with self._lock:
-            self._connections.append(connection)
-        self._local.connection = connection
-        return connection
+            if self._idle:
+                return self._idle.pop()
+        return open_catalog(self.directory, check_seal=False)
+
+    def _give(self, connection: sqlite3.Connection) -> None:
+        """End the transaction, and keep the connection or close it."""
+        try:
+            connection.rollback()
+        except sqlite3.Error:
+            connection.close()
+            raise
+        with self._lock:
+            if not self._closed and len(self._idle) < IDLE_CONNECTIONS:
+                self._idle.append(connection)
+                return
+        connection.close()
 
 
 class View:
@@ -209,7 +247,10 @@ class View:
         derived = self._reader.derived
         if derived is None or not derived.is_current(Catalog(self.connection)):
             return None
-        results = derived.store.search(query, top_k, where)
+        try:
+            results = derived.search(query, top_k, where)
+        except Locked:  # some stores are open in one process at a time
+            return None
         marks = ",".join("?" * len(results))
         ids = [result.document.id for result in results]
         rows = self.connection.execute(f"SELECT id, key FROM chunks WHERE live = 1 AND id IN ({marks})", ids)  # noqa: S608
@@ -224,19 +265,32 @@ class View:
         at = np.searchsorted(a.keys, np.asarray(keys, np.int64))
         return np.asarray(a.matrix[a.vectors[at]] @ query, np.float32)
 
-    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None) -> list[tuple[int, float]]:
-        """The best chunks for these terms by BM25: (key, score), best first, ties by key."""
+    def rows(self, keys: Sequence[int]) -> NDArray[np.float32]:
+        """The unit rows of these live chunks: (len(keys), dimension)."""
+        a = self.arrays
+        at = np.searchsorted(a.keys, np.asarray(keys, np.int64))
+        return np.asarray(a.matrix[a.vectors[at]], np.float32)
+
+    def search_terms(
+        self, terms: Sequence[str], top_k: int, where: Where = None, extra: Mapping[str, float] = NO_EXTRA
+    ) -> list[tuple[int, float]]:
+        """The best chunks for these terms by BM25: (key, score), best first, ties by key.
+
+        `extra` are further terms, each with what it counts where one of `terms` counts 1.
+        """
         mask = self._mask(where)
         live = self.arrays.keys if mask is None else self.arrays.keys[mask]
 
         def allowed(keys: Keys) -> NDArray[np.bool_]:
             return np.isin(keys, live, assume_unique=True)
 
-        return self._lexicon.search(terms, top_k, allowed)
+        return self._lexicon.search(terms, top_k, allowed, extra)
 
-    def term_scores(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float32]:
+    def term_scores(
+        self, terms: Sequence[str], keys: Sequence[int], extra: Mapping[str, float] = NO_EXTRA
+    ) -> NDArray[np.float32]:
         """BM25 scores of these chunks: (len(keys),)."""
-        return self._lexicon.scores(terms, keys)
+        return self._lexicon.scores(terms, keys, extra)
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """These chunks, in the order asked for. Raises Damaged when a row is not what was written."""
@@ -264,15 +318,51 @@ class View:
 
     def document(self, source: str) -> Document | None:
         """The live document of a source, with its whole text."""
-        row = self.connection.execute(
-            "SELECT id, source, title, format, language, metadata, page_starts, headings, body, checksum"
-            " FROM documents WHERE live = 1 AND source = ?",
-            (source,),
-        ).fetchone()
+        return self._document("source", source)
+
+    def find_document(self, document_id: str) -> Document | None:
+        """The live document with this id, with its whole text."""
+        return self._document("id", document_id)
+
+    def document_rows(self, after: str, limit: int, text: str = "") -> list[DocumentRow]:
+        """The next `limit` live documents behind the source `after`, by source.
+
+        With `text` those whose source or title holds it; small and capital ASCII letters count as equal.
+        """
+        rows = self.connection.execute(
+            "SELECT d.id, d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key), d.body,"
+            " d.format, f.mtime_ns FROM documents d LEFT JOIN files f ON f.source = d.source"
+            " WHERE d.live = 1 AND d.source > ?1"
+            " AND (?2 = '' OR instr(lower(d.source), lower(?2)) OR instr(lower(d.title), lower(?2)))"
+            " ORDER BY d.source LIMIT ?3",
+            (after, text, limit),
+        )
+        return [
+            DocumentRow(identity, source, title, chunks, text_length(body), form, modified)
+            for identity, source, title, chunks, body, form, modified in rows
+        ]
+
+    def _document(self, column: str, value: str) -> Document | None:
+        query = f"{_DOCUMENT} AND {column} = ? ORDER BY source LIMIT 1"
+        row = self.connection.execute(query, (value,)).fetchone()
         if row is None:
             return None
-        self._check(row[-1], row[:-1], f"the document {source}")
+        self._check(row[-1], row[:-1], f"the document {row[1]}")
         return document_of(row[:-1])
+
+    def outline(self, chunk: Chunk) -> list[Span]:
+        """The places of all live chunks of a chunk's document, by start."""
+        rows = self.connection.execute(
+            'SELECT c.start, c."end", c.heading FROM documents d JOIN chunks c ON c.document = d.key'
+            " WHERE d.source = ? AND d.live = 1 AND c.live = 1 ORDER BY c.start, c.key",
+            (chunk.source,),
+        )
+        return [Span(start, end, tuple(json.loads(heading))) for start, end, heading in rows]
+
+    def text_of(self, chunk: Chunk) -> str:
+        """The whole text of a chunk's document."""
+        document = self.document(chunk.source)
+        return document.text if document is not None else chunk.text
 
     def _mask(self, where: Where) -> NDArray[np.bool_] | None:
         """Which live chunks a filter lets through, or None for all. Raises InvalidFilter."""
@@ -323,10 +413,34 @@ class View:
             raise Damaged(str(directory / CATALOG), f"is not what was written ({what})", repair_command(directory))
 
 
+_DOCUMENT = (
+    "SELECT id, source, title, format, language, metadata, page_starts, headings, body, checksum"
+    " FROM documents WHERE live = 1"
+)
 _CHUNKS = (
     "SELECT c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
     " d.id, d.source, d.title, d.metadata FROM chunks c JOIN documents d ON d.key = c.document WHERE c.live = 1"
 )
+
+
+def check_unsealed(directory: Path) -> None:
+    """Before a knowledge base is written to: hold its vectors against their checksums, where no seal vouches for them.
+
+    A run that was cut off leaves no seal; what rotted since must not be sealed by the next one.
+
+    Raises:
+        NotAKnowledgeBase, Damaged: as `open_catalog`.
+    """
+    with closing(open_catalog(directory)) as connection:
+        if read_seal(directory) is not None:
+            return
+        fix = repair_command(directory)
+        for key, dimension, name, file_id, rows in connection.execute(
+            "SELECT key, dimension, file, file_id, rows FROM embedders"
+        ).fetchall():
+            path = directory / name
+            with closing(VectorFile.open(path, dimension=dimension, file_id=file_id, rows=rows, fix=fix)) as file:
+                check_rows(connection, key, file.matrix(rows), path, fix)
 
 
 def check_rows(

@@ -61,11 +61,11 @@ class Salvage:
 def swap_in(directory: Path) -> None:
     """Put the knowledge base that was built in `directory/.rebuild` in the place of the damaged one.
 
-    The new vector files have names of their own; the rename of the catalog is the moment of the change.
+    The new vector files have names of their own; the rename of the catalog is the moment of the change. The old seal
+    stays until the new one takes its place: cut off in between, the knowledge base is still known to be damaged.
     """
     new = directory / REBUILD
     old = [*directory.glob("vectors-*.f32"), directory / f"{CATALOG}-wal", directory / f"{CATALOG}-shm"]
-    (directory / SEAL_FILE).unlink(missing_ok=True)
     for name in ("-wal", "-shm"):
         # a log that belongs to the old catalog would be replayed into the new one
         (directory / f"{CATALOG}{name}").unlink(missing_ok=True)

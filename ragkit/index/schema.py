@@ -93,6 +93,8 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Lay out a new catalog. All of it appears in one transaction."""
-    connection.execute("PRAGMA journal_mode=WAL")
+    """Lay out a new catalog, in one transaction. Raises sqlite3.OperationalError when it cannot be."""
+    [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+    if mode != "wal":  # SQLite stays in the old mode when the disk fails, and does not say so
+        raise sqlite3.OperationalError(f"its log cannot be made, the journal mode stays {mode!r}")
     connection.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from ragkit.errors import Damaged
+from ragkit.errors import Damaged, NotAKnowledgeBase
 from ragkit.index.catalog import Catalog, EmbedderRow
+from ragkit.index.disk import refusal, refusals
 from ragkit.index.home import (
     CATALOG,
     MARKER,
@@ -36,6 +37,7 @@ class WriteSession:
     Raises:
         Locked: another process writes.
         NotAKnowledgeBase, Damaged: as `open_catalog`.
+        CannotWrite: the disk refuses, now or at any time until `__exit__` has ended.
     """
 
     def __init__(self, directory: Path, new_base: NewBase | None = None) -> None:
@@ -45,7 +47,14 @@ class WriteSession:
         self._open: list[VectorFile] = []
 
     def __enter__(self) -> WriteSession:
+        with refusals(self.directory, repair_command(self.directory)):
+            self._begin()
+        return self
+
+    def _begin(self) -> None:
         if self._new is not None:
+            if self.directory.exists() and not self.directory.is_dir():
+                raise NotAKnowledgeBase(str(self.directory), "is a file", "name a folder with --kb")
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.directory.is_dir():
             self._stack.enter_context(WriterLock(self.directory))
@@ -57,14 +66,16 @@ class WriteSession:
             self.catalog = Catalog(connection)
             unseal(self.directory)
             self._stack = self._stack.pop_all()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._stack:
-            if not isinstance(error, Damaged | sqlite3.DatabaseError):
+        fix = repair_command(self.directory)
+        with self._stack, refusals(self.directory, fix):
+            if not isinstance(error, Damaged | sqlite3.DatabaseError | OSError):
                 self._settle()
+        if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, BrokenPipeError):
+            raise refusal(error, self.directory, fix) from error
 
     def vectors_for(self, fingerprint: str, dimension: int) -> tuple[EmbedderRow, VectorFile]:
         """The vector file of an embedder with this fingerprint and so many columns, made when it is new."""

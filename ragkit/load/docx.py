@@ -135,7 +135,7 @@ def _words(element: etree._Element) -> Iterator[str]:
         if kind in LEFT_OUT or (kind == "r" and child(each, "rPr", "vanish") is not None):
             continue
         if kind == "t":
-            yield each.text or ""
+            yield "".join([each.text or "", *(entity.tail or "" for entity in each)])  # which stays unresolved
         elif kind in SIGNS:
             yield SIGNS[kind]
         elif kind in ("footnoteReference", "endnoteReference"):

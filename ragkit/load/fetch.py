@@ -74,7 +74,9 @@ class _Guard:
             address = ip_address(str(where[0]).partition("%")[0])
             if not self.options.allow_private and not is_public(address):
                 reason = f"{host} is not on the public network ({address})"
-                raise LoadError(self.url, reason, "pass allow_private=True if you trust it")
+                raise LoadError(
+                    self.url, reason, "pass allow_private=True if you trust it (`--set load.allow_private=true`)"
+                )
         failed: OSError = OSError("no address")
         for family, kind, protocol, _, where in found:
             link = socket.socket(family, kind, protocol)

@@ -10,8 +10,8 @@ from ragkit.errors import InvalidOption
 VERSIONS: Mapping[str, str] = {
     "choose": "1",
     "code": "1",
-    "csv": "1",
-    "docx": "1",
+    "csv": "2",
+    "docx": "2",
     "eml": "1",
     "epub": "1",
     "folder": "1",
@@ -24,7 +24,7 @@ VERSIONS: Mapping[str, str] = {
     "pypdf": "1",
     "text": "1",
     "unstructured": "1",
-    "xlsx": "1",
+    "xlsx": "2",
 }
 """Loader -> the version of its text. Raise it when equal bytes give another Document.
 

@@ -5,7 +5,7 @@ The border behind which a parser may fail in any way; `workers` puts it into pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -85,10 +85,15 @@ def parse_file(task: Task, router: Router, limits: ParseLimits) -> Parsed | Fail
     except LoadError as error:
         return Failed(task, type(error)(task.source, error.reason, error.hint))
     digest = hash_of(data)
+    named = (
+        str(task.path) if "://" in task.source else task.source
+    )  # a page's copy has the suffix that its URL may lack
     try:
-        loader, document = load_bytes(data, task.source, router, limits)
+        loader, document = load_bytes(data, named, router, limits)
     except LoadError as error:
-        return Failed(task, error, digest, status)
+        return Failed(task, type(error)(task.source, error.reason, error.hint), digest, status)
+    if named != task.source:
+        document = replace(document, source=task.source, id="")
     return Parsed(task, document, digest, status, loader)
 
 
@@ -106,13 +111,13 @@ def load_bytes(data: bytes, source: str, router: Router, limits: ParseLimits, na
     except RecursionError as error:
         raise LoadLimit(source, "nested too deep", "leave it out") from error
     except MemoryError as error:
-        raise LoadLimit(source, f"needs more than {limits.memory_mb} MB of memory", "raise memory_mb") from error
+        raise LoadLimit(source, f"needs more than {limits.memory_mb} MB of memory", "raise max_memory_mb") from error
     except Exception as error:  # a border: no parser's fault may stop a run over other files
         words = " ".join(str(error).split())[:200]
         reason = f"its parser failed ({type(error).__name__}{': ' if words else ''}{words})"
         raise LoadError(source, reason, "open it in the program it came from and save it again") from error
     if len(document.text) > limits.text_mb * MB:
-        raise LoadLimit(source, f"its text is longer than {limits.text_mb:g} million characters", "raise text_mb")
+        raise LoadLimit(source, f"its text is longer than {limits.text_mb:g} million characters", "raise max_text_mb")
     return loader, document
 
 

@@ -13,6 +13,7 @@ from ragkit.load.base import Loader
 from ragkit.load.choose import choose
 from ragkit.load.formats import SUFFIXES, suffix_of
 from ragkit.load.options import VERSIONS
+from ragkit.load.secretnames import holds_private_key
 from ragkit.records import JSON, Document, content_id
 
 if TYPE_CHECKING:
@@ -58,8 +59,10 @@ class Router:
         """The route of a file.
 
         A route by suffix holds where the content agrees with the suffix, or is of no format that we know.
-        Raises UnsupportedFormat or LoadError as `choose` does.
+        Raises UnsupportedFormat or LoadError as `choose` does, and UnsupportedFormat for a private key.
         """
+        if holds_private_key(data):
+            raise UnsupportedFormat(source, "looks like a secret (a private key)")
         suffix = suffix_of(source)
         wanted = self._by_suffix.get(suffix)
         try:

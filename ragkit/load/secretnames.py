@@ -1,4 +1,7 @@
-"""File names that keep secrets: keys, passwords, tokens. Such files are never read."""
+"""What gives a secret away: file names of keys, passwords and tokens, and the first line of a private key.
+
+Files of such names are never opened; what begins like a private key is never made a document.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +56,15 @@ PATTERNS = (
 HARMLESS = frozenset({".env.dist", ".env.example", ".env.sample", ".env.template"})
 
 _SECRET = re.compile("|".join(translate(pattern) for pattern in PATTERNS))
+_PRIVATE_KEY = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}-----BEGIN (?:[A-Z]{2,10} ){0,2}PRIVATE KEY(?: BLOCK)?-----")
 
 
 def looks_secret(name: str) -> bool:
     """Whether a file of this name keeps a secret, by its name alone."""
     low = name.lower()
     return _SECRET.match(low) is not None and low not in HARMLESS
+
+
+def holds_private_key(data: bytes) -> bool:
+    """Whether a file begins as private keys in text form do (PEM, OpenSSH, PGP)."""
+    return _PRIVATE_KEY.match(data) is not None

@@ -8,6 +8,9 @@ from itertools import chain, islice
 MAX_HEADER = 200
 """Characters of a cell that may still be the name of a column."""
 
+MAX_GAP = 16
+"""Empty cells in a row that are written one by one; a longer gap is no wider."""
+
 
 def table_lines(rows: Iterator[Sequence[str]]) -> tuple[Sequence[str], Iterator[str]]:
     """The names of the columns, and one line for each row that has a value.
@@ -61,4 +64,10 @@ def _with_names(header: Sequence[str], row: Sequence[str]) -> str:
 
 
 def _plain(row: Sequence[str]) -> str:
-    return " | ".join(_stripped(row))
+    kept: list[str] = []
+    empty = 0
+    for cell in _stripped(row):
+        empty = 0 if cell else empty + 1
+        if empty <= MAX_GAP:
+            kept.append(cell)
+    return " | ".join(kept)

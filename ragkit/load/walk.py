@@ -32,15 +32,24 @@ class FolderOptions:
     """Files and folders that are left out; written as in a `.gitignore`."""
     max_file_mb: float = 50
     """Larger files are skipped."""
+    max_seconds: float = 60
+    """For reading and parsing one file; one that takes longer fails, and its process is ended."""
+    max_memory_mb: int = 2048
+    """Address space of a process that parses; a file that needs more fails."""
+    max_text_mb: float = 64
+    """Length of one file's text, in million characters (2**20); a longer one fails."""
     hidden: bool = False
     """Read files and folders whose name begins with a dot."""
     follow_links: bool = False
     """Follow links that lead out of the folder. Links to what lies inside it are never followed."""
     gitignore: bool = True
     """Leave out what `.gitignore` files name, those of the repository above the folder too."""
+    allow_private: bool = False
+    """Fetch URLs that lead to loopback, private and link-local addresses too."""
 
     def __post_init__(self) -> None:
-        positive("max_file_mb", self.max_file_mb)
+        for name in ("max_file_mb", "max_seconds", "max_memory_mb", "max_text_mb"):
+            positive(name, getattr(self, name))
         for name in ("include", "exclude"):
             if isinstance(getattr(self, name), str):
                 raise InvalidOption(name, getattr(self, name), "a list of patterns")
@@ -99,8 +108,8 @@ class _Walk:
 def walk(source: Path, options: FolderOptions | None = None) -> Iterator[Found | Skipped]:
     """Every file of a folder to be read, in the order of names, and what is skipped with its reason.
 
-    Files that the include patterns, the ignore files or a leading dot leave out are not mentioned one by one;
-    folders that are left out are, once each. A `source` that is one file is read whatever its name matches,
+    Files that the include patterns or the ignore files leave out are not mentioned one by one; hidden files,
+    and folders that are left out, are. A `source` that is one file is read whatever its name matches,
     unless it looks like a secret.
 
     Args:
@@ -211,10 +220,18 @@ def _entry(entry: os.DirEntry[str], folder: _Folder, state: _Walk) -> _Folder | 
                 return Skipped(Path(entry.path), f"{reason} folder")
             return _Folder(entry.path, (*folder.parts, entry.name), folder.scopes)
         if reason:
-            return Skipped(Path(entry.path), "looks like a secret") if looks_secret(entry.name) else None
+            return _said_so(entry, reason)
         return _file(entry.path, entry.name, entry.stat(follow_symlinks=False), state.max_bytes)
     except OSError as error:
         return Skipped(Path(entry.path), reason_of(error))
+
+
+def _said_so(entry: os.DirEntry[str], reason: str) -> Skipped | None:
+    """What is said of a file or link that is left out: nothing where the user's own patterns leave it out."""
+    if looks_secret(entry.name):
+        return Skipped(Path(entry.path), "looks like a secret")
+    hidden = reason == "hidden" and entry.name not in IGNORE_FILES
+    return Skipped(Path(entry.path), "hidden file") if hidden else None
 
 
 def _left_out(name: str, parts: tuple[str, ...], is_folder: bool, folder: _Folder, state: _Walk) -> str:
@@ -253,8 +270,9 @@ def _file(path: str, name: str, status: os.stat_result, max_bytes: int) -> Found
 
 def _link(entry: os.DirEntry[str], folder: _Folder, state: _Walk) -> _Folder | Found | Skipped | None:
     parts = (*folder.parts, entry.name)
-    if _left_out(entry.name, parts, False, folder, state):
-        return None
+    reason = _left_out(entry.name, parts, False, folder, state)
+    if reason:
+        return _said_so(entry, reason)
     path = Path(entry.path)
     try:
         status = entry.stat()

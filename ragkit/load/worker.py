@@ -57,7 +57,7 @@ def _answer(replies: int, task: Task, router: Router, limits: ParseLimits) -> bo
         last = _grown(limits) or (isinstance(outcome, Failed) and isinstance(outcome.error, LoadLimit))
         packed = outcome_frame(outcome, last=last)
     except MemoryError:
-        limit = LoadLimit(task.source, f"needs more than {limits.memory_mb} MB of memory", "raise memory_mb")
+        limit = LoadLimit(task.source, f"needs more than {limits.memory_mb} MB of memory", "raise max_memory_mb")
         last, packed = True, outcome_frame(Failed(task, limit), last=True)
     except (TypeError, ValueError, RecursionError) as error:
         fault = LoadError(task.source, f"its metadata is not what JSON can hold ({error})", "report it to its loader")

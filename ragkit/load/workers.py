@@ -184,9 +184,12 @@ def _may_be_innocent(outcome: Parsed | Failed, code: int) -> bool:
 def _death(source: str, code: int | None, limits: ParseLimits) -> LoadError:
     """Why a process ended, in words for the reader of a report."""
     if code is None or -code == signal.SIGALRM:
-        return LoadLimit(source, f"took longer than {limits.seconds:g} seconds", "raise the limit, or leave it out")
+        return LoadLimit(source, f"took longer than {limits.seconds:g} seconds", "raise max_seconds, or leave it out")
     if -code == signal.SIGKILL:
         return LoadLimit(source, "its parser was ended by the system, most likely for memory", "leave it out")
+    if -code == signal.SIGABRT:  # what C++ does when it is refused memory
+        reason = "its parser gave up (SIGABRT), most likely for want of memory"
+        return LoadLimit(source, reason, "raise max_memory_mb, or leave it out")
     if code < 0:
         name = signal.Signals(-code).name
         return LoadError(source, f"crashed its parser ({name})", "save it again in its program, or leave it out")

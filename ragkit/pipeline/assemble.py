@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -30,8 +30,9 @@ from ragkit.registry import Part, Registry
 from ragkit.retrieve import RERANKERS, RETRIEVERS
 from ragkit.retrieve.base import Parts, Passages, Reranker, Retriever
 from ragkit.retrieve.fts import FtsLexicon
-from ragkit.retrieve.options import RerankOptions
-from ragkit.retrieve.rerank import RerankedRetriever
+from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
+from ragkit.retrieve.rewrite import Rewriter
+from ragkit.retrieve.stages import Workshop, staged
 from ragkit.retrieve.terms import TERMS_VERSION
 from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, TokenStarts
@@ -39,7 +40,7 @@ from ragkit.split.chunks import SPECIAL_TOKENS, chunks_of, embedding_text
 from ragkit.split.measure import word_piece_starts
 from ragkit.store import STORES
 
-_CHOOSES_FILES = frozenset({"include", "exclude", "max_file_mb", "hidden", "follow_links", "gitignore"})
+_CHOOSES_FILES = frozenset(field.name for field in fields(FolderOptions))
 """Settings of the folder walk: they decide which files are looked at, never what is in a chunk."""
 
 
@@ -53,9 +54,21 @@ With a path of its own `sqlite` is a store like any other."""
 class Assembly:
     """The parts of one pipeline, made when they are first needed."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(
+        self, pipeline: Pipeline, embedder: EmbeddingProvider | None = None, asker: EmbeddingProvider | None = None
+    ) -> None:
+        """The parts of `pipeline`.
+
+        Args:
+            pipeline: what is assembled.
+            embedder: the embedder that it names, where one has been made already: a model is loaded once then.
+            asker: who embeds questions in its place, such as one that knows them; its rows must be the same.
+        """
         self.pipeline = pipeline
+        self._embedder = embedder
+        self._asker = asker
         self._rerankers: dict[RerankOptions, Reranker] = {}
+        self._rewriters: dict[RewriteOptions, Rewriter] = {}
 
     @property
     def folder(self) -> FolderOptions:
@@ -68,7 +81,7 @@ class Assembly:
     @cached_property
     def embedder(self) -> EmbeddingProvider:
         """The embedder, without its model, which is loaded at its first text."""
-        return make(EMBEDDERS, self.pipeline.embedder)
+        return self._embedder or make(EMBEDDERS, self.pipeline.embedder)
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -82,6 +95,8 @@ class Assembly:
         split: dict[str, JSON] = {"name": "+".join(choice.name for choice in self.pipeline.splitters)}
         for choice in self.pipeline.splitters:
             split |= options_of(choice)
+        if all(map(_has_header, self.pipeline.splitters)):
+            split.pop("header", None)  # knowledge bases from before there was this option have headers too
         embed = {"name": self.pipeline.embedder.name, "fingerprint": self.embedder.fingerprint}
         return Recipe(load, split, embed, TERMS_VERSION, dict(VERSIONS))
 
@@ -101,12 +116,15 @@ class Assembly:
         for choice, splitter in self._splitters:
             if choice.takes(document.source):
                 recipe = self.recipe_of_row("")
-                return chunks_of(document, splitter, self._token_starts, recipe, max_tokens=self._max_tokens)
+                most = self._max_tokens
+                return chunks_of(document, splitter, self._token_starts, recipe, _has_header(choice), most)
         return []
 
     def embedding_text(self, chunk: Chunk) -> str:
-        """What the embedder sees of a chunk: its header and its text."""
-        return embedding_text(chunk, self._token_starts)
+        """What the embedder sees of a chunk: its header, where the splitter of its file has one, and its text."""
+        taken = next((choice for choice in self.pipeline.splitters if choice.takes(chunk.source)), None)
+        bare = taken is not None and not _has_header(taken)
+        return chunk.text if bare else embedding_text(chunk, self._token_starts)
 
     def stations(self, lexicon: Lexicon, runner: Runner) -> Stations:
         """Everything that a build drives."""
@@ -124,7 +142,8 @@ class Assembly:
     @property
     def limits(self) -> ParseLimits:
         """What one file may cost."""
-        return ParseLimits(file_mb=self.folder.max_file_mb)
+        folder = self.folder
+        return ParseLimits(folder.max_seconds, folder.max_memory_mb, folder.max_text_mb, folder.max_file_mb)
 
     def derived(self, directory: Path) -> Derived | None:
         """The vector store beside the catalog of a knowledge base; None when the catalog itself is searched."""
@@ -132,15 +151,16 @@ class Assembly:
         path = getattr(options, "path", None)
         if choice.name == MEMORY or (choice.name in IN_CATALOG and not path):
             return None
+        place = directory / f"store-{choice.name}"
         own = path == "" and not any(getattr(options, address, "") for address in ADDRESSES)
         if isinstance(path, str | Path) and is_dataclass(options) and not isinstance(options, type):
             # an absolute path, so that a store is the same one from whatever directory it is used
             path = str(Path(path).absolute()) if path else ""
             choice = Choice(choice.name, replace(options, path=path))
-            options = replace(options, path=path or str(directory / f"store-{choice.name}"))
+            options = replace(options, path=path or str(place))
         chosen = Choice(choice.name, options)
         identity = f"{choice.name}:{content_id(json.dumps(options_of(choice), sort_keys=True))}"
-        return Derived(StorePlace(identity, lambda: make(STORES, chosen), own))
+        return Derived(StorePlace(identity, lambda: make(STORES, chosen), place if own else None))
 
     @property
     def new_base(self) -> NewBase:
@@ -160,11 +180,11 @@ class Assembly:
             top_k = getattr(choice.options, "top_k", None)
             choice = Choice(mode, options(**({"top_k": top_k} if top_k else {})) if options else None)
         build = cast("Callable[[object, Parts], Retriever]", RETRIEVERS.find(choice.name))
-        retriever = build(choice.options, Parts(passages, self.embedder))
-        rerank: RerankOptions | None = getattr(choice.options, "rerank", None)
-        if rerank is None:
-            return retriever
-        return RerankedRetriever(retriever, self._reranker(rerank), rerank, choice.options)
+        parts = Parts(passages, self._asker or self.embedder)
+        if not isinstance(choice.options, SearchOptions):  # a plugin's, with stages of its own or none
+            return build(choice.options, parts)
+        workshop = Workshop(self._reranker, self._rewriter)
+        return staged(lambda given: build(choice.options, given), parts, choice.options, workshop)
 
     def _reranker(self, options: RerankOptions) -> Reranker:
         """The reranker of these options: made once, as it holds a model or connections."""
@@ -172,6 +192,12 @@ class Assembly:
             build = cast("Callable[[RerankOptions, EmbeddingProvider], Reranker]", RERANKERS.find(options.name))
             self._rerankers[options] = build(options, self.embedder)
         return self._rerankers[options]
+
+    def _rewriter(self, options: RewriteOptions) -> Rewriter:
+        """The rewriter of these options: made once, as it remembers what was written."""
+        if options not in self._rewriters:
+            self._rewriters[options] = Rewriter(options)
+        return self._rewriters[options]
 
     @cached_property
     def _splitters(self) -> list[tuple[Choice, Splitter]]:
@@ -192,6 +218,11 @@ class Assembly:
         """Tokens of some texts as the embedder reads them, special tokens included."""
         most = self._max_tokens or sys.maxsize
         return sum(min(len(self._token_starts(text)) + SPECIAL_TOKENS, most) for text in texts)
+
+
+def _has_header(choice: Choice) -> bool:
+    """Whether a splitter's chunks are embedded with their headers."""
+    return bool(getattr(choice.options, "header", True))
 
 
 def _version(loader: str) -> str:

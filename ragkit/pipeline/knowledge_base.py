@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,22 @@ from ragkit.errors import Damaged, LoadError, NotAKnowledgeBase
 from ragkit.index.catalog import Catalog, FileRow
 from ragkit.index.freshness import LOOK_SECONDS, Freshness
 from ragkit.index.home import exists, open_catalog
-from ragkit.index.names import source_name, source_path
-from ragkit.index.reader import Reader, View
+from ragkit.index.names import shown
+from ragkit.index.reader import DocumentRow, Reader, View
 from ragkit.index.recipe import Recipe, check_weights
-from ragkit.index.report import IndexReport
+from ragkit.index.report import Failure, IndexReport
 from ragkit.index.verify import Verification, verify
 from ragkit.load.files import FileStat
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.copying import CopyReport, CopyRun, copy_to_store
-from ragkit.pipeline.money import MEASURE_TOKENS, afford, chat_name, embedding_price, estimate_answer
+from ragkit.pipeline.money import (
+    MEASURE_TOKENS,
+    afford,
+    chat_name,
+    embedder_name,
+    embedding_price,
+    estimate_answer,
+)
 from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun, Writing
@@ -44,6 +51,8 @@ from ragkit.usage.tokens import estimate_tokens
 
 Mode = Literal["dense", "lexical", "hybrid"]
 Where = Mapping[str, JSON] | None
+FAILURES = 100
+"""Files that could not be indexed, in a status."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +74,25 @@ class Status:
     settings: Mapping[str, JSON]
     stale: int
     """Indexed files that have changed, or are gone, since."""
+    store: str
+    """The name of its vector store."""
+    failures: tuple[Failure, ...]
+    """The first files that could not be indexed, by source; `failed` says how many there are."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """The shape of `status --json`, with names of sources as a person reads them."""
+        failures: list[JSON] = [{**asdict(one), "source": shown(one.source)} for one in self.failures]
+        return {**asdict(self), "sources": [shown(source) for source in self.sources], "failures": failures}
 
 
 class KnowledgeBase:
     """One index of some folders, in a directory of its own. Made by `open`; safe to search from many threads."""
 
-    def __init__(self, path: Path, pipeline: Pipeline) -> None:
+    def __init__(self, path: Path, pipeline: Pipeline, parts: Assembly | None = None) -> None:
+        """As `open`, without a look at what is there. `parts`: those of the pipeline, where they are made already."""
         self.path = path
         self.pipeline = pipeline
-        self._parts = Assembly(pipeline)
+        self._parts = parts or Assembly(pipeline)
         self.ledger = Ledger(path / FILE_NAME)
         """What was spent on this knowledge base: a row for every call that used tokens."""
         self._writing = Writing(path, self._parts, self.ledger)
@@ -87,7 +106,7 @@ class KnowledgeBase:
         pipeline: Pipeline | str | os.PathLike[str] | None = None,
         *,
         check: bool = True,
-    ) -> KnowledgeBase:
+    ) -> Self:
         """The knowledge base in the directory `path`; it is made there by the first `index`.
 
         Args:
@@ -117,7 +136,7 @@ class KnowledgeBase:
             kb._writing.check_settings(Recipe.from_json(stored[0]))
         return kb
 
-    def __enter__(self) -> KnowledgeBase:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -156,7 +175,7 @@ class KnowledgeBase:
         They come back when a folder that holds them is indexed again.
         """
         self.close()  # some stores can be open only once
-        return self._writing.remove([source_name(Path(source).absolute()) for source in sources])
+        return self._writing.remove([self._writing.names.given(source) for source in sources])
 
     def clear(self) -> None:
         """Take everything out: files, chunks and vectors. The directory stays a knowledge base, an empty one."""
@@ -228,7 +247,7 @@ class KnowledgeBase:
         meter = current_meter()
         if meter is not None and meter.is_booked:
             return nullcontext()
-        return metered(Meter(on_call=self.ledger.writer(verb, self.pipeline.name)))
+        return metered(self.meter(verb))
 
     def agent(
         self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
@@ -254,7 +273,7 @@ class KnowledgeBase:
             # a model that calls tools by itself has no need to write calls into its text, as documents may do
             text_tool_calls=not provider.native_tools,
         )
-        return RAGAgent(self, provider, config, RAGOptions(self._parts.top_k), memory)
+        return RAGAgent(self, provider, config, RAGOptions(self.top_k), memory)
 
     def ask(
         self,
@@ -275,14 +294,14 @@ class KnowledgeBase:
         Raises:
             NotAKnowledgeBase, Damaged, ProviderError, BudgetExceeded, PriceUnknown, RunError.
         """
-        self._look()
+        self.ready()
         agent = self.agent(model, max_cost_usd)
         self.afford(agent, question, known=max_cost_usd is not None)
         return agent.ask(question, on_text=on_text)
 
     def estimate(self, agent: RAGAgent, question: str) -> float | None:
         """US dollars that one answer of `agent` is likely to cost; None: a price is unknown."""
-        chat = estimate_answer(agent, question, self._parts.top_k, agent.memory)
+        chat = estimate_answer(agent, question, self.top_k, agent.memory)
         search = embedding_price(self._parts.embedder, estimate_tokens(question) + MEASURE_TOKENS)
         return None if chat is None or search is None else chat + search
 
@@ -308,7 +327,7 @@ class KnowledgeBase:
 
     def chat(self, *, model: str | None = None, max_cost_usd: float | None = None) -> RAGAgent:
         """An agent that keeps the conversation: ask it one question after the other."""
-        self._look()
+        self.ready()
         return self.agent(model, max_cost_usd, ConversationMemory())
 
     def chunks(self) -> Iterator[Chunk]:
@@ -331,6 +350,16 @@ class KnowledgeBase:
         with self.reader.view() as view:
             return view.find_chunk(chunk_id)
 
+    def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentRow]:
+        """The next `limit` documents behind the source `after`; with `text` those that have it in source or title."""
+        with self.reader.view() as view:
+            return view.document_rows(after, limit, text)
+
+    def find_document(self, document_id: str) -> Document | None:
+        """The document with this id, with the text that was indexed; None when there is none."""
+        with self.reader.view() as view:
+            return view.find_document(document_id)
+
     def failures(self) -> list[FileRow]:
         """The files that could not be indexed, by source."""
         with self.reader.view() as view:
@@ -341,12 +370,13 @@ class KnowledgeBase:
         with self.reader.view() as view:
             catalog = Catalog(view.connection)
             files = catalog.files().values()
+            failed = [Failure(row.source, row.reason, row.hint) for row in files if row.status == "failed"]
             return Status(
                 kb=str(self.path),
                 pipeline=self.pipeline.name,
                 generation=catalog.generation(),
                 files=sum(row.status == "indexed" for row in files),
-                failed=sum(row.status == "failed" for row in files),
+                failed=len(failed),
                 documents=sum(1 for _ in view.documents()),
                 chunks=len(view.arrays.keys),
                 vectors=len(view.arrays.matrix),
@@ -354,6 +384,8 @@ class KnowledgeBase:
                 sources=tuple(catalog.roots()),
                 settings=asdict(Recipe.from_json(catalog.get("recipe") or "")),
                 stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
+                store=self.pipeline.store.name,
+                failures=tuple(failed[:FAILURES]),
             )
 
     def freshness(self, seconds: float = LOOK_SECONDS) -> Freshness:
@@ -369,8 +401,8 @@ class KnowledgeBase:
             found = self._writing.freshness(catalog, seconds)
         return replace(found, behind=self.pipeline.store.name if behind else "")
 
-    def _look(self) -> None:
-        """Raises before a run begins what a search in it would raise."""
+    def ready(self) -> None:
+        """Raises before a run begins what a search in it would raise: NotAKnowledgeBase, Damaged, SettingsMismatch."""
         with self.reader.view() as view:
             self._ready(view)
 
@@ -388,7 +420,21 @@ class KnowledgeBase:
                 check_weights(str(self.path), row.probe, embedder.probe())
         self._weights_are_known = True
 
-    # what answering asks for
+    # what answering and serving ask for
+
+    @property
+    def top_k(self) -> int:
+        """How many hits a search gives when nobody says."""
+        return self._parts.top_k
+
+    @property
+    def embedder_name(self) -> str:
+        """`provider:model` of the embedder, or its fingerprint."""
+        return embedder_name(self._parts.embedder)
+
+    def meter(self, verb: str) -> Meter:
+        """A meter whose calls are written to the ledger under `verb`."""
+        return Meter(on_call=self.ledger.writer(verb, self.pipeline.name))
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """How rare each term is among the chunks: (len(terms),)."""
@@ -410,7 +456,7 @@ class KnowledgeBase:
         return row is None or self._is_changed(row)
 
     def _is_changed(self, row: FileRow) -> bool:
-        path = source_path(row.source)
+        path = self._writing.names.path(row.source)
         try:
             stat = FileStat.of(path.stat())
             if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == (

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ragkit.pipeline.layers import text_of
 from ragkit.pipeline.nodes import SET, Items, Key, Mark, Node, Problem, Scalar, Source, Table
 from ragkit.pipeline.syntax import Unreadable, parse
 
 
-def with_settings(tree: Table, settings: Sequence[str], problems: list[Problem]) -> Table:
-    """The tree with every `a.b=value` put in. A part is named first, so that the order of settings does not matter."""
-    parsed = [one for number, text in enumerate(settings, 1) if (one := _setting(text, number, problems))]
-    for path, node in sorted(parsed, key=lambda one: one[0][-1].text != "name"):
+@dataclass(frozen=True)
+class Setting:
+    """A value for one place of a pipeline file, with the place that it was read from itself."""
+
+    path: tuple[Key, ...]
+    """The section, then the option in it; the section alone to put another one in its place."""
+    node: Node
+
+    @classmethod
+    def of(cls, key: Key, node: Node) -> Setting:
+        """The setting of a key `section.option` that stands in a file."""
+        words = key.text.split(".")
+        columns = [key.mark.column + sum(len(word) + 1 for word in words[:index]) for index in range(len(words))]
+        marks = [replace(key.mark, column=column) for column in columns]
+        return cls(tuple(Key(word, mark) for word, mark in zip(words, marks, strict=True)), node)
+
+
+def with_settings(tree: Table, settings: Sequence[str | Setting], problems: list[Problem]) -> Table:
+    """The tree with every `a.b=value` put in.
+
+    Whole sections come first, then the names of parts, so that the order of settings does not matter.
+    """
+    parsed: list[tuple[tuple[Key, ...], Node]] = []
+    for number, one in enumerate(settings, 1):
+        setting = (one.path, one.node) if isinstance(one, Setting) else _setting(one, number, problems)
+        parsed += [setting] if setting else []
+    for path, node in sorted(parsed, key=lambda one: (len(one[0]) > 1, one[0][-1].text != "name")):
         try:
             changed = _put(tree, path, node)
         except Unreadable as error:

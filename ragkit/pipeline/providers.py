@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
 from ragkit.agent.providers.choose import automatic_provider, named_provider
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive import ExtractiveProvider
-from ragkit.errors import UnknownName
+from ragkit.errors import InvalidOption, UnknownName
 
 AUTO, EXTRACTIVE = "auto", "extractive"
 
@@ -25,8 +27,13 @@ def provider_for(name: str, searcher: Searcher) -> Provider:
         return ExtractiveProvider(searcher)
     if kind == AUTO:
         return automatic_provider() or ExtractiveProvider(searcher)
-    if kind not in PROVIDERS.names():
-        raise UnknownName("provider", kind, (AUTO, EXTRACTIVE, *PROVIDERS.names()))
+    # plugins are looked for only where the name is none of ours: that reads every installed package's metadata
+    if kind not in PROVIDERS.places:
+        known = (AUTO, EXTRACTIVE, *PROVIDERS.names())
+        if kind == name and not get_close_matches(name, known, n=1):
+            raise InvalidOption("the model", name, f"provider:model, such as openai:{name},")
+        if kind not in known:
+            raise UnknownName("provider", kind, known)
     return named_provider(name)
 
 

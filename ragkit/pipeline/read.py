@@ -17,10 +17,11 @@ from ragkit.pipeline.convert import Options
 from ragkit.pipeline.dump import template_of
 from ragkit.pipeline.layers import Chain, tree_of, with_profile
 from ragkit.pipeline.nodes import Items, Key, Mark, Node, Problem, Scalar, Source, Table, did_you_mean, in_order, met
-from ragkit.pipeline.overrides import with_settings
+from ragkit.pipeline.overrides import Setting, with_settings
 from ragkit.pipeline.parts import SECTIONS, Section, section_keys, trouble
 from ragkit.pipeline.routes import misrouted, read_only
 from ragkit.pipeline.syntax import Unreadable
+from ragkit.pipeline.unmet import unmet
 from ragkit.pipeline.variables import expand
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Request:
 
     environ: Mapping[str, str]
     """The environment: variables and RAGKIT_PROFILE."""
-    overrides: Sequence[str] = ()
+    overrides: Sequence[str | Setting] = ()
     """`a.b=value` each; the last of two for one option holds."""
     profile: str | None = None
     """The profile to lay over the file; None asks RAGKIT_PROFILE."""
@@ -226,6 +227,9 @@ class _Reader:
         rest = table.without("name", "only") if section.routed else table.without("name")
         part = self._part(section, name, (table.get("name") or table).mark)
         options = part.read(rest, key) if part is not None else None
+        if self.request.thorough:
+            found = [(rest.get(option) or table, message) for option, message in unmet(options)]
+            self.problems += [Problem(node.mark, message) for node, message in found]
         if part is None and len(self.problems) == before:
             self._takes_none(section, name, rest)
         self._remember(prefix, rest, options)

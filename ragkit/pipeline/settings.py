@@ -14,9 +14,11 @@ from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
 from ragkit.pipeline.dump import flow, same, settings_of
 from ragkit.pipeline.layers import display, unknown_pipeline
 from ragkit.pipeline.nodes import Mark, Problem, Source, in_order
+from ragkit.pipeline.overrides import Setting
 from ragkit.pipeline.parts import SECTIONS, Section, trouble
 from ragkit.pipeline.read import Reading, Request, read_path, read_text
 from ragkit.pipeline.runners import LocalOptions
+from ragkit.pipeline.unmet import unmet
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -59,7 +61,7 @@ class Pipeline:
     def load(
         cls,
         path_or_name: str | os.PathLike[str],
-        overrides: Sequence[str] = (),
+        overrides: Sequence[str | Setting] = (),
         profile: str | None = None,
         environ: Mapping[str, str] | None = None,
         *,
@@ -69,7 +71,8 @@ class Pipeline:
 
         Args:
             path_or_name: a file, or the name of a shipped pipeline.
-            overrides: `section.option=value` each, laid over the file; values are read as YAML.
+            overrides: `section.option=value` each, laid over the file; values are read as YAML. A Setting has been read
+                from a file already, and problems name its place there.
             profile: one of the file's `profiles:`; None asks RAGKIT_PROFILE, which a file without profiles ignores.
             environ: where variables are looked up; None: the environment of the process.
             thorough: import every part that is named, and look into every profile.
@@ -117,8 +120,13 @@ class Pipeline:
             mark = origin.mark if origin is not None else Mark(Source(self.name, ()), 1, 1)
             message = _missing(section, choice)
             problems += [Problem(mark, message)] if message else []
+            problems += [Problem(self._mark(f"{key}.{option}") or mark, what) for option, what in unmet(choice.options)]
         if problems:
             raise PipelineError(in_order(problems))
+
+    def _mark(self, key: str) -> Mark | None:
+        origin = self.origins.get(key)
+        return origin.mark if origin is not None else None
 
     def to_yaml(self, *, complete: bool = False) -> str:
         """The pipeline as a file: `Pipeline.from_yaml(p.to_yaml()) == p`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from ragkit.retrieve.terms import terms
 
 DEPTH = 10_000
 """How far down each ranking is looked for the passage."""
+NEAR = 100
+"""Up to here a ranking is that of a search: one that is asked for more compares more candidates, and may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +89,10 @@ def why(kb: KnowledgeBase, asked: Asked, file: str, line: int | None = None) -> 
     if not wanted:
         return Why(asked.question, source, line, None, _no_chunk(chunks, line), (), top_k, None)
     deep = {mode: kb.explain(asked.question, DEPTH, asked.where, mode) for mode in _modes(kb)}
-    stages = tuple(_stage(mode or kb.pipeline.retriever.name, found, set(wanted)) for mode, found in deep.items())
+    near = {mode: kb.explain(asked.question, NEAR, asked.where, mode) for mode in deep}
+    stages = tuple(_stage(mode or kb.pipeline.retriever.name, near[mode], deep[mode], wanted) for mode in deep)
     best = _best(deep[None], wanted)
-    rank = next((hit.rank for hit in hits if hit.chunk.id in wanted), None)
+    rank = next((hit.rank for hit in hits if _holds(hit.chunk, wanted)), None)
     shared, missing = _words(asked.question, f"{best.header}\n{best.text}")
     found = Why(
         asked.question,
@@ -103,7 +106,7 @@ def why(kb: KnowledgeBase, asked: Asked, file: str, line: int | None = None) -> 
         shared,
         missing,
     )
-    return _advised(kb, asked, found, set(wanted))
+    return _advised(kb, asked, found, wanted)
 
 
 def _modes(kb: KnowledgeBase) -> list[Mode | None]:
@@ -159,16 +162,26 @@ def _no_chunk(chunks: Sequence[Chunk], line: int | None) -> str:
     return f"no chunk holds line {line}: it is empty, or was left out by the loader"
 
 
-def _stage(name: str, found: Sequence[Explanation], wanted: set[str]) -> Stage:
-    placed = next((one for one in found if one.hit.chunk.id in wanted), None)
-    best = found[0].hit.score if found else None
-    if placed is None:
-        return Stage(name, None, None, len(found), best)
-    return Stage(name, placed.hit.rank, placed.hit.score, len(found), best)
+def _holds(chunk: Chunk, wanted: Mapping[str, Chunk]) -> bool:
+    """Whether a hit is one of the wanted chunks, or its text, wider than its chunk, holds one."""
+    if chunk.id in wanted:
+        return True
+    return any(
+        chunk.source == one.source and chunk.start <= one.start and one.end <= chunk.end for one in wanted.values()
+    )
 
 
-def _best(found: Sequence[Explanation], wanted: dict[str, Chunk]) -> Chunk:
-    return next((one.hit.chunk for one in found if one.hit.chunk.id in wanted), next(iter(wanted.values())))
+def _stage(name: str, near: Sequence[Explanation], deep: Sequence[Explanation], wanted: Mapping[str, Chunk]) -> Stage:
+    """The place among the near hits where it is one of them, else among the deep ones."""
+    for found in (near, deep):
+        placed = next((one.hit for one in found if _holds(one.hit.chunk, wanted)), None)
+        if placed is not None:
+            return Stage(name, placed.rank, placed.score, len(deep), found[0].hit.score)
+    return Stage(name, None, None, len(deep), near[0].hit.score if near else None)
+
+
+def _best(found: Sequence[Explanation], wanted: Mapping[str, Chunk]) -> Chunk:
+    return next((wanted[one.hit.chunk.id] for one in found if one.hit.chunk.id in wanted), next(iter(wanted.values())))
 
 
 def _words(question: str, passage: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -180,11 +193,11 @@ def _words(question: str, passage: str) -> tuple[tuple[str, ...], tuple[str, ...
     return shared, tuple(word for word, own in found.items() if own and not own & there)
 
 
-def _advised(kb: KnowledgeBase, asked: Asked, found: Why, wanted: set[str]) -> Why:
+def _advised(kb: KnowledgeBase, asked: Asked, found: Why, wanted: Mapping[str, Chunk]) -> Why:
     if found.rank is not None:
         return replace(found, advice=(f"nothing: it is hit {found.rank}",))
     advice = []
-    if asked.where and any(one.chunk.id in wanted for one in kb.search(asked.question, DEPTH)):
+    if asked.where and any(_holds(one.chunk, wanted) for one in kb.search(asked.question, DEPTH)):
         if all(stage.rank is None for stage in found.stages):
             return replace(found, advice=("drop --where: the passage does not meet it",))
         advice.append("drop --where, or widen it: fewer passages would compete")

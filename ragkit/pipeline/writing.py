@@ -13,19 +13,25 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ragkit.errors import Damaged, LoadError, SettingsMismatch
+from ragkit.embed.base import Row
+from ragkit.errors import Damaged, LoadError, Locked, SettingsMismatch
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog import Catalog, FileRow
 from ragkit.index.derived import Derived
+from ragkit.index.disk import refusals
 from ragkit.index.freshness import Freshness, look
-from ragkit.index.home import exists, open_catalog
+from ragkit.index.home import exists, repair_command
 from ragkit.index.lock import WriterLock
-from ragkit.index.names import is_within, source_name, source_path
+from ragkit.index.names import is_within, source_name
 from ragkit.index.plan import Plan, PlanOptions, make_plan
+from ragkit.index.reader import check_unsealed
 from ragkit.index.recipe import Recipe
 from ragkit.index.repair import REBUILD, Salvage, swap_in
-from ragkit.index.report import Event, IndexReport
+from ragkit.index.report import Event, Failure, IndexReport
+from ragkit.index.runner import Runner
 from ragkit.index.session import WriteSession
+from ragkit.index.web import WEB, Names, is_url, normal
+from ragkit.load.fetch import FetchOptions
 from ragkit.load.files import read_bytes
 from ragkit.load.parse import hash_of
 from ragkit.load.walk import FolderOptions, Found, Skipped, walk
@@ -59,6 +65,10 @@ class IndexRun:
     when it does; what was embedded is kept, and the next run goes on from there."""
     on_event: Callable[[Event], None] = lambda event: None
     """Told of every step."""
+    runner: Callable[[Assembly, int], Runner] = runner_of
+    """Who reads, splits and embeds: the pipeline and `jobs` say, or one that has some of it already."""
+    known: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
+    """Hashes of texts -> the vectors that are known elsewhere, by the same embedder: they are copied, not made."""
 
 
 class Writing:
@@ -66,15 +76,18 @@ class Writing:
 
     def __init__(self, path: Path, parts: Assembly, ledger: Ledger) -> None:
         self.path = path
+        self.names = Names(path.resolve() / WEB)
         self._parts = parts
         self._ledger = ledger
 
     def index(self, sources: Sequence[str | os.PathLike[str]], run: IndexRun) -> IndexReport:
         """One index run; see `KnowledgeBase.index`."""
         started = time.perf_counter()
-        roots = [_root(source) for source in sources]
         if run.dry_run and not exists(self.path):
-            return self._dry_run_of_nothing(roots, run, started)
+            return self._dry_run_of_nothing(sources, run, started)
+        if run.dry_run and any(map(is_url, sources)):
+            return self._dry_run_with_pages(sources, run)
+        roots, failures = self._roots(sources)
         told = self._ledger.writer("index", self._parts.pipeline.name)
         meter = Meter(budget_usd=run.max_cost_usd, on_call=told)
         with metered(meter), closing(self._ledger):
@@ -82,7 +95,26 @@ class Writing:
             self._afford(roots, run)
             with WriteSession(self.path, self._parts.new_base) as session:
                 report = self._run(session, roots, run, started)
-        return replace(report, notes=notes, usage=meter.usage().to_dict())
+        return replace(_with_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
+
+    def _roots(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[Failure]]:
+        """The paths of the sources; a page is fetched first. A page that cannot be had now stays as it was."""
+        roots: list[Path] = []
+        failures: list[Failure] = []
+        folder = self._parts.folder
+        options = FetchOptions(max_mb=folder.max_file_mb, allow_private=folder.allow_private)
+        for source in sources:
+            if not is_url(source):
+                roots.append(_root(source))
+                continue
+            url = normal(str(source))
+            try:
+                roots.append(self.names.web.bring(url, options))
+            except LoadError as error:
+                failures.append(Failure(url, error.reason, error.hint))
+                before = self.names.path(url)
+                roots += [before] if before.exists() else []
+        return roots, failures
 
     def _afford(self, roots: Sequence[Path], run: IndexRun) -> None:
         """Raises BudgetTooSmall or PriceUnknown when the run must not begin. A model that costs nothing may."""
@@ -110,6 +142,8 @@ class Writing:
                 catalog.set("generation", str(catalog.generation() + 1))
             embedder = self._parts.embedder
             self._sync_store(catalog, session.vectors_for(embedder.fingerprint, embedder.dimension)[1])
+            for name in filter(is_url, names):  # last: until the catalog has forgotten a page, its copy is its source
+                self.names.web.drop(name)
         return len(documents)
 
     def clear(self) -> None:
@@ -124,9 +158,10 @@ class Writing:
                 lexicon.remove(lexicon.keys().tolist())
                 catalog.set("generation", str(catalog.generation() + 1))
             catalog.connection.execute("VACUUM")
+            shutil.rmtree(self.names.web.folder, ignore_errors=True)
             if derived is not None:
                 with closing(derived):
-                    derived.store.clear()
+                    derived.forget(catalog)
 
     def check_settings(self, before: Recipe) -> None:
         """Raises SettingsMismatch when the knowledge base was built by another recipe than the pipeline's."""
@@ -141,7 +176,7 @@ class Writing:
         if other and not run.rebuild:
             raise self._mismatch(other)
         if run.rebuild:
-            roots = _merged(roots, [Path(root) for root in catalog.roots()])
+            roots = _merged(roots, [self.names.path(root) for root in catalog.roots()])
         embedder = self._parts.embedder
         _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
         plan = self._plan(roots, catalog.files(), run, everything=bool(other))
@@ -150,40 +185,51 @@ class Writing:
             "embedder": embedder.fingerprint,
             "pipeline": self._parts.pipeline.to_yaml(),
             "pipeline_name": self._parts.pipeline.name,
-            CHOSEN_FILES: _chosen_files(catalog, roots, run),
+            CHOSEN_FILES: _chosen_files(catalog, [*map(self.names.name, roots)], run),
         }
         lexicon = FtsLexicon(catalog.connection)
-        stations = self._parts.stations(lexicon, runner_of(self._parts, run.jobs))
+        stations = self._parts.stations(lexicon, run.runner(self._parts, run.jobs))
         meter = None if run.dry_run else current_meter()
         affordable = None if meter is None or meter.left_usd is None else Purse(meter, embedder).affordable
-        options = BuildOptions(str(self.path), run.dry_run, affordable, settled, tuple(map(source_name, roots)))
+        named = tuple(map(self.names.name, roots))
+        options = BuildOptions(str(self.path), run.dry_run, affordable, settled, named, run.known)
         build = Build(catalog, vectors, stations, options)
         with closing(build.events(plan)) as events:
             for event in events:
                 run.on_event(event)
-        if not run.dry_run:
-            self._sync_store(catalog, vectors)
-        report = build.report(plan, started)
+        notes = () if run.dry_run else self._sync_store(catalog, vectors)
+        report = replace(build.report(plan, started), notes=notes)
         return replace(report, estimate=estimate_embedding(embedder, report.tokens)) if run.dry_run else report
 
-    def _sync_store(self, catalog: Catalog, vectors: VectorFile) -> None:
-        """Bring the vector store beside the catalog in line with it, when the pipeline names one."""
+    def _sync_store(self, catalog: Catalog, vectors: VectorFile) -> tuple[str, ...]:
+        """Bring the vector store beside the catalog in line with it, when the pipeline names one; says what is not.
+
+        Some stores can be open in one process only. While another one searches in it, the store stays as it is, and
+        the catalog, which has everything, answers in its place.
+        """
         derived = self._parts.derived(self.path)
-        if derived is not None:
+        if derived is None:
+            return ()
+        try:
             with closing(derived):
                 derived.sync(catalog, vectors.matrix())
+        except Locked:
+            name = self._parts.pipeline.store.name
+            return (f"the store {name!r} is open in another process and was not brought in line: the catalog is"
+                    " searched instead until the next run",)  # fmt: skip
+        return ()
 
     def freshness(self, catalog: Catalog, seconds: float) -> Freshness:
         """What an index run like the last one would find, by a look at the folders; see `KnowledgeBase.freshness`."""
         chosen: dict[str, dict[str, list[str]]] = json.loads(catalog.get(CHOSEN_FILES) or "{}")
         roots = catalog.roots()
         walks = (
-            self.walk(source_path(root), chosen[root].get("include", ()), chosen[root].get("exclude", ()))
+            self.walk(self.names.path(root), chosen[root].get("include", ()), chosen[root].get("exclude", ()))
             if root in chosen
-            else self.walk(source_path(root))
+            else self.walk(self.names.path(root))
             for root in roots
         )
-        return look(chain.from_iterable(walks), roots, catalog.files(), self.digest, seconds)
+        return look(chain.from_iterable(walks), roots, catalog.files(), self.digest, seconds, self.names.name)
 
     def walk(self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Found | Skipped]:
         """The files of a source by the pipeline's rules, changed by those of one run."""
@@ -193,14 +239,14 @@ class Writing:
 
     def _plan(self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool) -> Plan:
         found = chain.from_iterable(self.walk(root, run.include, run.exclude) for root in roots)
-        options = PlanOptions(self._parts.recipe_of_row, self.digest, run.retry_failed, everything)
-        return make_plan(found, [source_name(root) for root in roots], known, options)
+        options = PlanOptions(self._parts.recipe_of_row, self.digest, run.retry_failed, everything, self.names.name)
+        return make_plan(found, [self.names.name(root) for root in roots], known, options)
 
     def _walk(self, root: Path, folder: FolderOptions) -> Iterator[Found | Skipped]:
-        """The files of a source. The knowledge base itself is never one of them."""
+        """The files of a source. The knowledge base itself is never one of them, but for the copies of pages."""
         own = str(self.path.resolve())
         for entry in walk(root, folder):
-            if not is_within(source_name(entry.path), own):
+            if entry.path == root or not is_within(source_name(entry.path), own):
                 yield entry
 
     def digest(self, path: Path) -> str:
@@ -212,16 +258,16 @@ class Writing:
         if not exists(self.path):
             return ()
         try:
-            open_catalog(self.path).close()
+            check_unsealed(self.path)
         except Damaged as error:
             return self.rebuild(str(error.path), error.reason)
         return ()
 
     def rebuild(self, what: str, reason: str) -> tuple[str, ...]:
         """Make everything again from the sources, with the vectors that can still be trusted."""
-        with WriterLock(self.path):
+        with refusals(self.path, repair_command(self.path)), WriterLock(self.path):
             salvage = Salvage(self.path, self._parts.embedder.fingerprint)
-            roots = [Path(root) for root in salvage.roots]
+            roots = [self.names.path(root) for root in salvage.roots]
             gone = [root for root in roots if not root.exists()]
             if gone:
                 raise LoadError(
@@ -258,13 +304,24 @@ class Writing:
             sums = file.checksums(first, len(salvage.hashes)).tolist()
             session.catalog.add_vectors(row.key, first, salvage.hashes, sums)
 
-    def _dry_run_of_nothing(self, roots: Sequence[Path], run: IndexRun, started: float) -> IndexReport:
+    def _dry_run_of_nothing(
+        self, sources: Sequence[str | os.PathLike[str]], run: IndexRun, started: float
+    ) -> IndexReport:
         """A dry run where there is no knowledge base yet: in a temporary one, so that none is left behind."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
             scratch = Writing(Path(folder) / "kb", self._parts, self._ledger)
+            roots, failures = scratch._roots(sources)
             with WriteSession(scratch.path, self._parts.new_base) as session:
-                report = scratch._run(session, roots, run, started)
+                report = _with_failures(scratch._run(session, roots, run, started), failures)
             return replace(report, kb=str(self.path), usage=Meter().usage().to_dict())
+
+    def _dry_run_with_pages(self, sources: Sequence[str | os.PathLike[str]], run: IndexRun) -> IndexReport:
+        """A dry run that fetches pages: beside the copies that citations are checked against, not over them."""
+        with TemporaryDirectory(prefix="ragkit-") as folder:
+            scratch = Writing(self.path, self._parts, self._ledger)
+            scratch.names = Names(Path(folder).resolve() / WEB)
+            roots, failures = scratch._roots(sources)
+            return _with_failures(scratch.index(roots, run), failures)
 
     def _mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
         fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"
@@ -275,14 +332,22 @@ CHOSEN_FILES = "chosen-files"
 """Where the catalog keeps which files a run was told to take from a source, beside what the pipeline says."""
 
 
-def _chosen_files(catalog: Catalog, roots: Sequence[Path], run: IndexRun) -> str:
+def _chosen_files(catalog: Catalog, roots: Sequence[str], run: IndexRun) -> str:
     """What is written down there: source -> include and exclude of its last run, as JSON."""
     chosen: dict[str, object] = json.loads(catalog.get(CHOSEN_FILES) or "{}")
-    for root in map(source_name, roots):
+    for root in roots:
         chosen.pop(root, None)
         if run.include or run.exclude:
             chosen[root] = {"include": list(run.include), "exclude": list(run.exclude)}
     return json.dumps(chosen, sort_keys=True)
+
+
+def _with_failures(report: IndexReport, failures: Sequence[Failure]) -> IndexReport:
+    """The report with what could not be fetched."""
+    if not failures:
+        return report
+    files = {**report.files, "failed": report.files["failed"] + len(failures)}
+    return replace(report, files=files, failures=(*report.failures, *failures))
 
 
 def _root(source: str | os.PathLike[str]) -> Path:

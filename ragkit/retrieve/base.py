@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.embed.base import EmbeddingProvider, Row
-from ragkit.records import JSON, Chunk, Hit
+from ragkit.embed.base import EmbeddingProvider, Row, Rows
+from ragkit.records import JSON, Chunk, Hit, Span
 
 Where: TypeAlias = Mapping[str, JSON] | None
 """A filter in the one filter language; None or an empty one lets everything through."""
@@ -21,14 +22,19 @@ Scores: TypeAlias = NDArray[np.float64]
 Found: TypeAlias = list[tuple[int, float]]
 """(chunk key, score), best first; equal scores by key."""
 
+Extra: TypeAlias = Mapping[str, float]
+"""Terms that are searched beside those of the question -> what each counts, where one of the question counts 1."""
+
+NO_EXTRA: Extra = MappingProxyType({})
+
 
 class Passages(Protocol):
     """The chunks of one generation of a knowledge base. Keys are ints in the order in which chunks came in."""
 
-    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None) -> Found:
+    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None, extra: Extra = NO_EXTRA) -> Found:
         """The best chunks for these terms by BM25: scores > 0, and `min(top_k, how many match)` of them."""
 
-    def term_scores(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float32]:
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: Extra = NO_EXTRA) -> NDArray[np.float32]:
         """BM25 of these chunks as `search_terms` gives it: (len(keys),); 0 where no term matches."""
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> Found:
@@ -37,8 +43,17 @@ class Passages(Protocol):
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
         """Cosine of a unit row with each of these chunks: (len(keys),)."""
 
+    def rows(self, keys: Sequence[int]) -> Rows:
+        """The unit rows of these chunks, in the order asked for: (len(keys), dimension)."""
+
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """These chunks, in the order asked for."""
+
+    def outline(self, chunk: Chunk) -> list[Span]:
+        """The places of all chunks of the document that a chunk is from, by start; none without its text."""
+
+    def text_of(self, chunk: Chunk) -> str:
+        """The whole text of the document that a chunk is from: its offsets are offsets into it."""
 
 
 @dataclass(frozen=True)

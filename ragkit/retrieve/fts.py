@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from threading import Lock
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -34,6 +35,8 @@ B = 0.75
 """How much long chunks are held back; 0 is not at all, 1 in full."""
 PAIRS = 0.3
 """What a pair of neighbouring terms counts, beside its two terms; from 0.2 to 0.6 makes little difference."""
+
+_NONE: Mapping[str, float] = MappingProxyType({})
 
 _SPAN = 1 << 20  # more than the terms of any chunk; what stands behind is found, but not as a pair
 
@@ -72,7 +75,7 @@ class FtsLexicon:
             raise InvalidOption("table", table, "a plain identifier")
         self._connection = connection
         self._table = table
-        self._last: tuple[tuple[str, ...], _Lengths, Scores] | None = None
+        self._last: tuple[tuple[object, ...], _Lengths, Scores] | None = None
 
     def create(self) -> None:
         """Lay out empty tables, in the caller's transaction."""
@@ -100,23 +103,28 @@ class FtsLexicon:
         self._touch()
 
     def search(
-        self, terms: Sequence[str], top_k: int, allowed: Callable[[Keys], NDArray[np.bool_]] | None = None
+        self,
+        terms: Sequence[str],
+        top_k: int,
+        allowed: Callable[[Keys], NDArray[np.bool_]] | None = None,
+        extra: Mapping[str, float] = _NONE,
     ) -> list[tuple[int, float]]:
         """The best chunks that hold one of the terms and are allowed: (key, score > 0), best first, ties by key.
 
         Complete: `min(top_k, how many match)` of them; `top_k` is at least 1. `allowed` is called once, with the (n,)
-        rising keys of every chunk that holds a term, and says of each whether it may be given.
+        rising keys of every chunk that holds a term, and says of each whether it may be given. `extra` are further
+        terms, each with what it counts where one of `terms` counts 1.
         """
-        lengths, scores = self._scored(terms)
+        lengths, scores = self._scored(terms, extra)
         at = np.flatnonzero(scores)
         if allowed is not None and len(at):
             at = at[allowed(lengths.keys[at])]
         best = at[_best(scores[at], top_k)]
         return list(zip(lengths.keys[best].tolist(), scores[best].tolist(), strict=True))
 
-    def scores(self, terms: Sequence[str], keys: Sequence[int]) -> Scores:
+    def scores(self, terms: Sequence[str], keys: Sequence[int], extra: Mapping[str, float] = _NONE) -> Scores:
         """BM25 of these chunks, as `search` gives it: (len(keys),); 0 where no term matches or no such key is there."""
-        lengths, scores = self._scored(terms)
+        lengths, scores = self._scored(terms, extra)
         wanted = np.asarray(keys, np.int64)
         known = np.isin(wanted, lengths.keys)
         found = np.zeros(len(wanted), np.float32)
@@ -148,7 +156,7 @@ class FtsLexicon:
         ).fetchone()[0]
         return [f"{odd} chunks have terms and no length, or the other way round"] if odd else []
 
-    def _scored(self, terms: Sequence[str]) -> tuple[_Lengths, Scores]:
+    def _scored(self, terms: Sequence[str], extra: Mapping[str, float]) -> tuple[_Lengths, Scores]:
         """The score of every chunk: one for each of the keys.
 
         BM25 as in Robertson and Zaragoza, Foundations and Trends in Information Retrieval 3(4), 2009,
@@ -157,7 +165,8 @@ class FtsLexicon:
         ordered pairs of Metzler and Croft, SIGIR 2005, doi:10.1145/1076034.1076115.
         """
         asked, lengths = tuple(terms), self._lengths()
-        if self._last is not None and self._last[0] == asked and self._last[1].stamp == lengths.stamp:
+        whole = (*asked, *sorted(extra.items()))
+        if self._last is not None and self._last[0] == whole and self._last[1].stamp == lengths.stamp:
             return lengths, self._last[2]
         scores = np.zeros(len(lengths.keys))
         places = {term: self._places(term) for term in dict.fromkeys(asked)}
@@ -165,7 +174,9 @@ class FtsLexicon:
             _credit(scores, lengths, places[term], times)
         for (first, second), times in Counter(pairwise(asked)).items():
             _credit(scores, lengths, _common(places[first] + 1, places[second]), times * PAIRS)
-        self._last = (asked, lengths, scores.astype(np.float32))
+        for term, weight in extra.items():
+            _credit(scores, lengths, places[term] if term in places else self._places(term), weight)
+        self._last = (whole, lengths, scores.astype(np.float32))
         return lengths, self._last[2]
 
     def _places(self, term: str) -> Keys:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from weakref import finalize
 
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import Row, Rows
-from ragkit.records import Chunk
-from ragkit.retrieve.base import Found, Where
+from ragkit.records import Chunk, Span
+from ragkit.retrieve.base import NO_EXTRA, Extra, Found, Where
 from ragkit.retrieve.fts import FtsLexicon, Keys
 from ragkit.retrieve.terms import terms
 from ragkit.store.base import checked_rows
@@ -23,13 +23,22 @@ from ragkit.store.filters import evaluate, parse_filter
 class MemoryPassages:
     """Keeps `Passages`; the key of a chunk is its place in the list. Any number of threads may search."""
 
-    def __init__(self, chunks: Sequence[Chunk], embeddings: Rows) -> None:
-        """Index chunks by their header and text; `embeddings` are their unit rows, (len(chunks), dimension).
+    def __init__(self, chunks: Sequence[Chunk], embeddings: Rows, texts: Mapping[str, str] | None = None) -> None:
+        """Index chunks by their header and text.
+
+        Args:
+            chunks: in any order.
+            embeddings: their unit rows, (len(chunks), dimension).
+            texts: document id -> its text; a chunk of another one has nothing around it.
 
         Raises:
             InvalidVector: `embeddings` has not one unit row for each chunk.
         """
         self._chunks = list(chunks)
+        self._texts = dict(texts or {})
+        self._outlines: dict[str, list[Span]] = {}
+        for chunk in sorted(self._chunks, key=lambda one: one.start) if texts else ():
+            self._outlines.setdefault(chunk.document_id, []).append(Span(chunk.start, chunk.end, chunk.heading))
         self._matrix = checked_rows(embeddings, len(self._chunks), None)
         self._lock = Lock()
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -40,16 +49,16 @@ class MemoryPassages:
         self._lexicon.add(range(len(self._chunks)), [terms(f"{chunk.header}\n{chunk.text}") for chunk in self._chunks])
         connection.execute("COMMIT")
 
-    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None) -> Found:
+    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None, extra: Extra = NO_EXTRA) -> Found:
         """The best chunks for these terms by BM25."""
         mask = self._mask(where)
         with self._lock:
-            return self._lexicon.search(terms, top_k, None if mask is None else lambda keys: mask[keys])
+            return self._lexicon.search(terms, top_k, None if mask is None else lambda keys: mask[keys], extra)
 
-    def term_scores(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float32]:
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: Extra = NO_EXTRA) -> NDArray[np.float32]:
         """BM25 of these chunks: (len(keys),)."""
         with self._lock:
-            return self._lexicon.scores(terms, keys)
+            return self._lexicon.scores(terms, keys, extra)
 
     def idf(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """How rare each term is among the chunks: (len(terms),)."""
@@ -66,9 +75,21 @@ class MemoryPassages:
         """Cosine of a unit row with each of these chunks: (len(keys),)."""
         return np.asarray(self._matrix[np.asarray(keys, np.int64)] @ query, np.float32)
 
+    def rows(self, keys: Sequence[int]) -> Rows:
+        """The unit rows of these chunks: (len(keys), dimension)."""
+        return np.asarray(self._matrix[np.asarray(keys, np.int64)], np.float32)
+
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """These chunks, in the order asked for."""
         return [self._chunks[key] for key in keys]
+
+    def outline(self, chunk: Chunk) -> list[Span]:
+        """The places of all chunks of a chunk's document, by start."""
+        return self._outlines.get(chunk.document_id, []) if chunk.document_id in self._texts else []
+
+    def text_of(self, chunk: Chunk) -> str:
+        """The whole text of a chunk's document."""
+        return self._texts[chunk.document_id]
 
     def keys(self) -> Keys:
         """The keys of all chunks, rising."""

@@ -1,4 +1,4 @@
-"""The options of each retriever: importable without what the retriever itself needs."""
+"""The options of each retriever and of its stages: importable without what these need."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from ragkit.errors import InvalidOption
 from ragkit.retrieve import RERANKERS
 
 Fusion = Literal["convex", "rrf"]
+Rewriting = Literal["multi_query", "hyde"]
+Surroundings = Literal["neighbours", "parent"]
 
 
 @dataclass(frozen=True)
@@ -40,52 +42,140 @@ class RerankOptions:
 
 
 @dataclass(frozen=True)
-class LexicalOptions:
-    """Options of `lexical`."""
+class FeedbackOptions:
+    """The first passages are taken for good ones: the search goes on with their words and towards their meaning."""
+
+    passages: int = 5
+    """How many of the first passages are taken for good ones, by words and by meaning each."""
+    terms: int = 10
+    """How many of their terms are searched too."""
+    weight: float = 0.2
+    """What they count beside the question, in [0, 1)."""
+
+    def __post_init__(self) -> None:
+        for name in ("passages", "terms"):
+            if getattr(self, name) < 1:
+                raise InvalidOption(f"feedback.{name}", getattr(self, name), "a whole number from 1")
+        if not 0 <= self.weight < 1:
+            raise InvalidOption("feedback.weight", self.weight, "a number from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class RewriteOptions:
+    """A model writes the question anew before it is searched. It is asked once for each question."""
+
+    name: Rewriting = "multi_query"
+    """`multi_query` asks in other words too; `hyde` searches for what an answer might look like."""
+    provider: str = "auto"
+    """Who writes: a provider, or `provider:model`; `auto` takes the first one whose key is set."""
+    number: int = 3
+    """How many questions beside the user's own, or how many supposed answers."""
+    max_cost_usd: float | None = 0.01
+    """US dollars that the rewriting of one question may cost; null sets no limit."""
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(Rewriting):
+            raise InvalidOption("rewrite.name", self.name, " or ".join(map(repr, get_args(Rewriting))))
+        if not self.provider.partition(":")[0] or self.provider == "extractive":
+            raise InvalidOption("rewrite.provider", self.provider, "auto, a provider or provider:model")
+        if not 1 <= self.number <= 10:
+            raise InvalidOption("rewrite.number", self.number, "a whole number from 1 to 10")
+        if self.max_cost_usd is not None and not self.max_cost_usd >= 0:
+            raise InvalidOption("rewrite.max_cost_usd", self.max_cost_usd, "0 or more US dollars, or null,")
+
+
+@dataclass(frozen=True)
+class DistinctOptions:
+    """Hits that say what a better one says are left out."""
+
+    likeness: float = 0.8
+    """The share of its runs of three words that a hit may have in common with a better one, above 0 to 1."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.likeness <= 1:
+            raise InvalidOption("distinct.likeness", self.likeness, "a number above 0, up to 1")
+
+
+@dataclass(frozen=True)
+class ContextOptions:
+    """A hit is handed on with what stands around it in its document."""
+
+    name: Surroundings = "neighbours"
+    """`neighbours`: the chunks before and behind it; `parent`: the row of chunks under one heading that it is of."""
+    chunks: int | None = None
+    """`neighbours`: how many on either side, null: 1; `parent`: how many make up a parent, null: 4."""
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(Surroundings):
+            raise InvalidOption("context.name", self.name, " or ".join(map(repr, get_args(Surroundings))))
+        if self.chunks is not None and self.chunks < 1:
+            raise InvalidOption("context.chunks", self.chunks, "a whole number from 1, or null,")
+
+    @property
+    def number(self) -> int:
+        """How many chunks."""
+        if self.chunks is not None:
+            return self.chunks
+        return 1 if self.name == "neighbours" else 4
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of every retriever, in the order in which they take effect."""
 
     top_k: int = 8
     """How many hits at most."""
+    rewrite: RewriteOptions | None = None
+    """How a model writes the question anew; null: not at all."""
+    feedback: FeedbackOptions | None = None
+    """How the first passages change what is searched; null: not at all."""
     rerank: RerankOptions | None = None
     """How the first hits are ranked once more; null: not at all."""
+    distinct: DistinctOptions | None = None
+    """Which hits are left out as duplicates; null: none."""
+    context: ContextOptions | None = None
+    """What a hit is handed on with; null: its own chunk."""
 
     def __post_init__(self) -> None:
         checked_top_k(self.top_k)
 
 
 @dataclass(frozen=True)
-class DenseOptions:
-    """Options of `dense`."""
-
-    top_k: int = 8
-    """How many hits at most."""
-    min_score: float | None = None
-    """The least cosine of a hit, in [-1, 1]; None lets all through."""
-    rerank: RerankOptions | None = None
-    """How the first hits are ranked once more; null: not at all."""
+class LexicalOptions(SearchOptions):
+    """Options of `lexical`."""
 
     def __post_init__(self) -> None:
-        checked_top_k(self.top_k)
+        super().__post_init__()
+        if self.rewrite is not None and self.rewrite.name == "hyde":
+            raise InvalidOption("rewrite.name", "hyde", "'multi_query' (`lexical` knows no meanings)")
+
+
+@dataclass(frozen=True)
+class DenseOptions(SearchOptions):
+    """Options of `dense`."""
+
+    min_score: float | None = None
+    """The least cosine of a hit, in [-1, 1]; None lets all through."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.min_score is not None and not -1 <= self.min_score <= 1:
             raise InvalidOption("min_score", self.min_score, "a number from -1 to 1, or none")
 
 
 @dataclass(frozen=True)
-class HybridOptions:
+class HybridOptions(SearchOptions):
     """Options of `hybrid`."""
 
-    top_k: int = 8
-    """How many hits at most."""
     dense_weight: float = 0.55
     """The weight of the cosines, in [0, 1]; BM25 has the rest. 0.5 to 0.6 hardly differ. Only for `convex`."""
     candidates: int = 100
     """How many chunks each retriever proposes, unless more hits are asked for."""
     fusion: Fusion = "convex"
     """`convex` weighs normalised scores, `rrf` (reciprocal rank fusion) counts ranks alone."""
-    rerank: RerankOptions | None = None
-    """How the first hits are ranked once more; null: not at all."""
 
     def __post_init__(self) -> None:
-        checked_top_k(self.top_k)
+        super().__post_init__()
         if not 0 <= self.dense_weight <= 1:
             raise InvalidOption("dense_weight", self.dense_weight, "a number from 0 to 1")
         if self.candidates < 1:

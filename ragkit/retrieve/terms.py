@@ -16,7 +16,7 @@ import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 
 from ragkit.retrieve.stopwords import STOP_WORDS
 
-TERMS_VERSION = f"1+snowball-{Stemmer.version()}"
+TERMS_VERSION = f"2+snowball-{Stemmer.version()}"
 """Changes whenever `terms` may give other terms for a text: an index that was built with another one is stale."""
 
 MAX_TERM = 64
@@ -63,6 +63,7 @@ _NEGATION = re.compile(r"n't\Z", re.IGNORECASE)
 # `PDFs` stays whole: a capital with a single small letter behind it begins no word.
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{2})(?=\d)|(?<=\d\d)(?=[A-Za-z]{2})")
 _PLURAL_OF_CAPITALS = re.compile(r"([A-Z]{2,})s\Z")  # PDFs, URLs: the stemmer wants a vowel before an ending
+_DECADE = re.compile(r"\d{2,}(?=s\Z)")  # 1980s, 90s
 _VERSION = re.compile(r"[a-z]+(\d+(?:\.\d+)+)\Z")
 
 _ACRONYMS = frozenset({"IT", "US", "WHO"})
@@ -125,6 +126,7 @@ def terms(text: str) -> list[str]:
 
         foo_bar, fooBar, foo-bar  ->  foobar foo bar
         v1.2                      ->  v1.2 1.2 v1
+        1980s                     ->  1980s 1980
         C++                       ->  c++
 
     A term is never empty, holds no white space and has at most MAX_TERM characters. Linear in the length of the text.
@@ -181,9 +183,11 @@ def _whole(token: str, whole: str) -> Iterator[str]:
     if len(pieces) > 1 and len(whole) > MAX_TERM:
         return
     yield whole
-    version = _VERSION.match(whole)
+    version, decade = _VERSION.match(whole), _DECADE.match(whole)
     if version:
         yield version[1]
+    if decade:
+        yield decade[0]
 
 
 def _split_humps(piece: str) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ragkit.records import Chunk, Document, Heading, content_id
@@ -43,10 +44,11 @@ def chunks_of(
     """
     spans = splitter.spans(document, token_starts, _reserve(splitter, header_tokens, max_tokens))
     line_numbers, headings = LineNumbers(document.text), _HeadingPaths(document)
-    seen: Counter[tuple[str, str]] = Counter()
     chunks: list[Chunk] = []
     covered = 0
     for start, end in spans:
+        if not document.text[start:end].strip():
+            continue  # an indentation that is longer than a chunk: nothing to find in it
         fresh = first_visible(document.text, max(start, covered), end)
         chunk = Chunk(
             id="",
@@ -62,12 +64,21 @@ def chunks_of(
             title=document.title,
             metadata=document.metadata,
         )
+        chunks.append(chunk)
+        covered = end
+    return identified(chunks, recipe)
+
+
+def identified(chunks: Iterable[Chunk], recipe: str) -> list[Chunk]:
+    """The chunks of one document, in their order, with the ids that they have by a recipe."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found: list[Chunk] = []
+    for chunk in chunks:
         number = seen[chunk.text, chunk.header]
         seen[chunk.text, chunk.header] += 1
-        parts = (document.source or document.id, chunk.text, chunk.header, recipe, str(number))
-        chunks.append(replace(chunk, id=content_id(*parts)))
-        covered = end
-    return chunks
+        parts = (chunk.source or chunk.document_id, chunk.text, chunk.header, recipe, str(number))
+        found.append(replace(chunk, id=content_id(*parts)))
+    return found
 
 
 def embedding_text(chunk: Chunk, token_starts: TokenStarts = word_piece_starts) -> str:

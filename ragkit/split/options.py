@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ragkit.errors import InvalidOption
@@ -25,6 +25,8 @@ class SplitOptions:
     """Most units that a chunk repeats from the one before; less than `chunk_size`."""
     unit: Unit = "tokens"
     """`tokens` of the embedder in use, or `characters`."""
+    header: bool = field(default=True, kw_only=True)
+    """Whether title and headings are embedded and indexed with each chunk, on a line before its text."""
 
     def __post_init__(self) -> None:
         if not _is_count(self.chunk_size) or self.chunk_size < 1:

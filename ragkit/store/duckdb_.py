@@ -58,6 +58,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "lock_configuration": True,
+    # for numbers with a fraction alone. What it would choose saves an eighth of the disk and scans rows half as fast.
+    "force_compression": "alp",
 }
 
 _STATE = "CREATE TABLE state (format INTEGER, dimension INTEGER, next_row BIGINT)"
@@ -381,7 +383,7 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         said = str(error).splitlines()[0]
-        holder = re.search(r"Conflicting lock is held in (.*?)\. ", said)
+        holder = re.search(r"Conflicting lock is held in (.{0,500}?)\. ", said)
         if holder:
             raise Locked(str(path), holder[1]) from error
         if "not a valid DuckDB database" in said or isinstance(error, duckdb.FatalException | duckdb.InternalException):

@@ -24,6 +24,7 @@ _GATHER_SHARE = 0.25
 """Up to this share of the rows they are picked out one by one; above it all are read and some thrown away."""
 _GATHER_ROWS = 8_192
 """Rows that are copied at a time when they are picked out."""
+_FEW_ROWS = 1_024
 _SCORE_GROUP = 64
 
 
@@ -67,11 +68,11 @@ def best(
     """The best `k` of some rows by their float64 product with the query: row numbers and scores, as `nearest` does."""
     scores = exact_scores(matrix, query, rows)
     if len(rows) > k:
-        kept = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[-k])
+        kept = scores >= np.partition(scores, len(scores) - k)[-k]
         rows, scores = rows[kept], scores[kept]
     ranked = np.lexsort((rows, -scores))
     rows, scores = rows[ranked], scores[ranked]
-    if order is not None and np.any(scores[1:] == scores[:-1]):
+    if order is not None and (scores[1:] == scores[:-1]).any():
         keys = order(rows)
         by_key = sorted(range(len(rows)), key=lambda i: (-scores[i], keys[i]))
         rows, scores = rows[by_key], scores[by_key]
@@ -81,6 +82,9 @@ def best(
 def exact_scores(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.float64]:
     """The dot products of some rows with the query, in float64, cut to [-1, 1]."""
     wide = query.astype(np.float64)
+    if len(rows) <= _FEW_ROWS:
+        few: NDArray[np.float64] = (matrix[rows] * wide).sum(axis=1)
+        return few.clip(-1.0, 1.0)
     scores = np.empty(len(rows))
     for start in range(0, len(rows), _GATHER_ROWS):
         block = matrix[rows[start : start + _GATHER_ROWS]] * wide

@@ -1,4 +1,4 @@
-"""The store of the faiss library: documents, rows and metadata as the store `sqlite` keeps them, and an index beside.
+"""The store of the faiss library: a directory of documents and rows (`DirectoryStore`), and an index beside.
 
 The index is over the rows of the vector file, which only grows: what is replaced or deleted is passed over, and once
 more than a third is dead the file and its index are made anew. Nothing depends on the index: rows that it lacks are
@@ -12,10 +12,8 @@ each write.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,45 +21,43 @@ from numpy.typing import NDArray
 
 from ragkit.records import Document
 from ragkit.store.base import Rows
+from ragkit.store.directory import DirectoryStore
+from ragkit.store.directory_tables import State
 from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.exact import Allowed, Order, RowNumbers, best, nearest
 from ragkit.store.faiss_index import FaissIndex, least_rows
-from ragkit.store.options import SqliteOptions
 from ragkit.store.scanner import Scanner
 from ragkit.store.shared_lock import SharedLock
-from ragkit.store.sqlite import SqliteStore
-from ragkit.store.sqlite_tables import State
-from ragkit.store.sqlite_view import View
+from ragkit.store.vectorfile import VectorFile
 
-_COMPACT_ROWS = 256
-"""Fewer dead rows than this are never worth the work."""
-_DEAD_SHARE = 1 / 3
-"""More dead rows than this, and the file and its index are made anew."""
-_TAIL_ROWS = 1_000
-_TAIL_SHARE = 0.05
-"""Up to so many rows, or this share of them, may be missing in the index: they are scanned."""
+_TAIL_ROWS = 256
+"""Up to so many rows may be missing in the index: they are scanned, in a tenth of the time that it takes to ask it."""
+_LOOK_ROWS = 1_000
 _STALE_SHARE = 0.2
-"""When more rows than that are missing, another process may have written a newer index."""
+"""When more rows than both are missing, another process may have written a newer index."""
 _ADD_ROWS = 1_000
-"""Rows that go into the index at a time; searches come in between."""
+"""Rows that go into an index at a time while nobody searches it; else _TAIL_ROWS, and searches come in between."""
 _UNSAVED_SHARE = 0.1
 """The file is written anew when more than this share of the rows is missing in it, and when the store is closed."""
 _SPARE = 16
 
 
-class FaissStore(SqliteStore):
+class FaissStore(DirectoryStore):
     """Documents and rows in a directory with a faiss index. Safe for several threads and processes; one writes."""
 
+    dead_share = 1 / 3
+    """More dead rows than this, and the file and its index are made anew."""
+
     def __init__(self, options: FaissOptions) -> None:
-        """Open the directory, or make it, and see to it that the index is there. Raises as `SqliteStore` does."""
-        self._faiss_options = options
+        """Open the directory, or make it, and see to it that the index is there. Raises as `DirectoryStore` does."""
+        self._options = options
         self._scanner: FaissScanner | None = None
         self._scanner_lock = threading.Lock()
-        super().__init__(SqliteOptions(options.path, options.dimension, options.busy_seconds))
+        super().__init__(Path(options.path), options.dimension, options.busy_seconds)
         self._catch_up()
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """As `SqliteStore.add_documents` says; the index is grown afterwards."""
+        """As `DirectoryStore.add_documents` says; the index is grown afterwards."""
         names = super().add_documents(documents, embeddings)
         if names:
             self._catch_up()
@@ -88,33 +84,14 @@ class FaissStore(SqliteStore):
         if isinstance(scanner, FaissScanner):
             scanner.catch_up(matrix)
 
-    def _view_for(self, connection: sqlite3.Connection) -> View | None:
-        view = super()._view_for(connection)
-        if view is None or view.file is None:
-            return view
-        return replace(view, scanner=self._scanner_of(view.file.path, view.state))
-
-    def _scanner_of(self, path: Path, state: State) -> Scanner:
+    def _scanner_of(self, file: VectorFile, state: State) -> Scanner:
         """The one for this vector file; a search that began before a newer one was made scans exactly."""
         with self._scanner_lock:
             now = self._scanner
             if now is None or (now.file_id != state.file_id and now.since < state.generation):
-                now = FaissScanner(path.with_suffix(".faiss"), state, self._faiss_options)
+                now = FaissScanner(file.path.with_suffix(".faiss"), state, self._options)
                 self._scanner = now
             return now if now.file_id == state.file_id else Scanner()
-
-    def _tidy(self, state: State) -> None:
-        if not _is_worth_compacting(state):
-            return
-        with self._writing() as (connection, now):
-            if _is_worth_compacting(now):
-                self._compact(connection, now)
-        self._sweep()
-
-
-def _is_worth_compacting(state: State) -> bool:
-    dead = state.rows - state.documents
-    return dead >= _COMPACT_ROWS and dead > _DEAD_SHARE * state.rows
 
 
 class FaissScanner(Scanner):
@@ -167,7 +144,7 @@ class FaissScanner(Scanner):
     def _look_again(self, matrix: Rows) -> None:
         """Take the index that another process has written, when this one has none, or one that lacks many rows."""
         rows = self._found.rows if self._found else 0
-        if len(matrix) < least_rows(self._options) or len(matrix) - rows <= max(_TAIL_ROWS, _STALE_SHARE * len(matrix)):
+        if len(matrix) < least_rows(self._options) or len(matrix) - rows <= max(_LOOK_ROWS, _STALE_SHARE * len(matrix)):
             return
         if self._growing.acquire(blocking=False):
             try:
@@ -197,17 +174,17 @@ class FaissScanner(Scanner):
             index = self._found
             if index is None or index.is_outgrown(len(matrix)):
                 index = FaissIndex.of(matrix, self._options)
-            if len(matrix) - index.rows > max(_TAIL_ROWS, _TAIL_SHARE * index.rows) or index is not self._found:
+            if len(matrix) - index.rows > _TAIL_ROWS or index is not self._found:
                 self._grow(index, matrix)
         self.keep(share=_UNSAVED_SHARE)
 
     def _grow(self, index: FaissIndex, matrix: Rows) -> None:
-        for start in range(index.rows, len(matrix), _ADD_ROWS):
-            if index is self._found:
-                with self._in_use.alone():
-                    index.add(matrix[start : start + _ADD_ROWS])
-            else:  # nobody else has it yet
+        if index is not self._found:  # nobody else has it yet
+            for start in range(index.rows, len(matrix), _ADD_ROWS):
                 index.add(matrix[start : start + _ADD_ROWS])
+        for start in range(index.rows, len(matrix), _TAIL_ROWS):
+            with self._in_use.alone():
+                index.add(matrix[start : start + _TAIL_ROWS])
         self._found = index
 
     def keep(self, share: float) -> None:

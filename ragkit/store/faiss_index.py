@@ -12,6 +12,7 @@ import os
 import secrets
 import struct
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -49,6 +50,8 @@ class FaissIndex:
     def __init__(self, index: faiss.Index, options: FaissOptions, trained_rows: int) -> None:
         """For `of` and `read` alone."""
         self._index, self._options, self._trained_rows = index, options, trained_rows
+        self.rows = int(index.ntotal)
+        """How many rows are in it."""
 
     @classmethod
     def of(cls, matrix: Rows, options: FaissOptions) -> FaissIndex:
@@ -70,11 +73,6 @@ class FaissIndex:
         return cls(index, options, rows)
 
     @property
-    def rows(self) -> int:
-        """How many rows are in it."""
-        return int(self._index.ntotal)
-
-    @property
     def has_scores(self) -> bool:
         """Whether the scores that it gives are those of the rows, but for rounding; those of `ivfpq` are estimates."""
         return self._options.method != "ivfpq"
@@ -91,6 +89,7 @@ class FaissIndex:
     def add(self, rows: Rows) -> None:
         """Add rows at the end."""
         self._index.add(np.ascontiguousarray(rows))
+        self.rows = int(self._index.ntotal)
 
     def search(
         self, query: Rows, n: int, allowed: NDArray[np.bool_] | None, share: float
@@ -103,24 +102,25 @@ class FaissIndex:
             allowed: (rows,): which rows may be found; None for all.
             share: about how many of them are allowed, above 0 and up to 1.
         """
-        # the selector looks at the bits, and faiss at the selector, as long as the search runs
-        bits = None if allowed is None else np.packbits(allowed, bitorder="little")
-        selector = None if bits is None else _swig.IDSelectorBitmap(bits)
-        scores, rows = self._index.search(query[None], min(n, self.rows), params=self._parameters(n, selector, share))
-        found = rows[0] >= 0
-        return rows[0][found].astype(np.int64), scores[0][found]
-
-    def _parameters(self, n: int, selector: faiss.IDSelector | None, share: float) -> faiss.SearchParameters:
-        # of what a search looks at, only this share counts
-        parameters: faiss.SearchParameters
-        if self._options.method == "flat":
-            parameters = _swig.SearchParameters(sel=selector)
-        elif self._options.method == "ivfpq":
-            parameters = _swig.SearchParametersIVF(sel=selector, nprobe=math.ceil(self._options.nprobe / share))
+        effort = self._effort(n, share)
+        if allowed is None:
+            parameters = _unfiltered(self._options.method, effort)
+            scores, rows = self._index.search(query[None], min(n, self.rows), params=parameters)
         else:
-            effort = max(n, math.ceil(self._options.ef_search / share))
-            parameters = _swig.SearchParametersHNSW(sel=selector, efSearch=effort)
-        return parameters
+            # the selector looks at the bits, and faiss at the selector, as long as the search runs
+            bits = np.packbits(allowed, bitorder="little")
+            parameters = _parameters(self._options.method, effort, _swig.IDSelectorBitmap(bits))
+            scores, rows = self._index.search(query[None], min(n, self.rows), params=parameters)
+        if rows[0, -1] >= 0:
+            return rows[0], scores[0]
+        found = rows[0] >= 0
+        return rows[0][found], scores[0][found]
+
+    def _effort(self, n: int, share: float) -> int:
+        """How much a search looks at: of that, only this share counts."""
+        if self._options.method == "ivfpq":
+            return math.ceil(self._options.nprobe / share)
+        return max(n, math.ceil(self._options.ef_search / share))
 
     def write(self, path: Path, file_id: bytes) -> bool:
         """Keep it in a file, for the vector file of that id; whether the disk took it."""
@@ -166,6 +166,23 @@ class FaissIndex:
 def least_rows(options: FaissOptions) -> int:
     """From how many rows on there is an index: what was asked for, or what it takes to train one."""
     return max(1, options.index_rows, _TRAINING_ROWS * 256 if options.method == "ivfpq" else 0)
+
+
+def _parameters(method: str, effort: int, selector: faiss.IDSelector | None) -> faiss.SearchParameters:
+    parameters: faiss.SearchParameters
+    if method == "flat":
+        parameters = _swig.SearchParameters(sel=selector)
+    elif method == "ivfpq":
+        parameters = _swig.SearchParametersIVF(sel=selector, nprobe=effort)
+    else:
+        parameters = _swig.SearchParametersHNSW(sel=selector, efSearch=effort)
+    return parameters
+
+
+@lru_cache(maxsize=64)
+def _unfiltered(method: str, effort: int) -> faiss.SearchParameters:
+    """Made once: that takes as long as a tenth of a search. Nobody changes them."""
+    return _parameters(method, effort, None)
 
 
 class _Summed:

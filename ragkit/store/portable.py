@@ -47,9 +47,13 @@ def document_text(document: Document) -> str:
         raise StoreError(f"the metadata of document {document.id!r} cannot be stored: {error}") from error
 
 
+_read_json = json.JSONDecoder().raw_decode
+"""`json.loads` without its look for blanks, of which `json.dumps` leaves none."""
+
+
 def document_of(text: str) -> Document:
     """The document that `document_text` made a text of."""
-    values = json.loads(text)
+    values = _read_json(text)[0]
     return Document(
         text=values.get("text", ""),
         metadata=values.get("metadata", {}),

@@ -93,7 +93,10 @@ class EmbeddedPoints:
             params=edge.SearchParams(exact=True),
         )
         found = self._do(lambda: self._open().query(request))
-        return [((point.payload or {})[DOCUMENT], point.score) for point in found]
+        payloads = [(point.payload or {}) for point in found]
+        if any(DOCUMENT not in payload for payload in payloads):
+            raise StoreError(f"{self._path} is damaged: a point has lost its document: run `ragkit verify --repair`")
+        return [(payload[DOCUMENT], point.score) for payload, point in zip(payloads, found, strict=True)]
 
     def there(self, keys: Sequence[str]) -> list[str]:
         found = self._do(lambda: self._open().retrieve([UUID(key) for key in keys], False, False))

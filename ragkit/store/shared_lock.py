@@ -20,14 +20,16 @@ class SharedLock:
     def together(self) -> Iterator[None]:
         """Hold it with others who hold it so."""
         with self._state:
-            self._state.wait_for(lambda: not self._writing and not self._waiting)
+            if self._writing or self._waiting:
+                self._state.wait_for(lambda: not self._writing and not self._waiting)
             self._readers += 1
         try:
             yield
         finally:
             with self._state:
                 self._readers -= 1
-                self._state.notify_all()
+                if not self._readers and self._waiting:
+                    self._state.notify_all()
 
     @contextmanager
     def alone(self) -> Iterator[None]:

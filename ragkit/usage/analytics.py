@@ -113,7 +113,7 @@ class AgentAnalytics:
         writer = csv.writer(text, lineterminator="\n")
         rows = [asdict(one) for one in self.tools()]
         writer.writerow(ToolStatistics.__dataclass_fields__)
-        writer.writerows([_cell(value) for value in row.values()] for row in rows)
+        writer.writerows([_safe(_cell(value)) for value in row.values()] for row in rows)
         Path(path).write_text(text.getvalue(), "utf-8")
 
     def export_duckdb(self, path: str | Path, table: str = "tool_analytics") -> None:
@@ -126,6 +126,21 @@ class AgentAnalytics:
 
         columns = list(ToolStatistics.__dataclass_fields__)
         write_table(path, table, columns, [[_cell(v) for v in asdict(one).values()] for one in self.tools()])
+
+
+def spreadsheet_safe(text: str) -> str:
+    """`text` with a `'` before it where a spreadsheet would take it for a formula; numbers stay as they are."""
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text if text[0] == "-" else f"'{text}"
+
+
+def _safe(cell: str | int | float) -> str | int | float:
+    return spreadsheet_safe(cell) if isinstance(cell, str) else cell
 
 
 def _count(values: Counter[str], value: JSON) -> None:

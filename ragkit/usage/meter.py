@@ -90,6 +90,9 @@ class ToolUsage:
         return {"calls": self.calls, **self.stats.to_dict()}
 
 
+_UNUSED = ToolUsage()
+
+
 @dataclass(frozen=True, slots=True)
 class AgentUsage(UsageStats):
     """All that a run used: the sum, and the same by tool and by iteration."""
@@ -135,13 +138,27 @@ class Call:
     """Unix time, seconds."""
 
 
-@dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a call is made: which meter counts it, in which iteration and tool."""
+    """Where a call is made: which meter counts it, in which iteration and tool.
 
-    meter: Meter
-    iteration: int = 0
-    tool: str = ""
+    In `with`, what runs in the block is counted there, and so is what runs in threads and tasks that copy its context.
+    """
+
+    __slots__ = ("_token", "iteration", "meter", "tool")
+
+    def __init__(self, meter: Meter, *, iteration: int = 0, tool: str = "") -> None:
+        self.meter, self.iteration, self.tool = meter, iteration, tool
+
+    def __enter__(self) -> Meter:
+        self._token = _SCOPE.set(self)
+        return self.meter
+
+    def __exit__(self, *_: object) -> None:
+        _SCOPE.reset(self._token)
+
+
+metered = Scope
+"""`with metered(meter): ...`"""
 
 
 _SCOPE: ContextVar[Scope | None] = ContextVar("ragkit_usage_scope", default=None)
@@ -232,14 +249,14 @@ class Meter:
         for call in self._calls[self._added :]:
             self._total = self._total + call.usage
             if call.tool:
-                known = self._by_tool.get(call.tool, ToolUsage())
+                known = self._by_tool.get(call.tool, _UNUSED)
                 self._by_tool[call.tool] = ToolUsage(known.calls, known.stats + call.usage)
             if call.iteration:
                 self._reach(call.iteration)
                 self._iterations[call.iteration - 1] += call.usage
         self._added = len(self._calls)
         for tool in self._executed:
-            known = self._by_tool.get(tool, ToolUsage())
+            known = self._by_tool.get(tool, _UNUSED)
             self._by_tool[tool] = ToolUsage(known.calls + 1, known.stats)
         self._executed.clear()
 
@@ -307,22 +324,6 @@ def current_meter() -> Meter | None:
     """The meter that counts here, or None."""
     scope = _SCOPE.get()
     return scope.meter if scope else None
-
-
-class metered:  # noqa: N801 - used as a function is, in `with`
-    """Let `meter` count the calls made in this block, and in threads and tasks that copy its context."""
-
-    __slots__ = ("_scope", "_token")
-
-    def __init__(self, meter: Meter, *, iteration: int = 0, tool: str = "") -> None:
-        self._scope = Scope(meter, iteration, tool)
-
-    def __enter__(self) -> Meter:
-        self._token = _SCOPE.set(self._scope)
-        return self._scope.meter
-
-    def __exit__(self, *_: object) -> None:
-        _SCOPE.reset(self._token)
 
 
 def record_chat(provider: str, model: str, tokens: Tokens) -> UsageStats | None:

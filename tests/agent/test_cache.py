@@ -13,6 +13,7 @@ import pytest
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.cache import Cache, CacheKeyBuilder, CacheStats, InMemoryCache
+from ragkit.agent.cache_disk import DiskCache
 from ragkit.agent.cache_redis import CacheUnreachable, RedisCache
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import ModelCallEnded
@@ -21,7 +22,7 @@ from ragkit.agent.messages import Image, Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelSettings, Request
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.trace import StepType
-from ragkit.errors import InvalidOption
+from ragkit.errors import Damaged, InvalidOption
 from ragkit.usage.tokens import Tokens
 from tests.agent.parts import add, call, ended, fail
 
@@ -49,10 +50,14 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.wait(10)
 
 
-@pytest.fixture(params=["memory", "redis"])
-def cache(request: pytest.FixtureRequest) -> Iterator[Cache]:
+@pytest.fixture(params=["memory", "disk", "redis"])
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cache]:
     if request.param == "memory":
         yield InMemoryCache()
+        return
+    if request.param == "disk":
+        with DiskCache(tmp_path / "deep" / "answers.sqlite") as disk:
+            yield disk
         return
     client = RedisCache(request.getfixturevalue("redis_url"))
     client.clear()
@@ -272,3 +277,18 @@ def test_a_hit_is_an_event_like_any_answer(tmp_path: Path) -> None:
     agent.run("x")
     assert seen == [True, True]
     assert ModelCallEnded.__slots__[-3:] == ("cached", "stop_reason", "seconds")
+
+
+def test_a_file_outlives_the_process_that_wrote_it(tmp_path: Path) -> None:
+    said = Completion(Message.assistant("yes"), Tokens(7, 3), "stop", "m", "p")
+    with DiskCache(tmp_path / "a.sqlite") as first:
+        first.set("k", said)
+    with DiskCache(tmp_path / "a.sqlite") as second:
+        assert (second.get("k"), second.get("other")) == (said, None)
+        assert second.stats == CacheStats(1, 1, 0, 1)
+
+
+def test_a_file_that_is_no_cache_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "a.sqlite").write_text("a diary, and no database at all")
+    with pytest.raises(Damaged, match=r"a\.sqlite cannot be used as a cache of answers \(file is not a database\)"):
+        DiskCache(tmp_path / "a.sqlite")

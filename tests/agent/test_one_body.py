@@ -19,7 +19,7 @@ ALLOWED = {
     "agent.py": {"arun", "abatch", "one", "arun_to_end"},
     "runner.py": {"arun"},
     "adrive.py": {"adrive", "perform", "get", "_complete", "_result", "_live", "_tools", "listen", "work", "job"},
-    "workers.py": {"_feed", "aiterate", "brought"},
+    "workers.py": {"_feed", "items", "aiterate", "brought"},
     "execute.py": {"aexecute", "acollect", "_await"},
     "base.py": {"acomplete", "astream", "_completion"},
     "scripted.py": {"acomplete", "astream"},

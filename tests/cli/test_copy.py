@@ -105,6 +105,9 @@ def test_a_copy_that_was_killed_goes_on_where_it_stopped(docs: Path, ragkit: Rag
         time.sleep(0.002)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
+    catalog.close()
+    # opened anew, so that a commit counts that was in the log and not yet in its index
+    catalog = sqlite3.connect(workplace / ".ragkit" / "index.sqlite")
     noted = catalog.execute("SELECT count(*) FROM derived").fetchone()[0]
     catalog.close()
     assert 30 <= noted < 200

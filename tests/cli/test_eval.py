@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import HASHING, Ragkit
+from tests.wire.dialects import DIALECTS
+from tests.wire.server import Turn, WireServer
 
 QUESTIONS: list[dict[str, object]] = [
     {"id": "1", "question": "hedge cut month", "answers": ["August"], "sources": ["garden.txt"]},
@@ -124,3 +126,87 @@ def test_sources_that_are_not_there_are_named(house: Path, ragkit: Ragkit) -> No
 def test_without_a_knowledge_base_there_is_nothing_to_evaluate(workplace: Path, ragkit: Ragkit) -> None:
     (workplace / "q.jsonl").write_text('{"question": "hedge"}\n')
     assert "ragkit index" in ragkit("eval", "q.jsonl", code=1).err
+
+
+JUDGED = {
+    "statements": [{"statement": "It is August.", "passages": [1], "supported": True}],
+    "relevance": 2,
+    "reason": "answers it",
+}
+WRITTEN = [
+    {"usable": True, "question": "Who looks after the heating?", "answer": "Ms Aldous"},
+    {"usable": True, "question": "When is the hedge trimmed?", "answer": "in July"},
+    {"usable": False, "question": "", "answer": ""},
+]
+
+
+def test_a_model_judges_and_a_second_run_asks_it_nothing(
+    house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extractive = ("--set", "answer.provider=extractive")
+    plain = ragkit("eval", "q.jsonl", "--json", *extractive).json
+    answered = sum(not row["abstained"] for row in plain["rows"])
+    assert "faithfulness" not in plain["figures"]
+    assert "judge" not in plain
+    turn = {"content": json.dumps(JUDGED), "usage": {"prompt_tokens": 100, "completion_tokens": 10}}
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([turn] * answered))
+    found = ragkit(
+        "eval", "q.jsonl", "--judge", "auto", "--out", "e.json", "--html", "e.html", "--json", *extractive
+    ).json
+    assert found["figures"]["faithfulness"]["mean"] == found["figures"]["relevance"]["mean"] == 1.0
+    assert (found["figures"]["faithfulness"]["n"], found["judge"]["judged"]) == (answered, answered)
+    assert found["judge"]["usage"]["prompt_tokens"] == 100 * answered
+    assert json.loads((house / "e.json").read_text())["judge"] == found["judge"]
+    assert "Judged: answers it" in (house / "e.html").read_text()
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", "[]")
+    again = ragkit("eval", "q.jsonl", "--judge", "auto", "--baseline", "e.json", *extractive)
+    known = f"{answered} known (saved no cost)"
+    assert again.out.splitlines()[-1] == f"judged by scripted:scripted: 0 requests, no cost, {known}"
+    assert "faithfulness" in again.out
+    ragkit("verify")
+
+
+def test_a_model_writes_the_questions_of_auto(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    filler = " It stands in the cellar beside the old wine rack, as it always has." * 3
+    (house / "house" / "boiler.md").write_text(f"# Boiler\n\nThe boiler is cleaned by Ms Aldous.{filler}\n")
+    (house / "house" / "garden.txt").write_text(f"The hedge is cut in the month of August.{filler}\n")
+    ragkit("index", "house")
+    by_word = {"Aldous": WRITTEN[0], "hedge": WRITTEN[1]}
+    script = [json.dumps(by_word["Aldous"]), json.dumps(by_word["Aldous"])]
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", json.dumps([{"content": one} for one in script]))
+    said = ragkit("eval", "--auto", "2", "--write-with", "auto", "--write", "made.jsonl", "--retrieval-only")
+    made = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
+    assert [(one["question"], one["answers"], one["sources"]) for one in made] == [
+        ("Who looks after the heating?", ["Ms Aldous"], {"house/boiler.md": 1})
+    ]
+    assert "2 passages were shown; not kept: 1 the answer is not in the passage" in said.err
+    assert "the documents give 1 questions, not 2" in said.err
+    assert said.out.splitlines()[-1] == "questions written by scripted:scripted: 2 requests, no cost"
+
+
+def test_a_judge_that_is_no_model_is_refused(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("auto", "extractive"):
+        said = ragkit("eval", "q.jsonl", "--judge", name, code=1)
+        assert said.err.startswith(f"error: {name} is no model: name one as provider:model")
+    assert "did you mean 'openai'?" in ragkit("eval", "q.jsonl", "--judge", "opnai:x", code=2).err
+    assert "asks for none" in ragkit("eval", "q.jsonl", "--judge", "auto", "--retrieval-only", code=2).err
+    assert "--auto N" in ragkit("eval", "q.jsonl", "--write-with", "auto", code=2).err
+
+
+def test_judging_stops_at_its_budget_and_the_report_is_there(
+    house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = Turn((json.dumps(JUDGED),), prompt_tokens=1_000_000)
+    with WireServer(DIALECTS["openai"], [turn]) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        common = ("--set", "answer.provider=extractive", "--judge", "openai:gpt-4o-mini", "--max-cost", "0.1")
+        said = ragkit("eval", "q.jsonl", "--json", *common, code=4)
+        assert (said.json["judge"]["judged"], len(server.seen)) == (1, 1)
+        assert said.json["judge"]["usage"]["total_cost_usd"] == pytest.approx(0.15)
+        assert said.json["cost_usd"] == 0  # the judge's cost is no part of what answers cost
+        assert "what was judged is kept" in said.err
+        unknown = ragkit("eval", "q.jsonl", "--judge", "openai:gpt-none", "--max-cost", "1", code=4)
+        assert "gpt-none" in unknown.err

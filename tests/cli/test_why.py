@@ -57,7 +57,7 @@ def test_a_condition_that_the_passage_does_not_meet_is_named(house: Path, ragkit
     ("expect", "reason"),
     [
         ("broken.pdf", "broken.pdf is not in the index: it could not be read: "),
-        ("house/.hidden.md", "is not in the index: it is hidden: its name, or that of a folder above it, begins"),
+        ("house/.hidden.md", "is not in the index: it was left out: hidden file"),
         ("house/picture.png", "is not in the index: it was left out: "),
         ("none.md", "none.md is not in the index: no file of this name is in house"),
         ("ragkit.yaml", "is not in the index: it lies outside of what was indexed: ragkit index ragkit.yaml"),

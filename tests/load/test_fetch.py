@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -118,12 +119,36 @@ def test_nothing_private_is_reached_unless_allowed(site: str) -> None:
     "host",
     (
         *("127.0.0.1", "localhost", "0.0.0.0", "10.1.2.3", "192.168.0.1", "169.254.169.254", "[::1]", "127.1"),
+        *("0177.0.0.1", "0x7f.1", "[::]", "[::ffff:7f00:1]", "[2002:7f00:1::]", "0"),
         *("2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[fe80::1]", "100.64.0.1"),
     ),
 )
 def test_no_spelling_of_a_private_address_is_reached(host: str) -> None:
     with pytest.raises(LoadError, match="is not on the public network"):
         fetch(f"http://{host}:9/")
+
+
+def test_a_redirect_to_a_private_address_is_not_followed(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragkit.load.fetch.is_public", lambda address: str(address) == "127.0.0.1")
+    with pytest.raises(LoadError, match=r"169\.254\.169\.254 is not on the public network"):
+        fetch(f"{site}/meta", FetchOptions(seconds=10))
+    assert Site.asked == ["/meta"]
+
+
+def test_a_name_is_looked_up_once_and_the_checked_address_is_used(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = int(site.rpartition(":")[2])
+    answers = [[(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]]
+    monkeypatch.setattr("ragkit.load.fetch.is_public", lambda address: True)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers.pop())  # a second look would find nothing
+    assert fetch(f"http://rebound.example:{port}/hello", FetchOptions(seconds=10)).media_type == "text/html"
+    assert answers == []
+
+
+def test_one_private_address_among_public_ones_is_enough_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 80)) for host in ("8.8.8.8", "10.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(LoadError, match=r"mixed\.example is not on the public network \(10\.0\.0\.1\)"):
+        fetch("http://mixed.example/")
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,20 @@ def test_a_route_by_suffix_takes_formats_that_nobody_else_does() -> None:
     assert Router([Route("text", suffixes=(".rtf",))]).load(data, "/x/a.rtf")[0] == "text"
 
 
+@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "PGP "])
+def test_a_private_key_is_no_document_whatever_its_name_and_route(kind: str) -> None:
+    block = " BLOCK" if kind == "PGP " else ""
+    data = f"\n-----BEGIN {kind}PRIVATE KEY{block}-----\nMIIE".encode()
+    for router in (Router(), Router([Route("text", suffixes=(".txt",))])):
+        with pytest.raises(UnsupportedFormat, match=r"looks like a secret \(a private key\)"):
+            router.load(data, "/x/notes.txt")
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN PUBLIC KEY-----", "A key begins with -----BEGIN PRIVATE KEY-----"])
+def test_a_text_about_keys_is_a_document(text: str) -> None:
+    assert Router().load(text.encode(), "/x/notes.txt")[1].text == text
+
+
 def test_a_loader_can_be_named_outright() -> None:
     assert Router().load(b"a,b\n1,2\n", "/x/a.txt", "csv")[1].text == "a: 1; b: 2"
 

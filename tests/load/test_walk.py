@@ -49,10 +49,17 @@ def test_a_found_file_carries_the_state_that_it_was_found_in(tmp_path: Path) -> 
     assert (item.stat.ctime_ns, item.stat.inode) == (status.st_ctime_ns, status.st_ino)
 
 
-def test_hidden_files_are_left_out_silently_and_hidden_folders_are_said_once(tmp_path: Path) -> None:
-    tree(tmp_path, ".git/config", ".git/a/b", ".hidden.txt", "a.txt")
+def test_hidden_files_and_folders_are_left_out_and_said_so(tmp_path: Path) -> None:
+    tree(tmp_path, ".git/config", ".git/a/b", ".hidden.txt", "a.txt", ".gitignore", ".ragkitignore")
+    (tmp_path / ".shortcut").symlink_to("a.txt")
+    (tmp_path / ".env").symlink_to("a.txt")
     assert found(tmp_path) == ["a.txt"]
-    assert skipped(tmp_path) == {".git": "hidden folder"}
+    assert skipped(tmp_path) == {
+        ".env": "looks like a secret",
+        ".git": "hidden folder",
+        ".hidden.txt": "hidden file",
+        ".shortcut": "hidden file",
+    }
 
 
 def test_hidden_files_are_read_on_request(tmp_path: Path) -> None:

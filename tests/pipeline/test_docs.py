@@ -1,8 +1,9 @@
-"""What `docs/pipelines.md` shows is so."""
+"""What `docs/pipelines.md` and `docs/retrieval.md` show is so."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,40 @@ from ragkit.errors import PipelineError
 from ragkit.pipeline import shipped
 from ragkit.pipeline.parts import section_keys
 from ragkit.pipeline.read import Request, read_path, read_text
+from ragkit.retrieve.options import (
+    ContextOptions,
+    DistinctOptions,
+    FeedbackOptions,
+    RerankOptions,
+    RewriteOptions,
+    SearchOptions,
+)
 from tests.pipeline import golden
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "pipelines.md").read_text(encoding="utf-8")
-FILES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).parent.parent.parent / "docs"
+PAGE = (DOCS / "pipelines.md").read_text(encoding="utf-8")
+RETRIEVAL = (DOCS / "retrieval.md").read_text(encoding="utf-8")
+FILES = re.findall(r"```yaml\n(.*?)```", PAGE + RETRIEVAL, re.DOTALL)
+STAGES = {
+    "rewrite": RewriteOptions,
+    "feedback": FeedbackOptions,
+    "rerank": RerankOptions,
+    "distinct": DistinctOptions,
+    "context": ContextOptions,
+}
 
 
 @pytest.mark.parametrize("number", range(len(FILES)))
 def test_every_file_on_the_page_can_be_read(number: int) -> None:
     assert read_text(FILES[number], "page", Request({}, thorough=True)).choices
+
+
+def test_every_stage_of_retrieval_has_its_line_in_the_order_of_the_stages() -> None:
+    lines = dict(re.findall(r"^\| `([a-z]+)` \|.*\| (.*) \|$", RETRIEVAL, re.MULTILINE))
+    stages = [one.name for one in fields(SearchOptions) if one.name != "top_k"]
+    assert [name for name in lines if name != "name"] == stages == list(STAGES)
+    for stage, options in STAGES.items():
+        assert re.findall(r"`([a-z_]+)`", lines[stage]) == [one.name for one in fields(options) if one.name != "name"]
 
 
 def test_every_section_has_its_line() -> None:

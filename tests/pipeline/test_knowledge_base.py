@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 
@@ -11,6 +13,7 @@ import ragkit
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import Damaged, LoadError, Locked, NotAKnowledgeBase, SettingsMismatch
 from ragkit.index.lock import WriterLock
+from ragkit.index.reader import IDLE_CONNECTIONS
 from ragkit.index.recipe import check_weights
 from ragkit.pipeline import assemble
 from ragkit.pipeline.knowledge_base import KnowledgeBase
@@ -181,9 +184,14 @@ def test_a_store_that_lost_something_is_named_and_filled_again_without_embedding
     kb.index(docs)
     store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
     store.delete([next(kb.chunks()).id])
-    assert [problem.what for problem in kb.verify().problems] == ["lacks 1 chunks"]
+    [problem] = kb.verify().problems  # what was written behind its back, before anything is compared
+    assert problem.what == "has a file store-sqlite/store.sqlite-wal that was not written with it"
     report = kb.index(docs)
-    assert (report.embedded, store.count(), kb.verify().problems) == (0, 3, ())
+    store.close()
+    refilled = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
+    assert (report.embedded, refilled.count()) == (0, 3)
+    refilled.close()
+    assert kb.verify().problems == ()
 
 
 def test_every_public_name_can_be_imported_and_is_listed() -> None:
@@ -192,3 +200,48 @@ def test_every_public_name_can_be_imported_and_is_listed() -> None:
     assert ragkit.__all__ == dir(ragkit)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         ragkit.Nothing  # noqa: B018
+
+
+def test_threads_that_read_one_after_the_other_share_a_connection(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        kb.search("hedge")
+        before = _open_files(tmp_path)
+        for _ in range(30):
+            thread = Thread(target=kb.search, args=("hedge",))
+            thread.start()
+            thread.join()
+        assert _open_files(tmp_path) == before
+
+
+def test_of_many_views_at_the_same_time_few_connections_are_kept(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        kb.search("hedge")
+        with ExitStack() as stack:
+            views = [stack.enter_context(kb.reader.view()) for _ in range(2 * IDLE_CONNECTIONS)]
+            assert len({id(view.connection) for view in views}) == len(views)
+        assert sum(_is_open(view.connection) for view in views) == IDLE_CONNECTIONS
+
+
+def test_a_view_outlives_the_closing_and_its_connection_goes_with_it(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        with kb.reader.view() as view:
+            kb.close()
+            assert len(list(view.documents())) == 3
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            view.documents().__next__()
+
+
+def _is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except sqlite3.ProgrammingError:
+        return False
+    return True
+
+
+def _open_files(below: Path) -> int:
+    found = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    return sum(path.is_relative_to(below) for path in found)

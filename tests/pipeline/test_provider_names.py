@@ -14,5 +14,5 @@ from ragkit.pipeline.providers import provider_for
 
 def test_the_providers_that_a_file_can_name_are_those_that_can_answer() -> None:
     with pytest.raises(UnknownName, match="'nobody' is not the name of a provider") as caught:
-        provider_for("nobody", cast("Searcher", None))  # refused before it searches
+        provider_for("nobody:x", cast("Searcher", None))  # refused before it searches
     assert sorted(caught.value.known) == next(one for one in SECTIONS if one.key == "answer").provider_names()

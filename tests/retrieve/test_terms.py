@@ -41,6 +41,8 @@ def test_repeated_words_are_repeated_terms() -> None:
         ("__init__.py", ["init.py", "init", "py"]),
         ("--no-color", ["nocolor", "color"]),
         ("v1.2", ["v1.2", "1.2", "v1"]),
+        ("1980s", ["1980s", "1980"]),
+        ("the 90s and 5s", ["90s", "90", "5s"]),
         ("python3.11", ["python3.11", "3.11", "python3", "python", "11"]),
         ("C++", ["c++"]),
         ("C#", ["c#"]),

@@ -18,6 +18,8 @@ from tests.servers.base import Server
 
 PLACES = {"pgvector": "tests.servers.postgres:Postgres", "pinecone": "tests.servers.pinecone:Pinecone"}
 """Store -> its server."""
+OURS = "TEST_SERVERS_STARTED_HERE"
+"""The variable that names them: a worker process of the tests inherits addresses, and starts servers of its own."""
 SERVERS: dict[str, Server] = {}
 """Those that can be started here."""
 
@@ -27,8 +29,10 @@ def _prepare() -> None:
         module, _, attribute = place.partition(":")
         with suppress(ImportError):
             server: Server = getattr(import_module(module), attribute)()
-            if not any(variable in os.environ for variable in server.environment):
+            ours = os.environ.get(OURS, "").split()
+            if name in ours or not any(variable in os.environ for variable in server.environment):
                 os.environ.update(server.environment)
+                os.environ[OURS] = " ".join({*ours, name})
                 SERVERS[name] = server
             atexit.register(server.stop)
 

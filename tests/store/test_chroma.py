@@ -172,6 +172,25 @@ def test_the_graph_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opene
     assert right >= 0.98 * 200
 
 
+@pytest.mark.parametrize(("where", "is_sent"), [({"half": 1}, False), ({"m": {"$lt": 3}}, True), (None, False)])
+def test_a_filter_that_many_rows_pass_is_never_sent(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, where: dict[str, object] | None, is_sent: bool
+) -> None:
+    store = opened()
+    documents = [Document(f"{m}", {"half": m % 2, "m": m}, id=f"{m:05}") for m in range(800)]
+    contents = fill(store, documents, unit_rows(800, DIMENSION, seed=1))
+    sent: list[object] = []
+    ask = chromadb.Collection.query
+
+    def noted(self: chromadb.Collection, **named: object) -> object:
+        sent.append(named["where"])
+        return ask(self, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(chromadb.Collection, "query", noted)
+    check_search(store, contents, palette()[0], 5, where)  # type: ignore[arg-type]
+    assert any(each is not None for each in sent) == is_sent
+
+
 def test_a_thousand_equal_rows_are_all_found(opened: Opener) -> None:
     store = opened()
     contents = fill(store, documents_of(f"{n:04}" for n in range(1000)), np.repeat(palette()[:1], 1000, axis=0))

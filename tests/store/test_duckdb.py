@@ -194,6 +194,14 @@ def test_writers_of_two_handles_take_turns(opened: Opener) -> None:
     assert len({name for name, _, _ in stores[0].scan()}) == 31
 
 
+def test_rows_are_kept_in_a_form_that_is_quick_to_scan(opened: Opener, path: Path) -> None:
+    store = opened()
+    fill(store, documents_of(f"{n:05}" for n in range(2000)), unit_rows(2000, DIMENSION, seed=1))
+    store.close()
+    parts = "FROM pragma_storage_info('documents') WHERE column_name = 'vector' AND segment_type = 'FLOAT'"
+    assert asked(path, f"SELECT DISTINCT compression {parts}") == [("ALP",)]
+
+
 def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> None:
     store = opened()
     fill(store, documents_of("abc"), palette()[:3])

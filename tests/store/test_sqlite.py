@@ -303,6 +303,7 @@ def test_threads_of_one_process_wait_for_each_other(opened: Opener) -> None:
     store = opened(busy_seconds=0.05)
     with store._write_lock, pytest.raises(Locked, match="another thread of this process"):
         store.delete(["a"])
+    store = opened()
     threads = [
         threading.Thread(target=store.add_documents, args=(documents_of(f"{n}-{i}" for i in range(5)), palette()[:5]))
         for n in range(4)
@@ -334,7 +335,7 @@ def test_a_failed_write_leaves_everything_as_it_was(opened: Opener, monkeypatch:
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("ragkit.store.sqlite.document_columns", full)
+    monkeypatch.setattr("ragkit.store.directory.document_columns", full)
     with pytest.raises(StoreError, match="index cannot be used: database or disk is full"):
         store.add_documents(documents_of("bcd"), palette()[3:6])
     monkeypatch.undo()

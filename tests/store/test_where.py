@@ -108,9 +108,9 @@ def test_nesting_is_limited(opening: str) -> None:
 
 
 def test_a_long_chain_is_flat_and_read_in_linear_time() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     parsed = parse_where(" or ".join(f"a == {n}" for n in range(7000)))
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 2
     assert parsed == {"$or": [{"a": {"$eq": n}} for n in range(7000)]}
     with pytest.raises(InvalidFilter, match="a value is wanted"):
         parse_where("a == " + '"\\' * 30_000)

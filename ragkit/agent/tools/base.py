@@ -77,18 +77,22 @@ class Tool:
     """Arguments that are handed to the function and that the model never sees."""
     signature: Signature | None = field(default=None, repr=False, compare=False)
     """Read from the function; None for a schema that was written by hand."""
+    is_told: bool = field(default=False, repr=False)
+    """Whether it wants the ToolContext."""
     is_async: bool = field(default=False, repr=False)
     is_plain: bool = field(default=False, repr=False)
-    """A synchronous function without the context, and no generator: it can only return."""
+    """A function without the context, and no generator: it can only return."""
 
     def __post_init__(self) -> None:
         if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:
             raise InvalidOption("the name of a tool", self.name, "up to 64 letters, digits, '_' and '-'")
         target = routine(self.function)
-        waits = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
+        pieces = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
         told = self.signature is not None and bool(self.signature.context_parameter)
+        waits = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
+        object.__setattr__(self, "is_told", told)
         object.__setattr__(self, "is_async", waits)
-        object.__setattr__(self, "is_plain", not (waits or told or inspect.isgeneratorfunction(target)))
+        object.__setattr__(self, "is_plain", not (told or pieces))
 
     @classmethod
     def from_function(
@@ -148,9 +152,9 @@ class Tool:
         return self.prepared(checked, ToolContext(tool_name=self.name), injected_kwargs or NOTHING)
 
     def prepared(
-        self, checked: Mapping[str, object], context: ToolContext, injected: Mapping[str, object] = NOTHING
+        self, checked: Mapping[str, object], context: ToolContext | None, injected: Mapping[str, object] = NOTHING
     ) -> object:
-        """Call the function with arguments that `validate` has let through."""
+        """Call the function with arguments that `validate` has let through; the context where it `is_told`."""
         given = {**self.injected_kwargs, **injected, **checked}
         if self.signature is not None and self.signature.context_parameter:
             given[self.signature.context_parameter] = context

@@ -59,14 +59,18 @@ class Attempt:
         """Call the tool once more, and hand back what it returns: a coroutine or generator too."""
         self._tries += 1
         job = self._job
-        return job.tool.prepared(job.arguments, job.tool_context(self._tries, job.tool.retries + 1, self.emit))
+        if job.tool.is_told:
+            return job.tool.prepared(job.arguments, job.tool_context(self._tries, job.tool.retries + 1, self.emit))
+        return job.tool.prepared(job.arguments, None)
 
     def succeed(self, value: object) -> None:
         """The tool has returned this."""
-        found = render(value)
-        self.outcome = ToolOutcome(
-            self._job.call, found.content, found.data, None, self._seconds(), self._tries, self._chunks
-        )
+        if type(value) is str:  # as in `collect`: the usual case, made quick
+            text, data = value, None
+        else:
+            found = render(value)
+            text, data = found.content, found.data
+        self.outcome = ToolOutcome(self._job.call, text, data, None, self._seconds(), self._tries, self._chunks)
 
     def __enter__(self) -> None:
         return None

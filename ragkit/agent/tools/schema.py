@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import cast
 
@@ -49,6 +49,11 @@ class Signature:
     """The parameter that wants the ToolContext; empty when none does."""
     summary: str = ""
     """What the docstring says before its parameters."""
+    by_field: Mapping[str, str] = field(init=False, repr=False)
+    """The parameter of each field of `model`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_field", {f"p{index}": name for index, name in enumerate(self.names)})
 
 
 def read_signature(
@@ -95,7 +100,8 @@ def check(signature: Signature, tool: str, arguments: Mapping[str, JSON]) -> dic
         found = signature.model.model_validate(dict(arguments))
     except ValidationError as error:
         raise ToolArgumentsInvalid(tool, list(_problems(error, signature))) from error
-    return {signature.names[int(one[1:])]: getattr(found, one) for one in found.model_fields_set}
+    names, given = signature.by_field, found.__dict__
+    return {names[one]: given[one] for one in found.__pydantic_fields_set__}
 
 
 def check_plain(schema: Schema, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:

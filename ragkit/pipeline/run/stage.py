@@ -39,7 +39,7 @@ class Stage:
         began = time.perf_counter()
         for outcome in self._pool.parse(tasks):
             loaded = time.perf_counter()
-            yield self._split(outcome, loaded - began) if isinstance(outcome, Parsed) else outcome
+            yield split(self._parts, outcome, loaded - began) if isinstance(outcome, Parsed) else outcome
             began = time.perf_counter()
 
     def embed(self, texts: Sequence[str]) -> Embedding:
@@ -48,23 +48,25 @@ class Stage:
         rows = self._parts.embedder.embed_texts(texts)
         return Embedding(rows, time.perf_counter() - began)
 
-    def _split(self, parsed: Parsed, load_seconds: float) -> Prepared:
-        began = time.perf_counter()
-        chunks = tuple(self._parts.split(parsed.document))
-        texts = tuple(self._parts.embedding_text(chunk) for chunk in chunks)
-        name = Path(parsed.task.source).stem  # what the file is called is worth a word in the lexical index
-        words = tuple(tuple(terms(f"{text}\n{name}")) for text in texts)
-        return Prepared(
-            parsed.document,
-            parsed.content_hash,
-            parsed.stat,
-            parsed.loader,
-            chunks,
-            texts,
-            words,
-            load_seconds,
-            time.perf_counter() - began,
-        )
+
+def split(parts: Assembly, parsed: Parsed, load_seconds: float = 0.0) -> Prepared:
+    """The chunks of a document that was read, what the embedder sees of them, and their terms."""
+    began = time.perf_counter()
+    chunks = tuple(parts.split(parsed.document))
+    texts = tuple(parts.embedding_text(chunk) for chunk in chunks)
+    name = Path(parsed.task.source).stem  # what the file is called is worth a word in the lexical index
+    words = tuple(tuple(terms(f"{text}\n{name}")) for text in texts)
+    return Prepared(
+        parsed.document,
+        parsed.content_hash,
+        parsed.stat,
+        parsed.loader,
+        chunks,
+        texts,
+        words,
+        load_seconds,
+        time.perf_counter() - began,
+    )
 
 
 def portable(pipeline: Pipeline) -> Pipeline:

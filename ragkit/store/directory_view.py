@@ -1,4 +1,4 @@
-"""What one search of the store `sqlite` sees: the committed rows of one generation, and how to read them."""
+"""What one search of a `DirectoryStore` sees: the committed rows of one generation, and how to read them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,7 @@ from ragkit.errors import Damaged
 from ragkit.records import Document, Metadata
 from ragkit.store.base import Rows
 from ragkit.store.columns import Columns
-from ragkit.store.exact import Allowed, RowNumbers
-from ragkit.store.filters import Always, Node
-from ragkit.store.scanner import Scanner
-from ragkit.store.sqlite_tables import (
+from ragkit.store.directory_tables import (
     DOCUMENT_COLUMNS,
     FIX,
     State,
@@ -27,10 +25,18 @@ from ragkit.store.sqlite_tables import (
     decoded_id,
     document_of,
 )
+from ragkit.store.exact import Allowed, RowNumbers
+from ragkit.store.filters import Always, Node
+from ragkit.store.scanner import Scanner
 from ragkit.store.vectorfile import VectorFile, row_checksums
 
 _BATCH = 500
 """Values in one SQL list; SQLite takes 32,766, older ones 999."""
+
+_SELECT = (
+    f"SELECT {', '.join(f'documents.{name}' for name in DOCUMENT_COLUMNS.split(', '))}, json"  # noqa: S608
+    " FROM documents JOIN metadata ON metadata.row = documents.row "
+)
 
 Item = TypeVar("Item")
 
@@ -69,30 +75,35 @@ class View:
 
     def documents(self, connection: sqlite3.Connection, rows: RowNumbers) -> list[Document]:
         """The documents of some live rows, in their order. Raises Damaged when one, or its vector, was altered."""
-        found: dict[int, Document] = {}
-        for some in batches(rows.tolist(), _BATCH):
-            where = f"WHERE documents.row IN ({marks(some)})"
-            found.update((row, document) for row, document in self.read(connection, where, some))
-        if len(found) < len(rows):
+        numbers, found = rows.tolist(), dict[int, Document]()
+        for some in batches(numbers, _BATCH):
+            block = connection.execute(_SELECT + _of_rows(len(some)), some).fetchall()
+            self._check(block)
+            for columns in block:
+                found[columns[0]] = document_of(columns, self.directory)
+        if len(found) < len(numbers):
             raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
-        return [found[row] for row in rows.tolist()]
+        return [found[row] for row in numbers]
 
     def read(
         self, connection: sqlite3.Connection, clause: str, values: Sequence[int] = ()
     ) -> Iterator[tuple[int, Document]]:
         """(row, document) for what a WHERE or ORDER BY clause selects, streamed and checked."""
-        names = ", ".join(f"documents.{name}" for name in DOCUMENT_COLUMNS.split(", "))
-        sql = f"SELECT {names}, json FROM documents JOIN metadata ON metadata.row = documents.row {clause}"  # noqa: S608
-        cursor = connection.execute(sql, values)
+        cursor = connection.execute(_SELECT + clause, values)
         while block := cursor.fetchmany(_BATCH):
-            rows = [columns[0] for columns in block]
-            if max(rows) >= len(self.matrix):
-                raise Damaged(str(self.directory), "holds documents without a vector", FIX)
-            sums = row_checksums(self.matrix[rows])
-            for columns, vector in zip(block, sums.tolist(), strict=True):
-                if columns[-3] != vector:
-                    raise Damaged(str(self.directory / self.state.file), f"has an altered row {columns[0]}", FIX)
-                yield columns[0], document_of(columns[:-1], columns[-1], self.directory)
+            self._check(block)
+            for columns in block:
+                yield columns[0], document_of(columns, self.directory)
+
+    def _check(self, block: Sequence[Sequence[Any]]) -> None:
+        """Raises Damaged when a document has no vector, or one that was altered."""
+        rows = [columns[0] for columns in block]
+        if rows and max(rows) >= len(self.matrix):
+            raise Damaged(str(self.directory), "holds documents without a vector", FIX)
+        sums = row_checksums(self.matrix[rows]).tolist()
+        if sums != [columns[9] for columns in block]:
+            wrong = next(columns[0] for columns, vector in zip(block, sums, strict=True) if columns[9] != vector)
+            raise Damaged(str(self.directory / self.state.file), f"has an altered row {wrong}", FIX)
 
     def _metadata(self, connection: sqlite3.Connection, first: int) -> Iterator[Metadata]:
         """The metadata of every row from `first` on, dead ones too."""
@@ -151,3 +162,9 @@ def batches(items: Sequence[Item], size: int = _BATCH) -> Iterator[Sequence[Item
 def marks(items: Sequence[object]) -> str:
     """A question mark for each item, for an SQL list."""
     return ", ".join("?" * len(items))
+
+
+@lru_cache(maxsize=_BATCH)
+def _of_rows(number: int) -> str:
+    """The clause that picks out so many documents by their rows."""
+    return f"WHERE documents.row IN ({marks(range(number))})"

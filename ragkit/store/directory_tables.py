@@ -1,4 +1,4 @@
-"""What the store `sqlite` keeps in its database: the tables, connections, and documents as columns.
+"""What a `DirectoryStore` keeps in its database: the tables, connections, and documents as columns.
 
 Vectors are not in it: they lie in a `VectorFile` beside it, and `documents.row` says which row is whose.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from ragkit.errors import Damaged, Locked, StoreError
 from ragkit.records import Document, Heading
@@ -24,6 +24,9 @@ FIX = "`ragkit verify --repair`, or fill the store again"
 
 _NONE = "[]"
 """An empty list as JSON."""
+
+_read_json = json.JSONDecoder().raw_decode
+"""`json.loads` without its look for blanks, of which `json.dumps` leaves none."""
 
 Column: TypeAlias = str | bytes | int
 """A string with lone surrogates, which SQLite refuses as text, is kept as bytes."""
@@ -148,23 +151,36 @@ def document_columns(row: int, document: Document, vector: int, metadata: str) -
     return (row, *columns, checksum((*columns, metadata)))
 
 
-def document_of(columns: Sequence[Column], metadata: str, path: Path) -> Document:
-    """The document that `document_columns` made columns of. Raises Damaged when a value has been altered."""
-    row, *values, expected = columns
-    if checksum((*values, metadata)) != expected:
-        raise Damaged(str(path), f"holds an altered document in row {row!r}", FIX)
-    name, source, title, format_, language, page_starts, headings, text, _ = values
+def document_of(columns: Sequence[Column], path: Path) -> Document:
+    """The document that `document_columns` made columns of, with its metadata behind them.
+
+    Raises Damaged when a value has been altered.
+    """
+    row, name, source, title, format_, language, page_starts, headings, text, vector, expected, metadata = cast(
+        "tuple[Any, ...]", columns
+    )
+    key = decoded_id(name)
+    # what `checksum` sums up, where all of it is ASCII: a search spends a good part of its time here
+    plain = (
+        f"{len(key)}:{key}{len(source)}:{source}{len(title)}:{title}{len(format_)}:{format_}{len(language)}:{language}"
+        f"{len(page_starts)}:{page_starts}{len(headings)}:{headings}{len(text)}:{text}"
+        f"{len(str(vector))}:{vector}{len(metadata)}:{metadata}"
+    )
+    if not plain.isascii() or zlib.crc32(plain.encode()) != expected:
+        if checksum((*columns[1:10], metadata)) != expected:
+            raise Damaged(str(path), f"holds an altered document in row {row!r}", FIX)
+        source, title, format_, language, text = map(_str, (source, title, format_, language, text))
     return Document(
-        text=_str(text),
-        metadata=json.loads(metadata),
-        source=_str(source),
-        title=_str(title),
+        text,
+        _read_json(metadata)[0],
+        source,
+        title,
         # chunks have neither, and a search reads little else
-        page_starts=() if page_starts == _NONE else tuple(json.loads(cast("str", page_starts))),
-        headings=() if headings == _NONE else tuple(Heading(*each) for each in json.loads(cast("str", headings))),
-        format=_str(format_),
-        language=_str(language),
-        id=decoded_id(cast("bytes", name)),
+        () if page_starts == _NONE else tuple(json.loads(page_starts)),
+        () if headings == _NONE else tuple(Heading(*each) for each in json.loads(headings)),
+        format_,
+        language,
+        key,
     )
 
 

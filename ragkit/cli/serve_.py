@@ -1,0 +1,170 @@
+"""`ragkit serve`: the knowledge base behind a page and OpenAI's API."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import click
+
+from ragkit.cli.common import Shell, verb
+from ragkit.errors import InvalidOption, MissingExtra, RagkitError
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+
+if TYPE_CHECKING:
+    import socket
+
+    from fastapi import FastAPI
+
+    from ragkit.server.settings import ServerSettings
+
+TOKEN = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
+WORKER = "RAGKIT_SERVER_WORKER"
+"""Environment variable: what a worker process is told by the one that starts it. Tokens are not in it."""
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
+@click.option("--model", "models", multiple=True, metavar="PROVIDER:MODEL",
+              help="Who answers (default: as the pipeline says). Again: what else requests may choose.")  # fmt: skip
+@click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help=f"Bearer tokens, one a line (also {TOKEN}). Needed beyond loopback.")  # fmt: skip
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A further name that it is asked for by.")
+@click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="A site whose pages may ask.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
+@click.option("--max-running", type=click.IntRange(min=1), help="Answers at the same time (default: 8).")
+@click.option("--max-waiting", type=click.IntRange(min=0), help="Answers that may wait for a turn (default: 64).")
+@click.option("--max-seconds", type=click.FloatRange(min=0, min_open=True), help="For one answer (default: 120).")
+@click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD",
+              help="For one answer (default: 0.25).")  # fmt: skip
+@click.option("--rate", type=click.IntRange(min=1), help="Requests a minute for each token (default: 600).")
+@click.option("--grace", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="Answers may go on for so long when it is stopped (default: 10).")  # fmt: skip
+@click.option("--keep-days", type=click.FloatRange(min=0, min_open=True), help="For sessions and traces (default: 90).")
+@verb
+def command(
+    shell: Shell,
+    host: str,
+    port: int,
+    models: tuple[str, ...],
+    token_file: Path | None,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    workers: int,
+    max_running: int | None,
+    max_waiting: int | None,
+    max_seconds: float | None,
+    max_cost: float | None,
+    rate: int | None,
+    grace: float | None,
+    keep_days: float | None,
+) -> None:
+    """Serve the knowledge base: a page, OpenAI's API under /v1, sessions and traces.
+
+    \b
+        ragkit serve
+        ragkit serve --model openai:gpt-4o-mini --port 8000
+        RAGKIT_SERVER_TOKEN=... ragkit serve --host 0.0.0.0 --workers 4
+    """
+    serve, settings_of = _server(), import_module("ragkit.server.settings")
+    wanted = {
+        "running": max_running,
+        "waiting": max_waiting,
+        "answer_seconds": max_seconds,
+        "answer_usd": max_cost,
+        "requests_per_minute": rate,
+        "stop_seconds": grace,
+    }
+    limits = replace(settings_of.Limits(), **{name: value for name, value in wanted.items() if value is not None})
+    keeping = settings_of.Keeping() if keep_days is None else settings_of.Keeping(days=keep_days)
+    settings = settings_of.ServerSettings(
+        host, port, tokens_of(token_file), hosts, origins, models, serve.share(limits, workers), keeping
+    )
+    with shell.open() as kb:
+        for model in models or (None,):
+            kb.agent(model)  # a model that cannot be asked is met now, not by the first client
+        sock = bound(settings)
+        shell.say(f"{shell.kb} is served at {serve.url_of(sock)} (Ctrl-C stops it)")
+        if shell.json:
+            shell.out_json({"url": serve.url_of(sock), "kb": str(shell.kb)})
+        show_logs(shell)
+        if workers == 1:
+            serve.run(application(kb, settings), settings, sock)
+            return
+    os.environ[TOKEN] = "\n".join(settings.tokens)
+    told = {**asdict(settings), "tokens": [], "kb": str(shell.kb), "config": shell.config, "quiet": shell.quiet}
+    os.environ[WORKER] = json.dumps(told)
+    serve.run_workers("ragkit.cli.serve_:worker", settings, sock, workers)
+
+
+def application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bool = True) -> FastAPI:
+    """The application for a knowledge base, with MCP at /mcp where that is installed.
+
+    `alone`: no other process serves the same port.
+    """
+    app = import_module("ragkit.server.app")
+    mounts = []
+    with suppress(MissingExtra):
+        mcp = import_module("ragkit.server.mcp_http")
+        endpoint = mcp.endpoint_of(kb, settings, stateless=not alone)
+        mounts.append(app.Mount(mcp.PATH, endpoint, endpoint.running, exact=True))
+    made: FastAPI = app.create_app(kb, kb.path, settings, mounts)
+    return made
+
+
+def worker() -> FastAPI:
+    """The application of one of several worker processes, as the one that started it said."""
+    of = import_module("ragkit.server.settings")
+    told = json.loads(os.environ[WORKER])
+    shell = Shell(Path(told["kb"]), told["config"], told["quiet"], verbose=False, json=False)
+    tokens = tokens_of(None)
+    settings = of.ServerSettings(
+        told["host"],
+        told["port"],
+        tokens,
+        tuple(told["hosts"]),
+        tuple(told["origins"]),
+        tuple(told["models"]),
+        of.Limits(**told["limits"]),
+        of.Keeping(**told["keeping"]),
+    )
+    show_logs(shell)
+    return application(shell.open(), settings, alone=False)
+
+
+def bound(settings: ServerSettings) -> socket.socket:
+    """The socket of an address. Raises InvalidOption when it is not to be had."""
+    try:
+        found: socket.socket = import_module("ragkit.server.serve").listen(settings)
+    except OSError as error:
+        address = f"{settings.host}:{settings.port}"
+        wanted = f"a free one of this machine ({error.strerror}); try --port 0"
+        raise InvalidOption("the address", address, wanted) from error
+    return found
+
+
+def tokens_of(file: Path | None) -> tuple[str, ...]:
+    """The bearer tokens that the operator gave, in the environment and in a file."""
+    text = os.environ.get(TOKEN, "") + "\n" + (file.read_text("utf-8") if file else "")
+    return tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def show_logs(shell: Shell) -> None:
+    """Let the server's logs go to stderr; with -q only what is wrong."""
+    import_module("ragkit.server.logs").log_to_stderr("WARNING" if shell.quiet else "INFO")
+
+
+def _server() -> ModuleType:
+    try:
+        return import_module("ragkit.server.serve")
+    except ImportError as error:
+        if isinstance(error, RagkitError):
+            raise
+        raise MissingExtra("`ragkit serve`", "server") from error

@@ -1,0 +1,62 @@
+"""Vectors that knowledge bases have already, by the hash of a text: another one copies them and embeds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragkit.embed.base import Row
+from ragkit.index.catalog import Catalog
+from ragkit.index.home import open_catalog, repair_command
+from ragkit.store.vectorfile import VectorFile
+
+
+@dataclass
+class VectorBank:
+    """The vectors of one embedder in some knowledge bases. Opened anew for each question: a text's hash is asked once.
+
+    The embedder's weights must be those that the vectors are from; a knowledge base looks at its own when it is opened.
+    """
+
+    directories: Sequence[Path]
+    fingerprint: str
+    """Of the embedder."""
+    taken: int = 0
+    """Vectors that were handed out so far."""
+
+    def known(self, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
+        """The vectors of those texts that any of the knowledge bases has. Raises Damaged."""
+        found: dict[bytes, Row] = {}
+        for directory in self.directories:
+            missing = [key for key in keys if key not in found]
+            if missing:
+                found |= self._of(directory, missing)
+        self.taken += len(found)
+        return found
+
+    def _of(self, directory: Path, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
+        with closing(open_catalog(directory, check_seal=False)) as connection:
+            catalog = Catalog(connection)
+            embedder = catalog.embedder(self.fingerprint)
+            rows = catalog.vector_rows(embedder.key, keys) if embedder is not None else {}
+            if embedder is None or not rows:
+                return {}
+            place, fix = directory / embedder.file, repair_command(directory)
+            file = VectorFile.open(
+                place, dimension=embedder.dimension, file_id=embedder.file_id, rows=embedder.rows, fix=fix
+            )
+            with closing(file):
+                matrix = file.matrix(embedder.rows)
+                return {key: matrix[row].copy() for key, row in rows.items()}
+
+
+def distinct_vectors(directories: Iterable[Path]) -> int:
+    """How many different (text, embedder) the knowledge bases have vectors of."""
+    found: set[tuple[str, bytes]] = set()
+    for directory in directories:
+        with closing(open_catalog(directory, check_seal=False)) as connection:
+            query = "SELECT e.fingerprint, v.text_hash FROM vectors v JOIN embedders e ON e.key = v.embedder"
+            found.update(connection.execute(query))
+    return len(found)

@@ -1,0 +1,74 @@
+"""A seal on the files of a vector store that lies in the knowledge base's own directory.
+
+When a run has brought the store in line and closed it, its files are brought to disk and their digests written down,
+together with the generation that they hold. Who searches compares them first: a store that is not as it was sealed is
+not opened, and the catalog answers in its place; the next run fills it again from the catalog.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragkit.index.seal import sync_directory, write_durably
+from ragkit.store.at_rest import Digests, digests, flush
+
+
+@dataclass(frozen=True)
+class StoreSeal:
+    """What a seal says."""
+
+    catalog: str
+    """The id of the catalog that the store was filled from."""
+    generation: int
+    """The generation of it that the store holds."""
+    files: Digests
+
+
+def seal_path(place: Path) -> Path:
+    """Where the seal of the store at `place` is kept."""
+    return place.parent / f"seal-{place.name}.json"
+
+
+def seal_store(place: Path, catalog: str, generation: int) -> None:
+    """Bring the files of a closed store to disk and write down what they are. Raises OSError."""
+    flush(place)
+    body = json.dumps([catalog, generation, digests(place)], sort_keys=True)
+    write_durably(seal_path(place), json.dumps({"store": body, "crc": zlib.crc32(body.encode())}).encode())
+
+
+def unseal_store(place: Path) -> None:
+    """Take the seal away before anything is changed."""
+    if seal_path(place).exists():
+        seal_path(place).unlink(missing_ok=True)
+        sync_directory(place.parent)
+
+
+def read_store_seal(place: Path) -> StoreSeal | None:
+    """What the seal says; None when there is none, or it cannot be read."""
+    try:
+        outer = json.loads(seal_path(place).read_bytes())
+        if zlib.crc32(outer["store"].encode()) != outer["crc"]:
+            return None
+        catalog, generation, files = json.loads(outer["store"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return StoreSeal(catalog, generation, files)
+
+
+def store_fault(place: Path, seal: StoreSeal) -> str:
+    """The first file that is not as it was sealed, in a few words; '' when all are."""
+    try:
+        now = digests(place)
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    for name in sorted({*now, *seal.files}):
+        if name not in now:
+            return f"lacks {name}"
+        if name not in seal.files:
+            return f"has a file {name} that was not written with it"
+        if now[name] != seal.files[name]:
+            return f"has a file {name} that is not what was written"
+    return ""

@@ -1,0 +1,109 @@
+"""The web page: a few files that are read once and sent with headers that let them do nothing but their work.
+
+Knows nothing of knowledge bases. No path is ever made from what a client sends.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+FOLDER = "static"
+INDEX = "index.html"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        # the page builds nodes: whatever parses a string as HTML or script is refused by the browser
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""The page's Content-Security-Policy."""
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    # looking up the host of a link tells that host's name server that the link was shown
+    "x-dns-prefetch-control": "off",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "cache-control": "no-cache",
+    "vary": "accept-encoding",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file of the page, ready to be sent."""
+
+    name: str
+    media_type: str
+    body: bytes
+    packed: bytes
+    """The same, compressed with gzip."""
+    etag: str
+
+    def respond(self, request: Request) -> Response:
+        """The file, or 304 when the client has it."""
+        headers = {**HEADERS, "etag": self.etag}
+        if self.etag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(self.packed, headers={**headers, "content-encoding": "gzip"}, media_type=self.media_type)
+        return Response(self.body, headers=headers, media_type=self.media_type)
+
+
+def page_files() -> list[PageFile]:
+    """The files of the page, by name."""
+    folder = files(__package__) / FOLDER
+    found = [entry for entry in folder.iterdir() if entry.is_file() and _suffix(entry.name) in TYPES]
+    return [_read(entry.name, entry.read_bytes()) for entry in sorted(found, key=lambda entry: entry.name)]
+
+
+def page_routes() -> Sequence[Route]:
+    """`GET /` and `GET /static/NAME` for every file of the page; none of them is part of the API or needs a token."""
+    routes = []
+    for file in page_files():
+        path = "/" if file.name == INDEX else f"/{FOLDER}/{file.name}"
+        routes.append(Route(path, _endpoint(file), methods=["GET"], include_in_schema=False))
+    return routes
+
+
+def _endpoint(file: PageFile) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        return file.respond(request)
+
+    return endpoint
+
+
+def _read(name: str, body: bytes) -> PageFile:
+    packed = gzip.compress(body, 9, mtime=0)
+    return PageFile(name, TYPES[_suffix(name)], body, packed, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"')
+
+
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :]

@@ -1,0 +1,110 @@
+"""The server as processes: the socket, uvicorn, and how many of them there are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.supervisors import Multiprocess
+
+from ragkit.server.heap import share_arenas
+from ragkit.server.metrics import SHARED
+from ragkit.server.settings import Limits, ServerSettings
+
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+GRACE_SECONDS = 5.0
+"""After the answers have had their time to end: until what was said of it has reached the clients."""
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """The socket that it listens on. Raises OSError when the address is in use, or not of this machine."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # a client that takes nothing of what waits for it is let go by the kernel, with its buffers
+        milliseconds = round(settings.limits.send_seconds * 1000)
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+    try:
+        found.bind((settings.host, settings.port))
+        found.listen(BACKLOG)  # who asks from now on waits until the application is ready
+    except OSError:
+        found.close()
+        raise
+    found.set_inheritable(True)
+    return found
+
+
+def url_of(sock: socket.socket) -> str:
+    """Where a page is found that is served from a socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+    """How uvicorn serves an application."""
+    return uvicorn.Config(app, **_options(settings.limits))
+
+
+def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket) -> None:
+    """Serve in this process until it is told to stop (SIGINT, SIGTERM)."""
+    share_arenas()
+    # uvicorn raises the signal that stopped it once more, when all is done: that must not end the process
+    before = {number: signal.signal(number, _heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        uvicorn.Server(configured(app, settings)).run(sockets=[sock])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _heard(number: int, frame: FrameType | None) -> None:
+    """Nothing is left to do."""
+
+
+def run_workers(factory: str, settings: ServerSettings, sock: socket.socket, workers: int) -> None:
+    """Serve with several processes, each of which gets its application from `factory`, a `module:function`."""
+    share_arenas()
+    with tempfile.TemporaryDirectory(prefix="ragkit-metrics-") as shared:
+        os.environ[SHARED] = shared
+        config = uvicorn.Config(factory, factory=True, workers=workers, **_options(settings.limits))
+        Multiprocess(config, sockets=[sock]).run()
+
+
+def share(limits: Limits, workers: int) -> Limits:
+    """The limits of one of several workers: together they keep those of one."""
+    if workers == 1:
+        return limits
+    rate = limits.requests_per_minute
+    return replace(
+        limits,
+        running=max(1, limits.running // workers),
+        waiting=limits.waiting // workers,
+        requests_per_minute=None if rate is None else max(1, rate // workers),
+    )
+
+
+def _options(limits: Limits) -> dict[str, Any]:
+    return {
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,  # nobody between us and the client is believed
+        "ws": "none",
+        # what happens to be installed beside us decides nothing: only h11 has a limit for headers, and uvloop raises
+        # where asyncio's own loop lets a client's leaving pass
+        "http": "h11",
+        "loop": "asyncio",
+        "lifespan": "on",
+        "timeout_keep_alive": 30,
+        "timeout_graceful_shutdown": round(limits.stop_seconds + GRACE_SECONDS),
+        "h11_max_incomplete_event_size": 32_768,
+    }

@@ -1,0 +1,108 @@
+// A passage in its document: the text as it was indexed, with the lines that a citation or a hit stands on.
+
+import { announce, button, h, name, place, plain } from "./dom.js";
+import { get, path } from "./api.js";
+import { openPanel } from "./panel.js";
+
+/**
+ * Opens the document of a citation or hit at its lines.
+ *
+ * @param at {source, document_id, page, start_line, end_line, quote?, verified?, stale?}
+ * @param from the element that asked for it
+ * @param others {list, index}: neighbours to step through, if any
+ */
+export function openPassage(at, from, others = null) {
+  const cut = at.source.lastIndexOf("/") + 1;
+  const subtitle = [name(at.source.slice(0, cut)), at.start_line ? [" ", place(at), " ", ...stateMarks(at)] : []];
+  return openPanel({ title: name(at.source.slice(cut)), subtitle, tools: steps(others, from) }, from, async (body, wanted) => {
+    body.append(h("p", { class: "waiting" }, "Opening the document"));
+    try {
+      const found = await get(path(`documents/${encodeURIComponent(at.document_id)}`, { start_line: at.start_line, end_line: at.end_line }));
+      if (wanted()) show(body, found, at);
+    } catch (error) {
+      if (wanted()) body.replaceChildren(...gone(error, at));
+    }
+  });
+}
+
+/** A document that was indexed again has another text: what was cited is still known. */
+function gone(error, { quote }) {
+  if (error.status !== 404) return [h("p", { class: "trouble", role: "alert" }, plain(error.message))];
+  return [
+    h("p", { class: "note warn", role: "alert" }, "This text of the document is no longer in the knowledge base: it was indexed again, or removed. Ask again for an answer from what is there now."),
+    quote ? h("blockquote", { class: "document gone", dir: "auto" }, plain(quote)) : "",
+  ];
+}
+
+/** The words that say how far a citation can be trusted. */
+export function stateMarks({ verified, stale }) {
+  const marks = [];
+  if (verified === true) marks.push(h("span", { class: "mark good", title: "The quote stands in the indexed text, letter by letter" }, "verified"));
+  if (verified === false) marks.push(h("span", { class: "mark bad", title: "The quote was not found in the indexed text" }, "not verified"));
+  if (stale) marks.push(h("span", { class: "mark warn", title: "The file has changed, or is gone, since it was indexed" }, "changed since"));
+  return marks;
+}
+
+function steps(others, from) {
+  if (!others || others.list.length < 2) return [];
+  const { list, index } = others;
+  const to = (next) => () => openPassage(list[next], from, { list, index: next });
+  return [
+    button("Previous", to(index - 1), { disabled: index === 0 }),
+    h("span", { class: "count" }, `${index + 1} of ${list.length}`),
+    button("Next", to(index + 1), { disabled: index === list.length - 1 }),
+  ];
+}
+
+function show(body, found, at) {
+  const lines = found.text.split("\n");
+  const first = found.first_line ?? 1;
+  const pages = pageLines(found, lines, first);
+  const cited = new Map(quoteLines(at).map((quote, i) => [at.start_line + i, quote]));
+  const rows = lines.map((line, i) => {
+    const n = first + i;
+    const isCited = n >= at.start_line && n <= at.end_line;
+    return [
+      pages.has(n) && h("p", { class: "page" }, `Page ${pages.get(n)}`),
+      h("div", { class: isCited ? "line cited" : "line", "data-line": n }, h("span", { class: "n", "aria-hidden": "true" }, n),
+        h("span", { class: "t" }, isCited ? marked(line, cited.get(n)) : plain(line))),
+    ];
+  });
+  body.replaceChildren(...notes(found, at, first, lines.length), h("div", { class: "document", role: "document", "aria-label": "Text of the document" }, rows));
+  const target = body.querySelector(".cited");
+  if (!target) return;
+  target.setAttribute("aria-label", `Cited: ${place(at)}`);
+  target.setAttribute("role", "group");
+  target.scrollIntoView({ block: "center", behavior: "instant" });
+  announce(`${at.source}, ${place(at)}, is open beside the answer. Escape closes it.`);
+}
+
+function notes(found, at, first, count) {
+  const notes = [];
+  if (found.stale || at.stale) {
+    notes.push(h("p", { class: "note warn" }, "The file has changed, or is gone, since it was indexed. This is the text that was indexed; ", h("code", {}, "ragkit index"), " brings it up to date."));
+  }
+  if (first > 1 || (found.lines && first + count - 1 < found.lines)) {
+    notes.push(h("p", { class: "note" }, `Lines ${first} to ${first + count - 1} of ${found.lines}: the document is too long to show whole.`));
+  }
+  return notes;
+}
+
+const quoteLines = ({ quote }) => (quote ? quote.split("\n") : []);
+
+/** The quoted words of a line, marked; the line stays as it is where they are not found in it. */
+function marked(line, quote) {
+  const at = quote ? line.indexOf(quote) : -1;
+  if (at < 0) return plain(line);
+  return [plain(line.slice(0, at)), h("mark", {}, plain(quote)), plain(line.slice(at + quote.length))];
+}
+
+/** Line number -> page that begins there. */
+function pageLines(found, lines, first) {
+  const pages = new Map();
+  for (const [i, page] of (found.pages ?? []).entries()) {
+    const line = typeof page === "object" ? page.start_line ?? page.line : page;
+    pages.set(line, typeof page === "object" ? page.page : i + 1);
+  }
+  return pages;
+}

@@ -1,0 +1,158 @@
+"""Traces: what happened in each answer, step by step. They hold no text of documents or answers."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ragkit.agent.trace import AgentTrace, Span
+from ragkit.records import JSON
+from ragkit.server.faults import not_found
+from ragkit.server.settings import Keeping
+from ragkit.server.state import State, iso, read_cursor, write_cursor
+
+_TRACE = "id, session, status, started, ended, model, question, usage, spans, error"
+
+
+class Traces:
+    """The traces in a state file."""
+
+    def __init__(self, state: State, keeping: Keeping) -> None:
+        self._state = state
+        self._keeping = keeping
+
+    async def begin(self, trace: str, session: str | None, model: str, question: str) -> None:
+        """An answer begins. The question is kept only where it belongs to a session."""
+        values = (trace, session, time.time(), model, question if session else "", self._state.worker)
+        await self._state.call(
+            lambda connection: connection.execute(
+                "INSERT INTO traces (id, session, status, started, model, question, worker, usage, spans, error)"
+                " VALUES (?,?,'running',?,?,?,?,'{}','[]','')",
+                values,
+            )
+        )
+
+    async def finish(self, trace: str, status: str, found: Mapping[str, JSON], error: str = "") -> None:
+        """It is over: `found` may hold `model`, `usage` and `spans`."""
+        values = (
+            status,
+            time.time(),
+            found.get("model"),
+            json.dumps(found.get("usage") or {}, default=dict),
+            json.dumps(found.get("spans") or [], default=dict),
+            error,
+            trace,
+        )
+        await self._state.call(
+            lambda connection: connection.execute(
+                "UPDATE traces SET status = ?, ended = ?, model = coalesce(?, model), usage = ?, spans = ?, error = ?,"
+                " worker = NULL WHERE id = ?",
+                values,
+            )
+        )
+
+    async def get(self, trace: str) -> dict[str, JSON]:
+        """A trace with its spans."""
+
+        def work(connection: sqlite3.Connection) -> dict[str, JSON]:
+            self._state.check_workers(connection)
+            row = connection.execute(f"SELECT {_TRACE} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
+            if row is None:
+                raise not_found("trace", "trace_not_found")
+            return {**_trace_json(row), "spans": json.loads(row[8])}
+
+        return await self._state.call(work)
+
+    async def list(self, cursor: str | None, limit: int, session: str | None) -> tuple[list[JSON], str | None]:
+        """The latest traces without their spans, and where the list goes on."""
+        after = read_cursor(cursor, float, str) if cursor else [1e300, ""]
+
+        def work(connection: sqlite3.Connection) -> tuple[list[JSON], str | None]:
+            self._state.check_workers(connection)
+            rows = connection.execute(
+                f"SELECT {_TRACE} FROM traces WHERE (started, id) < (?, ?) AND (? IS NULL OR session = ?)"  # noqa: S608
+                " ORDER BY started DESC, id DESC LIMIT ?",
+                (*after, session, session, limit + 1),
+            ).fetchall()
+            following = write_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
+            return [_trace_json(row) for row in rows[:limit]], following
+
+        return await self._state.call(work)
+
+    async def sweep(self) -> None:
+        """Drop what is too old, or over the number."""
+        oldest = time.time() - self._keeping.days * 86400
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM traces WHERE started < ? AND status != 'running'", (oldest,))
+            connection.execute(
+                "DELETE FROM traces WHERE status != 'running' AND id IN"
+                " (SELECT id FROM traces ORDER BY started DESC, id DESC LIMIT -1 OFFSET ?)",
+                (self._keeping.traces,),
+            )
+            connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - SUSPENDED_SECONDS,))
+
+        await self._state.call(work)
+
+    async def suspend(self, run: str) -> str:
+        """Keep a run that waits for the results of a caller's own tools. Returns the id to ask for it by."""
+        identity = secrets.token_urlsafe(16)
+        values = (identity, time.time(), run)
+        await self._state.call(lambda connection: connection.execute("INSERT INTO suspended VALUES (?,?,?)", values))
+        return identity
+
+    async def resume(self, identity: str) -> str | None:
+        """The run that `suspend` kept; None when it is too long ago."""
+
+        def work(connection: sqlite3.Connection) -> str | None:
+            row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
+            return None if row is None else str(row[0])
+
+        return await self._state.call(work)
+
+
+SUSPENDED_SECONDS = 3600.0
+"""How long a caller may take to bring the results of its tools."""
+
+
+def spans_json(trace: AgentTrace) -> list[JSON]:
+    """The spans of a run as one list; `parent` is the id of the span above, times are seconds since the start."""
+    found: list[JSON] = []
+
+    def add(span: Span, parent: int | None) -> None:
+        identity = len(found)
+        found.append(
+            {
+                "id": identity,
+                "parent": parent,
+                "type": span.type.value,
+                "name": str(span.name),
+                "start": round(span.started, 6),
+                "end": round(max(span.ended, span.started), 6),
+                "attributes": dict(span.attributes),
+            }
+        )
+        for child in span.children:
+            add(child, identity)
+
+    add(trace.root, None)
+    return found
+
+
+def _trace_json(row: tuple[Any, ...]) -> dict[str, JSON]:
+    identity, session, status, started, ended, model, question, usage, _, error = row
+    return {
+        "id": identity,
+        "session_id": session,
+        "status": status,
+        "started": iso(started),
+        "ended": iso(ended),
+        "model": model,
+        "question": question,
+        "usage": json.loads(usage) or None,
+        "error": error or None,
+    }

@@ -1,0 +1,112 @@
+"""`ragkit tune` as a user has it: a table, a pipeline file, a picture; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragkit.pipeline.settings import Pipeline
+from tests.cli.conftest import HASHING, Ragkit
+
+GRID = """\
+pipeline: base.yaml
+documents: house
+questions: q.jsonl
+metric: mrr@5
+grid:
+  retrieve.dense_weight: [0.2, 0.8]
+"""
+
+
+@pytest.fixture
+def house(workplace: Path) -> Path:
+    """A folder, questions about it, and a grid."""
+    (workplace / "house").mkdir()
+    subjects = {"boiler": "filter is cleaned on Monday", "hedge": "is cut in August", "roof": "was mended in 1997"}
+    lines = []
+    for name, fact in subjects.items():
+        (workplace / "house" / f"{name}.md").write_text(f"# The {name}\n\nThe {name} {fact}.\n")
+        for word in ("When", "Why", "How"):
+            lines.append(json.dumps({"question": f"{word} about the {name}: {fact}?", "sources": [f"{name}.md"]}))
+    (workplace / "q.jsonl").write_text("\n".join(lines))
+    (workplace / "base.yaml").write_text("extends: default\n" + HASHING)
+    (workplace / "grid.yaml").write_text(GRID)
+    return workplace
+
+
+def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragkit: Ragkit) -> None:
+    said = ragkit("tune", "grid.yaml", "--plot", "out/tuned.png")
+    head, *rows = said.out.splitlines()
+    assert head.split()[:3] == ["#", "dense_weight", "mrr@5"]
+    assert rows[0].startswith("*")
+    assert any("held out, 4 questions that chose nothing: mrr@5 1.0000" in row for row in rows)
+    assert any("texts embedded 3, distinct (text, embedder) 3" in row for row in rows)
+    assert "note: 5 questions choose: too few to tell settings apart" in said.out
+    assert "written: tuned.yaml, out/tuned.png" in said.err
+    assert (house / "out" / "tuned.png").read_bytes().startswith(b"\x89PNG")
+    assert Pipeline.load(house / "tuned.yaml").retriever.name == "hybrid"
+    ragkit("index", "house", "--pipeline", "tuned.yaml")
+
+
+def test_a_file_that_is_there_is_not_written_over(house: Path, ragkit: Ragkit) -> None:
+    (house / "tuned.yaml").write_text("mine")
+    said = ragkit("tune", "grid.yaml", code=1)
+    assert said.err == "error: tuned.yaml is there already: name another file with --write, or add --force\n"
+    assert (house / "tuned.yaml").read_text() == "mine"
+    assert not (house / ".ragkit-tune").exists()
+    ragkit("tune", "grid.yaml", "--force")
+    assert "Chosen by `ragkit tune grid.yaml`" in (house / "tuned.yaml").read_text()
+
+
+def test_json_is_one_object_and_a_second_run_has_nothing_to_do(house: Path, ragkit: Ragkit) -> None:
+    first = ragkit("tune", "grid.yaml", "--json").json
+    second = ragkit("tune", "grid.yaml", "--json", "--force", "-q")
+    assert second.err == ""
+    assert [one["resumed"] for one in first["trials"]] == [False, False]
+    assert [one["resumed"] for one in second.json["trials"]] == [True, True]
+    assert (second.json["winner"], second.json["counts"]["embedded"]) == (first["winner"], 0)
+    assert first["usage"]["total_cost_usd"] == 0
+    assert (first["questions"], first["written"]) == ({"choose": 5, "held_out": 4}, "tuned.yaml")
+
+
+def test_problems_of_the_grid_come_all_at_once(house: Path, ragkit: Ragkit) -> None:
+    (house / "grid.yaml").write_text(GRID.replace("dense_weight", "dens_weight").replace("mrr@5", "mmr@5"))
+    said = ragkit("tune", "grid.yaml", code=1)
+    assert [line for line in said.err.splitlines() if line.startswith("grid.yaml:")] == [
+        "grid.yaml:4:9: metric is 'mmr@5': one of ndcg@10, recall@10, precision@10, mrr@10, map@10, hit_rate@10, "
+        "answer_contained, exact_match, token_f1, citation_precision, citation_recall (or another depth) is wanted "
+        "(did you mean 'mrr@10'?)",
+        "grid.yaml:6:12: the retriever 'hybrid' has no option 'dens_weight' (did you mean 'dense_weight'?); known: "
+        + said.err.partition("'dense_weight'?); known: ")[2].splitlines()[0],
+    ]
+    assert not (house / ".ragkit-tune").exists()
+
+
+def test_a_beir_folder_brings_its_documents(house: Path, ragkit: Ragkit) -> None:
+    folder = house / "beir"
+    folder.mkdir()
+    rows = [{"_id": f"d{n}", "title": f"Thing {n}", "text": f"All there is to say of {n}."} for n in range(3)]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = [{"_id": f"q{n}", "text": f"thing {n}"} for n in range(3)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
+    (folder / "qrels.tsv").write_text("query\tdoc\tgrade\n" + "".join(f"q{n}\td{n}\t1\n" for n in range(3)))
+    text = GRID.replace("q.jsonl", "beir").replace("documents: house\n", "holdout: 0\n")
+    (house / "grid.yaml").write_text(text)
+    found = ragkit("tune", "grid.yaml", "--json").json
+    assert found["questions"] == {"choose": 3, "held_out": 0}
+    assert [one["quality"]["mean"] for one in found["trials"]] == [1.0, 1.0]
+
+
+def test_questions_can_be_made_of_the_documents(house: Path, ragkit: Ragkit) -> None:
+    for number in range(6):
+        name = ["lathe", "anvil", "kiln", "loom", "still", "press"][number]
+        text = (
+            f"# The {name} of the workshop\n\nThe {name} is a tool of the {number}th room. It cost {900 + number}.37.\n"
+        )
+        (house / "house" / f"{name}.md").write_text(text)
+    (house / "grid.yaml").write_text(GRID.replace("q.jsonl", "{auto: 10}").replace("mrr@5", "hit_rate@5"))
+    found = ragkit("tune", "grid.yaml", "--json").json
+    assert found["questions"]["choose"] + found["questions"]["held_out"] == 5
+    assert found["trials"][0]["rows"][0]["id"].startswith("a0")

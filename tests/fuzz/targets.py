@@ -1,0 +1,131 @@
+"""What is fuzzed: each target takes bytes and raises unless all that is promised of it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+from ragkit.agent.parser import ToolCallParser
+from ragkit.errors import InvalidFilter, LoadError, PipelineError
+from ragkit.load.route import Router
+from ragkit.pipeline.settings import Pipeline
+from ragkit.records import Document
+from ragkit.split import SPLITTERS
+from ragkit.split.base import Splitter, character_starts
+from ragkit.split.chunks import chunks_of
+from ragkit.split.measure import word_piece_starts
+from ragkit.store.filters import parse_filter
+from ragkit.store.where import parse_where
+
+SUFFIXES: Sequence[str] = (
+    *(".txt", ".md", ".rst", ".html", ".csv", ".json", ".jsonl", ".eml", ".py", ".sql", ".toml", ".yaml"),
+    *(".pdf", ".docx", ".xlsx", ".pptx", ".epub", ".bin"),
+)
+FORMATS: Sequence[tuple[str, str]] = (("text", ""), ("markdown", ""), ("code", "python"), ("html", ""), ("csv", ""))
+TOOLS = ("search_knowledge_base", "a")
+
+
+@cache
+def router() -> Router:
+    """The loaders, made once."""
+    return Router()
+
+
+@cache
+def splitter(number: int) -> Splitter:
+    """One of the splitters, with one of several sizes."""
+    names = SPLITTERS.names()
+    name, size = names[number % len(names)], (4, 40, 200)[number // len(names) % 3]
+    options = SPLITTERS.options(name)
+    assert options is not None
+    make: Callable[[object], Splitter] = SPLITTERS.find(name)
+    return make(options(chunk_size=size, chunk_overlap=size // 4))
+
+
+def loader(data: bytes) -> None:
+    """A file is a document, or a LoadError; its text can be stored, and all its offsets lie in it."""
+    if not data:
+        return
+    source = f"/x/a{SUFFIXES[data[0] % len(SUFFIXES)]}"
+    try:
+        _, document = router().load(data[1:], source)
+    except LoadError as error:
+        assert error.reason and "\n" not in error.reason, error.reason
+        return
+    text = document.text
+    assert "\0" not in text
+    text.encode("utf-8")
+    json.dumps([dict(document.metadata), document.title], allow_nan=True).encode("utf-8")
+    assert all(0 <= heading.start <= len(text) for heading in document.headings)
+    starts = [heading.start for heading in document.headings]
+    assert starts == sorted(starts), starts
+    assert list(document.page_starts) == sorted(document.page_starts)
+    chunked(document, splitter(0))
+
+
+def split(data: bytes) -> None:
+    """Every chunk stands at its offsets; no visible character is lost."""
+    if len(data) < 2:
+        return
+    kind, language = FORMATS[data[0] % len(FORMATS)]
+    text = data[2:].decode("utf-8", "replace").replace("\0", "\ufffd")
+    chunked(Document(text, format=kind, language=language, source="/x/a"), splitter(data[1]))
+
+
+def chunked(document: Document, how: Splitter) -> None:
+    """Cut a document and look at what came out."""
+    starts = character_starts if len(document.text) % 2 else word_piece_starts
+    chunks = chunks_of(document, how, starts, "recipe")
+    text, covered, last = document.text, 0, -1
+    for chunk in chunks:
+        assert chunk.text == text[chunk.start : chunk.end]
+        assert chunk.text.strip()
+        assert chunk.start > last
+        assert not text[covered : chunk.start].strip(), (covered, chunk.start)
+        covered, last = max(covered, chunk.end), chunk.start
+        assert 1 <= chunk.start_line <= chunk.end_line
+    assert not text[covered:].strip()
+    assert len({chunk.id for chunk in chunks}) == len(chunks)
+
+
+def where(data: bytes) -> None:
+    """A condition is a filter, or an InvalidFilter; what was read once is read again as the same."""
+    try:
+        found = parse_where(data.decode("utf-8", "surrogateescape"))
+    except InvalidFilter as error:
+        assert str(error)
+        return
+    parse_filter(found)
+
+
+def pipeline(data: bytes) -> None:
+    """A text is a pipeline, or a PipelineError; a pipeline can be written and read back."""
+    try:
+        found = Pipeline.from_yaml(data.decode("utf-8", "surrogateescape"), {"NAME": "value"})
+    except PipelineError as error:
+        assert str(error)
+        return
+    again = Pipeline.from_yaml(found.to_yaml(), {"NAME": "value"})
+    assert again.to_yaml() == found.to_yaml()
+
+
+def calls(data: bytes) -> None:
+    """Any text of a model gives calls that can be written as JSON, and only to tools that are named."""
+    text = data.decode("utf-8", "surrogateescape")
+    parser = ToolCallParser()
+    found = parser.parse_all(text, TOOLS)
+    for call in found:
+        assert isinstance(call.name, str)
+        json.dumps(dict(call.arguments))
+    assert parser.parse(text, TOOLS) == (found[0] if found else None)
+    assert text.startswith(parser.before(text))
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = {
+    "calls": calls,
+    "loader": loader,
+    "pipeline": pipeline,
+    "split": split,
+    "where": where,
+}

@@ -1,0 +1,71 @@
+"""Everything that fuzzing ever found, and a few hundred new inputs each time; `make fuzz` takes longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.run import CORPUS
+from tests.fuzz.targets import TARGETS
+
+KEPT = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
+WORDS = {
+    "calls": (
+        "TOOL_CALL",
+        "{",
+        "}",
+        "[",
+        "]",
+        '"tool_name"',
+        '"a"',
+        ":",
+        ",",
+        "```json\n",
+        "```",
+        '"parameters"',
+        "\\",
+    ),
+    "loader": ("# ", "<p>", "</table>", "%PDF-1.4\n", "PK\x03\x04", "---\n", "From: a\n", "\n\n", ",", '"', "{", "["),
+    "pipeline": (
+        "load:",
+        "\n",
+        "  ",
+        "- ",
+        "name: ",
+        "folder",
+        "{",
+        "}",
+        "&a ",
+        "*a",
+        "${NAME}",
+        "!!int ",
+        "extends: ",
+    ),
+    "split": ("a b. ", "\n", "\n\n", "# ", "```\n", "| a |\n", "def f():\n", "\u0301", "👩\u200d", "\u2028", "x" * 50),
+    "where": ("year", "==", ">=", " and ", " or ", "not ", "(", ")", '"a"', "in ", "has(", "1e9", ",", "true", "$"),
+}
+
+
+def test_every_target_has_seeds() -> None:
+    assert {path.parent.name for path in KEPT} == set(TARGETS)
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_what_was_found_once_stays_mended(path: Path) -> None:
+    TARGETS[path.parent.name](path.read_bytes())
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_random_bytes_break_no_promise(name: str) -> None:
+    pieces = st.lists(st.sampled_from(WORDS[name]).map(str.encode) | st.binary(max_size=6), max_size=30)
+
+    @settings(max_examples=150, deadline=None, database=None)
+    @given(st.binary(min_size=2, max_size=2), pieces.map(b"".join))
+    @example(b"\0\0", b"")
+    def run(head: bytes, data: bytes) -> None:
+        TARGETS[name](head + data if name in ("loader", "split") else data)
+
+    run()

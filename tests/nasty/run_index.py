@@ -1,0 +1,42 @@
+"""`ragkit` as a user who may be refused files has it, with files that change once they were found.
+
+Root may read everything: so that a file without permissions is met as anyone else meets it, the two capabilities
+that let root do so are dropped before the program starts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PR_CAPBSET_DROP = 24
+DAC_OVERRIDE, DAC_READ_SEARCH = 1, 2
+DROPPED = "RAGKIT_TEST_DROPPED"
+
+
+def main() -> None:
+    """Drop the capabilities, start again, and run the command line."""
+    if DROPPED not in os.environ:
+        for capability in (DAC_OVERRIDE, DAC_READ_SEARCH):
+            ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, DROPPED: "1"})
+    from ragkit.cli import main as ragkit
+    from ragkit.load.walk import FolderOptions, Found, Skipped, walk
+    from ragkit.pipeline import writing
+    from tests.nasty.places import change
+
+    def changing(source: Path, options: FolderOptions | None = None) -> Iterator[Found | Skipped]:
+        for item in walk(source, options):
+            if isinstance(item, Found):
+                change(item.path)
+            yield item
+
+    writing.walk = changing  # type: ignore[attr-defined]
+    ragkit(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

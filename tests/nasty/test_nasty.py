@@ -1,0 +1,202 @@
+"""One run of `ragkit index` over everything that should not be there: each file has exactly its outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.nasty import packed, pages, pdfs, places, tables, texts
+from tests.nasty.case import Case, Failed, Long, Outcome, Skipped, Text
+
+GROUPS = {"pdf": pdfs, "packed": packed, "pages": pages, "texts": texts, "tables": tables}
+CASES: tuple[Case, ...] = tuple(case for group in GROUPS.values() for case in group.CASES)
+OUTCOMES: Mapping[str, Outcome] = {**{case.name: case.outcome for case in CASES}, **places.OUTCOMES}
+GOOD = 20
+PIPELINE = """\
+load: {name: folder, max_seconds: 20, max_memory_mb: 600}
+embed: {name: hashing, dimension: 64}
+"""
+RUN = [sys.executable, str(Path(__file__).with_name("run_index.py"))]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run said, and what it left."""
+
+    code: int
+    report: Mapping[str, object]
+    outcomes: Mapping[str, Outcome]
+    """Name -> what became of it; the text of a long document as `Text` too."""
+    seconds: float
+    peak_mb: float
+    """Of the largest process."""
+    error: str
+
+
+def ragkit(folder: Path, *arguments: str, seconds: float = 280) -> subprocess.CompletedProcess[str]:
+    """`ragkit ...` in a process of its own."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAGKIT_")}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), env.get("PYTHONPATH")]))
+    command = [*RUN, *arguments]
+    return subprocess.run(command, check=False, cwd=folder, env=env, capture_output=True, text=True, timeout=seconds)
+
+
+def read_back(folder: Path, report: Mapping[str, object]) -> dict[str, Outcome]:
+    """What became of every file, as the run and the index tell it."""
+    found: dict[str, Outcome] = {}
+    for failure in report["failures"]:  # type: ignore[attr-defined]
+        found[failure["source"]] = Failed(failure["error"])
+    for skip in report["skipped"]:  # type: ignore[attr-defined]
+        name = "docs/long" if skip["source"].startswith("docs/long/") else skip["source"]
+        found[name] = Skipped(skip["reason"])
+    for line in ragkit(folder, "list", "--json").stdout.splitlines():
+        source = json.loads(line)["source"]
+        if source not in found:
+            found[source] = Text("")
+    ends: dict[str, int] = {}
+    for line in ragkit(folder, "list", "--chunks", "--json").stdout.splitlines():
+        chunk = json.loads(line)
+        before = found[chunk["source"]]
+        assert isinstance(before, Text)
+        gap = chunk["start"] - ends.get(chunk["source"], 0)
+        new = chunk["text"][-gap:] if gap < 0 else ("\x1f" * gap if before.text else "") + chunk["text"]
+        found[chunk["source"]] = Text(before.text + new)
+        ends[chunk["source"]] = chunk["end"]
+    return {name.removeprefix("docs/"): outcome for name, outcome in found.items()}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """One run over all cases and some good files."""
+    folder = tmp_path_factory.mktemp("nasty")
+    docs = folder / "docs"
+    docs.mkdir()
+    (folder / "ragkit.yaml").write_text(PIPELINE)
+    for case in CASES:
+        (docs / case.name).write_bytes(case.make())
+    for number in range(GOOD):
+        (docs / f"good-{number:02}.txt").write_text(f"good words number {number}")
+    places.make_places(docs, folder / "outside")
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = ragkit(folder, "index", "docs", "--json")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = time.monotonic() - began
+    report = json.loads(done.stdout) if done.stdout else {}
+    print(f"{seconds:.1f} s, {after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.1f} CPU s")  # noqa: T201
+    assert report, done.stderr
+    yield Run(done.returncode, report, read_back(folder, report), seconds, after.ru_maxrss / 1024, done.stderr)
+    (docs / "closed").chmod(0o700)
+
+
+def test_there_are_131_cases() -> None:
+    own_runs = 2  # the other device, and 100,000 files
+    other = {name for name in places.OUTCOMES if not name.startswith("txt-")}
+    assert [len(group.CASES) for group in GROUPS.values()] == [31, 20, 19, 22, 13]
+    assert len(OUTCOMES) + own_runs - places.EXTRA == 131
+    assert len(other) + own_runs - places.EXTRA == 25
+
+
+@pytest.mark.parametrize("name", sorted(OUTCOMES), ids=lambda name: re.sub(r"[^\x21-\x7e]", "?", name)[:40])
+def test_a_nasty_file_has_exactly_its_outcome(run: Run, name: str) -> None:
+    got, wanted = run.outcomes[name], OUTCOMES[name]
+    if isinstance(wanted, Long) and isinstance(got, Text):
+        plain = got.text
+        assert (len(plain), plain[: len(wanted.begins)], plain[-len(wanted.ends) :]) == (
+            wanted.length,
+            wanted.begins,
+            wanted.ends,
+        )
+    elif isinstance(wanted, Failed) and isinstance(got, Failed) and wanted.error.endswith("…"):
+        assert got.error.startswith(wanted.error[:-1])
+    elif isinstance(wanted, Text) and isinstance(got, Text):
+        assert spaced(got.text) == spaced(wanted.text)
+    else:
+        assert got == wanted
+
+
+def spaced(text: str) -> str:
+    """White space that no chunk holds, at the ends and between two chunks, made equal."""
+    return re.sub("[\x1f\n\r ]+", " ", text).strip()
+
+
+def test_every_file_of_the_folder_is_accounted_for(run: Run) -> None:
+    good = {f"good-{number:02}.txt" for number in range(GOOD)}
+    assert set(run.outcomes) == set(OUTCOMES) | good
+    files = run.report["files"]
+    assert isinstance(files, dict)
+    assert files["failed"] == sum(isinstance(outcome, Failed) for outcome in OUTCOMES.values())
+    assert files["skipped"] == sum(isinstance(outcome, Skipped) for outcome in OUTCOMES.values())
+    assert files["added"] == len(OUTCOMES) + GOOD - files["failed"] - files["skipped"]
+    assert run.code == 7
+
+
+def test_the_good_files_among_them_are_all_indexed(run: Run) -> None:
+    for number in range(GOOD):
+        assert run.outcomes[f"good-{number:02}.txt"] == Text(f"good words number {number}")
+
+
+def test_nothing_is_written_beside_the_knowledge_base(run: Run) -> None:
+    assert not Path("/tmp/ragkit-owned").exists()
+    assert "Traceback" not in run.error
+
+
+def test_every_failure_says_what_to_do(run: Run) -> None:
+    failures = run.report["failures"]
+    assert isinstance(failures, list)
+    assert [each for each in failures if not each["hint"]] == []
+
+
+def test_a_folder_on_another_device_is_read_where_links_are_followed(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        Path(other, "far.txt").write_text("words of another device")
+        assert Path(other).stat().st_dev != tmp_path.stat().st_dev
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs/far").symlink_to(other)
+        (tmp_path / "ragkit.yaml").write_text(PIPELINE.replace("folder,", "folder, follow_links: true,"))
+        report = json.loads(ragkit(tmp_path, "index", "docs", "--json").stdout)
+        assert (report["files"]["added"], report["skipped"]) == (1, [])
+        assert read_back(tmp_path, report) == {"far/far.txt": Text("words of another device")}
+
+
+def test_limits_stand_in_the_pipeline_file(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/long.txt").write_text("words " * 40_000)
+    (tmp_path / "docs/bomb.pdf").write_bytes(pdfs.flate_bomb())
+    (tmp_path / "docs/short.txt").write_text("words")
+    settings = "max_text_mb: 0.1, max_memory_mb: 500, max_seconds: 30"
+    (tmp_path / "ragkit.yaml").write_text(PIPELINE.replace("max_seconds: 20, max_memory_mb: 600", settings))
+    report = json.loads(ragkit(tmp_path, "index", "docs", "--json").stdout)
+    assert {each["source"]: (each["error"], each["hint"]) for each in report["failures"]} == {
+        "docs/bomb.pdf": (pdfs.GAVE_UP.error, "raise max_memory_mb, or leave it out"),
+        "docs/long.txt": ("its text is longer than 0.1 million characters", "raise max_text_mb"),
+    }
+    assert report["files"]["added"] == 1
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_small_files_are_indexed_in_bounded_memory(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    for number in range(100_000):
+        folder = docs / str(number // 1000)
+        if number % 1000 == 0:
+            folder.mkdir(parents=True)
+        (folder / f"{number}.txt").write_text(f"note {number} of many")
+    (tmp_path / "ragkit.yaml").write_text(PIPELINE)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = ragkit(tmp_path, "index", "docs", "--json", seconds=3000)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    report = json.loads(done.stdout)
+    print(f"{report['seconds']:.0f} s, peak {peak:.0f} MB (before: {before / 1024:.0f} MB)")  # noqa: T201
+    assert (done.returncode, report["files"]["added"], report["failures"]) == (0, 100_000, [])
+    assert peak < 1024

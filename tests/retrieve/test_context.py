@@ -1,0 +1,136 @@
+"""Hits with what stands around them: the right text, at exact offsets, none of it twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ragkit.errors import InvalidOption
+from ragkit.records import Chunk, Hit
+from ragkit.retrieve.base import Explanation, Passages, Where
+from ragkit.retrieve.context import ContextRetriever, free
+from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.options import ContextOptions, Surroundings
+
+TEXT = "zero\n\none\n  two\nthree\n\nfour\nfive\n"
+"""A word a chunk; white space between them."""
+WORDS = TEXT.split()
+
+
+def passages(headings: str = "", *, texts: bool = True) -> MemoryPassages:
+    """The words of TEXT as chunks; each has the heading that stands at its place in `headings`."""
+    chunks = [
+        Chunk(word, "d", "d.txt", word, at, at + len(word), line, line, heading=tuple(headings[n : n + 1]))
+        for n, word in enumerate(WORDS)
+        for at in [TEXT.index(word)]
+        for line in [TEXT.count("\n", 0, at) + 1]
+    ]
+    rows = np.tile(np.array([[1, 0]], np.float32), (len(chunks), 1))
+    return MemoryPassages(chunks, rows, {"d": TEXT} if texts else None)
+
+
+class Given:
+    """A retriever that finds these words, in this order."""
+
+    def __init__(self, found: Passages, *words: str) -> None:
+        self._chunks = found.chunks([WORDS.index(word) for word in words])
+
+    def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
+        """As many as are asked for."""
+        return [
+            Explanation(Hit(one, 9.0 - rank, {"dense": 0.5}, rank)) for rank, one in enumerate(self._chunks[:top_k], 1)
+        ]
+
+    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
+        """The same."""
+        return [one.hit for one in self.explain(question, top_k, where)]
+
+
+def hits(
+    name: Surroundings, chunks: int | None, *words: str, headings: str = "", top_k: int = 9, texts: bool = True
+) -> list[Hit]:
+    found = passages(headings, texts=texts)
+    return ContextRetriever(Given(found, *words), found, ContextOptions(name, chunks), 9).retrieve("?", top_k)
+
+
+def shown(*arguments: object, **named: object) -> list[list[str]]:
+    return [hit.chunk.text.split() for hit in hits(*arguments, **named)]  # type: ignore[arg-type]
+
+
+def test_a_hit_comes_with_its_neighbours_and_all_that_stands_between_them() -> None:
+    [hit] = hits("neighbours", 1, "two")
+    assert hit.chunk.text == "one\n  two\nthree"
+    assert (hit.chunk.start, hit.chunk.end) == (6, 21)
+    assert TEXT[hit.chunk.start : hit.chunk.end] == hit.chunk.text
+    assert (hit.chunk.start_line, hit.chunk.end_line) == (3, 5)
+    assert (hit.chunk.id, hit.score, dict(hit.scores), hit.rank) == ("two", 8.0, {"dense": 0.5}, 1)
+
+
+def test_there_are_no_neighbours_beyond_the_ends_of_a_document() -> None:
+    assert shown("neighbours", 1, "zero") == [["zero", "one"]]
+    assert shown("neighbours", 2, "five") == [["three", "four", "five"]]
+    assert shown("neighbours", 99, "three") == [WORDS]
+
+
+def test_no_text_comes_twice_and_better_hits_come_first() -> None:
+    assert shown("neighbours", 1, "one", "three", "four") == [["zero", "one", "two"], ["three", "four"]]
+    assert shown("neighbours", 1, "four", "one") == [["three", "four", "five"], ["zero", "one", "two"]]
+    assert shown("neighbours", 1, "two", "five") == [["one", "two", "three"], ["four", "five"]]
+
+
+def test_a_hit_inside_the_text_of_a_better_one_is_left_out_and_ranks_close_up() -> None:
+    found = hits("neighbours", 1, "one", "two", "five")
+    assert [(hit.chunk.id, hit.rank, hit.score) for hit in found] == [("one", 1, 8.0), ("five", 2, 6.0)]
+
+
+def test_the_list_is_filled_up_to_what_was_asked_for() -> None:
+    assert shown("neighbours", 1, "one", "two", "zero", "five", top_k=2) == [["zero", "one", "two"], ["four", "five"]]
+
+
+def test_a_parent_is_counted_off_from_the_first_chunk_under_its_heading() -> None:
+    assert shown("parent", 2, "zero") == [["zero", "one"]]
+    assert shown("parent", 2, "one", "four") == [["zero", "one"], ["four", "five"]]
+    assert shown("parent", None, "five", "two") == [["four", "five"], ["zero", "one", "two", "three"]]
+
+
+def test_a_parent_ends_where_its_heading_ends() -> None:
+    assert shown("parent", 4, "two", headings="AABBBB") == [["two", "three", "four", "five"]]
+    assert shown("parent", 4, "one", headings="AABBBB") == [["zero", "one"]]
+    assert shown("parent", 2, "three", headings="ABBBBB") == [["three", "four"]]
+
+
+def test_children_of_one_parent_are_one_hit_with_the_score_of_the_best() -> None:
+    found = hits("parent", 3, "four", "five", "three")
+    assert [(hit.chunk.id, hit.chunk.text, hit.score) for hit in found] == [("four", "three\n\nfour\nfive", 8.0)]
+
+
+def test_without_the_text_of_its_document_a_chunk_stands_alone() -> None:
+    assert shown("neighbours", 1, "one", "two", texts=False) == [["one"], ["two"]]
+
+
+def test_a_chunk_that_is_not_in_the_outline_stands_alone() -> None:
+    found = passages()
+    odd = replace(found.chunks([1])[0], end=8, text="on")
+    inner = Given(found)
+    inner._chunks = [odd]
+    assert ContextRetriever(inner, found, ContextOptions(), 9).retrieve("?")[0].chunk is odd
+
+
+def test_what_is_shown_elsewhere_draws_the_limits_in_but_never_into_the_hit() -> None:
+    assert free((0, 100), (40, 60), []) == (0, 100)
+    assert free((0, 100), (40, 60), [(70, 90), (5, 20)]) == (20, 70)
+    assert free((0, 100), (40, 60), [(50, 90), (5, 45)]) == (40, 60)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"name": "uncles"}, "context.name is 'uncles': 'neighbours' or 'parent' is wanted"),
+        ({"chunks": 0}, "context.chunks is 0: a whole number from 1, or null, is wanted"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        ContextOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind

@@ -1,0 +1,166 @@
+"""Every retriever with every stage: what all of them promise. A name in RETRIEVERS is tested without another line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import pytest
+
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.embed.base import unit
+from ragkit.embed.minilm import MiniLM
+from ragkit.errors import InvalidOption
+from ragkit.records import Chunk
+from ragkit.retrieve import RETRIEVERS
+from ragkit.retrieve.base import Parts, Retriever
+from ragkit.retrieve.context import ContextRetriever
+from ragkit.retrieve.distinct import DistinctRetriever
+from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.options import (
+    ContextOptions,
+    DistinctOptions,
+    FeedbackOptions,
+    RerankOptions,
+    RewriteOptions,
+    SearchOptions,
+)
+from ragkit.retrieve.rerank import FirstStage, RerankedRetriever
+from ragkit.retrieve.rewrite import MultiQueryRetriever, Rewriter
+from ragkit.retrieve.stages import Workshop, staged
+from tests.retrieve.passages import Compass
+
+SENTENCES = [f"The wing number {n} was bent{', and bent again' * (n % 3)}." for n in range(12)]
+STAGES: dict[str, dict[str, object]] = {
+    "plain": {},
+    "feedback": {"feedback": FeedbackOptions()},
+    "multi_query": {"rewrite": RewriteOptions()},
+    "hyde": {"rewrite": RewriteOptions("hyde")},
+    "rerank": {"rerank": RerankOptions("mmr", candidates=4)},
+    "distinct": {"distinct": DistinctOptions(0.99)},
+    "neighbours": {"context": ContextOptions()},
+    "parent": {"context": ContextOptions("parent")},
+    "all": {
+        "rewrite": RewriteOptions(),
+        "feedback": FeedbackOptions(),
+        "rerank": RerankOptions("mmr"),
+        "distinct": DistinctOptions(),
+        "context": ContextOptions("parent", 2),
+    },
+}
+
+
+def document(number: int) -> list[Chunk]:
+    """Twelve sentences, a chunk each, in one document."""
+    chunks, text = list[Chunk](), "\n".join(SENTENCES)
+    for sentence in SENTENCES:
+        start = text.index(sentence)
+        line = text.count("\n", 0, start) + 1
+        chunks.append(
+            Chunk(f"{number}-{line}", str(number), f"{number}.txt", sentence, start, start + len(sentence), line, line,
+                  metadata={"number": number})
+        )  # fmt: skip
+    return chunks
+
+
+EVERY = [
+    (name, stage)
+    for name in sorted(RETRIEVERS.places)
+    for stage in STAGES
+    if (name, stage) != ("lexical", "hyde")  # which `lexical` refuses
+]
+
+
+@pytest.fixture(params=EVERY, ids=[f"{name}, {stage}" for name, stage in EVERY])
+def retriever(request: pytest.FixtureRequest) -> Retriever:
+    return made(request.param[0], options_of(*request.param))
+
+
+@pytest.fixture(params=sorted(RETRIEVERS.places))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def options_of(name: str, stage: str) -> SearchOptions:
+    wanted = RETRIEVERS.options(name)
+    assert wanted is not None
+    assert issubclass(wanted, SearchOptions)
+    return wanted(**STAGES[stage])  # type: ignore[arg-type]  # of many kinds
+
+
+def made(name: str, options: SearchOptions) -> Retriever:
+    chunks = [*document(1), *document(2)]
+    chance = np.random.default_rng(0)
+    texts = {number: "\n".join(SENTENCES) for number in "12"}
+    passages = MemoryPassages(chunks, unit(chance.normal(size=(len(chunks), 2)).astype(np.float32)), texts)
+    build = cast("Callable[[object, Parts], Retriever]", RETRIEVERS.find(name))
+    workshop = Workshop(
+        lambda chosen: FirstStage(chosen, MiniLM()),
+        lambda chosen: Rewriter(chosen, ScriptedProvider(["the bent wing\na wing that was bent"] * 9)),
+    )
+    return staged(lambda parts: build(options, parts), Parts(passages, Compass({})), options, workshop)
+
+
+QUESTION = "Which wing was bent again?"
+
+
+def test_hits_are_ranked_from_1_and_none_comes_twice(retriever: Retriever) -> None:
+    hits = retriever.retrieve(QUESTION)
+    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+    assert len({hit.chunk.id for hit in hits}) == len(hits)
+    assert 1 <= len(hits) <= 8
+
+
+def test_fewer_hits_are_the_first_of_more(retriever: Retriever) -> None:
+    more = retriever.retrieve(QUESTION, 5)
+    assert [hit.chunk.id for hit in retriever.retrieve(QUESTION, 1)] == [more[0].chunk.id]
+
+
+def test_a_text_is_that_of_its_document_at_its_offsets_and_lines(retriever: Retriever) -> None:
+    whole = "\n".join(SENTENCES)
+    for hit in retriever.retrieve(QUESTION):
+        chunk = hit.chunk
+        assert whole[chunk.start : chunk.end] == chunk.text
+        assert (chunk.start_line, chunk.end_line) == (
+            whole.count("\n", 0, chunk.start) + 1,
+            whole.count("\n", 0, chunk.end - 1) + 1,
+        )
+
+
+def test_only_what_the_filter_lets_through_is_found(retriever: Retriever) -> None:
+    hits = retriever.retrieve(QUESTION, 24, {"number": 2})
+    assert {hit.chunk.source for hit in hits} == {"2.txt"}
+
+
+def test_explanations_are_those_of_the_hits(retriever: Retriever) -> None:
+    found = retriever.explain(QUESTION, 5)
+    assert [one.hit for one in found] == retriever.retrieve(QUESTION, 5)
+    assert [sum(one.shares.values()) for one in found] == pytest.approx([one.hit.score for one in found])
+
+
+def test_white_space_finds_nothing_and_less_than_one_hit_is_refused(retriever: Retriever) -> None:
+    assert retriever.retrieve(" \n") == []
+    with pytest.raises(InvalidOption, match="top_k is 0: a whole number from 1 is wanted"):
+        retriever.retrieve(QUESTION, 0)
+
+
+def test_texts_of_widened_hits_do_not_overlap(name: str) -> None:
+    for stage in ("neighbours", "parent", "all"):
+        options = options_of(name, stage)
+        spans = sorted(
+            (hit.chunk.source, hit.chunk.start, hit.chunk.end) for hit in made(name, options).retrieve(QUESTION, 24)
+        )
+        assert all(one[0] != other[0] or one[2] <= other[1] for one, other in pairwise(spans))
+
+
+def test_the_stages_stand_in_the_order_of_the_options() -> None:
+    options = options_of("hybrid", "all")
+    order, inner = [], made("hybrid", options)
+    while hasattr(inner, "_inner"):
+        order.append(type(inner))
+        inner = inner._inner
+    assert order == [ContextRetriever, DistinctRetriever, RerankedRetriever, MultiQueryRetriever]
+    assert type(made("hybrid", replace(options, context=None, distinct=None))) is RerankedRetriever

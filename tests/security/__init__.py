@@ -1,0 +1,1 @@
+"""No one let in: what hostile text, names, addresses and files cannot do."""

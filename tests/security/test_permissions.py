@@ -1,0 +1,48 @@
+"""Files that may hold documents, conversations or secrets are for the eyes of their owner alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragkit.agent.audit import AuditLog
+from ragkit.agent.memory_stores import FileConversationStore, SQLiteConversationStore
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
+
+
+@pytest.fixture(autouse=True)
+def open_umask() -> Iterator[None]:
+    """A user whose files are open to all by default."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "faiss", "duckdb", "qdrant", "chroma", "lancedb"])
+def test_nobody_else_can_reach_into_a_knowledge_base(tmp_path: Path, store: str) -> None:
+    (tmp_path / "a.txt").write_text("words of mine")
+    pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\nstore: {{name: {store}}}\n")
+    with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
+        kb.index(tmp_path / "a.txt")
+        kb.search("words")
+    assert mode(tmp_path / "kb") == 0o700  # what lies below cannot be reached without passing here
+
+
+def test_conversations_and_audit_logs_are_private(tmp_path: Path) -> None:
+    FileConversationStore(tmp_path / "talk.json").save("{}")
+    SQLiteConversationStore(tmp_path / "talks.db", "me").save("{}")
+    AuditLog(tmp_path / "audit.jsonl")
+    assert {path.name: oct(mode(path)) for path in tmp_path.iterdir()} == {
+        "audit.jsonl": "0o600",
+        "talk.json": "0o600",
+        "talks.db": "0o600",
+    }

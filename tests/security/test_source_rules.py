@@ -1,0 +1,133 @@
+"""What no line of ragkit may do: run data as code, read pickles, trust any certificate, follow an entity."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+import pytest
+
+from tests.security.source import calls, imports, trees
+
+FORBIDDEN_CALLS = {
+    "eval": "runs text as code",
+    "exec": "runs text as code",
+    "compile": "makes code of text",
+    "__import__": "imports by name",
+    "os.system": "runs a shell",
+    "os.popen": "runs a shell",
+    "tempfile.mktemp": "names a file that anyone may make first",
+    "torch.load": "reads a pickle",
+    "uuid.uuid1": "can be guessed",
+    "ssl._create_unverified_context": "trusts everyone",
+}
+FORBIDDEN_MODULES = {
+    *("shelve", "marshal", "dill", "cloudpickle", "joblib", "jinja2", "xml.etree", "xml.sax", "xml.dom", "imp"),
+    *("numexpr", "asteval", "pandas", "commands", "telnetlib", "xmlrpc"),
+}
+PICKLES: Mapping[str, str] = {
+    "pipeline/run/process.py": "both ends of the pipe are this program's own processes",
+    "pipeline/run/ray.py": "Ray moves its tasks so; its cluster is the user's own",
+}
+"""The only files that may import pickle. None of them reads a file or a socket that a stranger can write."""
+
+
+def test_nothing_runs_text_as_code_or_in_a_shell() -> None:
+    assert [(path, name) for path, name, _ in calls() if name in FORBIDDEN_CALLS] == []
+    found = [path for path, _, call in calls() for word in call.keywords if word.arg == "shell" and not is_false(word)]
+    assert found == []
+
+
+def test_no_module_that_runs_or_unpacks_foreign_code_is_imported() -> None:
+    found = [
+        (path, name)
+        for path, name in imports()
+        if path != "evaluate/junit.py"  # which writes XML and reads none
+        and any(name == module or name.startswith(module + ".") for module in FORBIDDEN_MODULES)
+    ]
+    assert found == []
+
+
+def test_pickle_passes_only_between_our_own_processes() -> None:
+    assert {path for path, name in imports() if name.split(".")[0] in ("pickle", "_pickle")} == set(PICKLES)
+
+
+def test_arrays_are_never_read_with_pickles_in_them() -> None:
+    loads = [(path, call) for path, name, call in calls() if name in ("np.load", "numpy.load")]
+    assert len(loads) >= 4
+    allowed = [path for path, call in loads for word in call.keywords if word.arg == "allow_pickle"]
+    assert allowed == []
+
+
+def test_yaml_is_read_in_its_safe_form_alone() -> None:
+    made = [call for _, name, call in calls() if name == "YAML"]
+    assert len(made) >= 5
+    assert {ast.unparse(word.value) for call in made for word in call.keywords if word.arg == "typ"} == {"'safe'"}
+    assert all(any(word.arg == "typ" for word in call.keywords) for call in made)
+    assert [name for _, name in imports() if name.split(".")[0] == "yaml"] == []
+
+
+def test_no_model_brings_code_of_its_own() -> None:
+    said = [word for _, _, call in calls() for word in call.keywords if word.arg == "trust_remote_code"]
+    assert [word for word in said if not is_false(word)] == []
+
+
+def test_archives_are_never_unpacked_to_disk() -> None:
+    names = {name.rpartition(".")[2] for _, name, _ in calls()}
+    assert names.isdisjoint({"extractall", "extract", "unpack_archive"})
+
+
+def test_xml_is_parsed_without_entities_and_without_the_network() -> None:
+    parsers = [(path, call) for path, name, call in calls() if name in ("etree.XMLParser", "etree.HTMLParser")]
+    assert {path for path, _ in parsers} == {"load/html.py", "load/ooxml.py"}
+    for _, call in parsers:
+        said = {word.arg: ast.unparse(word.value) for word in call.keywords}
+        assert said["no_network"] == "True"
+        assert said.get("resolve_entities", "False") == "False"
+        assert said.get("huge_tree", "False") == "False"
+        assert said.get("load_dtd", "False") == "False"
+    plain = [path for path, name, call in calls() if name == "etree.fromstring" and len(call.args) < 2]
+    assert plain == []
+
+
+def test_certificates_are_always_checked() -> None:
+    said = [word for _, _, call in calls() for word in call.keywords if word.arg in ("verify", "check_hostname")]
+    assert [word for word in said if is_false(word)] == []
+
+
+def test_ids_are_long_and_from_a_source_that_cannot_be_guessed() -> None:
+    cut = [
+        path
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and "uuid" in ast.unparse(node.value)
+    ]
+    assert cut == []
+    assert [path for path, name, _ in calls() if name.startswith("uuid.uuid") and name[9] in "134"] == []
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "169.254.169.254"])
+def test_no_address_that_is_open_to_all_is_written_down_outside_of_checks(address: str) -> None:
+    found = {
+        path
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == address
+    }
+    assert found <= {"server/guard.py", "server/options.py", "server/settings.py"}
+
+
+def test_no_file_is_written_under_a_name_that_all_users_share() -> None:
+    found = [
+        (path, node.value)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.startswith(("/tmp", "/var/tmp"))
+    ]
+    assert found == []
+
+
+def is_false(word: ast.keyword) -> bool:
+    return isinstance(word.value, ast.Constant) and word.value.value is False

@@ -1,0 +1,1 @@
+"""The web page in a real Chromium, against the real server."""

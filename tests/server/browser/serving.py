@@ -1,0 +1,64 @@
+"""The real server, in a thread of the test's own process, so that a test can hold the model."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import uvicorn
+
+from ragkit.server.app import create_app
+from ragkit.server.settings import ServerSettings
+from tests.server.browser.stage import Play, Stage, StagedKnowledgeBase
+
+
+class Serving:
+    """A server over a knowledge base. Use it as a context manager."""
+
+    def __init__(self, kb: Path, settings: ServerSettings | None = None) -> None:
+        self.kb = StagedKnowledgeBase.open(kb)
+        self.plays: dict[str, Play] = {}
+        """What the model says to each question; a question that is not here is answered with quotes."""
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.origin = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        app = create_app(self.kb, kb, settings or ServerSettings())
+        self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=5))
+        self._thread = Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+
+    def __enter__(self) -> Serving:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+        self.kb.close()
+
+    def staged(self, plays: Mapping[str, Play]) -> None:
+        """From now on a model answers, with these plays; an empty mapping: quotes again."""
+        self.kb.stage = Stage(plays) if plays else None
+
+    def ask(self, method: str, path: str, body: object = None, token: str = "") -> Any:
+        """Ask the server past the page."""
+        request = urllib.request.Request(f"{self.origin}/{path}", method=method)
+        request.add_header("Content-Type", "application/json")
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(request, data, timeout=30) as response:
+            return json.load(response)
+
+    def message(self, session: str, index: int = -1) -> dict[str, Any]:
+        """A message of a session, once nothing is written there any more."""
+        until = time.monotonic() + 20
+        while True:
+            history: list[dict[str, Any]] = self.ask("GET", f"session/{session}")["history"]
+            if all(one["status"] != "running" for one in history) or time.monotonic() > until:
+                return history[index]
+            time.sleep(0.02)

@@ -1,0 +1,43 @@
+"""What a person does on the page, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+
+def ask(page: Page, question: str) -> Locator:
+    """Types a question and sends it off; returns its turn, which may still be written."""
+    turns = page.locator(".turn")
+    count = turns.count()
+    page.get_by_role("textbox", name="Question").fill(question)
+    page.get_by_role("button", name="Ask").click()
+    expect(turns).to_have_count(count + 1)
+    return turns.nth(count)
+
+
+def answered(page: Page, question: str) -> Locator:
+    """Asks and waits for the end of the answer."""
+    turn = ask(page, question)
+    expect(turn).to_have_attribute("aria-busy", "false")
+    return turn
+
+
+def session_of(page: Page) -> str:
+    """The id of the session that is open."""
+    return page.url.partition("#/s/")[2]
+
+
+def cited_lines(page: Page) -> dict[int, str]:
+    """The highlighted lines of the document in the panel: number -> text."""
+    rows: list[Any] = page.locator(".line.cited").evaluate_all(
+        "rows => rows.map((row) => [Number(row.dataset.line), row.querySelector('.t').textContent])"
+    )
+    return {int(number): str(text) for number, text in rows}
+
+
+def in_menu(page: Page, name: str) -> Locator:
+    """A button of the session's menu, which is opened for it."""
+    page.locator("#session-menu").click()
+    return page.get_by_role("group", name="This session").get_by_role("button", name=name)

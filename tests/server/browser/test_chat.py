@@ -1,0 +1,267 @@
+"""Asking, watching the answer come, and holding it against the documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from ragkit.errors import InvalidRequest
+from tests.server.browser.conftest import Opener
+from tests.server.browser.serving import Serving
+from tests.server.browser.stage import search
+from tests.server.browser.talk import answered, ask, cited_lines, in_menu, session_of
+from tests.server.browser.watch import Watch
+
+DEWAR = "How long does a full dewar stay cold?"
+SALARY = "What is the salary of the Director?"
+
+
+@pytest.fixture(autouse=True)
+def _quotes_again(serving: Serving) -> Iterator[None]:
+    yield
+    serving.staged({})
+
+
+def test_the_answer_grows_while_the_model_writes_it(page: Page, serving: Serving) -> None:
+    first, second = Event(), Event()
+    serving.staged(
+        {
+            DEWAR: [
+                search("dewar cold hours"),
+                ["It keeps **cold**", first, " for 16 hours [1],", second, " says `manual` M-04."],
+            ]
+        }
+    )
+    turn = ask(page, DEWAR)
+    text = turn.locator(".text")
+    expect(text).to_have_text("It keeps cold")
+    expect(text.locator("strong")).to_have_text("cold")
+    expect(turn).to_have_attribute("aria-busy", "true")
+    first.set()
+    expect(text).to_have_text("It keeps cold for 16 hours 1,")
+    expect(turn.get_by_role("button", name="Citation 1")).to_have_count(0)  # nobody knows yet what it stands for
+    expect(turn).to_have_attribute("aria-busy", "true")
+    second.set()
+    expect(turn).to_have_attribute("aria-busy", "false")
+    expect(text).to_have_text("It keeps cold for 16 hours 1, says manual M-04.")
+    expect(turn.get_by_role("button", name="Citation 1:")).to_have_count(1)
+
+
+def test_a_tool_call_is_shown_with_what_it_was_asked_and_what_it_found(page: Page, serving: Serving) -> None:
+    held = Event()
+    serving.staged({DEWAR: [search("dewar cold hours"), [held, "For 16 hours [1]."]]})
+    call = ask(page, DEWAR).get_by_role("list", name="Tool calls").get_by_role("listitem")
+    expect(call).to_contain_text("search_knowledge_base dewar cold hours")
+    expect(call).to_contain_text("8 passages")
+    held.set()
+
+
+def test_every_citation_opens_its_document_with_exactly_the_cited_lines_highlighted(
+    page: Page, serving: Serving
+) -> None:
+    turn = answered(page, DEWAR)
+    citations = serving.message(session_of(page))["citations"]
+    assert [one["source"].endswith("liquid-nitrogen.pdf") for one in citations] == [True] * len(citations)
+    for one in citations:
+        turn.get_by_role("button", name=f"Citation {one['n']}:").click()
+        panel = page.get_by_role("complementary")
+        expect(panel.get_by_role("heading", level=2)).to_have_text("liquid-nitrogen.pdf")
+        expect(panel).to_contain_text(f"page {one['page']}, lines {one['start_line']}–{one['end_line']} verified")
+        document = serving.ask("GET", f"documents/{one['document_id']}")
+        lines = document["text"].split("\n")
+        wanted = {n: lines[n - 1] for n in range(one["start_line"], one["end_line"] + 1)}
+        expect(page.locator(".line.cited")).to_have_count(len(wanted))
+        assert cited_lines(page) == wanted
+        assert "\n".join(page.locator(".line mark").all_text_contents()) == one["quote"]
+        expect(page.locator(".line.cited").first).to_be_in_viewport(ratio=1)
+        assert page.locator(".line").count() == len(lines)
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+
+
+def test_one_can_step_from_citation_to_citation_in_the_panel(page: Page, serving: Serving) -> None:
+    turn = answered(page, DEWAR)
+    first, second = serving.message(session_of(page))["citations"][:2]
+    turn.get_by_role("button", name="Citation 1:").click()
+    expect(page.locator(".line.cited").first).to_have_attribute("data-line", str(first["start_line"]))
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator(".line.cited").first).to_have_attribute("data-line", str(second["start_line"]))
+    page.get_by_role("button", name="Close").click()
+    expect(turn.get_by_role("button", name="Citation 1:")).to_be_focused()
+
+
+def test_what_the_documents_do_not_hold_is_said_plainly(page: Page, serving: Serving) -> None:
+    turn = answered(page, SALARY)
+    message = serving.message(session_of(page))
+    assert message["abstained"] is True
+    expect(turn.locator(".abstained")).to_have_text("Not in these documents")
+    expect(turn.get_by_role("region", name="Nearest passages").get_by_role("listitem")).to_have_count(
+        len(message["citations"])
+    )
+    meter = turn.get_by_role("meter", name="Evidence")
+    expect(meter).to_have_attribute("aria-valuetext", f"{message['evidence']:.2f}, weak")
+
+
+def test_the_evidence_bar_is_as_long_as_the_evidence(page: Page, serving: Serving) -> None:
+    meter = answered(page, DEWAR).get_by_role("meter", name="Evidence")
+    evidence = serving.message(session_of(page))["evidence"]
+    expect(meter).to_have_attribute("aria-valuenow", f"{evidence:.2f}")
+    share = meter.evaluate("bar => bar.firstChild.getBoundingClientRect().width / bar.getBoundingClientRect().width")
+    assert share == pytest.approx(evidence, abs=0.01)
+
+
+def test_a_reload_finds_the_session_with_everything_in_it(page: Page, serving: Serving) -> None:
+    turn = answered(page, DEWAR)
+    answered(page, SALARY)
+    before = turn.inner_text()
+    session = session_of(page)
+    page.reload()
+    expect(page.locator(".turn")).to_have_count(2)
+    assert session_of(page) == session
+    expect(page.locator(".turn .question")).to_have_text([DEWAR, SALARY])
+    without_tools = "\n".join(line for line in before.splitlines() if "search_knowledge_base" not in line)
+    assert page.locator(".turn").first.inner_text().split() == without_tools.split()
+    expect(page.get_by_role("navigation").get_by_role("link", name=DEWAR).first).to_have_attribute(
+        "aria-current", "page"
+    )
+
+
+def test_a_session_goes_on_with_what_was_said_before(page: Page, serving: Serving) -> None:
+    answered(page, DEWAR)
+    answered(page, SALARY)
+    found = serving.ask("GET", f"session/{session_of(page)}")
+    assert [one["content"] for one in found["history"] if one["role"] == "user"] == [DEWAR, SALARY]
+
+
+def test_a_session_is_renamed_in_place(page: Page, serving: Serving) -> None:
+    answered(page, DEWAR)
+    in_menu(page, "Rename").click()
+    field = page.get_by_role("textbox", name="Title of the session")
+    expect(field).to_have_value(DEWAR)
+    field.fill("Dewars, again")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Dewars, again")
+    expect(page.get_by_role("navigation").get_by_role("link", name="Dewars, again")).to_be_visible()
+    assert serving.ask("GET", f"session/{session_of(page)}")["title"] == "Dewars, again"
+
+
+def test_a_session_ends_after_a_question_and_takes_no_more(page: Page, serving: Serving) -> None:
+    answered(page, DEWAR)
+    in_menu(page, "End").click()
+    page.get_by_role("dialog", name="End this session?").get_by_role("button", name="Keep it").click()
+    assert serving.ask("GET", f"session/{session_of(page)}")["ended"] is None
+    in_menu(page, "End").click()
+    page.get_by_role("dialog").get_by_role("button", name="End session").click()
+    expect(page.get_by_role("textbox", name="Question")).to_be_disabled()
+    assert serving.ask("GET", f"session/{session_of(page)}")["ended"] is not None
+
+
+@pytest.mark.parametrize(("button", "suffix"), [("Export Markdown", ".md"), ("Export JSON", ".json")])
+def test_a_session_is_exported_as_a_file(page: Page, serving: Serving, button: str, suffix: str) -> None:
+    answered(page, DEWAR)
+    with page.expect_download() as started:
+        in_menu(page, button).click()
+    assert started.value.suggested_filename == f"How-long-does-a-full-dewar-stay-cold{suffix}"
+    text = Path(started.value.path()).read_text("utf-8")
+    message = serving.message(session_of(page))
+    if suffix == ".json":
+        assert [one["content"] for one in json.loads(text)["history"]] == [DEWAR, message["content"]]
+    else:
+        assert text.startswith(f"# {DEWAR}\n")
+        assert message["content"] in text
+
+
+def test_the_stop_button_ends_the_work_on_the_server(page: Page, serving: Serving) -> None:
+    held = Event()
+    serving.staged({DEWAR: [["It keeps cold", held, " for 16 hours."]]})
+    turn = ask(page, DEWAR)
+    expect(turn.locator(".text")).to_have_text("It keeps cold")
+    page.get_by_role("button", name="Stop").click()
+    expect(turn.locator(".end")).to_have_text("Stopped.")
+    expect(page.get_by_role("button", name="Ask")).to_be_visible()
+    message = serving.message(session_of(page))  # while the model is held
+    assert (message["status"], message["content"]) == ("cancelled", "It keeps cold")
+    held.set()
+    page.reload()
+    expect(page.locator(".turn .end")).to_contain_text("Stopped before it was finished.")
+
+
+def test_an_answer_goes_on_while_one_looks_at_something_else(page: Page, serving: Serving) -> None:
+    held = Event()
+    serving.staged({DEWAR: [["It keeps cold", held, " for 16 hours."]]})
+    expect(ask(page, DEWAR).locator(".text")).to_have_text("It keeps cold")
+    page.get_by_role("link", name="Search").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Search")
+    held.set()
+    page.get_by_role("navigation").get_by_role("link", name=DEWAR).first.click()
+    expect(page.locator(".turn .text")).to_have_text("It keeps cold for 16 hours.")
+    assert serving.message(session_of(page))["status"] == "done"
+
+
+def test_an_answer_that_fails_is_one_line_and_can_be_tried_again(page: Page, serving: Serving) -> None:
+    serving.staged({DEWAR: [InvalidRequest("staged", "no such model"), ["For 16 hours."]]})
+    turn = answered(page, DEWAR)
+    expect(turn.get_by_role("alert")).to_contain_text("the model's service failed")
+    serving.staged({DEWAR: [["For 16 hours."]]})
+    turn.get_by_role("button", name="Try again").click()
+    expect(page.locator(".turn .text")).to_have_text(["For 16 hours."])
+
+
+def test_a_server_that_is_gone_is_one_line_that_says_what_to_do(page: Page, profile: Watch) -> None:
+    profile.expect("ERR_")
+    page.route("**/chat", lambda route: route.abort("connectionrefused"))
+    turn = answered(page, DEWAR)
+    expect(turn.get_by_role("alert")).to_contain_text("The server does not answer. Is ragkit serve still running?")
+
+
+def test_a_session_that_is_not_there_is_one_line_and_a_way_on(open_page: Opener, profile: Watch) -> None:
+    page = open_page("#/s/ses_never")
+    profile.expect("404")
+    expect(page.get_by_role("alert")).to_contain_text("there is no such session")
+    page.get_by_role("link", name="Start a new session").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6 documents")
+
+
+def test_the_trace_tells_the_steps_the_tokens_and_the_cost(page: Page, serving: Serving) -> None:
+    serving.staged({DEWAR: [search("dewar cold hours"), ["For 16 hours [1]."]]})
+    turn = answered(page, DEWAR)
+    expect(turn.locator(".figures")).to_contain_text("300 tokens")
+    expect(turn.locator(".figures")).to_contain_text("$0.00084")
+    turn.get_by_role("button", name="Trace").click()
+    panel = page.get_by_role("complementary", name="Trace")
+    expect(panel.locator(".facts")).to_contain_text("240 prompt, 60 completion")
+    steps = panel.get_by_role("list", name="Spans in the order in which they began").locator(".label:visible")
+    expect(steps).to_contain_text(["iteration 1", "search_knowledge_base"])
+    trace = serving.ask("GET", f"traces/{serving.message(session_of(page))['trace_id']}")
+    panel.get_by_role("button", name="under 1 ms").click()
+    expect(panel.locator(".timeline .label")).to_have_text([one["name"] for one in trace["spans"]])
+    expect(panel.locator(".timeline .label:visible")).to_have_count(len(trace["spans"]))
+
+
+def test_a_citation_of_a_file_that_has_changed_since_says_so(page: Page, indexed: Path) -> None:
+    file = indexed / "sample" / "handbook" / "leave.md"
+    text = file.read_text("utf-8")
+    try:
+        file.write_text(f"{text}\nOne more line.\n", "utf-8")
+        turn = answered(page, "How many days of holiday does a full-time employee get each year?")
+        expect(turn.locator(".sources")).to_contain_text("changed since")
+        turn.get_by_role("button", name="changed since").first.click()
+        expect(page.get_by_role("complementary")).to_contain_text("This is the text that was indexed")
+    finally:
+        file.write_text(text, "utf-8")
+
+
+def test_an_answer_of_another_tab_is_shown_when_it_is_done(page: Page, open_page: Opener, serving: Serving) -> None:
+    held = Event()
+    serving.staged({DEWAR: [["It keeps", held, " cold."]]})
+    turn = ask(page, DEWAR)
+    expect(turn.locator(".text")).to_have_text("It keeps")
+    other = open_page(f"#/s/{session_of(page)}")
+    expect(other.locator(".turn")).to_contain_text("This answer is still being written.")
+    held.set()
+    expect(other.locator(".turn .text")).to_have_text("It keeps cold.")

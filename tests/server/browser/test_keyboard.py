@@ -1,0 +1,131 @@
+"""Everything can be reached and done with the keyboard, and is told to those who do not see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.server.browser.conftest import Opener
+from tests.server.browser.talk import answered
+
+DEWAR = "How long does a full dewar stay cold?"
+
+
+def tab_to(page: Page, wanted: Locator, key: str = "Tab", limit: int = 40) -> None:
+    """Presses a key until an element has the focus; every stop on the way must be seen."""
+    for _ in range(limit):
+        page.keyboard.press(key)
+        stop: dict[str, Any] = page.evaluate(
+            """() => {
+              const at = document.activeElement, look = getComputedStyle(at);
+              const { width, height } = at.getBoundingClientRect();
+              const outline = look.outlineStyle === "none" ? 0 : parseFloat(look.outlineWidth);
+              return { tag: at.localName, outline, size: width * height };
+            }"""
+        )
+        if stop["tag"] != "body":
+            assert stop["outline"] >= 2, stop
+            assert stop["size"] > 0, stop
+        if wanted.evaluate("element => element === document.activeElement"):
+            return
+    raise AssertionError(f"{key} never comes to {wanted}")
+
+
+def test_a_whole_conversation_needs_no_mouse(open_page: Opener) -> None:
+    page = open_page("#/status")
+    expect(page.locator(".documents tbody tr")).not_to_have_count(0)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    tab_to(page, page.get_by_role("link", name="New session"), "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+    page.keyboard.type("How long does a full")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("dewar stay cold?")
+    page.keyboard.press("Enter")
+    turn = page.locator(".turn")
+    expect(turn).to_have_attribute("aria-busy", "false")
+    chip = turn.get_by_role("button", name="Citation 1:")
+    tab_to(page, chip, "Shift+Tab")
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("complementary")
+    expect(panel.get_by_role("heading", level=2)).to_be_focused()
+    expect(page.locator(".line.cited").first).to_be_in_viewport()
+    following = panel.get_by_role("button", name="Next")
+    tab_to(page, following)
+    page.keyboard.press("Enter")
+    expect(panel).to_contain_text("2 of ")
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(chip).to_be_focused()
+
+
+def test_the_menu_of_a_session_needs_no_mouse(page: Page) -> None:
+    answered(page, DEWAR)
+    tab_to(page, page.locator("#session-menu"), "Shift+Tab")
+    page.keyboard.press("Enter")
+    tab_to(page, page.get_by_role("button", name="Rename"))
+    page.keyboard.press("Enter")
+    page.keyboard.type("By keyboard")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", level=1)).to_have_text(DEWAR)
+    expect(page.locator("#session-menu")).to_be_focused()
+    page.keyboard.press("Enter")
+    tab_to(page, page.get_by_role("button", name="Rename"))
+    page.keyboard.press("Enter")
+    page.keyboard.type("By keyboard")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("By keyboard")
+    page.keyboard.press("Enter")
+    tab_to(page, page.get_by_role("button", name="End", exact=True))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="End this session?")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("textbox", name="Question")).to_be_enabled()
+
+
+def test_a_slash_comes_back_to_the_question(page: Page) -> None:
+    answered(page, DEWAR).get_by_role("button", name="Citation 1:").click()
+    page.keyboard.press("/")
+    expect(page.get_by_role("complementary")).to_be_hidden()
+    expect(page.get_by_role("textbox", name="Question")).to_be_focused()
+    expect(page.get_by_role("textbox", name="Question")).to_have_value("")
+
+
+def test_what_happens_is_announced(page: Page) -> None:
+    announced = page.get_by_role("status")
+    turn = answered(page, DEWAR)
+    count = turn.get_by_role("region", name="Sources").get_by_role("listitem").count()
+    expect(announced).to_have_text(f"The answer is there, with {count} citations.")
+    expect(page.get_by_role("log", name="Conversation").locator("[aria-busy=false]")).to_have_count(1)
+    turn.get_by_role("button", name="Citation 1:").click()
+    expect(announced).to_contain_text("is open beside the answer. Escape closes it.")
+
+
+def test_the_page_has_landmarks_and_one_first_heading_in_every_view(open_page: Opener) -> None:
+    page = open_page()
+    for address, heading in (("", "Ask 6 documents"), ("search", "Search"), ("status", "Knowledge base")):
+        page.goto(f"{page.url.partition('#')[0]}#/{address}")
+        expect(page.get_by_role("heading", level=1)).to_have_text([heading])
+        expect(page.get_by_role("main")).to_have_count(1)
+        expect(page.get_by_role("navigation", name="Sessions and views")).to_have_count(1)
+
+
+def test_everything_that_can_be_operated_has_a_name(page: Page, open_page: Opener) -> None:
+    answered(page, DEWAR).get_by_role("button", name="Trace").click()
+    expect(page.locator(".timeline")).to_be_visible()
+    for one in (page, open_page("#/search?q=dewar"), open_page("#/status")):
+        expect(one.locator(".waiting:visible")).to_have_count(0)
+        tree = one.context.new_cdp_session(one).send("Accessibility.getFullAXTree")["nodes"]
+        operable = {"button", "link", "textbox", "searchbox", "combobox", "spinbutton", "DisclosureTriangle", "meter"}
+        found = [
+            (node["role"]["value"], node.get("name", {}).get("value", ""))
+            for node in tree
+            if not node["ignored"] and node["role"]["value"] in operable
+        ]
+        assert len(found) > 8
+        assert [role for role, name in found if not name.strip()] == []

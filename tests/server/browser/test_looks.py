@@ -1,0 +1,192 @@
+"""Light and dark, wide and narrow, still and printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.server.browser.conftest import Opener
+from tests.server.browser.serving import Serving
+from tests.server.browser.stage import search
+from tests.server.browser.talk import answered
+
+DEWAR = "How long does a full dewar stay cold?"
+SALARY = "What is the salary of the Director?"
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+_TEXTS = """() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const [r, g, b, a] = rgba(getComputedStyle(at).backgroundColor);
+      if (a === 1) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    const text = walker.currentNode.data.trim().slice(0, 40);
+    const shown = element.checkVisibility({ visibilityProperty: true });
+    if (!text || !shown || element.closest("button:disabled, noscript")) continue;
+    const [r, g, b] = rgba(getComputedStyle(element).color);
+    found.push({ text, where: element.className || element.localName, color: [r, g, b], behind: behind(element) });
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(autouse=True)
+def _quotes_again(serving: Serving) -> Iterator[None]:
+    yield
+    serving.staged({})
+
+
+def luminance(color: list[int]) -> float:
+    """Relative luminance, in [0, 1]. Source: WCAG 2.2."""
+    parts = [one / 255 for one in color]
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: list[int], other: list[int]) -> float:
+    """Contrast ratio, from 1 to 21. Source: WCAG 2.2."""
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def too_faint(page: Page) -> list[Any]:
+    """The texts of a page that are hard to read, and how many were looked at."""
+    texts = page.evaluate(_TEXTS)
+    assert len(texts) >= 12
+    return [one for one in texts if contrast(one["color"], one["behind"]) < 4.5]
+
+
+def background(page: Page, selector: str = "main") -> list[int]:
+    """The colour behind an element, as the browser computes it."""
+    color = page.locator(selector).evaluate("element => getComputedStyle(element).backgroundColor")
+    return [int(part) for part in color.removeprefix("rgb(").removesuffix(")").split(",")]
+
+
+def test_contrast_is_computed_as_wcag_says() -> None:
+    assert contrast([0, 0, 0], [255, 255, 255]) == pytest.approx(21)
+    assert contrast([118, 118, 118], [255, 255, 255]) == pytest.approx(4.54, abs=0.01)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_has_enough_contrast(open_page: Opener, serving: Serving, scheme: str) -> None:
+    said = ["# T\n\n> quote [1] and `code` ![x](https://example.org/)\n\n| a | b |\n|---|---|\n| 1 | 2 |"]
+    serving.staged({DEWAR: [search("dewar cold hours"), said], SALARY: [["Not in these documents."]]})
+    page = open_page(color_scheme=scheme)
+    expect(page.locator(".welcome .keys")).to_be_visible()
+    assert too_faint(page) == []
+    turn = answered(page, DEWAR)
+    serving.staged({})
+    answered(page, SALARY)
+    turn.get_by_role("button", name="Citation 1:").click()
+    expect(page.locator(".line mark")).not_to_have_count(0)
+    expect(page.locator(".panel")).to_have_css("opacity", "1")
+    assert too_faint(page) == []
+    turn.get_by_role("button", name="Trace").click()
+    page.locator("summary.row:visible").last.click()
+    assert too_faint(page) == []
+    for address, ready in (("search?q=dewar", ".hit"), ("status", ".documents tbody tr")):
+        page.goto(f"{page.url.partition('#')[0]}#/{address}")
+        expect(page.locator(ready)).not_to_have_count(0)
+        assert too_faint(page) == []
+
+
+def test_dark_is_dark_and_light_is_light(open_page: Opener) -> None:
+    light, dark = open_page(color_scheme="light"), open_page(color_scheme="dark")
+    assert luminance(background(light)) > 0.9
+    assert luminance(background(dark)) < 0.02
+    assert background(dark, "body") != background(dark)
+
+
+def test_the_switch_overrules_the_system_and_is_kept(open_page: Opener) -> None:
+    page = open_page(color_scheme="light")
+    switch = page.locator("#theme")
+    expect(switch).to_have_text("Theme: system")
+    switch.click()
+    expect(switch).to_have_text("Theme: light")
+    switch.click()
+    expect(switch).to_have_text("Theme: dark")
+    assert luminance(background(page)) < 0.02
+    page.reload()
+    expect(switch).to_have_text("Theme: dark")
+    assert luminance(background(page)) < 0.02
+    switch.click()
+    expect(switch).to_have_text("Theme: system")
+    assert luminance(background(page)) > 0.9
+
+
+def test_nothing_is_wider_than_a_phone(open_page: Opener) -> None:
+    page = open_page(**PHONE)
+    width = "document.documentElement.scrollWidth"
+    assert page.evaluate(width) == 390
+    turn = answered(page, "On which shelf are the fuses for the heater of the rain sensor?")
+    assert page.evaluate(width) == 390
+    turn.get_by_role("button", name="Trace").click()
+    expect(page.locator(".timeline")).to_be_visible()
+    assert page.evaluate(width) == 390
+    assert page.locator(".panel-body").evaluate("body => body.scrollWidth <= body.clientWidth")
+    page.get_by_role("button", name="Close").click()
+    for address, ready in (("search?q=dewar", ".hit"), ("status", ".documents tbody tr")):
+        page.goto(f"{page.url.partition('#')[0]}#/{address}")
+        expect(page.locator(ready)).not_to_have_count(0)
+        assert page.evaluate(width) == 390
+
+
+def test_on_a_phone_the_panel_is_a_sheet_over_everything_else(open_page: Opener) -> None:
+    page = open_page(**PHONE)
+    chip = answered(page, DEWAR).get_by_role("button", name="Citation 1:")
+    chip.tap()
+    sheet = page.get_by_role("dialog", name="liquid-nitrogen.pdf")
+    expect(sheet).to_be_in_viewport(ratio=1)
+    expect(page.locator(".line.cited").first).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
+    expect(page.locator("[inert] #question")).to_have_count(1)
+    page.get_by_role("button", name="Close").tap()
+    expect(sheet).to_be_hidden()
+    expect(chip).to_be_focused()
+
+
+def test_on_a_phone_the_menu_holds_what_stands_at_the_side(open_page: Opener) -> None:
+    page = open_page(**PHONE)
+    search_link = page.get_by_role("link", name="Search")
+    expect(search_link).to_be_hidden()
+    page.get_by_role("button", name="Menu").tap()
+    expect(page.get_by_role("button", name="Close menu")).to_have_attribute("aria-expanded", "true")
+    search_link.tap()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Search")
+    expect(search_link).to_be_hidden()
+
+
+def test_nothing_moves_for_those_who_want_it_still(open_page: Opener, serving: Serving) -> None:
+    for motion, still in (("reduce", True), ("no-preference", False)):
+        page = open_page(reduced_motion=motion)
+        page.add_init_script("window.moved = 0; addEventListener('animationstart', () => { window.moved += 1; })")
+        page.reload()
+        answered(page, DEWAR).get_by_role("button", name="Citation 1:").click()
+        expect(page.locator(".line.cited").first).to_be_in_viewport()
+        assert (page.evaluate("window.moved") == 0) is still
+
+
+def test_paper_gets_the_conversation_alone(page: Page) -> None:
+    turn = answered(page, DEWAR)
+    page.emulate_media(media="print")
+    expect(turn.get_by_role("region", name="Sources")).to_be_visible()
+    for gone in (".side", ".composer", ".figures .tools"):
+        expect(page.locator(gone)).to_be_hidden()
+    assert luminance(background(page)) > 0.9

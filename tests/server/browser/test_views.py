@@ -1,0 +1,190 @@
+"""Search, the knowledge base, the token, and what a page says when there is nothing to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from ragkit import KnowledgeBase, Pipeline
+from ragkit.server.settings import ServerSettings
+from tests.server.browser.conftest import FILES, Opener
+from tests.server.browser.serving import Serving
+from tests.server.browser.talk import answered, cited_lines
+
+TOKEN = "a-token-of-twenty-letters"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """A knowledge base of two notes, one of which cannot be read."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "tea.md").write_text("# Tea\n\nGreen tea steeps for two minutes at 75 degrees.\n", "utf-8")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing that can be read\n")
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing}")) as kb:
+        kb.index(folder)
+    return tmp_path / "kb"
+
+
+@pytest.fixture
+def guarded(notes: Path) -> Iterator[Serving]:
+    """A server that wants a token."""
+    with Serving(notes, ServerSettings(tokens=(TOKEN,))) as served:
+        yield served
+
+
+def test_hits_are_shown_with_the_reasons_for_their_rank(open_page: Opener, serving: Serving) -> None:
+    page = open_page("#/search")
+    expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
+    page.get_by_role("searchbox", name="Search").fill("dewar cold")
+    page.get_by_role("spinbutton", name="Hits").fill("3")
+    page.keyboard.press("Enter")
+    found = serving.ask("POST", "v1/search", {"query": "dewar cold", "top_k": 3, "explain": True})["hits"]
+    hits = page.get_by_role("region", name="Hits").get_by_role("listitem")
+    expect(hits).to_have_count(3)
+    for shown, hit in zip(hits.all(), found, strict=True):
+        expect(shown).to_contain_text(hit["source"])
+        expect(shown.locator(".score")).to_have_text(f"{hit['score']:.2f}")
+        reasons = [
+            f"{name} rank {rank}, {unit} {hit['scores'][name]:.2f}, adds {hit['explain']['shares'][name]:.2f}"
+            for name, unit in (("dense", "cosine"), ("lexical", "BM25"))
+            if (rank := hit["explain"]["ranks"].get(name))
+        ]
+        assert reasons
+        expect(shown.locator(".reason", has_text="rank")).to_have_text(reasons)
+    shares = hits.first.locator(".bar span").evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)")
+    first = found[0]["explain"]["shares"]
+    assert shares[0] / sum(shares) == pytest.approx(first["dense"] / (first["dense"] + first["lexical"]), abs=0.02)
+
+
+def test_a_hit_opens_its_lines_and_the_address_keeps_the_search(open_page: Opener, serving: Serving) -> None:
+    page = open_page("#/search?q=dewar+cold&mode=lexical&k=2")
+    [first, _] = serving.ask("POST", "v1/search", {"query": "dewar cold", "top_k": 2, "mode": "lexical"})["hits"]
+    page.locator(".hit-open").first.click()
+    expect(page.locator(".line.cited")).not_to_have_count(0)
+    assert "\n".join(cited_lines(page).values()).find(first["text"]) >= 0
+    assert list(cited_lines(page)) == list(range(first["start_line"], first["end_line"] + 1))
+    expect(page.get_by_role("combobox", name="Mode")).to_have_value("lexical")
+
+
+def test_a_filter_narrows_a_search_and_a_wrong_one_is_one_line(open_page: Opener) -> None:
+    page = open_page("#/search?q=dewar")
+    page.get_by_role("textbox", name="Only where").fill('format == "xlsx"')
+    page.keyboard.press("Enter")
+    expect(page.locator(".hit .file").first).to_have_text("equipment.xlsx")
+    assert set(page.locator(".hit .file").all_text_contents()) == {"equipment.xlsx"}
+
+
+def test_the_knowledge_base_is_shown_as_it_is(open_page: Opener, serving: Serving) -> None:
+    page = open_page("#/status")
+    status = serving.ask("GET", "status")
+    counts = page.get_by_role("region", name="Facts").get_by_role("listitem")
+    expect(counts.filter(has_text="Documents")).to_have_text(f"{len(FILES)} Documents")
+    expect(counts.filter(has_text="Passages")).to_have_text(f"{status['chunks']} Passages")
+    expect(page.locator(".facts")).to_contain_text(status["settings"]["embed"]["fingerprint"])
+    expect(page.locator(".facts")).to_contain_text("sqlite")
+    expect(page.get_by_text("Every indexed file is as it was when it was indexed.")).to_be_visible()
+    expect(page.locator(".documents tbody tr")).to_have_count(len(FILES))
+    page.get_by_role("searchbox", name="Filter documents by name").fill("LEAVE")
+    expect(page.locator(".documents tbody .file")).to_have_text(["leave.md"])
+    page.locator(".documents tbody button").click()
+    expect(page.locator("#panel-title")).to_have_text("leave.md")
+    expect(page.locator(".line.cited")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.get_by_role("searchbox", name="Filter documents by name").fill("nothing has this name")
+    expect(page.get_by_text("No document has such a name.")).to_be_visible()
+
+
+def test_a_token_is_asked_for_until_it_is_the_right_one_and_a_reload_keeps_it(
+    open_page: Opener, guarded: Serving
+) -> None:
+    page = open_page(origin=guarded.origin, expected="status of 401")
+    dialog = page.get_by_role("dialog", name="This server wants a token")
+    field = dialog.get_by_role("textbox", name="Token")
+    expect(field).to_be_focused()
+    field.fill("not-the-right-one-at-all")
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("alert")).to_have_text("The server refused that token.")
+    field.fill(TOKEN)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
+    turn = answered(page, "How long does green tea steep?")
+    expect(turn.get_by_role("button", name="Citation 1:")).to_be_visible()
+    assert page.evaluate("JSON.stringify(localStorage)").find(TOKEN) == -1
+
+
+def test_a_file_that_could_not_be_read_is_listed_with_its_reason(open_page: Opener, notes: Path) -> None:
+    with Serving(notes) as served:
+        page = open_page("#/status", origin=served.origin)
+        failures = page.get_by_role("region", name="Could not be read").get_by_role("listitem")
+        expect(failures).to_have_count(1)
+        [failure] = served.ask("GET", "status")["failures"]
+        expect(failures).to_contain_text("broken.pdf")
+        expect(failures).to_contain_text(failure["error"])
+
+
+def test_an_empty_knowledge_base_says_how_to_fill_it(open_page: Opener, tmp_path: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing}")) as kb:
+        (tmp_path / "empty").mkdir()
+        kb.index(tmp_path / "empty")
+    with Serving(tmp_path / "kb") as served:
+        page = open_page(origin=served.origin)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is indexed yet")
+        expect(page.locator("code")).to_have_text("ragkit index FOLDER")
+
+
+def test_a_search_that_finds_nothing_says_what_to_try(open_page: Opener) -> None:
+    page = open_page("#/search?q=xylophone+zeppelin&mode=lexical")
+    expect(page.get_by_text("Nothing was found. Try other words, or another mode.")).to_be_visible()
+
+
+def test_older_sessions_are_listed_when_they_are_asked_for(open_page: Opener, serving: Serving) -> None:
+    for n in range(35):
+        serving.ask("POST", "session/start", {"title": f"Session {n}"})
+    page = open_page()
+    sessions = page.get_by_role("navigation").locator("#sessions a")
+    expect(sessions).to_have_count(30)
+    page.get_by_role("button", name="Show older").click()
+    expect(sessions.filter(has_text="Session")).to_have_count(35)
+
+
+def test_markdown_is_shown_as_it_is_meant(page: Page, serving: Serving) -> None:
+    text = (
+        "## Steps\n\n1. **Open** the _valve_\n2. Wait\n   - one\n   - two\n\n> a quote\n\n"
+        "| a | b |\n|---|---|\n| 1 | `x|y` |\n\n```sh\nls -l <dir>\n```\n\n"
+        "snake_case_name, 2 * 3 * 4, ~~gone~~ \\*not\\*"
+    )
+    serving.staged({"Markdown?": [[text[:40], text[40:]]]})
+    try:
+        body = answered(page, "Markdown?").locator(".text")
+    finally:
+        serving.staged({})
+    shape = body.evaluate("""function shape(node) {
+      node.normalize();
+      if (node.nodeType === 3) return node.data.trim();
+      return [node.localName, ...[...node.childNodes].map(shape).filter((one) => one !== "")];
+    }""")
+    assert shape[1:] == [
+        ["h4", "Steps"],
+        [
+            "ol",
+            ["li", ["strong", "Open"], "the", ["em", "valve"]],
+            ["li", "Wait", ["ul", ["li", "one"], ["li", "two"]]],
+        ],
+        ["blockquote", ["p", "a quote"]],
+        [
+            "div",
+            [
+                "table",
+                ["thead", ["tr", ["th", "a"], ["th", "b"]]],
+                ["tbody", ["tr", ["td", "1"], ["td", "`x"], ["td", "y`"]]],
+            ],
+        ],
+        ["pre", ["code", "ls -l <dir>"]],
+        ["p", "snake_case_name, 2 * 3 * 4,", ["del", "gone"], "*not*"],
+    ]

@@ -1,0 +1,99 @@
+"""What a page did that it must not do: requests elsewhere, dialogs, scripts, refused resources, foreign elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
+
+MARK = "window.pwned = (window.pwned || 0) + 1"
+"""What a script of an attacker does here."""
+
+_INIT = """
+window.violations = [];
+addEventListener("securitypolicyviolation", ({ effectiveDirective: what, blockedURI: where }) => {
+  window.violations.push(`${what} ${where}`);
+});
+"""
+
+_FOREIGN = """() => {
+  const TAGS = new Set(("a article aside bdi blockquote br button code dd del details dialog div dl dt em footer form"
+    + " h1 h2 h3 h4 h5 h6 header hr img input kbd label li main mark nav noscript ol option p pre section select span"
+    + " strong summary table tbody td textarea th thead tr ul").split(" "));
+  const ATTRIBUTES = new Set(("alt autocomplete class cols dir disabled download enterkeyhint for height hidden href id"
+    + " inert max maxlength min name open placeholder rel role rows scope selected spellcheck src start style tabindex"
+    + " target title type value width").split(" "));
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    if (!TAGS.has(element.localName)) found.push(element.localName);
+    for (const { name, value } of element.attributes) {
+      const where = `${element.localName}[${name}=${value.slice(0, 60)}]`;
+      if (!ATTRIBUTES.has(name) && !/^(aria|data)-[a-z-]+$/.test(name)) found.push(where);
+      if (name === "style" && !/^(--[a-z]+: *[0-9.]+%?; *)+$/.test(value.replace(/;?$/, ";"))) found.push(where);
+      if (name === "src" && value !== "static/icon.svg") found.push(where);
+      if (name === "href" && !/^(#|https?:\\/\\/|mailto:)/.test(value)) found.push(where);
+      const leaves = name === "href" && !value.startsWith("#");
+      if (leaves && element.rel !== "noopener noreferrer nofollow") found.push(`${where} rel`);
+    }
+  }
+  return found;
+}"""
+
+
+class Watch:
+    """Listens to a context and its pages."""
+
+    def __init__(self, context: BrowserContext, origin: str) -> None:
+        self.context = context
+        self.origin = origin
+        self.forget()
+        context.add_init_script(_INIT)
+        context.on("request", self._asked)
+        context.on("page", lambda _: self._windows.append(1))
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self._said.append(f"uncaught: {error.error}"))
+        context.on("dialog", self._dialog)
+
+    def forget(self) -> None:
+        """Begin again, for another test."""
+        self._elsewhere: list[str] = []
+        self._dialogs: list[str] = []
+        self._said: list[str] = []
+        self._windows: list[int] = []
+        self._opened = 0
+        self._expected: list[str] = []
+
+    def expect(self, words: str) -> None:
+        """The console may say this: the test provokes it, as by a request that is refused."""
+        self._expected.append(words)
+
+    def open(self, address: str = "") -> Page:
+        """A page of the server."""
+        self._opened += 1
+        page = self.context.new_page()
+        page.goto(f"{self.origin}/{address}")
+        return page
+
+    def check(self, page: Page) -> None:
+        """Nothing of that has happened."""
+        assert not self._elsewhere, f"asked elsewhere: {self._elsewhere}"
+        assert not self._dialogs, f"dialogs: {self._dialogs}"
+        assert len(self._windows) == self._opened, "a window was opened"
+        assert page.url.startswith(f"{self.origin}/"), f"went to {page.url}"
+        state: dict[str, Any] = page.evaluate("() => ({ pwned: window.pwned ?? 0, violations: window.violations })")
+        assert state == {"pwned": 0, "violations": []}
+        assert page.evaluate(_FOREIGN) == []
+        unexpected = [one for one in self._said if not any(words in one for words in self._expected)]
+        assert not unexpected, f"the console says: {unexpected}"
+
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((f"{self.origin}/", f"blob:{self.origin}/")):
+            self._elsewhere.append(request.url)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self._said.append(message.text)
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self._dialogs.append(dialog.message)
+        dialog.dismiss()

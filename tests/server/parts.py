@@ -1,0 +1,202 @@
+"""A server in a thread of this process, and one in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta
+from ragkit.answer.agent import RAGAgent
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.server.app import create_app
+from ragkit.server.serve import configured, listen, url_of
+from ragkit.server.settings import Limits, ServerSettings
+from ragkit.usage.tokens import Tokens
+
+SECONDS = 60.0
+"""How long a test waits for what should come at once."""
+SEARCH = ToolCall("search_knowledge_base", {"query": "when is the hedge cut"}, "call_1")
+LOCAL = ServerSettings(port=0)
+
+
+class ProvidedBase(KnowledgeBase):
+    """A knowledge base whose agents ask the provider that a test brings."""
+
+    provider: Provider | None = None
+
+    def agent(
+        self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
+    ) -> RAGAgent:
+        """The agent."""
+        base = super().agent(model, max_cost_usd, memory)
+        if self.provider is None:
+            return base
+        return RAGAgent(self, self.provider, base.config, memory=memory)
+
+
+class StepProvider(Provider):
+    """A service that says a word each time that `steps` lets it, and tells when it is made to stop."""
+
+    name = "steps"
+    default_model = "steps"
+
+    def __init__(self, words: Sequence[str], steps: int = 0) -> None:
+        self.words = list(words)
+        self.steps = threading.Semaphore(steps)
+        self.asked = threading.Event()
+        self.said: list[str] = []
+        self.closed = threading.Event()
+
+    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+        """Word by word."""
+        import asyncio
+
+        self.asked.set()
+        try:
+            for word in self.words:
+                while not self.steps.acquire(blocking=False):
+                    await asyncio.sleep(0.005)
+                self.said.append(word)
+                yield TextDelta(word)
+            yield Completed(Completion(Message.assistant("".join(self.words)), Tokens(7, 3, cost_usd=0.0)))
+        finally:
+            self.closed.set()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = threading.Event()
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Tell when it is up."""
+        await super().startup(sockets)
+        self.up.set()
+
+
+class Served:
+    """A server that runs in a thread."""
+
+    def __init__(self, kb: KnowledgeBase, settings: ServerSettings) -> None:
+        self.kb = kb
+        sock = listen(settings)
+        self.app = create_app(kb, kb.path, settings)
+        self.server = _Server(configured(self.app, settings))
+        self.url = url_of(sock)
+        self.address: tuple[str, int] = sock.getsockname()[:2]
+        self._thread = threading.Thread(target=self.server.run, args=([sock],), daemon=True)
+        self._thread.start()
+        assert self.server.up.wait(SECONDS), "the server does not start"
+
+    def stop(self) -> None:
+        """Stop as a signal would."""
+        self.server.should_exit = True
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "the server does not stop"
+
+    def client(self, **options: Any) -> httpx2.Client:
+        """A client of it."""
+        return httpx2.Client(base_url=self.url, timeout=SECONDS, **options)
+
+
+@contextmanager
+def serving(
+    directory: Path, provider: Provider | None = None, settings: ServerSettings = LOCAL
+) -> Iterator[tuple[Served, httpx2.Client]]:
+    """A server over a knowledge base, and a client of it."""
+    kb = ProvidedBase.open(directory)
+    kb.provider = provider
+    served = Served(kb, replace(settings, port=0))
+    try:
+        with served.client() as client:
+            yield served, client
+    finally:
+        served.stop()
+        kb.close()
+
+
+def limited(**limits: Any) -> ServerSettings:
+    """Settings with these limits."""
+    return ServerSettings(port=0, limits=Limits(**limits))
+
+
+class Process:
+    """`ragkit serve` in a process of its own."""
+
+    def __init__(self, kb: Path, *options: str, env: Mapping[str, str] | None = None) -> None:
+        command = [sys.executable, "-m", "ragkit", "serve", "--kb", str(kb), "--port", "0", "--json", *options]
+        self.process = subprocess.Popen(
+            command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=kb.parent, start_new_session=True,
+        )  # fmt: skip
+        self.log = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], SECONDS)
+        line = self.process.stdout.readline() if ready else b""
+        assert line, f"the server does not start: {self.stopped()}"
+        self.url: str = json.loads(line)["url"]
+
+    def client(self) -> httpx2.Client:
+        """A client of it."""
+        return httpx2.Client(base_url=self.url, timeout=SECONDS)
+
+    def kill(self) -> None:
+        """End it, and all that it started, without a word."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(SECONDS)
+
+    def stopped(self) -> str:
+        """Tell it to stop, and wait until it has; returns its log."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._reader.join(SECONDS)
+        return self.log.decode()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log += line
+
+
+@contextmanager
+def process(kb: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Process]:
+    """A server process that is gone when the block ends."""
+    found = Process(kb, *options, env=env)
+    try:
+        yield found
+    finally:
+        if found.process.poll() is None:
+            found.stopped()
+        for pipe in (found.process.stdout, found.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def events(response: httpx2.Response) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The named events of a stream, as they come."""
+    name = ""
+    for line in response.iter_lines():
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            yield name, json.loads(line[6:])

@@ -1,0 +1,203 @@
+"""`/chat`, sessions and traces: what is said is kept, in the right place, and told as it happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+
+from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
+from ragkit.errors import InvalidRequest
+from ragkit.server.settings import Keeping
+from tests.server.parts import LOCAL, SEARCH, StepProvider, events, serving
+
+CITED = "It is cut in August [1]."
+
+
+def test_a_streamed_answer_tells_each_step_and_ends_with_the_message(base: Path) -> None:
+    with (
+        serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client),
+        client.stream("POST", "/chat", json={"message": "When is the hedge cut?", "stream": True}) as response,
+    ):
+        told = list(events(response))
+        assert response.headers["content-type"].startswith("text/event-stream")
+    names = [name for name, _ in told]
+    assert names[:3] == ["start", "tool", "tool_result"]
+    assert set(names[3:-1]) == {"text"}
+    first, tool, result = (data for _, data in told[:3])
+    assert (tool["name"], tool["arguments"]) == ("search_knowledge_base", {"query": "when is the hedge cut"})
+    assert (result["id"], result["ok"]) == (tool["id"], True)
+    assert result["summary"].startswith("3 passages, evidence ")
+    assert "".join(data["delta"] for name, data in told if name == "text") == CITED
+    name, done = told[-1]
+    assert name == "done"
+    message = done["message"]
+    assert (message["role"], message["content"], message["status"]) == ("assistant", CITED, "done")
+    assert (message["citations"][0]["n"], message["citations"][0]["quote"]) == (1, "The hedge is cut in August.")
+    assert done["trace_id"] == message["trace_id"] == first["trace_id"]
+    assert done["session"]["id"] == first["session_id"]
+    assert done["session"]["title"] == "When is the hedge cut?"
+
+
+def test_a_whole_answer_is_the_message_that_the_session_keeps(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
+        found = client.post("/chat", json={"message": "When is the hedge cut?"}).json()
+        session = client.get(f"/session/{found['session_id']}").json()
+        assert session["history"][1] == found["message"]
+        assert (found["response"], session["messages"]) == (CITED, 2)
+        assert found["trace"] == client.get(f"/traces/{found['trace_id']}").json()
+        document = client.get(f"/documents/{found['message']['citations'][0]['document_id']}").json()
+    citation = found["message"]["citations"][0]
+    assert document["text"][citation["start"] : citation["end"]] == citation["quote"]
+
+
+def test_a_trace_has_the_steps_of_the_answer_and_no_text_of_it(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
+        found = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["trace"]
+        [listed] = client.get("/traces", params={"session_id": found["session_id"]}).json()["traces"]
+    spans = found["spans"]
+    types = [span["type"] for span in spans]
+    assert (types[0], types.count("iteration"), types.count("llm_call"), types.count("tool")) == ("run", 2, 2, 1)
+    assert all(spans[span["parent"]]["start"] <= span["start"] <= span["end"] for span in spans[1:])
+    assert (found["status"], found["question"]) == ("done", "When is the hedge cut?")
+    assert "August" not in str(spans)
+    assert listed == {key: value for key, value in found.items() if key != "spans"}
+
+
+def test_a_session_goes_on_and_the_model_knows_what_was_said(base: Path) -> None:
+    provider = ScriptedProvider([SEARCH, CITED, "In August."])
+    with serving(base, provider) as (_, client):
+        session = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["session_id"]
+        client.post("/chat", json={"message": "Again?", "session_id": session})
+    assert [one.content for one in provider.requests[-1].messages[1:]] == [
+        "When is the hedge cut?",
+        "It is cut in August.",
+        "Again?",
+    ]
+
+
+def test_an_answer_of_no_session_is_kept_nowhere(base: Path) -> None:
+    body = {"messages": [{"role": "user", "content": "When is the hedge cut?"}]}
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
+        found = client.post("/v1/chat/completions", json=body).json()
+        assert client.get("/sessions").json() == {"sessions": [], "next": None}
+        trace = client.get(f"/traces/{found['trace_id']}").json()
+    assert (trace["session_id"], trace["question"]) == (None, "")
+    assert b"hedge" not in b"".join(path.read_bytes() for path in base.glob("server.sqlite*"))
+
+
+def test_sessions_are_named_renamed_ended_and_exported(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
+        session = client.post("/session/start", json={"title": "  My \n garden "}).json()
+        assert (session["title"], session["messages"], session["ended"]) == ("My garden", 0, None)
+        path = f"/session/{session['id']}"
+        client.post("/chat", json={"message": "When?", "session_id": session["id"]})
+        assert client.patch(path, json={"title": "The garden"}).json()["title"] == "The garden"
+        text = client.get(f"{path}/export", params={"format": "markdown"})
+        assert text.headers["content-type"].startswith("text/markdown")
+        assert text.text.startswith("# The garden\n")
+        assert "## You\n\nWhen?\n\n## Answer\n\nIt is cut in August [1].\n\n[1] " in text.text
+        assert client.get(f"{path}/export").json() == client.get(path).json()
+        ended = client.post("/session/end", json={"session_id": session["id"]}).json()["ended"]
+        assert ended is not None
+        assert client.post("/session/end", json={"session_id": session["id"]}).json()["ended"] == ended
+        refused = client.post("/chat", json={"message": "When?", "session_id": session["id"]})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_ended")
+
+
+def test_sessions_are_listed_page_by_page_the_last_used_first(base: Path) -> None:
+    with serving(base) as (_, client):
+        made = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(5)]
+        seen: list[str] = []
+        cursor = None
+        while True:
+            page = client.get("/sessions", params={"limit": 2, **({"cursor": cursor} if cursor else {})}).json()
+            seen += [one["id"] for one in page["sessions"]]
+            cursor = page["next"]
+            if cursor is None:
+                break
+        assert seen == made[::-1]
+        wrong = client.get("/sessions", params={"cursor": "WzEsMl0"})
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_cursor")
+
+
+def test_a_failed_answer_is_kept_as_such(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, InvalidRequest("svc", "secret words")])) as (_, client):
+        session = client.post("/session/start").json()["id"]
+        failed = client.post("/chat", json={"message": "When?", "session_id": session})
+        assert (failed.status_code, failed.json()["error"]["code"]) == (502, "provider_failed")
+        _, message = client.get(f"/session/{session}").json()["history"]
+        assert (message["status"], message["error"]["code"]) == ("error", "provider_failed")
+        trace = client.get(f"/traces/{message['trace_id']}").json()
+    assert (trace["status"], trace["error"]) == ("error", "the model's service failed")
+    assert [span["name"] for span in trace["spans"] if span["type"] == "tool"] == ["search_knowledge_base"]
+    assert "secret" not in str((failed.text, message, trace["error"]))
+
+
+def test_two_answers_are_not_written_into_one_session_at_the_same_time(base: Path) -> None:
+    provider = StepProvider(["one ", "two"])
+    with serving(base, provider) as (served, client):
+        session = client.post("/session/start").json()["id"]
+        body = {"message": "When?", "session_id": session, "stream": True}
+        with served.client() as other, other.stream("POST", "/chat", json=body) as stream:
+            told = events(stream)
+            assert next(told)[0] == "start"
+            refused = client.post("/chat", json={"message": "And?", "session_id": session})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_busy")
+            provider.steps.release(2)
+            assert list(told)[-1][0] == "done"
+        assert client.get(f"/session/{session}").json()["messages"] == 2
+
+
+def test_text_before_a_tool_call_is_a_paragraph_of_its_own(base: Path) -> None:
+    first = replace(SEARCH, id="call_9")
+
+    def answer(request: object) -> object:
+        from ragkit.agent.messages import Message
+
+        asked = len(getattr(request, "messages", ()))
+        return Message.assistant("I look it up.", [first]) if asked == 2 else CITED
+
+    with (
+        serving(base, FunctionProvider(answer)) as (_, client),  # type: ignore[arg-type]
+        client.stream("POST", "/chat", json={"message": "When?", "stream": True}) as response,
+    ):
+        told = list(events(response))
+    assert "".join(data["delta"] for name, data in told if name == "text") == f"I look it up.\n\n{CITED}"
+    assert told[-1][1]["message"]["content"] == CITED
+
+
+def test_old_and_surplus_sessions_go_and_full_ones_take_no_more(base: Path) -> None:
+    keeping = replace(LOCAL, keeping=Keeping(sessions=2, messages=2))
+    with serving(base, ScriptedProvider(["One.", "Two."]), keeping) as (_, client):
+        ids = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(3)]
+        statuses = [client.get(f"/session/{one}").status_code for one in ids]
+        assert statuses == [404, 200, 200]
+        body = {"message": "When?", "session_id": ids[1]}
+        assert client.post("/chat", json=body).status_code == 200
+        full = client.post("/chat", json=body)
+    assert (full.status_code, full.json()["error"]["code"]) == (409, "session_full")
+
+
+def test_what_is_asked_wrongly_is_refused(base: Path) -> None:
+    with serving(base) as (_, client):
+
+        def refused(method: str, path: str, **options: object) -> tuple[int, str, str | None]:
+            response: httpx2.Response = client.request(method, path, **options)  # type: ignore[arg-type]
+            error = response.json()["error"]
+            return response.status_code, error["code"], error["param"]
+
+        assert refused("POST", "/chat", json={"message": " "}) == (400, "empty", "message")
+        assert refused("POST", "/chat", json={"mesage": "x"}) == (400, "invalid_request", "mesage")
+        assert refused("POST", "/chat", content=b"{") == (400, "invalid_request", None)
+        assert refused("POST", "/chat", json={"message": "x", "session_id": "ses_x"}) == (
+            404,
+            "session_not_found",
+            None,
+        )
+        assert refused("POST", "/chat", json={"message": "x", "model": "gpt"}) == (404, "model_not_found", "model")
+        assert refused("GET", "/traces/trc_x") == (404, "trace_not_found", None)
+        assert refused("GET", "/nowhere") == (404, "not_found", None)
+        assert refused("DELETE", "/chat") == (405, "method_not_allowed", None)
+        assert client.delete("/session/ses_x").headers["allow"] == "GET, PATCH"

@@ -1,0 +1,108 @@
+"""The gate: who may ask, and what every answer carries."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from ragkit.server.settings import ServerSettings
+from tests.server.parts import LOCAL, serving
+
+TOKEN = "a-token-of-some-length"
+GUARDED = ServerSettings(port=0, tokens=(TOKEN,))
+SITE = "https://notes.example"
+
+
+def test_every_answer_has_an_id_and_the_headers_that_browsers_heed(base: Path) -> None:
+    with serving(base) as (_, client):
+        for path in ("/health", "/nowhere", "/traces/none"):
+            headers = client.get(path).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["x-frame-options"] == "DENY"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+            assert headers["cache-control"] == "no-store"
+            assert headers["x-request-id"].startswith("req_")
+            assert "server" not in headers
+        assert client.get("/health", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
+        forged = client.get("/health", headers={"x-request-id": "a b\tc"}).headers["x-request-id"]
+        assert forged.startswith("req_")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::2]"])
+def test_a_name_that_is_not_ours_is_turned_away(base: Path, host: str) -> None:
+    with serving(base) as (_, client):
+        found = client.get("/health", headers={"host": host})
+    assert (found.status_code, found.json()["error"]["code"]) == (421, "wrong_host")
+
+
+def test_our_own_names_are_known(base: Path) -> None:
+    with serving(base, settings=ServerSettings(port=0, hosts=("kb.lan",))) as (served, client):
+        port = served.address[1]
+        for host in (f"localhost:{port}", f"127.0.0.1:{port}", "[::1]:80", "LOCALHOST", "kb.lan"):
+            assert client.get("/health", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", [SITE, "null", "http://127.0.0.1:1", "http://evil@127.0.0.1"])
+def test_pages_of_other_sites_may_not_ask(base: Path, origin: str) -> None:
+    with serving(base) as (served, client):
+        found = client.post("/session/start", headers={"origin": origin})
+        assert (found.status_code, found.json()["error"]["code"]) == (403, "wrong_origin")
+        assert "access-control-allow-origin" not in found.headers
+        assert client.post("/session/start", headers={"origin": served.url}).status_code == 200
+        assert len(client.get("/sessions").json()["sessions"]) == 1
+
+
+def test_a_site_that_is_listed_may_ask(base: Path) -> None:
+    asks = {"origin": SITE, "access-control-request-method": "POST"}
+    with serving(base, settings=ServerSettings(port=0, origins=(SITE,))) as (_, client):
+        before = client.options("/chat", headers=asks)
+        assert before.status_code == 204
+        assert before.headers["access-control-allow-origin"] == SITE
+        assert "authorization" in before.headers["access-control-allow-headers"]
+        assert client.get("/sessions", headers={"origin": SITE}).headers["access-control-allow-origin"] == SITE
+        assert client.options("/chat", headers={**asks, "origin": "https://other.example"}).status_code == 403
+
+
+def test_everything_but_the_page_and_the_state_of_health_wants_the_token(base: Path) -> None:
+    with serving(base, settings=GUARDED) as (_, client):
+        assert client.get("/health").status_code == 200
+        paths = ["/sessions", "/traces", "/status", "/documents", "/metrics", "/v1/models", "/openapi.json", "/nowhere"]
+        for path in (*paths, "/health/", "/static/../sessions"):
+            found = client.get(path)
+            assert (path, found.status_code) == (path, 401)
+            assert found.headers["www-authenticate"] == "Bearer"
+        for wrong in ("Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xff"):
+            assert client.get("/sessions", headers={b"authorization": wrong.encode("latin-1")}).status_code == 401
+        for right in (f"Bearer {TOKEN}", f"bearer  {TOKEN}"):
+            assert client.get("/sessions", headers={"authorization": right}).status_code == 200
+
+
+def test_the_log_says_what_was_asked_and_no_token_and_no_question(base: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "ragkit"), serving(base, settings=GUARDED) as (_, client):
+        headers = {"authorization": f"Bearer {TOKEN}", "x-request-id": "mine-2"}
+        client.post("/v1/search", json={"query": "hedge"}, headers=headers)
+        client.get("/documents", params={"q": "boiler"}, headers={"authorization": "Bearer some-other-token"})
+    told = [vars(record) for record in caplog.records if record.name == "ragkit.server.request"]
+    assert [(one["method"], one["path"], one["status"]) for one in told] == [
+        ("POST", "/v1/search", 200),
+        ("GET", "/documents", 401),
+    ]
+    assert told[0]["token"] == "token-1"
+    said = str(told)
+    assert not [word for word in (TOKEN, "some-other-token", "hedge", "boiler") if word in said]
+
+
+def test_a_fault_in_the_server_is_told_without_its_inside(base: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with serving(base, settings=LOCAL) as (served, client):
+
+        def broken(*_: object) -> object:
+            raise RuntimeError("secret words")
+
+        served.kb.document_rows = broken  # type: ignore[assignment, method-assign]
+        found = client.get("/documents", headers={"x-request-id": "mine-3"})
+    assert (found.status_code, found.json()["error"]["code"]) == (500, "internal_error")
+    assert "secret" not in found.text
+    assert "secret words" in caplog.text

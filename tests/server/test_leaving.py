@@ -1,0 +1,119 @@
+"""Clients that leave, that send slowly and that never read: the work stops, and nobody else is held up."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.server.parts import SECONDS, Served, StepProvider, events, limited, process, serving
+from tests.server.test_limits import until
+from tests.wire.dialects import DIALECTS
+from tests.wire.server import Fault, Turn, WireServer
+
+WORDS = [f"word{n} " for n in range(2000)]
+
+
+def dial(served: Served) -> socket.socket:
+    return socket.create_connection(served.address, timeout=SECONDS)
+
+
+def request(path: str, body: dict[str, object]) -> bytes:
+    raw = json.dumps(body).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(raw)}\r\n"
+    )
+    return f"{head}\r\n".encode() + raw
+
+
+def state_of_last(client: httpx2.Client, session: str) -> str:
+    return str(client.get(f"/session/{session}").json()["history"][-1]["status"])
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_client_that_leaves_stops_the_work(base: Path, streamed: bool) -> None:
+    provider = StepProvider(WORDS, steps=1)
+    with serving(base, provider) as (served, client):
+        session = client.post("/session/start").json()["id"]
+        with dial(served) as sock:
+            sock.sendall(request("/chat", {"message": "When?", "session_id": session, "stream": streamed}))
+            assert provider.asked.wait(SECONDS)
+        assert provider.closed.wait(SECONDS)
+        assert len(provider.said) <= 1
+        until(state_of_last(client, session) == "cancelled" for _ in iter(int, 1))
+        [trace] = client.get("/traces").json()["traces"]
+        assert trace["status"] == "cancelled"
+        until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+
+
+def test_a_client_that_leaves_while_it_waits_takes_no_turn(base: Path) -> None:
+    provider = StepProvider(["word"])
+    with serving(base, provider, limited(running=1)) as (served, client):
+        with served.client() as first, first.stream("POST", "/chat", json={"message": "a", "stream": True}) as stream:
+            told = events(stream)
+            assert next(told)[0] == "start"
+            with dial(served) as sock:
+                sock.sendall(request("/chat", {"message": "b"}))
+                until("ragkit_answers_waiting 1.0" in client.get("/metrics").text for _ in iter(int, 1))
+            until("ragkit_answers_waiting 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+            provider.steps.release()
+            assert list(told)[-1][0] == "done"
+        assert len(client.get("/sessions").json()["sessions"]) == 1
+
+
+def test_the_service_that_answers_is_hung_up_on(base: Path) -> None:
+    slow = Fault(turn=Turn(WORDS), pause_s=0.01)
+    with WireServer(DIALECTS["openai"], [slow]) as wire:
+        env = {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": f"{wire.url}/v1", "RAGKIT_OFFLINE": ""}
+        with process(base, "--model", "openai:gpt-4o-mini", env=env) as server, server.client() as client:
+            with client.stream("POST", "/chat", json={"message": "When?", "stream": True}) as stream:
+                for name, _ in events(stream):
+                    if name == "text":
+                        break
+            assert wire.hung_up.wait(SECONDS)
+        assert len(wire.seen) == 1
+
+
+def test_clients_that_send_slowly_hold_up_nobody_and_are_let_go(base: Path) -> None:
+    head = request("/chat", {"message": "When?"})[:-10]
+    with serving(base, settings=limited(body_seconds=6.0)) as (served, client), ExitStack() as stack:
+        client.get("/health")
+        before = threading.active_count()
+        slow = [stack.enter_context(dial(served)) for _ in range(40)]
+        for sock in slow:
+            sock.sendall(head)
+        for _ in range(5):
+            assert client.post("/v1/search", json={"query": "hedge"}).status_code == 200
+            for sock in slow:
+                sock.sendall(b" ")
+        assert threading.active_count() - before < 20, "each slow client must not have a thread"
+        for sock in slow:
+            assert sock.recv(64).startswith(b"HTTP/1.1 408 ")
+        assert client.get("/health").status_code == 200
+
+
+def test_a_client_that_never_reads_holds_up_nobody_and_is_let_go(base: Path) -> None:
+    provider = StepProvider(["x" * 50_000] * 400, steps=1600)
+    with serving(base, provider, limited(send_seconds=1.0)) as (served, client):
+        before = threading.active_count()
+        with ExitStack() as stack:
+            for _ in range(4):
+                sock = stack.enter_context(dial(served))
+                sock.sendall(request("/v1/chat/completions", {
+                    "messages": [{"role": "user", "content": "When?"}], "stream": True
+                }))  # fmt: skip
+            assert provider.asked.wait(SECONDS)
+            for _ in range(5):
+                assert client.post("/v1/search", json={"query": "hedge"}).status_code == 200
+            assert threading.active_count() - before < 10
+            # one whose model had said all before it was let go is done, the others are cancelled
+            until(all(_ended(client)) and len(_ended(client)) == 4 for _ in iter(int, 1))
+
+
+def _ended(client: httpx2.Client) -> list[bool]:
+    return [one["status"] in {"cancelled", "done"} for one in client.get("/traces").json()["traces"]]

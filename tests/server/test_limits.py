@@ -1,0 +1,130 @@
+"""Limits: what is too much is refused, or ends, and says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from ragkit.agent.messages import Message
+from ragkit.agent.providers.base import Completion
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.errors import InvalidOption
+from ragkit.server.settings import Limits, ServerSettings
+from ragkit.usage.tokens import Tokens
+from tests.server.parts import SEARCH, SECONDS, Served, StepProvider, events, limited, serving
+
+ASK = {"message": "When?", "stream": True}
+
+
+def code_of(response: httpx2.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+def figure(client: httpx2.Client, name: str) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return float(next(line.rpartition(" ")[2] for line in lines if line.startswith(f"{name} ")))
+
+
+def until(found: Iterator[bool]) -> None:
+    """Ask again and again, each time over the network, until it is so."""
+    deadline = threading.Event()
+    timer = threading.Timer(SECONDS, deadline.set)
+    timer.start()
+    try:
+        while not next(found):
+            assert not deadline.is_set(), "it did not come to be so"
+    finally:
+        timer.cancel()
+
+
+def test_answers_wait_for_their_turn_and_the_line_has_an_end(base: Path) -> None:
+    provider = StepProvider(["word"])
+    statuses: list[int] = []
+    with serving(base, provider, limited(running=1, waiting=1)) as (served, client):
+        with served.client() as first, first.stream("POST", "/chat", json=ASK) as stream:
+            told = events(stream)
+            assert next(told)[0] == "start"
+            second = threading.Thread(target=lambda: statuses.append(_asked(served)))
+            second.start()
+            until(figure(client, "ragkit_answers_waiting") == 1.0 for _ in iter(int, 1))
+            assert figure(client, "ragkit_answers_running") == 1.0
+            refused = client.post("/chat", json={"message": "When?"})
+            assert code_of(refused) == (503, "overloaded")
+            assert int(refused.headers["retry-after"]) > 0
+            provider.steps.release(2)
+            assert list(told)[-1][0] == "done"
+        second.join(SECONDS)
+        assert statuses == [200]
+        until(figure(client, "ragkit_answers_running") == 0.0 for _ in iter(int, 1))
+
+
+def _asked(served: Served) -> int:
+    with served.client() as client:
+        return client.post("/chat", json={"message": "When?"}).status_code
+
+
+def test_nobody_waits_for_ever(base: Path) -> None:
+    provider = StepProvider(["word"])
+    with (
+        serving(base, provider, limited(running=1, wait_seconds=0.1)) as (served, client),
+        served.client() as first,
+        first.stream("POST", "/chat", json=ASK) as stream,
+    ):
+        told = events(stream)
+        assert next(told)[0] == "start"
+        assert code_of(client.post("/chat", json={"message": "When?"})) == (503, "overloaded")
+        provider.steps.release()
+        assert list(told)[-1][0] == "done"
+
+
+def test_an_answer_that_takes_too_long_ends(base: Path) -> None:
+    provider = StepProvider(["word"])
+    with serving(base, provider, limited(answer_seconds=0.2)) as (_, client):
+        late = client.post("/chat", json={"message": "When?"})
+        assert code_of(late) == (504, "timeout")
+        assert late.headers["x-should-retry"] == "false"
+        assert provider.closed.wait(SECONDS)
+
+
+def test_an_answer_that_costs_too_much_ends(base: Path) -> None:
+    dear = Completion(Message.assistant("", [SEARCH]), Tokens(10, 10, cost_usd=1.0))
+    with serving(base, ScriptedProvider([dear, "never asked"])) as (_, client):
+        refused = client.post("/chat", json={"message": "When?"})
+        assert code_of(refused) == (402, "budget_exceeded")
+        assert refused.headers["x-should-retry"] == "false"
+        assert figure(client, "ragkit_cost_usd_total") == 1.0
+
+
+def test_bodies_and_questions_have_a_limit(base: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(3):
+            yield b" " * 1000
+
+    with serving(base, settings=limited(body_bytes=2000, question_chars=100)) as (_, client):
+        assert code_of(client.post("/chat", content=b" " * 2001)) == (413, "request_too_large")
+        assert code_of(client.post("/chat", content=pieces())) == (413, "request_too_large")
+        assert code_of(client.post("/chat", json={"message": "x" * 101})) == (400, "too_long")
+        assert code_of(client.post("/v1/search", json={"query": "x" * 101})) == (400, "too_long")
+        messages = [{"role": "user", "content": "x" * 60}] * 2
+        assert code_of(client.post("/v1/chat/completions", json={"messages": messages})) == (400, "too_long")
+        assert code_of(client.post("/v1/search", json={"query": "x", "top_k": 101})) == (400, "too_many")
+
+
+def test_limits_that_limit_nothing_are_refused() -> None:
+    with pytest.raises(InvalidOption, match="running is 0: a number above 0 is wanted"):
+        Limits(running=0)
+    with pytest.raises(InvalidOption, match="waiting is -1: a number of at least 0 is wanted"):
+        Limits(waiting=-1)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.2", "::", "example.org"])
+def test_beyond_loopback_a_token_is_wanted(host: str) -> None:
+    with pytest.raises(InvalidOption, match="RAGKIT_SERVER_TOKEN"):
+        ServerSettings(host)
+    assert ServerSettings(host, tokens=("long-enough-a-token",)).host == host
+    with pytest.raises(InvalidOption, match="at least 16 printable ASCII characters"):
+        ServerSettings(host, tokens=("short",))

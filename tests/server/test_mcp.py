@@ -1,0 +1,254 @@
+"""What MCP clients find: the official client, over stdio and over HTTP, in both eras of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+from mcp import Client, MCPError
+from mcp_types import TextResourceContents
+
+from ragkit import KnowledgeBase
+from ragkit.server.mcp import McpServer
+from ragkit.server.mcp_http import mcp_app
+from ragkit.server.mcp_tools import Desk
+from ragkit.server.settings import ServerSettings
+from tests.server.mcp_parts import LINES, REFUNDS, SECRET, Talk, build, process, serving, text
+
+READING = ["search_knowledge_base", "ask", "get_document", "list_documents", "status"]
+WAYS = ["stdio", "stdio, 2025", "http", "http, 2025"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with documents and a knowledge base; nothing changes it."""
+    return build(tmp_path_factory.mktemp("mcp"))
+
+
+@pytest.fixture(scope="module")
+def address(place: Path) -> Iterator[str]:
+    """The knowledge base over HTTP."""
+    with KnowledgeBase.open(place / "kb") as kb, serving(mcp_app(McpServer(Desk(kb)), ServerSettings())) as url:
+        yield f"{url}/mcp"
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def talk(request: pytest.FixtureRequest, place: Path) -> Iterator[Talk]:
+    """A client that is connected in each of the ways."""
+    way, _, era = str(request.param).partition(", ")
+    mode = "legacy" if era else "auto"
+    where = process(place) if way == "stdio" else request.getfixturevalue("address")
+    with Talk(lambda: Client(where, mode=mode)) as found:
+        yield found
+
+
+def test_the_tools_only_read_and_say_what_they_take_and_give(talk: Talk) -> None:
+    tools = talk.do(lambda client: client.list_tools()).tools
+    assert [tool.name for tool in tools] == READING
+    for tool in tools:
+        assert tool.annotations is not None and tool.annotations.read_only_hint is True
+        assert tool.output_schema is not None and tool.output_schema["type"] == "object"
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+        assert all(one.get("description") for one in tool.input_schema["properties"].values())
+
+
+def test_every_result_keeps_the_schema_of_its_tool(talk: Talk, place: Path) -> None:
+    schemas = {tool.name: tool.output_schema for tool in talk.do(lambda client: client.list_tools()).tools}
+    given = {
+        "search_knowledge_base": {"query": "refunds"},
+        "ask": {"question": "When does money come back?"},
+        "get_document": {"document": str(place / "docs" / "refunds.md")},
+        "list_documents": {},
+        "status": {},
+    }
+    assert list(given) == READING
+    for name, arguments in given.items():
+        result = talk.call(name, **arguments)
+        assert not result.is_error, text(result)
+        jsonschema.validate(result.structured_content, schemas[name] or {})
+
+
+def test_a_search_gives_numbered_passages_with_their_places(talk: Talk) -> None:
+    result = talk.call("search_knowledge_base", query="money back refunds", top_k=1)
+    assert text(result).startswith("[1] ") and "refunds.md, lines " in text(result)
+    [hit] = result.structured_content["hits"]
+    assert hit["source"].endswith("docs/refunds.md")
+    assert REFUNDS[hit["start"] : hit["end"]] == hit["text"]
+    whole = talk.call("get_document", document=hit["document_id"])
+    assert whole.structured_content["text"] == REFUNDS
+
+
+def test_a_search_keeps_to_its_condition(talk: Talk) -> None:
+    found = talk.call("search_knowledge_base", query="refunds", where='format == "text"').structured_content["hits"]
+    assert found and {Path(hit["source"]).name for hit in found} == {"long.txt"}
+
+
+def test_an_answer_without_a_model_is_quoted_and_cited(talk: Talk) -> None:
+    found = talk.call("ask", question="When does money come back?")
+    answer = found.structured_content
+    assert answer["model"] == "extractive" and answer["usage"]["total_cost_usd"] == 0
+    first = answer["citations"][0]
+    assert (first["n"], first["verified"], first["stale"]) == (1, True, False)
+    assert first["quote"] == REFUNDS[first["start"] : first["end"]]
+    quoted = "Money comes back within 14 days. Shipping is not paid back."
+    assert f'[1] {first["source"]}, lines 3-5: "{quoted}"' in text(found)
+    listed = talk.call("list_documents", query="refunds").structured_content["documents"]
+    assert [one["id"] for one in listed] == [first["document_id"]]
+
+
+@pytest.mark.parametrize("name", ["docs/refunds.md", "{place}/docs/refunds.md"])
+def test_a_document_is_known_by_its_source_as_it_is_listed_or_whole(talk: Talk, place: Path, name: str) -> None:
+    if name.startswith("docs"):
+        name = next(
+            one["source"] for one in talk.call("list_documents", query="refunds").structured_content["documents"]
+        )
+    assert talk.call("get_document", document=name.format(place=place)).structured_content["lines"] == 6
+
+
+def test_a_long_document_comes_in_parts_that_make_up_the_whole(talk: Talk, place: Path) -> None:
+    parts, line, source = list[str](), 1, str(place / "docs" / "long.txt")
+    while line is not None:
+        part = talk.call("get_document", document=source, start_line=line).structured_content
+        assert (part["first_line"], part["lines"]) == (line, LINES + 1)
+        parts.append(part["text"])
+        line = part["next_line"]
+    assert len(parts) == 4
+    assert "\n".join(parts) == (place / "docs" / "long.txt").read_text()
+
+
+def test_some_lines_of_a_document_are_those_lines(talk: Talk, place: Path) -> None:
+    found = talk.call("get_document", document=str(place / "docs/long.txt"), start_line=10, end_line=12)
+    assert found.structured_content["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
+    assert text(found).startswith(f"{found.structured_content['source']}, lines 10-12 of {LINES + 1}; it goes on with")
+
+
+def test_a_list_goes_on_behind_its_cursor(talk: Talk) -> None:
+    pages, cursor = list[list[str]](), ""
+    while cursor is not None:
+        page = talk.call("list_documents", limit=2, cursor=cursor).structured_content
+        pages.append([Path(one["source"]).name for one in page["documents"]])
+        cursor = page["next"]
+    assert pages == [["long.txt", "refunds.md"], ["retries.md"]]
+
+
+def test_the_status_says_what_is_in_it(talk: Talk) -> None:
+    found = talk.call("status")
+    assert (found.structured_content["documents"], found.structured_content["stale"]) == (3, 0)
+    assert text(found).startswith("3 documents in ")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("search_knowledge_base", {}, "parameter 'query' is missing"),
+        ("search_knowledge_base", {"query": ""}, "'query' is '': string should have at least 1 character"),
+        ("search_knowledge_base", {"query": "x", "top_k": -1}, "'top_k' is -1: input should be greater than or equal"),
+        ("search_knowledge_base", {"query": "x", "top_k": 51}, "'top_k' is 51: input should be less than or equal"),
+        ("search_knowledge_base", {"query": "x", "topk": 5}, "unknown parameter 'topk' (did you mean 'top_k'?)"),
+        ("search_knowledge_base", {"query": "x", "where": "a = 1"}, "column 3: met '='"),
+        ("search_knowledge_base", {"query": ["x"]}, "'query' is ['x']: input should be a valid string"),
+        ("ask", {"question": "x" * 8001}, "string should have at most 8000 characters"),
+        ("get_document", {"document": "docs/refunds.md", "start_line": 0}, "'start_line' is 0"),
+        ("get_document", {"document": "{place}/docs/refunds.md", "start_line": 9}, "start_line is 9, and "),
+        (
+            "get_document",
+            {"document": "{place}/docs/refunds.md", "start_line": 3, "end_line": 2},
+            "end_line is 2: at least start_line, 3, is wanted",
+        ),
+        ("list_documents", {"cursor": "!!"}, "cursor is not one that this server gave out"),
+        ("list_documents", {"limit": 1000}, "'limit' is 1000: input should be less than or equal to 100"),
+        ("status", {"verbose": True}, "unknown parameter 'verbose' (known: none)"),
+    ],
+)
+def test_bad_arguments_are_met_with_one_line(
+    talk: Talk, place: Path, name: str, arguments: dict[str, object], said: str
+) -> None:
+    given = {key: value.format(place=place) if isinstance(value, str) else value for key, value in arguments.items()}
+    assert said in talk.refused(name, **given)
+
+
+def test_an_unknown_tool_is_an_error_of_the_protocol(talk: Talk) -> None:
+    with pytest.raises(MCPError, match=r"'serch' is not the name of a tool; known: search_knowledge_base, ask, "):
+        talk.call("serch", query="x")
+
+
+def test_nothing_can_be_changed_unless_it_was_allowed(talk: Talk) -> None:
+    with pytest.raises(MCPError, match="'index' is not the name of a tool"):
+        talk.call("index")
+
+
+OUTSIDE = [
+    "secret.txt",
+    "{place}/secret.txt",
+    "docs/../secret.txt",
+    "{place}/docs/../secret.txt",
+    "../../../../../../etc/passwd",
+    "/etc/passwd",
+    "file:///etc/passwd",
+    "docs/refunds.md/../../secret.txt",
+    "docs\\..\\..\\secret.txt",
+    "%2e%2e/secret.txt",
+    "docs/refunds.md\0/etc/passwd",
+    "~/.ssh/id_rsa",
+    "kb/catalog.sqlite",
+    "{place}/kb/catalog.sqlite",
+    "{place}/docs",
+    "{place}/docs/./refunds.md",
+    ".",
+    "\ud800",
+    "' OR 1=1 --",
+    "docs/%.md",
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_no_file_is_read_because_a_client_named_it(talk: Talk, place: Path, name: str) -> None:
+    if name == "\ud800":
+        name = "\ufffd"  # JSON in UTF-8 cannot carry half a surrogate pair: the client's library refuses to send it
+    said = talk.refused("get_document", document=name.format(place=place))
+    assert said.startswith("no document has the id or source ")
+    for address in (f"ragkit://document/{name}", f"file://{place}/{name}"):
+        with pytest.raises(MCPError, match=r"(no document has the address|none of this server's)") as met:
+            read(talk, address.format(place=place))
+        assert SECRET.strip() not in str(met.value)
+
+
+def test_documents_are_resources_too(talk: Talk, place: Path) -> None:
+    listed = talk.do(lambda client: client.list_resources())
+    assert [Path(one.name).name for one in listed.resources] == ["long.txt", "refunds.md", "retries.md"]
+    assert {one.mime_type for one in listed.resources} == {"text/plain"} and listed.next_cursor is None
+    [template] = talk.do(lambda client: client.list_resource_templates()).resource_templates
+    assert template.uri_template == "ragkit://document/{id}{?start_line,end_line}"
+    long, refunds, _ = (one.uri for one in listed.resources)
+    assert read(talk, refunds) == REFUNDS
+    assert read(talk, f"{long}?start_line=6000") == "line 6000 of the log\n"
+    assert read(talk, f"{long}?start_line=2&end_line=3") == "line 2 of the log\nline 3 of the log"
+
+
+def test_a_resource_that_is_too_long_says_how_to_read_it_in_parts(talk: Talk) -> None:
+    long = talk.do(lambda client: client.list_resources()).resources[0].uri
+    with pytest.raises(
+        MCPError, match=r"longer than 40,000 characters: read it in parts, the first is ragkit://"
+    ) as met:
+        read(talk, long)
+    first = str(met.value).rpartition(" ")[2]
+    assert read(talk, first).startswith("line 1 of the log\n")
+
+
+@pytest.mark.parametrize(
+    "query", ["start_line=a", "start_line=-1", "start_line=0", "end_line=\u0663", "start_line=1e9"]
+)
+def test_a_resource_with_lines_that_are_none_is_refused(talk: Talk, query: str) -> None:
+    refunds = talk.do(lambda client: client.list_resources()).resources[1].uri
+    with pytest.raises(MCPError, match=r"_line is .*: a number of at least 1 is wanted"):
+        read(talk, f"{refunds}?{query}")
+
+
+def read(talk: Talk, address: str) -> str:
+    """The text of a resource."""
+    [content] = talk.do(lambda client: client.read_resource(address)).contents
+    assert isinstance(content, TextResourceContents)
+    return content.text

@@ -1,0 +1,409 @@
+"""The MCP server at work: a model behind it, cancelled requests, several clients, who may come in, and indexing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from ragkit import KnowledgeBase
+from ragkit.cli.serve_ import application
+from ragkit.index.reader import DocumentRow
+from ragkit.server.mcp import McpServer
+from ragkit.server.mcp_http import mcp_app
+from ragkit.server.mcp_tools import Answering, Desk
+from ragkit.server.settings import Limits, ServerSettings
+from tests.server.mcp_parts import Talk, build, process, serving, text
+from tests.wire.dialects import DIALECTS
+from tests.wire.server import Called, Fault, Seen, Turn, WireServer
+
+SEARCH = Turn(calls=(Called("search_knowledge_base", {"query": "refunds money back"}),))
+SLOW = Fault(turn=Turn(tuple(f"word{n} " for n in range(2_000))), pause_s=0.05)
+"""An answer that takes 100 seconds to come."""
+TOKEN = "a-token-of-the-test-0123456789"
+MODEL = "openai:gpt-4o-mini"
+QUESTION = "When does money come back?"
+
+
+class Service(WireServer):
+    """A model's service, which tells when it has been asked for the second time."""
+
+    def __init__(self, *script: Turn | Fault) -> None:
+        super().__init__(DIALECTS["openai"], script)
+        self.answering = threading.Event()
+
+    def __enter__(self) -> Service:
+        super().__enter__()
+        return self
+
+    def next(self, seen: Seen) -> Turn | Fault:
+        found = super().next(seen)
+        if len(self.seen) > 1:
+            self.answering.set()
+        return found
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where a server finds it."""
+        return {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": f"{self.url}/v1"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with documents and a knowledge base; nothing changes it."""
+    return build(tmp_path_factory.mktemp("mcp"))
+
+
+@pytest.fixture
+def kb(place: Path) -> Iterator[KnowledgeBase]:
+    """The knowledge base, open in this process."""
+    with KnowledgeBase.open(place / "kb") as found:
+        yield found
+
+
+@pytest.fixture
+def asking(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Service]:
+    """Makes a service, and has this process ask it."""
+
+    def make(*script: Turn | Fault) -> Service:
+        service = Service(*script)
+        for name, value in service.environment.items():
+            monkeypatch.setenv(name, value)
+        return service
+
+    return make
+
+
+def over_http(kb: KnowledgeBase, limits: Limits | None = None, settings: ServerSettings | None = None) -> object:
+    """An application in which OpenAI's model answers."""
+    return mcp_app(McpServer(Desk(kb, Answering(MODEL), limits=limits)), settings or ServerSettings())
+
+
+def test_an_answer_of_a_model_carries_its_citations_and_what_it_cost(
+    kb: KnowledgeBase, asking: Callable[..., Service]
+) -> None:
+    answer = Turn(("Within 14 days ", "[1]."), prompt_tokens=100, completion_tokens=10)
+    with asking(SEARCH, answer), serving(over_http(kb)) as url, Talk(lambda: Client(f"{url}/mcp")) as talk:
+        found = talk.call("ask", question=QUESTION)
+    assert not found.is_error, text(found)
+    said = found.structured_content
+    assert said["answer"] == "Within 14 days [1]." and said["model"] == MODEL
+    assert [one["n"] for one in said["citations"]] == [1] and said["citations"][0]["verified"] is True
+    assert said["usage"]["total_cost_usd"] > 0
+    assert text(found).startswith("Within 14 days [1].\n\n[1] ")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_a_request_that_is_cancelled_stops_the_work_and_leaves_the_session_open(
+    place: Path, kb: KnowledgeBase, asking: Callable[..., Service], way: str, mode: str
+) -> None:
+    async def cancel_when_it_answers(client: Client) -> None:
+        asked = asyncio.create_task(client.call_tool("ask", {"question": QUESTION}))
+        assert await asyncio.to_thread(service.answering.wait, 30)
+        asked.cancel()
+        with suppress(asyncio.CancelledError):
+            await asked
+        # the service sees that nobody listens any more: nothing is paid for what nobody reads
+        assert await asyncio.to_thread(service.hung_up.wait, 30)
+        assert len((await client.list_tools()).tools) == 5
+
+    with asking(SEARCH, SLOW) as service:
+        if way == "stdio":
+            started = process(place, "--model", MODEL, env=service.environment)
+            with Talk(lambda: Client(started, mode=mode)) as talk:
+                talk.do(cancel_when_it_answers)
+        else:
+            with serving(over_http(kb)) as url, Talk(lambda: Client(f"{url}/mcp", mode=mode)) as talk:
+                talk.do(cancel_when_it_answers)
+
+
+def test_an_answer_that_takes_too_long_is_stopped_and_said_so(
+    kb: KnowledgeBase, asking: Callable[..., Service]
+) -> None:
+    with asking(SEARCH, SLOW) as service, serving(over_http(kb, Limits(answer_seconds=2))) as url:
+        with Talk(lambda: Client(f"{url}/mcp")) as talk:
+            assert talk.refused("ask", question=QUESTION).startswith("the budget of 2 seconds is reached")
+        assert service.hung_up.wait(30)
+
+
+def test_more_answers_than_there_is_room_for_are_refused_and_reading_goes_on(
+    kb: KnowledgeBase, asking: Callable[..., Service]
+) -> None:
+    async def ask_twice(client: Client) -> str:
+        first = asyncio.create_task(client.call_tool("ask", {"question": QUESTION}))
+        assert await asyncio.to_thread(service.answering.wait, 30)
+        second = await client.call_tool("ask", {"question": QUESTION})
+        read = await client.call_tool("status", {})
+        assert not read.is_error and second.is_error
+        first.cancel()
+        return text(second)
+
+    limits = Limits(running=1, waiting=0)
+    with (
+        asking(SEARCH, SLOW) as service,
+        serving(over_http(kb, limits)) as url,
+        Talk(lambda: Client(f"{url}/mcp")) as talk,
+    ):
+        assert talk.do(ask_twice) == "too many answers are being waited for: ask again later"
+
+
+def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path) -> None:
+    async def read(client: Client, name: str) -> set[str]:
+        results = await asyncio.gather(
+            *(client.call_tool("search_knowledge_base", {"query": f"{name} {n}", "top_k": 1}) for n in range(20)),
+            *(client.call_tool("get_document", {"document": str(place / "docs" / name)}) for _ in range(20)),
+        )
+        assert [one.structured_content["question"] for one in results[:20]] == [f"{name} {n}" for n in range(20)]
+        return {one.structured_content["text"] for one in results[20:]}
+
+    async def both(url: str, mode: str) -> list[set[str]]:
+        async with asyncio.timeout(60), Client(url, mode=mode) as one, Client(url, mode=mode) as other:
+            return list(await asyncio.gather(read(one, "refunds.md"), read(other, "retries.md")))
+
+    with serving(mcp_app(McpServer(Desk(kb)), ServerSettings())) as url:
+        for mode in ("auto", "legacy"):
+            found = asyncio.run(both(f"{url}/mcp", mode))
+            assert found == [{(place / "docs" / name).read_text()} for name in ("refunds.md", "retries.md")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault(401, "Incorrect API key provided: test-key"), "the model's service does not take this server's key"),
+        (Fault(400, "test-key has a cold"), "the model's service failed"),
+    ],
+)
+def test_a_model_that_fails_is_said_in_one_line_without_its_key(
+    kb: KnowledgeBase, asking: Callable[..., Service], fault: Fault, said: str
+) -> None:
+    with asking(fault), serving(over_http(kb)) as url, Talk(lambda: Client(f"{url}/mcp")) as talk:
+        found = talk.refused("ask", question=QUESTION)
+    assert found == said
+
+
+class Broken(KnowledgeBase):
+    """Has a fault that nobody thought of."""
+
+    def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentRow]:
+        raise ZeroDivisionError("the secret of /etc/shadow")
+
+
+def test_a_fault_of_the_server_itself_is_logged_and_not_shown(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        Broken.open(place / "kb") as kb,
+        serving(mcp_app(McpServer(Desk(kb)), ServerSettings())) as url,
+        Talk(lambda: Client(f"{url}/mcp")) as talk,
+    ):
+        assert talk.refused("list_documents") == "list_documents failed inside the server: its log says why"
+        with pytest.raises(MCPError, match="the server could not read it: its log says why"):
+            talk.do(lambda client: client.list_resources())
+        assert not talk.call("status").is_error
+    assert "the secret of /etc/shadow" in caplog.text
+
+
+# who may come in
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+ACCEPT = {"accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(scope="module")
+def addresses(place: Path) -> Iterator[dict[str, str]]:
+    """One server that is open on loopback, and one that wants a token."""
+    closed = ServerSettings(tokens=(TOKEN,), origins=("https://app.example",))
+    with (
+        KnowledgeBase.open(place / "kb") as kb,
+        serving(mcp_app(McpServer(Desk(kb)), ServerSettings())) as one,
+        serving(mcp_app(McpServer(Desk(kb)), closed)) as other,
+    ):
+        yield {"open": f"{one}/mcp", "closed": f"{other}/mcp"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost:1234"}, 200),
+        ({"host": "evil.example"}, 421),
+        ({"host": "127.0.0.1.evil.example"}, 421),
+        ({"host": "localhost.evil.example:8322"}, 421),
+        ({"host": "localhost@evil.example"}, 421),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost.evil.example"}, 403),
+        ({"host": "evil.example", "origin": "http://evil.example"}, 421),
+    ],
+)
+def test_a_page_that_has_its_name_point_here_gets_nothing(
+    addresses: dict[str, str], headers: dict[str, str], status: int
+) -> None:
+    answer = httpx.post(addresses["open"], json=INITIALIZE, headers={**ACCEPT, **headers}, timeout=30)
+    assert answer.status_code == status, answer.text
+    assert ("serverInfo" in answer.text) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"authorization": "Bearer wrong-token-0123456789"}, 401),
+        ({"authorization": f"Basic {TOKEN}"}, 401),
+        ({"authorization": f"Bearer {TOKEN}x"}, 401),
+        ({"authorization": f"Bearer {TOKEN}"}, 200),
+        ({"authorization": f"Bearer {TOKEN}", "origin": "https://app.example"}, 200),
+        ({"authorization": f"Bearer {TOKEN}", "origin": "https://evil.example"}, 403),
+    ],
+)
+def test_a_server_with_a_token_answers_nobody_without_it(
+    addresses: dict[str, str], headers: dict[str, str], status: int
+) -> None:
+    for method in ("POST", "GET", "DELETE"):
+        body = INITIALIZE if method == "POST" else None
+        answer = httpx.request(method, addresses["closed"], json=body, headers={**ACCEPT, **headers}, timeout=30)
+        assert answer.status_code == status or (method != "POST" and status == 200 and answer.status_code == 400)
+        assert TOKEN not in answer.text
+
+
+def test_a_client_that_sends_the_token_talks_to_a_closed_server(addresses: dict[str, str]) -> None:
+    async def ask() -> int:
+        client = _client_with_token()
+        transport = streamable_http_client(addresses["closed"], http_client=client)
+        async with asyncio.timeout(60), client, Client(transport) as talk:
+            return len((await talk.list_tools()).tools)
+
+    assert asyncio.run(ask()) == 5
+
+
+def _client_with_token() -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}, timeout=30)
+
+
+def test_a_request_that_is_too_large_is_refused(addresses: dict[str, str]) -> None:
+    body = {**INITIALIZE, "params": {"x": "y" * 300_000}}
+    assert httpx.post(addresses["open"], json=body, headers=ACCEPT, timeout=30).status_code == 413
+
+
+# the command
+
+
+def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`ragkit ...` in a process of its own, with nothing on its stdin."""
+    return subprocess.run(
+        [sys.executable, "-m", "ragkit", *arguments],
+        cwd=place, input="", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_stdout_carries_the_protocol_and_nothing_else(place: Path) -> None:
+    messages = [
+        INITIALIZE,
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "status", "arguments": {}}},
+        {"jsonrpc": "2.0", "id": 3, "method": "nothing/like/it"},
+        {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "ask", "arguments": {}}},
+    ]
+    lines = "".join(f"{json.dumps(one)}\n" for one in messages)
+    noisy = {**os.environ, "RAGKIT_LOG": "debug", "PYTHONWARNINGS": "default", "PYTHONDEVMODE": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "ragkit", "mcp", "-v", "--kb", "kb"],
+        cwd=place, env=noisy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        assert server.stdin is not None and server.stdout is not None and server.stderr is not None
+        server.stdin.write("this is no JSON\n" + lines)
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(4)]
+        server.stdin.close()
+        rest, told = server.stdout.read(), server.stderr.read()
+        assert server.wait(30) == 0
+    assert rest == ""
+    assert {answer["jsonrpc"] for answer in answers} == {"2.0"} and {one["id"] for one in answers} == {1, 2, 3, 4}
+    assert "3 documents of kb over stdin and stdout" in told
+
+
+def test_a_knowledge_base_that_is_not_there_is_said_on_stderr(tmp_path: Path) -> None:
+    said = run(tmp_path, "mcp")
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
+
+
+def test_beyond_loopback_it_wants_a_token(place: Path) -> None:
+    said = run(place, "mcp", "--kb", "kb", "--http", "--host", "0.0.0.0", "--port", "0")
+    assert said.returncode == 2 and "RAGKIT_SERVER_TOKEN" in said.stderr
+
+
+def test_what_it_says_for_the_settings_of_a_client_starts_it(place: Path, tmp_path: Path) -> None:
+    said = run(place, "mcp", "--kb", "kb", "--client-config")
+    entry = json.loads(said.stdout)["mcpServers"]["ragkit"]
+    started = StdioServerParameters(**entry, cwd=tmp_path, env=dict(os.environ))
+    with Talk(lambda: Client(started)) as talk:
+        assert talk.call("status").structured_content["documents"] == 3
+
+
+def test_over_http_it_says_where_and_stops_when_told(place: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "ragkit", "mcp", "--kb", "kb", "--http", "--port", "0", "--json"],
+        cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        assert server.stdout is not None
+        url = json.loads(server.stdout.readline())["url"]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", url)
+        with Talk(lambda: Client(url, mode="legacy")) as talk:
+            assert talk.call("status").structured_content["documents"] == 3
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(30) == 0
+
+
+def test_with_allow_index_a_client_brings_in_what_is_new_and_no_other_folder(tmp_path: Path) -> None:
+    place = build(tmp_path)
+    with Talk(lambda: Client(process(place, "--allow-index"))) as talk:
+        tools = {tool.name: tool for tool in talk.do(lambda client: client.list_tools()).tools}
+        told = tools["index"].annotations
+        assert told is not None and told.read_only_hint is False
+        assert tools["index"].input_schema["properties"] == {}
+        (place / "docs" / "zebras.md").write_text("# Zebras\n\nZebras have stripes.\n")
+        assert talk.call("list_documents", query="zebras").structured_content["documents"] == []
+        assert "unknown parameter 'sources'" in talk.refused("index", sources=["/etc"])
+        report = talk.call("index").structured_content
+        assert (report["files"]["added"], report["files"]["unchanged"]) == (1, 3)
+        hits = talk.call("search_knowledge_base", query="zebras stripes", top_k=1).structured_content["hits"]
+        assert [Path(hit["source"]).name for hit in hits] == ["zebras.md"]
+        assert talk.call("index").structured_content["files"]["unchanged"] == 4
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_server_with_the_page_has_it_too_behind_the_same_gate(kb: KnowledgeBase, mode: str) -> None:
+    with serving(application(kb, ServerSettings(tokens=(TOKEN,)))) as url:
+        assert httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT, timeout=30).status_code == 401
+
+        async def ask() -> object:
+            http = _client_with_token()
+            transport = streamable_http_client(f"{url}/mcp", http_client=http)
+            async with asyncio.timeout(60), http, Client(transport, mode=mode) as client:
+                return (await client.call_tool("status", {})).structured_content["documents"]
+
+        assert asyncio.run(ask()) == 3
+        assert httpx.get(f"{url}/health", timeout=30).status_code == 200

@@ -1,0 +1,105 @@
+"""What answers leave behind in memory: nothing. Counted are objects, since the size of the process also tells how
+the allocator fares."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+from asyncio import Future, Handle, Task, TimerHandle
+from collections import Counter
+from contextvars import Context
+from pathlib import Path
+from threading import Thread
+
+import httpx2
+
+from ragkit.agent.messages import Role, ToolCall
+from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.scripted import FunctionProvider
+from ragkit.server.heap import VARIABLE
+from tests.server.parts import SEARCH, SECONDS, Served, serving
+from tests.server.test_leaving import request
+from tests.server.test_limits import until
+
+ROUNDS = 20
+KINDS = (Task, Future, Handle, Context, Thread, sqlite3.Connection)
+"""Of other modules, which hold on to objects of ours."""
+
+
+def answer(request: Request) -> str | ToolCall:
+    """A search, and then a cited answer."""
+    return "It is cut in August [1]." if request.messages[-1].role is Role.TOOL else SEARCH
+
+
+def use(served: Served, client: httpx2.Client) -> None:
+    """Everything that makes an answer: kept or not, streamed or not, refused, and left in the middle."""
+    asked = {"message": "When is the hedge cut?", "stream": True}
+    assert "event: done" in client.post("/chat", json=asked).text
+    session = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["session_id"]
+    assert client.post("/chat", json={**asked, "session_id": session}).status_code == 200
+    assert client.post("/chat", json={**asked, "session_id": "ses_none"}).status_code == 404
+    said = {"model": "ragkit", "messages": [{"role": "user", "content": "When is the hedge cut?"}]}
+    assert client.post("/v1/chat/completions", json={**said, "stream": True}).text.endswith("data: [DONE]\n\n")
+    assert client.post("/v1/search", json={"query": "the hedge"}).json()["hits"]
+    with socket.create_connection(served.address, timeout=SECONDS) as sock:
+        sock.sendall(request("/chat", asked))
+        assert sock.recv(100)
+
+
+def alive() -> Counter[str]:
+    """How many there are of each kind."""
+    gc.collect()
+    found = gc.get_objects()
+    # a timer that was called off is kept until its time comes, or until there are a hundred of them
+    timed = {id(one._context) for one in found if type(one) is TimerHandle}  # type: ignore[attr-defined]
+    kinds = (type(one) for one in found if id(one) not in timed)
+    return Counter(kind.__qualname__ for kind in kinds if kind in KINDS or str(kind.__module__).startswith("ragkit."))
+
+
+def grown(before: Counter[str]) -> dict[str, int]:
+    """Of what there are so many more that each round may have left one."""
+    return {kind: more for kind, more in (alive() - before).items() if more >= ROUNDS // 2}
+
+
+def test_answers_leave_no_object_behind(base: Path) -> None:
+    with serving(base, FunctionProvider(answer)) as (served, client):
+        use(served, client)
+        until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+        before = alive()
+        for _ in range(ROUNDS):
+            use(served, client)
+        until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
+        until(not grown(before) for _ in iter(int, 1))
+
+
+def test_free_memory_is_handed_back_and_threads_share_arenas() -> None:
+    script = """
+import ctypes, os, threading
+from ragkit.server.heap import share_arenas, trim
+
+def size():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+share_arenas()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+blocks = [libc.malloc(1000) for _ in range(100_000)]
+for block in blocks:
+    ctypes.memset(block, 1, 1000)
+for block in blocks[:-1]:
+    libc.free(block)  # the last one keeps the heap from shrinking by itself
+full = size()
+print(os.environ["MALLOC_ARENA_MAX"], trim(), full - size() > 60)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout.split() == ["2", "True", "True"]
+    chosen = f"from ragkit.server.heap import share_arenas; share_arenas(); import os; print(os.environ[{VARIABLE!r}])"
+    environment[VARIABLE] = "7"
+    ran = subprocess.run([sys.executable, "-c", chosen], capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout == "7\n"

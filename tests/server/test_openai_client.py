@@ -1,0 +1,327 @@
+"""OpenAI's own client against the server: nothing of it knows that this is not OpenAI."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openai
+import pytest
+
+from ragkit.agent.messages import Message, ToolCall
+from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
+from ragkit.errors import AuthenticationFailed, ContextTooLong, InvalidRequest, ProviderError, RateLimited
+from ragkit.server.settings import ServerSettings
+from ragkit.usage.tokens import Tokens
+from tests.server.parts import SEARCH, SECONDS, limited, serving
+
+QUESTION: Any = [{"role": "user", "content": "When is the hedge cut?"}]
+WEATHER: Any = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather of a town.",
+        "parameters": {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]},
+    },
+}
+ASKS_WEATHER = ToolCall("get_weather", {"town": "Oslo"}, "call_1")
+CITED = "It is cut in August [1]."
+
+
+OPEN: list[openai.OpenAI] = []
+
+
+def connect(url: str, key: str = "unused") -> openai.OpenAI:
+    OPEN.append(openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=SECONDS))
+    return OPEN[-1]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
+def test_an_answer_has_text_usage_citations_and_annotations(base: Path) -> None:
+    turn = Completion(Message.assistant(CITED), Tokens(20, 5, 4, cost_usd=0.0))
+    with serving(base, ScriptedProvider([SEARCH, turn])) as (served, _):
+        found = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
+        choice = found.choices[0]
+        assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", CITED, "stop")
+        assert (found.object, found.model) == ("chat.completion", "ragkit")
+        assert found.usage is not None
+        assert found.usage.completion_tokens == 5
+        assert found.usage.total_tokens == found.usage.prompt_tokens + 5
+        extra: Any = found.model_extra
+        [citation] = extra["citations"]
+        assert (citation["quote"], citation["verified"]) == ("The hedge is cut in August.", True)
+        assert (extra["abstained"], extra["session_id"]) == (False, None)
+        annotations: Any = choice.message.annotations
+        [cited] = [one.url_citation for one in annotations]
+        assert CITED[cited.start_index : cited.end_index] == "[1]"
+        with served.client() as client:
+            document = client.get(cited.url).json()
+        lines = document["text"].split("\n")
+        assert lines[citation["start_line"] - 1] == "The hedge is cut in August."
+
+
+def test_a_streamed_answer_is_the_same_and_ends_with_usage(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (served, _):
+        stream = connect(served.url).chat.completions.create(
+            model="ragkit", messages=QUESTION, stream=True, stream_options={"include_usage": True}
+        )
+        chunks = list(stream)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == CITED
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-2:] == [None, "stop"]
+    last: Any = chunks[-1]
+    assert (last.choices, last.citations[0]["n"], last.abstained) == ([], 1, False)
+    assert last.usage.total_tokens == last.usage.prompt_tokens + last.usage.completion_tokens
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_without_include_usage_every_chunk_has_a_choice(base: Path) -> None:
+    with serving(base, ScriptedProvider([SEARCH, CITED])) as (served, _):
+        chunks = list(connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION, stream=True))
+    assert all(len(chunk.choices) == 1 for chunk in chunks)
+    last: Any = chunks[-1]
+    assert last.trace_id.startswith("trc_")
+
+
+def test_without_a_model_the_answer_is_quoted(base: Path) -> None:
+    with serving(base) as (served, _):
+        found: Any = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
+    assert found.choices[0].message.content.startswith("The hedge is cut in August.")
+    assert found.citations[0]["verified"]
+    assert found.answered_by == "extractive"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_callers_own_tool_is_handed_back_and_the_run_goes_on_with_its_result(base: Path, streamed: bool) -> None:
+    provider = ScriptedProvider([SEARCH, ASKS_WEATHER, "In Oslo it rains, and the hedge is cut in August [1]."])
+    with serving(base, provider) as (served, _):
+        client = connect(served.url)
+        call = _first_call(client, streamed)
+        assert (call["name"], call["arguments"]) == ("get_weather", '{"town":"Oslo"}')
+        asked = {"type": "function", "id": call["id"], "function": {k: call[k] for k in ("name", "arguments")}}
+        talk = [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [asked]}]
+        talk.append({"role": "tool", "tool_call_id": call["id"], "content": "rain"})
+        found: Any = client.chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
+    assert found.choices[0].message.content == "In Oslo it rains, and the hedge is cut in August [1]."
+    assert found.citations[0]["quote"] == "The hedge is cut in August."
+    seen = provider.requests[-1].messages
+    assert [message.role.value for message in seen] == ["system", "user", "assistant", "tool", "assistant", "tool"]
+    assert "rain" in seen[-1].content
+
+
+def _first_call(client: openai.OpenAI, streamed: bool) -> dict[str, str]:
+    if not streamed:
+        found = client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER])
+        assert found.choices[0].finish_reason == "tool_calls"
+        calls: Any = found.choices[0].message.tool_calls
+        [call] = calls
+        return {"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
+    chunks = list(client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER], stream=True))
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    pieces: Any = [one for chunk in chunks for one in chunk.choices[0].delta.tool_calls or ()]
+    [piece] = pieces
+    return {"id": piece.id, "name": piece.function.name, "arguments": piece.function.arguments}
+
+
+def test_results_that_lead_to_no_run_are_taken_as_the_conversation_that_they_are(base: Path) -> None:
+    provider = ScriptedProvider(["Umbrella."])
+    asked = {"type": "function", "id": "call_far", "function": {"name": "get_weather", "arguments": "{}"}}
+    talk: Any = [
+        *QUESTION,
+        {"role": "assistant", "content": None, "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": "call_far", "content": "rain"},
+    ]
+    with serving(base, provider) as (served, _):
+        found = connect(served.url).chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
+    assert found.choices[0].message.content == "Umbrella."
+    assert "rain" in provider.requests[0].messages[-1].content
+
+
+def test_a_result_that_is_missing_is_asked_for(base: Path) -> None:
+    both = [ASKS_WEATHER, ToolCall("get_weather", {"town": "Rome"}, "call_2")]
+    with serving(base, ScriptedProvider([both])) as (served, _):
+        client = connect(served.url)
+        found = client.chat.completions.create(model="ragkit", messages=QUESTION, tools=[WEATHER])
+        calls: Any = found.choices[0].message.tool_calls
+        assert len(calls) == 2
+        asked: Any = {"role": "assistant", "tool_calls": [one.model_dump() for one in calls]}
+        talk = [*QUESTION, asked, {"role": "tool", "tool_call_id": calls[0].id, "content": "rain"}]
+        with pytest.raises(openai.BadRequestError, match="the results of get_weather are missing"):
+            client.chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
+
+
+def test_what_a_request_asks_for_reaches_the_model(base: Path) -> None:
+    provider = ScriptedProvider(["Yes."])
+    talk: Any = [
+        {"role": "system", "content": "Speak like a gardener."},
+        {"role": "user", "content": [{"type": "text", "text": "One"}, {"type": "text", "text": "two?"}]},
+    ]
+    with serving(base, provider) as (served, _):
+        connect(served.url).chat.completions.create(
+            model="ragkit", messages=talk, temperature=0.1, top_p=0.5, max_tokens=17
+        )
+    [request] = provider.requests
+    settings = request.settings
+    assert (settings.temperature, settings.top_p, settings.max_tokens) == (0.1, 0.5, 17)
+    assert "search_knowledge_base" in request.messages[0].content
+    assert "Speak like a gardener." in request.messages[0].content
+    assert request.messages[1].content == "One\ntwo?"
+
+
+def test_a_filter_of_the_request_holds_for_every_search_of_the_model(base: Path) -> None:
+    widened = ToolCall("search_knowledge_base", {"query": "hedge", "where": "year >= 2000"}, "call_1")
+    with serving(base, ScriptedProvider([widened, "The boiler [1]."])) as (served, _):
+        found: Any = connect(served.url).chat.completions.create(
+            model="ragkit", messages=QUESTION, extra_body={"where": {"year": {"$lt": 2020}}, "top_k": 5}
+        )
+    assert [one["source"].rpartition("/")[2] for one in found.citations] == ["house.md"]
+
+
+def test_a_session_keeps_the_conversation(base: Path) -> None:
+    provider = ScriptedProvider([SEARCH, CITED, "As I said: August."])
+    with serving(base, provider) as (served, client):
+        session = client.post("/session/start", json={}).json()["id"]
+        chat = connect(served.url).chat.completions
+        first: Any = chat.create(model="ragkit", messages=QUESTION, extra_body={"session_id": session})
+        assert first.session_id == session
+        again: Any = [{"role": "user", "content": "When?"}]
+        chat.create(model="ragkit", messages=again, extra_body={"session_id": session})
+        history = client.get(f"/session/{session}").json()["history"]
+    assert [one["content"] for one in history] == [QUESTION[0]["content"], CITED, "When?", "As I said: August."]
+    asked = [one.content for one in provider.requests[-1].messages[1:]]
+    assert asked == ["When is the hedge cut?", "It is cut in August.", "When?"]
+
+
+def test_an_answer_of_a_form_is_json(base: Path) -> None:
+    form: Any = {
+        "type": "json_schema",
+        "json_schema": {
+            "name": "month",
+            "schema": {"type": "object", "properties": {"month": {"type": "string"}}, "required": ["month"]},
+        },
+    }
+    with serving(base, ScriptedProvider([SEARCH, '{"month": "August"}'])) as (served, _):
+        found = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION, response_format=form)
+    assert found.choices[0].message.content == '{"month": "August"}'
+
+
+def test_models_are_listed_and_found(base: Path) -> None:
+    with serving(base, settings=ServerSettings(port=0, models=("extractive", "echo"))) as (served, _):
+        client = connect(served.url)
+        names = [one.id for one in client.models.list()]
+        assert names[:3] == ["ragkit", "extractive", "echo"]
+        assert client.models.retrieve("echo").owned_by == "ragkit"
+        with pytest.raises(openai.NotFoundError, match="no model of that name"):
+            client.models.retrieve("gpt-4o")
+        with pytest.raises(openai.NotFoundError, match="known: ragkit, extractive, echo"):
+            client.chat.completions.create(model="gpt-4o", messages=QUESTION)
+        found: Any = client.chat.completions.create(model="echo", messages=QUESTION)
+        assert found.choices[0].message.content == "When is the hedge cut?"
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_embeddings_are_those_of_the_knowledge_base(base: Path, encoding: Any) -> None:
+    with serving(base) as (served, _):
+        client = connect(served.url)
+        found = client.embeddings.create(model="ragkit", input=["hedge", "boiler"], encoding_format=encoding)
+        want = served.kb.embed(["hedge", "boiler"])
+        for row, one in zip(want, found.data, strict=True):
+            raw: Any = one.embedding
+            got = np.frombuffer(base64.b64decode(raw), "<f4") if isinstance(raw, str) else np.asarray(raw, np.float32)
+            assert np.array_equal(got, row)
+        assert [one.index for one in found.data] == [0, 1]
+        default = client.embeddings.create(model="ragkit", input="hedge")
+        assert np.allclose(default.data[0].embedding, want[0])
+        with pytest.raises(openai.BadRequestError, match="64 dimensions"):
+            client.embeddings.create(model="ragkit", input="hedge", dimensions=3)
+        with pytest.raises(openai.BadRequestError, match="not numbers of tokens"):
+            client.embeddings.create(model="ragkit", input=[[1, 2]])
+
+
+ERRORS: list[tuple[ProviderError, type[openai.APIStatusError], str]] = [
+    (RateLimited("svc", "secret words", retry_after=99), openai.RateLimitError, "provider_rate_limited"),
+    (ContextTooLong("svc", "secret words"), openai.BadRequestError, "context_length_exceeded"),
+    (AuthenticationFailed("svc", "secret words"), openai.InternalServerError, "provider_refused"),
+    (InvalidRequest("svc", "secret words"), openai.InternalServerError, "provider_failed"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "code"), ERRORS, ids=[one[2] for one in ERRORS])
+def test_errors_are_typed_and_say_nothing_of_the_service(
+    base: Path, error: ProviderError, kind: type[openai.APIStatusError], code: str
+) -> None:
+    with serving(base, ScriptedProvider([error])) as (served, _):
+        with pytest.raises(kind, match=r"service|conversation") as met:
+            connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
+        body: Any = met.value.body
+        assert (body["code"], "secret" in str(met.value)) == (code, False)
+        assert met.value.response.headers["x-request-id"].startswith("req_")
+
+
+def test_an_error_in_the_middle_of_a_stream_reaches_the_client(base: Path) -> None:
+    def fails(request: Request) -> Message:
+        if request.messages[-1].role == "user":
+            return Message.assistant("Let me look.", [SEARCH])
+        raise InvalidRequest("svc", "secret words")
+
+    with serving(base, FunctionProvider(fails)) as (served, _):
+        stream = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION, stream=True)
+        with pytest.raises(openai.APIError, match="the model's service failed") as met:
+            list(stream)
+        assert "secret" not in str(met.value)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"n": 2}, "one answer is given"),
+    ({"stop": "x"}, "not cut at words"),
+    ({"logprobs": True}, "probabilities"),
+    ({"tool_choice": "required", "tools": [WEATHER]}, "chooses its tools itself"),
+    ({"tools": [WEATHER, WEATHER]}, "the same name"),
+    ({"temperature": 3}, "temperature: Input should be less than or equal to 2"),
+    ({"messages": [{"role": "assistant", "content": "I"}]}, "the last message must be the user's"),
+    ({"messages": [{"role": "user", "content": "  "}]}, "there are no words in it"),
+    ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "y"}]}, "answers no tool call"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}]},
+     "as a data: URL"),
+    ({"extra_body": {"where": {"year": {"$near": 1}}}}, r"\$near"),
+    ({"extra_body": {"session_id": "ses_none"}}, "no such session"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "says"), WRONG, ids=[one[1] for one in WRONG])
+def test_what_cannot_be_done_is_refused_in_one_line(base: Path, change: dict[str, Any], says: str) -> None:
+    create: Callable[..., Any]
+    with serving(base) as (served, _):
+        create = connect(served.url).chat.completions.create
+        with pytest.raises((openai.BadRequestError, openai.NotFoundError), match=says):
+            create(**{"model": "ragkit", "messages": QUESTION, **change})
+
+
+def test_a_token_is_asked_for_and_taken(base: Path) -> None:
+    token = "a-token-of-some-length"
+    with serving(base, settings=ServerSettings(port=0, tokens=("another-token-here", token))) as (served, _):
+        with pytest.raises(openai.AuthenticationError, match="Authorization: Bearer"):
+            connect(served.url, "wrong").models.list()
+        assert connect(served.url, token).models.list().data[0].id == "ragkit"
+
+
+def test_the_rate_of_a_token_is_limited(base: Path) -> None:
+    token = "a-token-of-some-length"
+    settings = ServerSettings(port=0, tokens=(token,), limits=limited(requests_per_minute=2).limits)
+    with serving(base, settings=settings) as (served, _):
+        client = connect(served.url, token)
+        client.models.list()
+        client.models.list()
+        with pytest.raises(openai.RateLimitError, match="more than 2 requests in a minute") as met:
+            client.models.list()
+        assert 1 <= int(met.value.response.headers["retry-after"]) <= 30

@@ -1,0 +1,191 @@
+"""The server as processes: killed, stopped, several at once, and what it says on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.server.parts import SECONDS, Process, events, process
+from tests.server.test_limits import until
+from tests.wire.dialects import DIALECTS
+from tests.wire.server import Called, Fault, Turn, WireServer
+
+TOKEN = "a-token-of-some-length"
+WORDS = [f"word{n} " for n in range(3000)]
+LOOKS = Turn(calls=[Called("search_knowledge_base", {"query": "hedge"})], prompt_tokens=9, completion_tokens=9)
+ASK = {"message": "When?", "stream": True}
+SLOW = Fault(turn=Turn(WORDS), pause_s=0.02)
+
+
+@contextmanager
+def asking_openai(
+    base: Path, *script: Turn | Fault, options: tuple[str, ...] = ()
+) -> Iterator[tuple[Process, WireServer]]:
+    """A server whose answers come from a service that speaks as OpenAI's."""
+    with WireServer(DIALECTS["openai"], script) as wire:
+        env = {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": f"{wire.url}/v1"}
+        with process(base, "--model", "openai:gpt-4o-mini", *options, env=env) as server:
+            yield server, wire
+
+
+def until_some_text_is_kept(client: httpx2.Client, told: Iterator[tuple[str, dict[str, Any]]]) -> str:
+    """Read a stream until a part of the answer stands in the session. Returns the session's id."""
+    session = next(told)[1]["session_id"]
+    for name, _ in told:
+        if name == "text" and client.get(f"/session/{session}").json()["history"][1]["content"]:
+            break
+    return str(session)
+
+
+def test_a_server_that_is_killed_in_mid_answer_leaves_session_and_trace_intact(base: Path) -> None:
+    with (
+        asking_openai(base, LOOKS, SLOW) as (server, _),
+        server.client() as client,
+        server.client() as other,
+        client.stream("POST", "/chat", json=ASK) as stream,
+    ):
+        told = events(stream)
+        session = until_some_text_is_kept(other, told)
+        server.kill()
+    with process(base) as again, again.client() as client:
+        question, answer = client.get(f"/session/{session}").json()["history"]
+        assert (question["content"], question["status"]) == ("When?", "done")
+        assert answer["status"] == "interrupted"
+        assert answer["content"]
+        assert "".join(WORDS).startswith(answer["content"])
+        trace = client.get(f"/traces/{answer['trace_id']}").json()
+        assert (trace["status"], trace["error"]) == ("interrupted", "the server was stopped")
+        assert trace["ended"] is not None
+        found = client.post("/chat", json={"message": "When is the hedge cut?", "session_id": session}).json()
+        assert found["message"]["status"] == "done"
+    with closing(sqlite3.connect(base / "server.sqlite")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_workers_share_sessions_and_figures_and_see_when_one_is_killed(base: Path) -> None:
+    options = ("--workers", "2", "--max-running", "4")
+    with asking_openai(base, SLOW, options=options) as (server, _):
+        made = {_alone(server, "POST", "/session/start")["id"] for _ in range(5)}
+        until(_listed(server) == made and len(_pids(server)) == 2 for _ in iter(int, 1))
+        assert 'ragkit_requests_total{route="/session/start",status="200"} 5.0' in _text(server, "/metrics")
+        with (
+            server.client() as client,
+            server.client() as other,
+            client.stream("POST", "/chat", json=ASK) as stream,
+        ):
+            told = events(stream)
+            session = until_some_text_is_kept(other, told)
+            assert _state(server, session) == "running"
+            for pid in _pids(server):
+                os.kill(pid, signal.SIGKILL)
+        until(_state(server, session) == "interrupted" for _ in iter(int, 1))
+
+
+def _listed(server: Process) -> set[str]:
+    return {one["id"] for one in _alone(server, "GET", "/sessions")["sessions"]}
+
+
+def _pids(server: Process) -> set[int]:
+    lines = [json.loads(line) for line in server.log.decode().splitlines() if line.startswith("{")]
+    return {int(line["pid"]) for line in lines if line["logger"] == "ragkit.server.request"}
+
+
+def _alone(server: Process, method: str, path: str) -> dict[str, Any]:
+    """A request over a connection of its own, which any worker may take; another one when its worker is gone."""
+    for _ in range(20):
+        try:
+            with server.client() as client:
+                found: dict[str, Any] = client.request(method, path).json()
+                return found
+        except httpx2.TransportError:
+            continue
+    raise AssertionError("nobody answers")
+
+
+def _text(server: Process, path: str) -> str:
+    with server.client() as client:
+        return client.get(path).text
+
+
+def _state(server: Process, session: str) -> str:
+    return str(_alone(server, "GET", f"/session/{session}")["history"][1]["status"])
+
+
+def test_a_server_that_is_told_to_stop_lets_answers_end(base: Path) -> None:
+    short = Fault(turn=Turn(WORDS[:100]), pause_s=0.01)
+    with asking_openai(base, short) as (server, _), server.client() as client:
+        with client.stream("POST", "/chat", json=ASK) as stream:
+            told = events(stream)
+            assert next(told)[0] == "start"
+            server.process.send_signal(signal.SIGTERM)
+            name, data = list(told)[-1]
+        assert (name, data["message"]["content"]) == ("done", "".join(WORDS[:100]))
+        log = server.stopped()
+    assert server.process.returncode == 0
+    assert "Traceback" not in log
+
+
+def test_what_does_not_end_in_time_is_stopped_and_says_so(base: Path) -> None:
+    with asking_openai(base, SLOW, options=("--grace", "0.2")) as (server, wire), server.client() as client:
+        with client.stream("POST", "/chat", json=ASK) as stream:
+            told = events(stream)
+            session = next(told)[1]["session_id"]
+            assert next(told)[0] == "text"
+            server.process.send_signal(signal.SIGTERM)
+            name, data = list(told)[-1]
+        assert (name, data["error"]["code"]) == ("error", "cancelled")
+        assert wire.hung_up.wait(SECONDS)
+        server.stopped()
+    assert server.process.returncode == 0
+    with closing(sqlite3.connect(base / "server.sqlite")) as connection:
+        rows = connection.execute("SELECT status FROM messages WHERE session = ? ORDER BY key", (session,))
+        assert [row[0] for row in rows] == ["done", "cancelled"]
+    assert list((base / "server.workers").iterdir()) == []
+
+
+def test_beyond_loopback_it_asks_for_the_token_that_is_in_the_environment(base: Path) -> None:
+    with process(base, "--host", "0.0.0.0", env={"RAGKIT_SERVER_TOKEN": TOKEN}) as server:
+        url = re.sub(r"//[^:]+", "//127.0.0.1", server.url)
+        assert httpx2.get(f"{url}/health", timeout=SECONDS).status_code == 200
+        assert httpx2.get(f"{url}/sessions", timeout=SECONDS).status_code == 401
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        assert httpx2.get(f"{url}/sessions", headers=headers, timeout=SECONDS).status_code == 200
+        log = server.stopped()
+    assert TOKEN not in log
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    assert [one["status"] for one in lines if one["logger"] == "ragkit.server.request"] == [200, 401, 200]
+    assert all(one["request_id"].startswith("req_") for one in lines if one["logger"] == "ragkit.server.request")
+
+
+REFUSED = [
+    (("--host", "0.0.0.0"), {}, "RAGKIT_SERVER_TOKEN"),
+    (("--model", "opnai:x"), {}, "'opnai' is not the name of a provider"),
+    (("--allow-origin", "*"), {}, "a list of sites"),
+    ((), {"RAGKIT_SERVER_TOKEN": "short"}, "at least 16"),
+]
+
+
+@pytest.mark.parametrize(("options", "env", "says"), REFUSED, ids=[one[2] for one in REFUSED])
+def test_what_cannot_be_served_is_said_before_anything_listens(
+    base: Path, options: tuple[str, ...], env: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from click.testing import CliRunner
+
+    from ragkit.cli import cli
+    from ragkit.errors import RagkitError
+
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    found = CliRunner().invoke(cli, ["serve", "--kb", str(base), "--port", "0", *options])
+    assert isinstance(found.exception, RagkitError)
+    assert says in str(found.exception)

@@ -1,0 +1,46 @@
+"""schemathesis over the OpenAPI document: whatever is asked, no 5xx and no answer that is not described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.server.app import create_app
+from tests.server.parts import Served, limited, serving
+
+EXAMPLES = 12
+"""Of each operation."""
+NOWHERE = Path("there is no knowledge base here")
+SCHEMA = schemathesis.openapi.from_dict(create_app(KnowledgeBase.open(NOWHERE), NOWHERE).openapi())
+
+
+@pytest.fixture(scope="module")
+def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    import shutil
+
+    base = Path(shutil.copytree(built, tmp_path_factory.mktemp("schema") / "kb"))
+    with serving(base, settings=limited(question_chars=2000)) as (found, _):
+        yield found
+
+
+@SCHEMA.parametrize()
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+def test_every_answer_is_described(case: schemathesis.Case[Any], served: Served) -> None:
+    # a schema cannot say that a question has words in it, or that a cursor is one that the server gave out
+    case.call_and_validate(base_url=served.url, excluded_checks=[positive_data_acceptance])
+
+
+def test_every_operation_says_how_it_fails() -> None:
+    document = create_app(KnowledgeBase.open(NOWHERE), NOWHERE).openapi()
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            codes = set(operation["responses"])
+            assert {"200", "400", "401", "413", "429", "500", "503"} <= codes, (method, path)
+            assert "422" not in codes

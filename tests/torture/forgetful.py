@@ -1,0 +1,286 @@
+"""A file system in memory that forgets, at a power cut, what was never synced: FUSE, for Linux.
+
+Each file has two contents: what is written, and what was synced (`fsync`, `fdatasync`, `O_SYNC` is not known). Each
+change of a name (create, rename, unlink, mkdir, rmdir) waits in a journal until a sync. At the cut, by the seed:
+
+- a file keeps what was synced, or some of the pages that were written since, or its new length with zeros in it;
+- of the journal a part from its beginning is kept, perhaps none.
+
+`journal` says what a sync of a file does to the names: "ordered" writes the whole journal, as ext4, XFS and Btrfs do;
+"strict" writes none of it, as POSIX allows: then only a sync of a directory writes the names in it.
+
+Making the directory `.cut-SEED` at its root is the power cut: what is left is written to a directory outside.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mfusepy as fuse
+
+PAGE = 4096
+CUT = "/.cut-"
+
+
+@dataclass
+class Node:
+    """A file or directory."""
+
+    mode: int
+    data: bytearray = field(default_factory=bytearray)
+    synced: bytes | None = b""
+    """Content that survives."""
+    dirty: set[int] = field(default_factory=set)
+    """Pages written since."""
+    changed: float = field(default_factory=time.time)
+
+    def sync(self) -> None:
+        """What is written now survives."""
+        self.synced = bytes(self.data)
+        self.dirty.clear()
+
+    def after_cut(self, chance: random.Random) -> bytes:
+        """What is left of it."""
+        kept = self.synced or b""
+        way = chance.choice(["nothing", "some", "length"])
+        if way == "nothing" or (not self.dirty and len(kept) == len(self.data)):
+            return kept
+        left = bytearray(kept.ljust(len(self.data), b"\0")[: len(self.data)])
+        if way == "some":
+            for page in self.dirty:
+                if chance.random() < 0.5:
+                    part = slice(page * PAGE, min((page + 1) * PAGE, len(self.data)))
+                    left[part] = self.data[part]
+        return bytes(left)
+
+
+Names = dict[str, Node]
+"""Path from the root -> node; the root is `/`."""
+Change = tuple[str, str, str]
+"""What happened to a name: (add, path, ''), (drop, path, '') or (move, old, new)."""
+
+
+class Forgetful(fuse.Operations):  # type: ignore[misc]
+    """The file system; begins with the files of a directory, all of them synced."""
+
+    use_ns = False
+
+    def __init__(self, source: Path, left: Path, *, strict: bool) -> None:
+        self.left = left
+        self.strict = strict
+        self.names: Names = {"/": Node(stat.S_IFDIR | 0o700)}
+        for path in sorted(source.rglob("*")) if source.exists() else []:
+            name = f"/{path.relative_to(source)}"
+            mode = path.stat().st_mode
+            node = Node(mode, bytearray(b"" if stat.S_ISDIR(mode) else path.read_bytes()))
+            node.sync()
+            self.names[name] = node
+        self.kept: Names = dict(self.names)
+        self.journal: list[tuple[Change, Node | None]] = []
+        self.handles: dict[int, Node] = {}
+        self.is_cut = False
+        self._next = 1
+
+    # names
+
+    def getattr(self, path: str, fh: int | None = None) -> dict[str, float]:
+        """As stat."""
+        node = self._at(path)
+        return {
+            "st_mode": node.mode,
+            "st_size": len(node.data),
+            "st_nlink": 1,
+            "st_uid": os.getuid(),
+            "st_gid": os.getgid(),
+            "st_mtime": node.changed,
+            "st_ctime": node.changed,
+            "st_atime": node.changed,
+        }
+
+    def readdir(self, path: str, fh: int) -> list[str]:
+        """Names in a directory."""
+        inside = path.rstrip("/") + "/"
+        found = [name[len(inside) :] for name in self.names if name.startswith(inside) and name != "/"]
+        return [".", "..", *(name for name in found if name and "/" not in name)]
+
+    def create(self, path: str, mode: int, fi: object = None) -> int:
+        """A new file, open."""
+        self._living()
+        node = Node(stat.S_IFREG | (mode & 0o777))
+        self.names[path] = node
+        self.journal.append((("add", path, ""), node))
+        return self._handle(node)
+
+    def mkdir(self, path: str, mode: int) -> None:
+        """A new directory, or the power cut."""
+        if path.startswith(CUT):
+            self._cut(random.Random(path[len(CUT) :]))
+            self.names[path] = Node(stat.S_IFDIR | 0o700)  # whoever made it looks at it
+            return
+        self._living()
+        node = Node(stat.S_IFDIR | (mode & 0o777))
+        self.names[path] = node
+        self.journal.append((("add", path, ""), node))
+
+    def unlink(self, path: str) -> None:
+        """Take a name away."""
+        self._living()
+        self._at(path)
+        del self.names[path]
+        self.journal.append((("drop", path, ""), None))
+
+    def rmdir(self, path: str) -> None:
+        """Take an empty directory away."""
+        if any(name.startswith(f"{path}/") for name in self.names):
+            raise fuse.FuseOSError(errno.ENOTEMPTY)
+        self.unlink(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or a whole directory another name."""
+        self._living()
+        self._at(old)
+        _move(self.names, old, new)
+        self.journal.append((("move", old, new), None))
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Rights are kept at once."""
+        node = self._at(path)
+        node.mode = stat.S_IFMT(node.mode) | (mode & 0o7777)
+
+    def chown(self, path: str, uid: int, gid: int) -> None:
+        """Nobody asks who owns it."""
+
+    def utimens(self, path: str, times: tuple[float, float] | None = None) -> None:
+        """The time of the last change."""
+        self._at(path).changed = times[1] if times else time.time()
+
+    def statfs(self, path: str) -> dict[str, int]:
+        """A disk with room."""
+        return {"f_bsize": PAGE, "f_frsize": PAGE, "f_blocks": 1 << 20, "f_bavail": 1 << 19, "f_bfree": 1 << 19}
+
+    # contents
+
+    def open(self, path: str, flags: int) -> int:
+        """A handle."""
+        node = self._at(path)
+        if flags & os.O_TRUNC:
+            self._resize(node, 0)
+        return self._handle(node)
+
+    def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
+        """Bytes."""
+        return bytes(self.handles[fh].data[offset : offset + size])
+
+    def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
+        """Bytes that are not safe yet."""
+        self._living()
+        node = self.handles[fh]
+        if len(node.data) < offset:
+            self._resize(node, offset)
+        node.data[offset : offset + len(data)] = data
+        node.dirty.update(range(offset // PAGE, (offset + len(data) - 1) // PAGE + 1))
+        node.changed = time.time()
+        return len(data)
+
+    def truncate(self, path: str, length: int, fh: int | None = None) -> None:
+        """Another length."""
+        self._living()
+        self._resize(self.handles[fh] if fh is not None else self._at(path), length)
+
+    def flush(self, path: str, fh: int) -> None:
+        """Closing a file makes nothing safe."""
+
+    def release(self, path: str, fh: int) -> None:
+        """A handle that is not used any more."""
+        self.handles.pop(fh, None)
+
+    def fsync(self, path: str, datasync: int, fh: int) -> None:
+        """The content is safe, and so are the names where the journal is ordered."""
+        self._living()
+        self.handles[fh].sync()
+        if not self.strict:
+            self._commit(len(self.journal))
+
+    def fsyncdir(self, path: str, datasync: int, fh: int) -> None:
+        """The names in a directory are safe: the journal up to the last of them is written."""
+        self._living()
+        inside = path.rstrip("/") + "/"
+        last = 0
+        for place, ((_, one, other), _node) in enumerate(self.journal):
+            if any(name.startswith(inside) and "/" not in name[len(inside) :] for name in (one, other) if name):
+                last = place + 1
+        self._commit(len(self.journal) if not self.strict else last)
+
+    # within
+
+    def _at(self, path: str) -> Node:
+        if path not in self.names:
+            raise fuse.FuseOSError(errno.ENOENT)
+        return self.names[path]
+
+    def _living(self) -> None:
+        if self.is_cut:
+            raise fuse.FuseOSError(errno.EIO)
+
+    def _handle(self, node: Node) -> int:
+        self._next += 1
+        self.handles[self._next] = node
+        return self._next
+
+    def _resize(self, node: Node, length: int) -> None:
+        if length < len(node.data):
+            del node.data[length:]
+            node.dirty.add(length // PAGE)
+        else:
+            node.data.extend(bytes(length - len(node.data)))
+        node.changed = time.time()
+
+    def _commit(self, count: int) -> None:
+        for (what, one, other), node in self.journal[:count]:
+            if what == "add" and node is not None:
+                self.kept[one] = node
+            elif what == "drop":
+                self.kept.pop(one, None)
+            elif one in self.kept:
+                _move(self.kept, one, other)
+        del self.journal[:count]
+
+    def _cut(self, chance: random.Random) -> None:
+        """The power goes: write what is left."""
+        self.is_cut = True
+        self._commit(chance.choice([0, chance.randint(0, len(self.journal)), len(self.journal)]))
+        self.left.mkdir(mode=0o700)
+        for path, node in sorted(self.kept.items()):
+            there = self.left / path[1:]
+            if stat.S_ISDIR(node.mode):
+                there.mkdir(exist_ok=True, parents=True)
+            else:
+                there.parent.mkdir(exist_ok=True, parents=True)
+                there.write_bytes(node.after_cut(chance))
+                there.chmod(node.mode & 0o777)
+        (self.left.parent / f"{self.left.name}.done").touch()
+
+
+def _move(names: Names, old: str, new: str) -> None:
+    for name in [name for name in names if name == new or name.startswith(f"{new}/")]:
+        del names[name]
+    for name in [name for name in names if name == old or name.startswith(f"{old}/")]:
+        names[new + name[len(old) :]] = names.pop(name)
+
+
+def serve(source: Path, mount: Path, left: Path, *, strict: bool) -> None:
+    """Serve until it is unmounted; in a process of its own."""
+    options: Mapping[str, object] = {
+        "attr_timeout": 0,
+        "entry_timeout": 0,
+        "negative_timeout": 0,
+        "fsname": "forgetful",
+    }
+    fuse.FUSE(Forgetful(source, left, strict=strict), str(mount), foreground=True, nothreads=True, **options)

@@ -1,0 +1,59 @@
+"""kill -9 at a random moment of a command: an index run, a first build, a rebuild, `rm`, `clear` or a repair.
+
+One command in twenty is started cold, as `python -m ragkit`, so that the imports are among the moments too.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from tests.torture.bench import Bench, Operation, Outcome, pick, seeds
+
+COLD = 0.05
+"""Share of the commands that are started cold."""
+COLD_SECONDS = 1.5
+"""How long the imports take at most, or nearly so."""
+
+
+class Kills:
+    """Random moments."""
+
+    name = "kill -9"
+
+    def keys(self, bench: Bench, count: int, chance: random.Random) -> Iterator[str]:
+        """A seed each."""
+        return seeds(count, chance)
+
+    def trial(self, bench: Bench, key: str) -> Outcome:
+        """One kill."""
+        chance = random.Random(key)
+        operation, span = pick(bench, chance)
+        share = chance.random()
+        reached = _cold(bench, operation, share) if chance.random() < COLD else _warm(bench, operation, span * share)
+        oracle = bench.oracle()
+        bench.judge(operation, oracle)
+        return Outcome(tuple(oracle.faults), reached)
+
+
+def _warm(bench: Bench, operation: Operation, seconds: float) -> bool:
+    victim = bench.start(operation)
+    if not victim.ended(seconds):
+        victim.kill()
+    return victim.wait().code == -9
+
+
+def _cold(bench: Bench, operation: Operation, share: float) -> bool:
+    victim = subprocess.Popen(
+        [sys.executable, "-m", "ragkit", *operation.arguments, *bench.place],
+        cwd=bench.root,
+        env={**bench.commands.environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(share * COLD_SECONDS)
+    victim.kill()
+    return victim.wait() == -9

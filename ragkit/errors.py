@@ -40,7 +40,7 @@ RagkitError
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from math import floor, log10
 
@@ -50,6 +50,19 @@ def plain(amount: float) -> str:
     if amount == 0 or abs(amount) >= 1e-3:
         return f"{amount:.6g}" if abs(amount) < 1e6 else f"{amount:.0f}"
     return f"{amount:.{1 - floor(log10(abs(amount)))}f}".rstrip("0")
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known word that `word` was most likely meant to be, or None. Upper and lower case count as equal."""
+    lowered = {name.lower(): name for name in known}
+    close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
+    return lowered[close[0]] if close else None
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """` (did you mean 'x'?)`, or nothing when no known word is near."""
+    near = nearest(word, known, cutoff)
+    return f" (did you mean {near!r}?)" if near else ""
 
 
 class RagkitError(Exception):
@@ -75,11 +88,9 @@ class UnknownName(RagkitError):
         self.kind, self.name, self.known = kind, name, tuple(known)
 
     def __str__(self) -> str:
-        near = get_close_matches(self.name, self.known, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
         article = "an" if self.kind[:1] in "aeiou" else "a"
-        listed = ", ".join(self.known)
-        return f"{self.name!r} is not the name of {article} {self.kind}{hint}; known: {listed}"
+        hint = did_you_mean(self.name, self.known)
+        return f"{self.name!r} is not the name of {article} {self.kind}{hint}; known: {', '.join(self.known)}"
 
 
 class UnknownModel(UnknownName):

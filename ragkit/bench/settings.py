@@ -16,13 +16,12 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from difflib import get_close_matches
 from io import StringIO
 from itertools import product
 from pathlib import Path
 from typing import cast
 
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, did_you_mean
 from ragkit.records import JSON
 
 Setting = Mapping[str, JSON]
@@ -220,8 +219,7 @@ def _values(kind: type[Settings | Entry | Generated], table: Mapping[str, object
     known = [one.name for one in fields(kind)]
     for key in table:
         if key not in known:
-            near = get_close_matches(key, known, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            hint = did_you_mean(key, known)
             raise InvalidOption(f"{where}{key}", table[key], f"another key{hint}: one of {', '.join(known)}")
     missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
     for key in missing:

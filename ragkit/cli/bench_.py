@@ -19,7 +19,7 @@ from ragkit.bench.settings import Settings, read_settings
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.bench_show import Progress, show_compared, show_outcome
 from ragkit.cli.common import Shell, verb
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, UnknownName
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.records import JSON
 
@@ -198,8 +198,7 @@ def _only(settings: Settings, stores: str | None) -> Settings:
     wanted = [one.strip() for one in stores.split(",")]
     for one in wanted:
         if not any(one in {entry.label, entry.name} for entry in settings.stores):
-            known = ", ".join(entry.label for entry in settings.stores)
-            raise InvalidOption("--stores", one, f"a line of the settings: one of {known}")
+            raise UnknownName("store of these settings", one, [entry.label for entry in settings.stores])
     return replace(settings, stores=tuple(e for e in settings.stores if {e.label, e.name} & {*wanted}))
 
 

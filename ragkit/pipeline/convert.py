@@ -12,8 +12,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from ragkit.errors import InvalidOption
-from ragkit.pipeline.nodes import Items, Key, Node, Problem, Scalar, Table, did_you_mean, met
+from ragkit.errors import InvalidOption, did_you_mean
+from ragkit.pipeline.nodes import Items, Key, Node, Problem, Scalar, Table, met
 from ragkit.pipeline.syntax import resolve
 
 if TYPE_CHECKING:

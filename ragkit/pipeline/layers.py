@@ -10,18 +10,9 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ragkit.errors import did_you_mean
 from ragkit.pipeline import shipped
-from ragkit.pipeline.nodes import (
-    Mark,
-    Node,
-    Problem,
-    Scalar,
-    Source,
-    Table,
-    did_you_mean,
-    in_profile,
-    met,
-)
+from ragkit.pipeline.nodes import Mark, Node, Problem, Scalar, Source, Table, in_profile, met
 from ragkit.pipeline.syntax import MAX_CHARACTERS, Unreadable, parse, source_of
 
 MAX_CHAIN = 10

@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TypeAlias
 
 Plain: TypeAlias = "bool | int | float | str | None"
@@ -173,19 +172,6 @@ def in_order(problems: Iterable[Problem]) -> list[str]:
     told = [problem for problem in found if problem.root or problem.mark not in roots]
     told.sort(key=lambda problem: (problem.mark.source.name, problem.mark.line, problem.mark.column))
     return list(dict.fromkeys(str(problem) for problem in told))
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` was most likely meant to be, or None. Upper and lower case count as equal."""
-    lowered = {name.lower(): name for name in known}
-    close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
-    return lowered[close[0]] if close else None
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)`, or nothing when no known word is near."""
-    near = nearest(word, known)
-    return f" (did you mean {near!r}?)" if near else ""
 
 
 def met(node: Node) -> str:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragkit.errors import PipelineError
+from ragkit.errors import PipelineError, did_you_mean
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
 from ragkit.pipeline.convert import Options
 from ragkit.pipeline.dump import template_of
 from ragkit.pipeline.layers import Chain, tree_of, with_profile
-from ragkit.pipeline.nodes import Items, Key, Mark, Node, Problem, Scalar, Source, Table, did_you_mean, in_order, met
+from ragkit.pipeline.nodes import Items, Key, Mark, Node, Problem, Scalar, Source, Table, in_order, met
 from ragkit.pipeline.overrides import Setting, with_settings
 from ragkit.pipeline.parts import SECTIONS, Section, section_keys, trouble
 from ragkit.pipeline.routes import misrouted, read_only

@@ -24,13 +24,13 @@ from math import prod
 from pathlib import Path
 from typing import Literal
 
-from ragkit.errors import InvalidOption, PipelineError
+from ragkit.errors import InvalidOption, PipelineError, did_you_mean
 from ragkit.evaluate.metrics import RANKING
 from ragkit.pipeline import shipped
 from ragkit.pipeline.convert import Options
 from ragkit.pipeline.dump import template_of
 from ragkit.pipeline.layers import display, unknown_pipeline
-from ragkit.pipeline.nodes import Items, Key, Mark, Node, Problem, Scalar, Source, Table, did_you_mean, in_order, met
+from ragkit.pipeline.nodes import Items, Key, Mark, Node, Problem, Scalar, Source, Table, in_order, met
 from ragkit.pipeline.overrides import Setting
 from ragkit.pipeline.parts import section_keys
 from ragkit.pipeline.settings import Pipeline

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ragkit.pipeline.nodes import Items, Node, Problem, Scalar, Table, did_you_mean
+from ragkit.errors import did_you_mean
+from ragkit.pipeline.nodes import Items, Node, Problem, Scalar, Table
 from ragkit.pipeline.syntax import resolve
 
 _PIECE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")

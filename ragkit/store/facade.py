@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from types import TracebackType
 from typing import ClassVar, Self, cast
 
-from ragkit.errors import InvalidOption, StoreError
+from ragkit.errors import InvalidOption, StoreError, did_you_mean
 from ragkit.records import Document, SearchResult
 from ragkit.store import STORES
 from ragkit.store.base import Filter, Rows, Store
@@ -44,8 +43,7 @@ class VectorStore(ABC):
         known = {field.name: field for field in fields(kind)}
         for option, value in options.items():
             if option not in known:
-                near = get_close_matches(option, known, n=1)
-                hint = f" (did you mean {near[0]!r}?)" if near else ""
+                hint = did_you_mean(option, known)
                 raise InvalidOption(option, value, f"an option of the store {name!r}{hint}: one of {', '.join(known)}")
         for option, field in known.items():
             if option not in options and field.default is MISSING and field.default_factory is MISSING:

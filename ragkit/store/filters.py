@@ -31,10 +31,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, TypeAlias, cast
 
-from ragkit.errors import InvalidFilter
+from ragkit.errors import InvalidFilter, did_you_mean
 from ragkit.records import JSON, Metadata
 
 Scalar: TypeAlias = bool | int | float | str | None
@@ -194,8 +193,7 @@ def _named(value: object) -> str:
 
 
 def _unknown(met: object, known: tuple[str, ...], where: str) -> str:
-    near = get_close_matches(f"${met}".replace("$$", "$"), known, n=1, cutoff=0.5)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    hint = did_you_mean(f"${met}".replace("$$", "$"), known, cutoff=0.5)
     return f"{met!r} is not an operator {where}{hint}; known: {', '.join(known)}"
 
 

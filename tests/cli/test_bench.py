@@ -122,7 +122,11 @@ def test_where_nothing_could_be_measured_it_fails(settings: Path, ragkit: Ragkit
     ("flags", "message"),
     [
         (["--settings", "none.yaml"], "--settings is 'none.yaml': `quick`, `full` or a file that is there is wanted"),
-        (["--stores", "a,b"], "--stores is 'a': a line of the settings: one of sqlite, floor, nowhere is wanted"),
+        (
+            ["--stores", "sqlit,b"],
+            "'sqlit' is not the name of a store of these settings (did you mean 'sqlite'?); "
+            "known: sqlite, floor, nowhere",
+        ),
         (["--rounds", "0"], "rounds is 0: 1 or more is wanted"),
         (["--generate", "300", "--hdf5", "x"], "--generate, --hdf5, --questions is 'more than one of them'"),
         (["--tolerance", "-1"], "--tolerance is -1.0: 0 or more is wanted"),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 
+from ragkit.errors import did_you_mean
 from ragkit.records import JSON
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -61,8 +61,7 @@ def _kind(value: JSON, schema: Mapping[str, JSON], name: str) -> str:
         return f"{name!r} is {_short(value)}: {' or '.join(map(str, kinds))} is wanted"
     choices = schema.get("enum")
     if isinstance(choices, list | tuple) and value not in choices:
-        near = get_close_matches(str(value), [str(one) for one in choices], n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = did_you_mean(str(value), map(str, choices))
         return f"{name!r} is {_short(value)}: one of {', '.join(map(repr, choices))} is wanted{hint}"
     if "const" in schema and value != schema["const"]:
         return f"{name!r} is {_short(value)}: {schema['const']!r} is wanted"

@@ -10,7 +10,6 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import cast
 
 import docstring_parser
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from ragkit.agent.tools.jsonschema import violations
-from ragkit.errors import InvalidOption, RagkitError
+from ragkit.errors import InvalidOption, RagkitError, did_you_mean
 from ragkit.records import JSON
 
 Schema = Mapping[str, JSON]
@@ -189,9 +188,8 @@ def _problems(error: ValidationError, signature: Signature) -> Iterator[str]:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
-    return f"unknown parameter {name!r} ({hint})"
+    hint = did_you_mean(name, known) or f" (known: {', '.join(known) or 'none'})"
+    return f"unknown parameter {name!r}{hint}"
 
 
 def _wanted(rule: JSON) -> str:
@@ -208,8 +206,7 @@ def _nearest(value: object, rule: JSON) -> str:
     choices = rule.get("enum") if isinstance(rule, Mapping) else None
     if not isinstance(choices, list | tuple):
         return ""
-    near = get_close_matches(str(value), [str(one) for one in choices], n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    return did_you_mean(str(value), map(str, choices))
 
 
 def _short(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import numpy as np
 from ragkit.embed.base import Rows
 from ragkit.errors import KnowledgeBaseError
 from ragkit.index.catalog import Catalog
-from ragkit.index.home import CATALOG, MARKER, marked_roots
+from ragkit.index.home import CATALOG, MARKER, marked_roots, marker_id
 from ragkit.index.schema import connect
-from ragkit.index.seal import SEAL_FILE, sync_directory
+from ragkit.index.seal import SEAL_FILE, broken_seals, read_seal, sync_directory
 from ragkit.store.vectorfile import VectorFile, row_checksums
 
 REBUILD = ".rebuild"
@@ -31,10 +32,10 @@ class Salvage:
         if not (directory / CATALOG).exists():
             return
         try:
-            connection = connect(directory / CATALOG)
-            self.roots = Catalog(connection).roots() or self.roots
-            self._vectors(connection, directory, fingerprint)
-            connection.close()
+            with closing(connect(directory / CATALOG)) as connection:
+                if not _is_foreign(connection, directory):
+                    self.roots = Catalog(connection).roots() or self.roots
+                    self._vectors(connection, directory, fingerprint)
         except (sqlite3.DatabaseError, KnowledgeBaseError, ValueError, OverflowError):
             return  # whatever cannot be read is made again
 
@@ -56,6 +57,29 @@ class Salvage:
         self.hashes = [text_hash for text_hash, _ in good]
         self.rows = np.array(matrix[[row for _, row in good]])
         file.close()
+
+
+def _is_foreign(connection: sqlite3.Connection, directory: Path) -> bool:
+    """Whether the catalog was put there from another knowledge base, so that its sources are not the ones wanted.
+
+    The marker then has another id. Which of the two is the stranger, the seal knows; where a writer that was cut off
+    left none, the vector files do, each of which is named with its own id in the catalog.
+    """
+    catalog = Catalog(connection)
+    if marker_id(directory) in {None, catalog.get("id")}:
+        return False
+    if read_seal(directory) is not None:
+        return any(fault.file == CATALOG for fault in broken_seals(directory))
+    named = connection.execute("SELECT file, dimension, file_id FROM embedders").fetchall()
+    return not any(_is_here(directory / file, dimension, file_id) for file, dimension, file_id in named)
+
+
+def _is_here(path: Path, dimension: int, file_id: bytes) -> bool:
+    try:
+        VectorFile.open(path, dimension=dimension, file_id=file_id, rows=0, fix="").close()
+    except KnowledgeBaseError:
+        return False
+    return True
 
 
 def swap_in(directory: Path) -> None:

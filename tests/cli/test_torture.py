@@ -245,6 +245,28 @@ def test_verify_names_the_damage_and_repair_mends_it_without_embedding(docs: Pat
     assert ragkit("verify", "--kb", "kb").code == 0
 
 
+@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "without a seal"])
+@pytest.mark.parametrize("repair", [("index", "docs", "-q"), ("verify", "--repair")], ids=["index", "repair"])
+@pytest.mark.parametrize("name", ["index.sqlite", "ragkit-kb.json", "vectors-1.f32"])
+def test_a_file_of_another_knowledge_base_is_known_and_brings_none_of_its_documents(
+    docs: Path, ragkit: Ragkit, same_as_fresh: Callable[..., None], name: str, repair: tuple[str, ...], sealed: bool
+) -> None:
+    """A whole and readable catalog, too: its sources are not the ones that this knowledge base was built from."""
+    Path("others").mkdir()
+    (docs.parent / "others/other.txt").write_text(prose(9999))
+    ragkit("index", "others", "--kb", "other", "-q")
+    ragkit("index", "docs", "--kb", "kb", "-q")
+    (Path("kb") / name).write_bytes((Path("other") / name).read_bytes())
+    if not sealed:
+        Path("kb/seal.json").unlink()
+    found = ragkit("search", "Sentence 3 of 2", "--kb", "kb", code=1)
+    assert "ragkit verify --repair" in found.err
+    ragkit(*repair, "--kb", "kb")
+    listed = ragkit("list", "--kb", "kb").out
+    assert "other.txt" not in listed
+    same_as_fresh("docs")
+
+
 def test_a_second_writer_is_told_who_is_at_work_and_nothing_is_doubled(
     docs: Path, same_as_fresh: Callable[..., None], workplace: Path
 ) -> None:

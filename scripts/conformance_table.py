@@ -1,7 +1,7 @@
 """Run the conformance suite over every registered store, and write what came out as a table: `docs/conformance.md`.
 
     python scripts/conformance_table.py                    # all stores, random properties on 100 cases each
-    python scripts/conformance_table.py --full             # and on thousands of cases
+    python scripts/conformance_table.py --cases 5000       # and on thousands more
     python scripts/conformance_table.py --stores faiss lancedb --out table.md
 
 Exits with 1 when a check failed, a store was skipped, or a check is in none of the groups below.
@@ -167,18 +167,22 @@ def _contents(group: str) -> str:
 def main() -> int:
     """Run the suite, print and write the page; what the process should exit with."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="random properties on thousands of cases too")
+    parser.add_argument("--cases", type=int, metavar="N", help="random properties on so many more cases")
     parser.add_argument("--stores", nargs="+", default=[], help="only these")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "conformance.md")
     arguments = parser.parse_args()
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    flags = ["-q", "-p", "no:cacheprovider", "--timeout=1800"] + ([] if arguments.full else ["-m", "not slow"])
+    flags = ["-q", "-p", "no:cacheprovider", "--timeout=1800"] + (
+        [f"--cases={arguments.cases}"] if arguments.cases else ["-m", "not slow"]
+    )
     if arguments.stores:
         flags += ["-k", " or ".join(f"[{store}-" for store in arguments.stores)]
     recorder, start = Recorder(), time.monotonic()
     pytest.main([SUITE, *flags], plugins=[recorder])
-    command = " ".join(["python scripts/conformance_table.py", *(["--full"] if arguments.full else [])])
+    command = " ".join(
+        ["python scripts/conformance_table.py", *([f"--cases {arguments.cases}"] if arguments.cases else [])]
+    )
     lines = lines_of(recorder.stores, command, time.monotonic() - start)
     arguments.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))

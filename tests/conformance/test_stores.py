@@ -52,5 +52,7 @@ def test_the_store_keeps_its_promise(subject: Subject, check: Check) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("name", "check"), [*cases(RANDOM)])
-def test_the_store_keeps_its_promise_on_thousands_of_cases(subject: Subject, check: Check) -> None:
-    check(replace(subject, examples=5000))
+def test_the_store_keeps_its_promise_on_thousands_of_cases(
+    subject: Subject, check: Check, pytestconfig: pytest.Config
+) -> None:
+    check(replace(subject, examples=pytestconfig.getoption("cases")))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,10 +20,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import DimensionMismatch, StoreError
+from ragkit.errors import DimensionMismatch, Locked, RagkitError, StoreError
 from ragkit.index.catalog import Catalog
 from ragkit.index.compare import Comparison, Given, compare
-from ragkit.index.store_seal import read_store_seal, seal_store, store_fault, unseal_store
+from ragkit.index.store_seal import read_store_seal, seal_mark, seal_store, store_fault, unseal_store
 from ragkit.records import JSON, Document, Metadata, SearchResult
 from ragkit.store.at_rest import files_of, remove
 from ragkit.store.base import Store
@@ -35,6 +36,8 @@ BATCH = 500
 SAMPLE = 200
 """Documents of a store that are looked at to tell whether they are of this knowledge base."""
 
+Mark = tuple[int, ...]
+"""What changes when a writer begins to change a store."""
 Told = Callable[[int, int], None]
 """Called with how many chunks of how many are in the store."""
 
@@ -61,7 +64,7 @@ class Derived:
         self.identity = place.identity
         self._open = place.open
         self._files = place.files
-        self._looked_at: tuple[int, bool] | None = None
+        self._looked_at: tuple[int, Mark, bool] | None = None
         self._lock = Lock()
         self._use = SharedLock()
         self._store: Store | None = None
@@ -75,10 +78,42 @@ class Derived:
                 self._store = self._open()
             return self._store
 
-    def search(self, query: NDArray[np.float32], top_k: int, where: Mapping[str, JSON] | None) -> list[SearchResult]:
-        """As the store's own search. Raises what its adapter raises."""
-        with self._use.together():
-            return self.store.search(query, top_k, where)
+    def search(
+        self,
+        query: NDArray[np.float32],
+        top_k: int,
+        where: Mapping[str, JSON] | None,
+        catalog: Catalog,
+        newest: Callable[[], AbstractContextManager[Catalog]],
+    ) -> list[SearchResult] | None:
+        """As the store's own search; None when it does not hold the generation that `catalog` sees, all along.
+
+        A writer that begins in the middle takes chunks out before it puts others in: what was found by then may be
+        too little, and nothing in it tells. So it is looked at once more when the store has answered.
+
+        Args:
+            query: a unit row.
+            top_k: how many at most.
+            where: a filter.
+            catalog: as the one who asks sees it.
+            newest: the catalog as it is at the moment of the call.
+
+        Raises:
+            StoreError: and whatever else its adapter raises.
+        """
+        mark = self._mark(catalog)
+        if mark is None:
+            return None
+        try:
+            with self._use.together():
+                found = self.store.search(query, top_k, where)
+        except Locked:  # some stores are open in one process at a time
+            return None
+        except RagkitError:
+            if self._is_as_marked(mark, newest):
+                raise
+            return None
+        return found if self._is_as_marked(mark, newest) else None
 
     def close(self) -> None:
         """Let go of the store."""
@@ -92,15 +127,28 @@ class Derived:
 
         The files of a store in the knowledge base's own directory are held against their seal, once a generation.
         """
+        return self._mark(catalog) is not None
+
+    def _mark(self, catalog: Catalog) -> Mark | None:
+        """What stays as it is until a writer changes the store; None when the store is not in line with `catalog`."""
         generation = catalog.generation()
         if catalog.get(self._key) != str(generation):
-            return False
+            return None
         if self._files is None:
-            return True
-        if self._looked_at is None or self._looked_at[0] != generation:
+            return (generation,)
+        mark = seal_mark(self._files)
+        looked_at = self._looked_at
+        if looked_at is None or looked_at[:2] != (generation, mark):
             self._let_go_of_an_old_one(catalog)
-            self._looked_at = (generation, self._seal_fault(catalog) == "")
-        return self._looked_at[1]
+            looked_at = self._looked_at = (generation, mark, self._seal_fault(catalog) == "")
+        return mark if looked_at[2] else None
+
+    def _is_as_marked(self, mark: Mark, newest: Callable[[], AbstractContextManager[Catalog]]) -> bool:
+        """Whether no writer has begun to change the store since."""
+        if self._files is not None:
+            return seal_mark(self._files) == mark
+        with newest() as catalog:
+            return self._mark(catalog) == mark
 
     def sync(
         self, catalog: Catalog, matrix: NDArray[np.float32], told: Told = _silent, *, overwrite: bool = False
@@ -128,6 +176,7 @@ class Derived:
         there, noted = self.store.count(), self._noted(catalog)
         if self._files is None and self.is_current(catalog) and there == noted:
             return 0
+        self._set_aside(catalog)
         if there != noted:
             self._begin_again(catalog, there, overwrite=overwrite)
         self._remove(catalog)
@@ -143,6 +192,7 @@ class Derived:
 
     def forget(self, catalog: Catalog) -> None:
         """Empty the store, and the notes of what is in it. One in the knowledge base's own directory is taken away."""
+        self._set_aside(catalog)
         if self._files is None:
             self.store.clear()
         else:
@@ -151,7 +201,7 @@ class Derived:
             remove(self._files)
         with catalog.transaction():
             catalog.connection.execute("DELETE FROM derived WHERE store = ?", (self.identity,))
-            catalog.connection.execute("DELETE FROM meta WHERE key IN (?, ?)", (self._key, self._under_way))
+            catalog.connection.execute("DELETE FROM meta WHERE key = ?", (self._under_way,))
             catalog.set(self._made, secrets.token_hex(8))
 
     def compare(self, catalog: Catalog, matrix: NDArray[np.float32]) -> Comparison:
@@ -185,6 +235,11 @@ class Derived:
     def _made(self) -> str:
         """Where a number is kept that changes when the store is taken away and made anew."""
         return f"derived-made:{self.identity}"
+
+    def _set_aside(self, catalog: Catalog) -> None:
+        """Before the store is changed: who looks now, or again after a search, sees that it is not in line."""
+        with catalog.transaction():
+            catalog.connection.execute("DELETE FROM meta WHERE key = ?", (self._key,))
 
     def _let_go_of_an_old_one(self, catalog: Catalog) -> None:
         """A store that was made anew since it was opened here is opened again; the files of the old one are gone."""

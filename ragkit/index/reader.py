@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import Damaged, Locked
+from ragkit.errors import Damaged
 from ragkit.index.catalog import Catalog, checksum, document_of, text_length
 from ragkit.index.derived import Derived, filterable
 from ragkit.index.home import CATALOG, open_catalog, repair_command
@@ -145,6 +145,15 @@ class Reader:
         finally:
             self._give(connection)
 
+    @contextmanager
+    def newest(self) -> Iterator[Catalog]:
+        """The catalog as it is now, whatever a view that is open sees."""
+        connection = self._take()
+        try:
+            yield Catalog(connection)
+        finally:
+            self._give(connection)
+
     def arrays(self, connection: sqlite3.Connection) -> Arrays:
         """The arrays of the generation that this connection's transaction sees."""
         row = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
@@ -245,11 +254,10 @@ class View:
         The catalog can always answer by itself: a store that a writer is just bringing in line is passed over.
         """
         derived = self._reader.derived
-        if derived is None or not derived.is_current(Catalog(self.connection)):
+        if derived is None:
             return None
-        try:
-            results = derived.search(query, top_k, where)
-        except Locked:  # some stores are open in one process at a time
+        results = derived.search(query, top_k, where, Catalog(self.connection), self._reader.newest)
+        if results is None:
             return None
         marks = ",".join("?" * len(results))
         ids = [result.document.id for result in results]

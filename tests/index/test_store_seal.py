@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from ragkit import KnowledgeBase
+from ragkit.embed.base import Rows
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.index.store_seal import read_store_seal, seal_path
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import Hit
+from ragkit.records import Document, Hit, SearchResult
 from ragkit.store.at_rest import files_of
+from ragkit.store.faiss_ import FaissStore
 
 TEXTS = {f"file{n}.txt": f"Door {n} is opened with the key on hook {n * 7}.\n" for n in range(20)}
 
@@ -117,3 +119,46 @@ def test_a_run_with_nothing_to_do_does_not_open_the_store(
 
     monkeypatch.setattr(Derived, "store", property(store))
     assert kb.index(tmp_path / "docs").files["unchanged"] == 20
+
+
+class Killed(BaseException):
+    """Ends a writer where it stands."""
+
+
+@pytest.mark.parametrize("place", ["", ", path: {elsewhere}"], ids=["in the knowledge base", "elsewhere"])
+def test_a_search_that_a_writer_overtakes_is_answered_in_full(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer comes after the look at the seal and before the store is asked, and has only emptied it by then."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name, text in TEXTS.items():
+        (docs / name).write_text(text)
+    store = f"store: {{name: faiss{place.format(elsewhere=tmp_path / 'elsewhere')}}}\n"
+    pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\n{store}")
+    writer = KnowledgeBase.open(tmp_path / "kb", pipeline)
+    writer.index(docs)
+    reader = KnowledgeBase.open(tmp_path / "kb", pipeline)
+    before = hits(reader)
+    assert len(before) == 20
+    search, found = FaissStore.search, list[int]()
+
+    def stopped(self: FaissStore, documents: Sequence[Document], embeddings: Rows) -> list[str]:
+        raise Killed
+
+    def overtaken(self: FaissStore, *arguments: object) -> list[SearchResult]:
+        for name, text in TEXTS.items():
+            (docs / name).write_text(text.replace("Door", "Gate"))
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(FaissStore, "add_documents", stopped)
+            writer.index(docs)
+        results = search(self, *arguments)  # type: ignore[arg-type]
+        found.append(len(results))
+        return results
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FaissStore, "search", overtaken)
+        assert hits(reader) == before
+    assert found == [0]
+    assert len(hits(reader)) == 20
+    assert all("Gate" in hit.chunk.text for hit in reader.search("gate", 20, mode="dense"))

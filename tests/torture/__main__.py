@@ -56,11 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     all_cells: dict[tuple[str, str], Cell] = {}
     ended_badly = False
-    for cells in _run_all(plan):
+    for cells, whole in _run_all(plan):
         about = {"seed": seed, "minutes": round((time.monotonic() - began) / 60, 1)}
         _written(cells, about, chosen)
         all_cells |= cells
-        ended_badly = ended_badly or not cells
+        ended_badly = ended_badly or not whole
     print(table(merged({}, all_cells, add=False), list(KINDS)))
     return 1 if ended_badly or any(cell.failed for cell in all_cells.values()) else 0
 
@@ -107,8 +107,8 @@ def _replay(name: str, scratch: Path) -> int:
     return 1 if outcome.faults else 0
 
 
-def _run_all(plan: Plan) -> Iterator[dict[tuple[str, str], Cell]]:
-    """Every store in a process of its own, so many at a time; the counts of each, nothing where its process failed."""
+def _run_all(plan: Plan) -> Iterator[tuple[dict[tuple[str, str], Cell], bool]]:
+    """Every store in a process of its own, so many at a time; the counts of each, and whether it came to its end."""
     waiting = list(plan.stores)
     rounds = -(-len(waiting) // plan.jobs)
     running: dict[int, tuple[str, Path]] = {}
@@ -125,7 +125,7 @@ def _run_all(plan: Plan) -> Iterator[dict[tuple[str, str], Cell]]:
         store, note = running.pop(pid)
         if status:
             print(f"the trials of {store} ended with {os.waitstatus_to_exitcode(status)}", file=sys.stderr)
-        yield _counted(store, note)
+        yield _counted(store, note), not status
 
 
 def _counted(store: str, note: Path) -> dict[tuple[str, str], Cell]:
@@ -140,21 +140,23 @@ def _counted(store: str, note: Path) -> dict[tuple[str, str], Cell]:
 
 
 def _store_process(plan: Plan, store: str, note: Path, rounds: int) -> int:
+    cells = {kind: Cell() for kind in plan.counts}
     try:
         until = None if plan.minutes is None else time.monotonic() + 60 * plan.minutes / rounds
-        cells = _run_store(plan, store, until)
-        body = {kind: {**cell.__dict__, "faults": dict(cell.faults)} for kind, cell in cells.items()}
-        note.write_text(json.dumps(body))
+        _run_store(plan, store, until, cells)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
         return 1
+    finally:
+        # what was counted before a trial of ours failed counts
+        body = {kind: {**cell.__dict__, "faults": dict(cell.faults)} for kind, cell in cells.items()}
+        note.write_text(json.dumps(body))
     sys.stdout.flush()
     return 0
 
 
-def _run_store(plan: Plan, store: str, until: float | None) -> dict[str, Cell]:
-    cells = {kind: Cell() for kind in plan.counts}
+def _run_store(plan: Plan, store: str, until: float | None, cells: dict[str, Cell]) -> None:
     with open_bench(store, plan.scratch) as bench:
         lines = {
             name: KINDS[name].keys(bench, count, random.Random(f"{plan.seed}/{store}/{name}"))
@@ -163,10 +165,9 @@ def _run_store(plan: Plan, store: str, until: float | None) -> dict[str, Cell]:
         while lines:
             for name in list(lines):
                 if until is not None and time.monotonic() > until:
-                    return cells
+                    return
                 if not _some(bench, KINDS[name], lines[name], cells[name], until):
                     del lines[name]
-    return cells
 
 
 def _some(bench: Bench, kind: Kind, keys: Iterator[str], cell: Cell, until: float | None) -> bool:

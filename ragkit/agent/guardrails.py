@@ -142,6 +142,8 @@ class FormatGuardrail:
                 json.loads(text)
             except json.JSONDecodeError as error:
                 return Verdict(self.action, f"the text is not JSON: {error.msg} at character {error.pos}")
+            except RecursionError:
+                return Verdict(self.action, "the text is JSON that is nested too deep to be read")
         if self.pattern and not re.fullmatch(self.pattern, text, re.DOTALL):
             return Verdict(self.action, f"the text does not match {self.pattern!r}")
         return ALLOW

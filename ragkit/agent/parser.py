@@ -21,10 +21,19 @@ def read_object(text: str) -> JSON:
     """What a JSON text says: strictly read, or as well as it can be understood. None when it says nothing."""
     try:
         return _json(json.loads(text))
+    except RecursionError:  # nested deeper than any call is
+        return None
     except json.JSONDecodeError:
-        import json_repair  # noqa: PLC0415 - only texts that are no JSON need it
+        return _mended(text)
 
+
+def _mended(text: str) -> JSON:
+    import json_repair  # noqa: PLC0415 - only texts that are no JSON need it
+
+    try:
         return _json(json_repair.loads(text))
+    except Exception:  # noqa: BLE001 - it names no errors of its own; what it stumbles over says nothing
+        return None
 
 
 def read_arguments(name: str, text: str, call_id: str = "") -> ToolCall:

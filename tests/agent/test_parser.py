@@ -122,6 +122,12 @@ def test_no_text_makes_the_parser_fail(text: str) -> None:
         assert isinstance(call.arguments, dict)
 
 
+@pytest.mark.parametrize("text", ['{"a":' * 20_000, '{"a": ' + "[" * 20_000 + "]" * 20_000 + "}"])
+def test_what_is_nested_too_deep_to_be_read_is_no_call(text: str) -> None:
+    assert PARSER.parse_all(f"TOOL_CALL {text}", ["a"]) == []
+    assert read_arguments("a", text).malformed == text
+
+
 def test_balanced_takes_the_rest_of_an_open_object() -> None:
     assert balanced('x {"a": [1}', 2) == '{"a": [1}'
     assert balanced('{"a": "}"} rest', 0) == '{"a": "}"}'

@@ -139,7 +139,7 @@ def _read(call: _Call, *, cut: bool) -> ToolCall:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -26,6 +26,11 @@ def without_password(text: str) -> str:
     return _PASSWORD_IN_URL.sub(rf"\1:{HIDDEN}@", text)
 
 
+def can_be_key(text: str) -> bool:
+    """Whether a text can be a service's key: an HTTP client would show another one in its error."""
+    return text.isascii() and text.isprintable() and " " not in text
+
+
 def keep_secret(value: str) -> None:
     """Have `without_secrets` hide this value from now on: a key that was given by an option or in code."""
     if len(value) >= SHORTEST:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent
 from ragkit.errors import LoadError
+from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun
@@ -183,6 +184,25 @@ def test_a_file_that_was_named_by_itself_and_became_a_link_is_not_followed(house
             with pytest.raises(LoadError, match="through a link"):
                 kb.index(*kb.status().sources, run=run)  # as the tool `index` of an MCP server does
         assert [chunk.text for chunk in kb.chunks()] == [GUIDE.strip()]
+
+
+def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swapping(source: Path, options: FolderOptions | None = None) -> Iterator[Found | Skipped]:
+        for item in walk(source, options):
+            if item.path.name == "guide.md":
+                by_a_link_to_its_folder(house)
+            yield item
+
+    (house / "docs/in/guide.md").write_text("changed\n")
+    monkeypatch.setattr("ragkit.pipeline.writing.walk", swapping)
+    with KnowledgeBase.open(house / ".ragkit") as kb:
+        report = kb.index(house / "docs")
+        assert [(Path(one.source).name, one.error) for one in report.failures] == [
+            ("guide.md", "changed after it was found")
+        ]
+        assert SECRET not in str([*kb.chunks()])
 
 
 @pytest.mark.parametrize("replaced", SWAPS)

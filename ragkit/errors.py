@@ -39,10 +39,11 @@ RagkitError
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from math import floor, log10
+
+from ragkit.masking import without_secrets
 
 
 def plain(amount: float) -> str:
@@ -241,6 +242,9 @@ class WorkerError(RagkitError):
 class StoreError(RagkitError):
     """A vector store refused a request or cannot be reached."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(without_secrets(message))
+
 
 class ProviderError(RagkitError):
     """A model's service refused a request or cannot be reached.
@@ -251,20 +255,12 @@ class ProviderError(RagkitError):
     retryable = False
 
     def __init__(self, provider: str, message: str, *, status: int | None = None) -> None:
-        message = without_keys(message)
+        message = without_secrets(message)
         super().__init__(provider, message)
         self.provider, self.message, self.status = provider, message, status
 
     def __str__(self) -> str:
         return f"{self.provider}: {self.message}"
-
-
-def without_keys(text: str) -> str:
-    """The text without the keys that stand in the environment: some services say back what they were sent."""
-    for name, value in os.environ.items():
-        if name.endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")) and len(value) >= 8:
-            text = text.replace(value, f"[{name}]")
-    return text
 
 
 class AuthenticationFailed(ProviderError):

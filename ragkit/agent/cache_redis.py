@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from ragkit.agent.cache import CacheStats, read_completion, write_completion
 from ragkit.agent.providers.base import Completion
 from ragkit.errors import MissingExtra, RagkitError
+from ragkit.masking import without_secrets
 
 try:
     import redis
@@ -66,7 +67,8 @@ class RedisCache:
         try:
             self._client.ping()
         except redis.RedisError as error:
-            raise CacheUnreachable(f"no Redis at {self.url} ({error}): start it, or set REDIS_URL") from error
+            where = without_secrets(f"no Redis at {self.url} ({error})")
+            raise CacheUnreachable(f"{where}: start it, or set REDIS_URL") from error
 
     def get(self, key: str) -> Completion | None:
         """What was stored under the key and is still good."""

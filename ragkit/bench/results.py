@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, cast
 
 from ragkit.bench.settings import Entry, Setting
 from ragkit.errors import InvalidOption
+from ragkit.masking import is_secret, without_password
 from ragkit.records import JSON
 
 Status: TypeAlias = Literal["ok", "missing", "failed", "time limit", "interrupted"]
@@ -137,14 +138,19 @@ def _line_json(line: Line) -> dict[str, JSON]:
         "status": line.status,
         "reason": line.reason,
         "versions": dict(line.versions),
-        "options": {name: value for name, value in line.entry.options.items() if not _is_secret(name)},
+        "options": _told(line.entry.options),
         "figures": _round(line.medians()),
         "curve": curve if line.entry.sweep else [],
     }
 
 
-def _is_secret(option: str) -> bool:
-    return any(word in option for word in ("key", "token", "password", "dsn"))
+def _told(options: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The options as they may be passed on: without keys, and without passwords in addresses."""
+    return {
+        name: without_password(value) if isinstance(value, str) else value
+        for name, value in options.items()
+        if not is_secret(name)
+    }
 
 
 def _round(figures: Mapping[str, float]) -> dict[str, JSON]:

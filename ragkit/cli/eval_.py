@@ -112,6 +112,7 @@ def command(
         if write is not None:
             write_file(write, "".join(json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in asked))
         _warn_of_strangers(shell, kb, asked)
+        _warn_of_bare(shell, asked)
         outcomes = _outcomes(shell, kb, asked, wanted, help_)
         found = replace(report(outcomes, _settings(kb, wanted), seed), models=help_.to_dict())
     changes = compare(found, baseline, max_drop, seed) if baseline is not None else []
@@ -172,6 +173,16 @@ def _warn_of_strangers(shell: Shell, kb: KnowledgeBase, asked: Sequence[Question
         shell.say(
             f"{len(missing)} of the sources that the questions name are not in the knowledge base, {missing[0]!r} for "
             "one: what they answer counts as missed"
+        )
+
+
+def _warn_of_bare(shell: Shell, asked: Sequence[Question]) -> None:
+    """A question of which nothing is known counts in few figures, most often by a slip of the pen in a key."""
+    bare = [one for one in asked if one.answerable and not one.answers and not one.sources]
+    if bare:
+        shell.say(
+            f"{len(bare)} of {len(asked)} questions have neither `answers` nor `sources`, {bare[0].text[:60]!r} for "
+            "one: of them only a refusal is judged, as wrong; write `answerable: false` where the documents are silent"
         )
 
 

@@ -48,7 +48,7 @@ def show(
 ) -> None:
     """Show a pipeline: a file, a ready-made one, or the one that is in force here."""
     chosen = Pipeline.load(pipeline or shell.config or Pipeline.find() or "default", overrides, profile)
-    text = chosen.to_yaml()
+    text = chosen.to_yaml(hide=True)
     for wanted, draw in ((resolved, show_resolved), (diagram, diagram_text), (mermaid, diagram_mermaid)):
         if wanted:
             text = draw(chosen)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import Shell, chunk_json, place, verb
+from ragkit.errors import LoadError
 from ragkit.index.names import shown, source_name
 from ragkit.index.web import is_url, normal
 
@@ -17,9 +21,10 @@ from ragkit.index.web import is_url, normal
 @verb
 def command(shell: Shell, id: str) -> int:
     """Show the chunk with this id, or the text of a document as it was indexed."""
+    name = id.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")  # bytes as sources have them
     with shell.open() as kb:
-        chunk = kb.chunk(id)
-        document = None if chunk else kb.document(id) or kb.document(_name(id))
+        chunk = kb.chunk(name)
+        document = None if chunk else next(filter(None, map(kb.document, _names(name))), None)
     if chunk is not None:
         if shell.json:
             shell.out_json(chunk_json(chunk))
@@ -39,6 +44,13 @@ def command(shell: Shell, id: str) -> int:
     return 0
 
 
-def _name(written: str) -> str:
-    """The name of a source as a person writes it."""
-    return normal(written) if is_url(written) else source_name(Path(written).resolve())
+def _names(written: str) -> Iterator[str]:
+    """The names that a source may have, as a person writes it. They are looked up; no file is opened."""
+    yield written
+    if is_url(written):
+        with suppress(LoadError):  # no URL after all
+            yield normal(written)
+        return
+    yield source_name(Path(os.path.abspath(written)))  # noqa: PTH100 - a link may stand there by now
+    with suppress(OSError, RuntimeError, ValueError):  # a loop of links; a name that no file can have
+        yield source_name(Path(written).resolve())

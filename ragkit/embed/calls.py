@@ -24,6 +24,7 @@ from ragkit.errors import (
     RateLimited,
     RequestTimeout,
 )
+from ragkit.masking import can_be_key, keep_secret, without_secrets
 
 T = TypeVar("T")
 
@@ -117,7 +118,7 @@ class Calls:
 
 def refused(service: str, status: int, message: str, headers: Mapping[str, str] | None = None) -> ProviderError:
     """The error of our tree for an HTTP status of 400 or above. `message` is what the service said."""
-    said = " ".join(message.split())[:500] or "no reason given"
+    said = " ".join(without_secrets(message).split())[:500] or "no reason given"
     if status in {401, 403}:
         return AuthenticationFailed(service, f"the key was refused ({said}): check it", status=status)
     if status == 429 and _QUOTA.search(said):
@@ -158,9 +159,13 @@ def key_of(service: str, given: str | None, *variables: str, optional: bool = Fa
         optional: the server that is asked may need none: 'none' then.
 
     Raises:
-        AuthenticationFailed: there is none.
+        AuthenticationFailed: there is none, or it cannot be one.
     """
     found = given or next((os.environ[name] for name in variables if os.environ.get(name)), "")
+    found = found.strip()  # a key that was read from a file often ends with a line break
     if not found and not optional:
         raise AuthenticationFailed(service, f"no key is set: export {variables[0]}=...")
+    if not can_be_key(found):
+        raise AuthenticationFailed(service, "the key has a character that no key has: copy it again")
+    keep_secret(found)
     return found or "none"

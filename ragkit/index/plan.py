@@ -77,12 +77,14 @@ def make_plan(
     touched: list[FileRow] = []
     failed: list[FileRow] = []
     skipped: dict[str, str] = {}
+    unreadable: list[str] = []
     kept: set[str] = set()
     unchanged = 0
     for entry in found:
         source = options.name_of(entry.path)
         if isinstance(entry, Skipped):
             skipped[source] = entry.reason
+            unreadable += [source] if entry.unreadable else []
             continue
         kept.add(source)
         row = known.get(source)
@@ -98,7 +100,6 @@ def make_plan(
             skipped[source] = row.reason
         else:
             unchanged += 1
-    unreadable = [name for name, reason in skipped.items() if reason.startswith("unreadable")]
     removed = [
         row
         for source, row in known.items()

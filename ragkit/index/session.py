@@ -23,6 +23,7 @@ from ragkit.index.home import (
     write_marker,
 )
 from ragkit.index.lock import WriterLock
+from ragkit.index.schema import add_indexes
 from ragkit.index.seal import seal, unseal
 from ragkit.store.vectorfile import VectorFile
 
@@ -65,6 +66,7 @@ class WriteSession:
             self._stack.callback(connection.close)
             self.catalog = Catalog(connection)
             unseal(self.directory)
+            add_indexes(connection)
             self._stack = self._stack.pop_all()
 
     def __exit__(

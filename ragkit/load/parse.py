@@ -5,6 +5,7 @@ The border behind which a parser may fail in any way; `workers` puts it into pro
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -129,5 +130,7 @@ def _read(task: Task, limits: ParseLimits) -> tuple[bytes, FileStat]:
         try:
             return read_with_stat(task.path, expected, most)
         except FileChanged:
+            if os.path.realpath(task.path) != os.path.abspath(task.path):  # noqa: PTH100 - without following links
+                raise  # a folder above it may have become a link that leads elsewhere
             expected = None
     return read_with_stat(task.path, expected, int(limits.file_mb * MB))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -69,6 +70,8 @@ class Skipped:
 
     path: Path
     reason: str
+    unreadable: bool = False
+    """It is a folder that is there and could not be looked into: nothing is known of what lies below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,8 @@ def _scan(folder: _Folder, state: _Walk) -> list[_Folder | Found | Skipped]:
         with os.scandir(folder.path) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
-        return [Skipped(Path(folder.path), f"folder: {reason_of(error)}")]
+        gone = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        return [Skipped(Path(folder.path), f"folder: {reason_of(error)}", unreadable=not gone)]
     names = {entry.name for entry in entries if entry.name in (KB_MARK, *state.ignore_names)}
     if KB_MARK in names:
         return [Skipped(Path(folder.path), "a knowledge base")]

@@ -5,11 +5,12 @@ Also the form of a problem: place, message, the offending line and a caret. Noth
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from ragkit.masking import is_secret, without_password
 
 Plain: TypeAlias = "bool | int | float | str | None"
 """A value without parts."""
@@ -18,11 +19,6 @@ SET = "--set"
 """The name of a source that is a setting on the command line."""
 WIDTH = 100
 """Columns of an offending line that are shown around its caret."""
-
-_SECRET = re.compile(
-    r"(?:passw(?:or)?d|secret|token|credentials?|(?:^|_)(?:api_?)?(?:key|pwd|dsn|auth))_?\d*$", re.IGNORECASE
-)
-_PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*):[^/@\s]+@")
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: equal lines would be compared for every place
@@ -184,16 +180,6 @@ def met(node: Node) -> str:
         return f"what {', '.join(node.variables)} holds"
     shown = _short(repr(node.value)) if isinstance(node.value, str) else _short(node.text) or "empty"
     return f"{shown} (from {', '.join(node.variables)})" if node.variables else shown
-
-
-def is_secret(name: str) -> bool:
-    """Whether an option or a variable of this name holds what must never be printed: `api_key`, `DB_PASSWORD`."""
-    return bool(_SECRET.search(name))
-
-
-def without_password(text: str) -> str:
-    """The text with the password of every `scheme://user:password@host` in it hidden."""
-    return _PASSWORD_IN_URL.sub(r"\1:(hidden)@", text)
 
 
 def _short(text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragkit.errors import PipelineError
+from ragkit.masking import HIDDEN, is_secret, without_password
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import AnswerOptions, Choice, Origin
 from ragkit.pipeline.dump import flow, same, settings_of
@@ -128,15 +129,16 @@ class Pipeline:
         origin = self.origins.get(key)
         return origin.mark if origin is not None else None
 
-    def to_yaml(self, *, complete: bool = False) -> str:
+    def to_yaml(self, *, complete: bool = False, hide: bool = False) -> str:
         """The pipeline as a file: `Pipeline.from_yaml(p.to_yaml()) == p`.
 
         A value that came through a variable is written as `${NAME}`, so that no secret gets into a file.
 
         Args:
             complete: write options that have their default, too.
+            hide: write `(hidden)` for keys and passwords that the file itself holds: for people, not to be read back.
         """
-        return self._text(complete=complete)
+        return self._text(complete=complete, hide=hide)
 
     def choices(self) -> Iterator[tuple[Section, str, Choice]]:
         """Every chosen part in the order of the data path, with its section and the key that origins use."""
@@ -169,8 +171,8 @@ class Pipeline:
         origins |= {key: origin for key, origin in other.origins.items() if key.startswith("store.")}
         return replace(self, store=other.store, origins=origins)
 
-    def _text(self, *, complete: bool = False, templates: bool = True) -> str:
-        writer = _Writer(self, complete, templates)
+    def _text(self, *, complete: bool = False, templates: bool = True, hide: bool = False) -> str:
+        writer = _Writer(self, complete, templates, hide)
         answer = writer.options("answer", self.answer)
         written: dict[str, list[str]] = {section.key: [f"{section.key}:"] for section in SECTIONS}
         written["answer"] = ["answer:", *(f"  {entry}" for entry in answer)] if answer else ["answer: {}"]
@@ -190,9 +192,17 @@ class _Writer:
     pipeline: Pipeline
     complete: bool
     templates: bool
+    hide: bool
 
     def lines(self, key: str, values: Mapping[str, object]) -> list[str]:
-        return [f"{name}: {self._template(f'{key}.{name}', value) or flow(value)}" for name, value in values.items()]
+        return [f"{name}: {self._written(f'{key}.{name}', name, value)}" for name, value in values.items()]
+
+    def _written(self, key: str, name: str, value: object) -> str:
+        template = self._template(key, value)
+        if self.hide and not template and is_secret(name) and value not in (None, ""):
+            return HIDDEN
+        text = template or flow(value)
+        return without_password(text) if self.hide else text
 
     def options(self, key: str, options: DataclassInstance | None) -> list[str]:
         """The options that are not at their default, and those that a variable brought there."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ragkit.masking import HIDDEN, is_secret, without_password
 from ragkit.pipeline.convert import default_of, fields_of, is_required
 from ragkit.pipeline.dump import flow, same, settings_of
-from ragkit.pipeline.nodes import is_secret, without_password
 from ragkit.pipeline.settings import Pipeline
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-HIDDEN = "(hidden)"
-"""Stands for a value that must not be seen."""
 CODE = "code"
 """The origin of what no file said."""
 COLUMN = 44

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -20,7 +20,7 @@ from ragkit.index.catalog import Catalog, FileRow
 from ragkit.index.derived import Derived
 from ragkit.index.disk import refusals
 from ragkit.index.freshness import Freshness, look
-from ragkit.index.home import exists, repair_command
+from ragkit.index.home import exists, marked_roots, repair_command
 from ragkit.index.lock import WriterLock
 from ragkit.index.names import is_within, source_name
 from ragkit.index.plan import Plan, PlanOptions, make_plan
@@ -101,11 +101,12 @@ class Writing:
         """The paths of the sources; a page is fetched first. A page that cannot be had now stays as it was."""
         roots: list[Path] = []
         failures: list[Failure] = []
+        recorded = frozenset(marked_roots(self.path))
         folder = self._parts.folder
         options = FetchOptions(max_mb=folder.max_file_mb, allow_private=folder.allow_private)
         for source in sources:
             if not is_url(source):
-                roots.append(_root(source))
+                roots.append(_root(source, recorded))
                 continue
             url = normal(str(source))
             try:
@@ -176,7 +177,7 @@ class Writing:
         if other and not run.rebuild:
             raise self._mismatch(other)
         if run.rebuild:
-            roots = _merged(roots, [self.names.path(root) for root in catalog.roots()])
+            roots = _merged(roots, self._sources(catalog.roots()))
         embedder = self._parts.embedder
         _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
         plan = self._plan(roots, catalog.files(), run, everything=bool(other))
@@ -231,6 +232,10 @@ class Writing:
         )
         return look(chain.from_iterable(walks), roots, catalog.files(), self.digest, seconds, self.names.name)
 
+    def _sources(self, roots: Iterable[str]) -> list[Path]:
+        """Where the sources of the catalog lie. Raises LoadError for one that leads elsewhere by now."""
+        return [self.names.path(root) if is_url(root) else _unmoved(self.names.path(root)) for root in roots]
+
     def walk(self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Found | Skipped]:
         """The files of a source by the pipeline's rules, changed by those of one run."""
         folder = self._parts.folder
@@ -267,7 +272,7 @@ class Writing:
         """Make everything again from the sources, with the vectors that can still be trusted."""
         with refusals(self.path, repair_command(self.path)), WriterLock(self.path):
             salvage = Salvage(self.path, self._parts.embedder.fingerprint)
-            roots = [self.names.path(root) for root in salvage.roots]
+            roots = self._sources(salvage.roots)
             gone = [root for root in roots if not root.exists()]
             if gone:
                 raise LoadError(
@@ -350,11 +355,22 @@ def _with_failures(report: IndexReport, failures: Sequence[Failure]) -> IndexRep
     return replace(report, files=files, failures=(*report.failures, *failures))
 
 
-def _root(source: str | os.PathLike[str]) -> Path:
-    path = Path(source)
-    if not path.exists():
+def _root(source: str | os.PathLike[str], recorded: Collection[str]) -> Path:
+    path = Path(os.path.abspath(source))  # noqa: PTH100 - without following links
+    if not Path(source).exists():
         raise LoadError(str(source), "does not exist", "name a folder or a file that does")
-    return path.resolve()
+    return _unmoved(path) if source_name(path) in recorded else Path(source).resolve()
+
+
+def _unmoved(root: Path) -> Path:
+    """The path of a source that is in the knowledge base already: recorded without links, it must still have none.
+
+    A link that was put in its place, or above it, would bring in what nobody has named.
+    """
+    if root.exists() and root.resolve() != root:
+        hint = "if it should, take it out with `ragkit rm`, and index it again"
+        raise LoadError(str(root), f"leads to {root.resolve()} by now, through a link", hint)
+    return root
 
 
 def _merged(named: Sequence[Path], known: Sequence[Path]) -> list[Path]:

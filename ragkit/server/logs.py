@@ -8,6 +8,8 @@ import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
+from ragkit.masking import without_secrets
+
 REQUEST_ID: ContextVar[str] = ContextVar("ragkit_request_id", default="")
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
@@ -29,7 +31,7 @@ class JsonFormatter(logging.Formatter):
         found |= {key: value for key, value in vars(record).items() if key not in _USUAL}
         if record.exc_info:
             found["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(found, ensure_ascii=False, default=str)
+        return without_secrets(json.dumps(found, ensure_ascii=False, default=str))
 
 
 def log_to_stderr(level: str = "INFO") -> None:

@@ -6,6 +6,7 @@ import ipaddress
 from dataclasses import dataclass, field, fields
 
 from ragkit.errors import InvalidOption
+from ragkit.masking import keep_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ class ServerSettings:
     def __post_init__(self) -> None:
         if any(len(token) < 16 or not token.isascii() or not token.isprintable() for token in self.tokens):
             raise InvalidOption("a token", "too weak", "at least 16 printable ASCII characters")
+        for token in self.tokens:
+            keep_secret(token)
         if not self.tokens and not is_loopback(self.host):
             raise InvalidOption(
                 "host", self.host, "a loopback address, or a token (RAGKIT_SERVER_TOKEN) that requests must bring,"

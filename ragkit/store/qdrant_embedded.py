@@ -28,6 +28,7 @@ _PAGE = 1_000
 _PUT_POINTS = 1_000
 _NO_INDEX = 2**40
 """Kilobytes of rows from which on a graph would be made: never, as searches here are exact."""
+_REPAIR = ": run `ragkit verify --repair`, or fill it again"
 
 Done = TypeVar("Done")
 
@@ -39,7 +40,7 @@ class EmbeddedPoints:
         self._path = Path(options.path)
         self._shard: edge.EdgeShard | None = None
         if (self._path / _CONFIG).exists():
-            self._shard = self._do(lambda: edge.EdgeShard.load(str(self._path)))
+            self._shard = self._do(lambda: edge.EdgeShard.load(str(self._path)), _REPAIR)
         elif self._path.exists() and any(self._path.iterdir()):
             raise StoreError(f"{self._path} holds something else than a store 'qdrant': choose another `path`")
 
@@ -138,7 +139,7 @@ class EmbeddedPoints:
     def _update(self, operation: edge.UpdateOperation) -> None:
         self._do(lambda: self._open().update(operation))
 
-    def _do(self, work: Callable[[], Done]) -> Done:
+    def _do(self, work: Callable[[], Done], hint: str = "") -> Done:
         try:
             return work()
         except StoreError:
@@ -146,7 +147,21 @@ class EmbeddedPoints:
         except Exception as error:  # the engine raises nothing narrower
             if "WouldBlock" in str(error):
                 raise Locked(str(self._path), "another process") from error
-            raise StoreError(f"{self._path} cannot be used: {error}") from error
+            raise StoreError(f"{self._path} cannot be used: {error}{hint}") from error
+        except BaseException as error:
+            if not _is_panic(error):
+                raise
+            self._shard = None  # nothing that it says from now on can be relied on
+            said = " ".join(str(error).split())[:100]
+            raise StoreError(f"{self._path} is damaged ({said}){_REPAIR}") from error
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether the engine itself gave up, as it does over files whose bytes it trusted.
+
+    Rust's panics come as a BaseException that no module exports; an interrupt or an exit is none of them.
+    """
+    return (type(error).__module__, type(error).__name__) == ("pyo3_runtime", "PanicException")
 
 
 def _pair(point: edge.Record) -> tuple[str, list[float]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragkit.errors import InvalidOption
+from ragkit.masking import keep_secret
 from ragkit.store.options import _check_dimension
 
 PARTS = "-parts"
@@ -46,6 +47,7 @@ class PgvectorOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
+        keep_secret(self.dsn)
         if not 1 <= len(self.table.encode("utf-8", "replace")) <= MAX_TABLE_BYTES or {*self.table} & {"\0", "%"}:
             raise InvalidOption("table", self.table, f"a name of 1 to {MAX_TABLE_BYTES} bytes, without '%',")
         if self.method not in {"exact", "hnsw"}:
@@ -82,6 +84,7 @@ class QdrantOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
+        keep_secret(self.api_key)
         if not self.collection or "/" in self.collection or "\0" in self.collection:
             raise InvalidOption("collection", self.collection, "a name without slashes")
         if self.method not in {"exact", "hnsw"}:
@@ -115,6 +118,7 @@ class PineconeOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
+        keep_secret(self.api_key)
         if not self.api_key:
             raise InvalidOption("api_key", "", "a key (app.pinecone.io shows it)")
         if not _INDEX_NAME.fullmatch(self.index_name):
@@ -152,6 +156,7 @@ class MilvusOptions:
 
     def __post_init__(self) -> None:
         _check_dimension(self.dimension)
+        keep_secret(self.token)
         if not _COLLECTION.fullmatch(self.collection):
             raise InvalidOption("collection", self.collection, "a name of letters, digits and '_', no digit first,")
         if self.method not in {"exact", "hnsw"}:

@@ -36,7 +36,7 @@ def test_length_blocks_cuts_or_warns() -> None:
 def test_format_wants_json_or_a_pattern() -> None:
     assert FormatGuardrail(json=True).check('{"a": 1}') == ALLOW
     assert FormatGuardrail(json=True).check("{").reason.startswith("the text is not JSON: Expecting property name")
-    assert FormatGuardrail(json=True).check("[" * 100_000).reason == "the text is JSON that is nested too deep to be read"
+    assert "nested too deep" in FormatGuardrail(json=True).check("[" * 100_000).reason
     assert FormatGuardrail(r"\d+").check("123") == ALLOW
     assert FormatGuardrail(r"\d+", action="warn").check("12a") == Verdict("warn", r"the text does not match '\\d+'")
     with pytest.raises(InvalidOption, match="the pattern of a format guardrail"):

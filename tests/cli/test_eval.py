@@ -123,6 +123,21 @@ def test_sources_that_are_not_there_are_named(house: Path, ragkit: Ragkit) -> No
     assert "1 of the sources that the questions name are not in the knowledge base, 'hedges.md' for one" in said.err
 
 
+def test_questions_of_which_nothing_is_known_are_counted_and_not_taken_for_unanswerable(
+    house: Path, ragkit: Ragkit
+) -> None:
+    (house / "q.jsonl").write_text(
+        '{"question": "When is the hedge cut?", "answer": "August"}\n'
+        '{"question": "Who cleans the filter?", "anwsers": ["Aldous"]}\n'
+        '{"question": "Who won in 1998?", "answerable": false}\n'
+    )
+    said = ragkit("eval", "q.jsonl", "--json")
+    assert "1 of 3 questions have neither `answers` nor `sources`, 'Who cleans the filter?' for one" in said.err
+    assert said.json["figures"]["abstention_recall"]["n"] == 1
+    (house / "q.jsonl").write_text('{"question": "When is the hedge cut?", "answer": "August"}\n')
+    assert "neither" not in ragkit("eval", "q.jsonl").err
+
+
 def test_without_a_knowledge_base_there_is_nothing_to_evaluate(workplace: Path, ragkit: Ragkit) -> None:
     (workplace / "q.jsonl").write_text('{"question": "hedge"}\n')
     assert "ragkit index" in ragkit("eval", "q.jsonl", code=1).err

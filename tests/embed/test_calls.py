@@ -137,9 +137,9 @@ def test_a_batch_is_too_large_when_the_service_says_so(status: int, message: str
 
 def test_keys_are_taken_as_given_then_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONE_KEY", raising=False)
-    monkeypatch.setenv("OTHER_KEY", "from outside")
+    monkeypatch.setenv("OTHER_KEY", "from-outside")
     assert key_of("x", "given", "ONE_KEY", "OTHER_KEY") == "given"
-    assert key_of("x", None, "ONE_KEY", "OTHER_KEY") == "from outside"
+    assert key_of("x", None, "ONE_KEY", "OTHER_KEY") == "from-outside"
     assert key_of("x", None, "ONE_KEY", optional=True) == "none"
     with pytest.raises(AuthenticationFailed, match=r"^x: no key is set: export ONE_KEY=\.\.\.$"):
         key_of("x", None, "ONE_KEY")

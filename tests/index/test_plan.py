@@ -82,7 +82,7 @@ def test_a_file_that_is_gone_from_a_named_source_is_removed_and_one_elsewhere_is
 
 def test_rows_below_a_folder_that_could_not_be_read_are_kept() -> None:
     below = replace(ROW, source="/docs/sub/b")
-    found = plan(FILE, Skipped(Path("/docs/sub"), "unreadable folder"), known=(ROW, below))
+    found = plan(FILE, Skipped(Path("/docs/sub"), "folder: not readable", unreadable=True), known=(ROW, below))
     assert found.removed == ()
 
 

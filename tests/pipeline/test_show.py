@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ragkit.masking import is_secret
 from ragkit.pipeline import shipped
 from ragkit.pipeline.choice import Choice
 from ragkit.pipeline.convert import fields_of
-from ragkit.pipeline.nodes import is_secret
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.show import diagram_mermaid, diagram_text, show_resolved
 from ragkit.store.options import MemoryOptions

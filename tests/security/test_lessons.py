@@ -155,3 +155,13 @@ def test_a_name_in_a_table_is_no_formula(cell: str) -> None:
     assert spreadsheet_safe(cell) == f"'{cell}"
     assert spreadsheet_safe("openai:gpt-4o") == "openai:gpt-4o"
     assert spreadsheet_safe("-1.5") == "-1.5"
+
+
+def test_every_test_that_the_scoreboard_names_exists() -> None:
+    named = re.findall(
+        r"`(tests/[\w/]+(?:\.py)?)(?:::(test_\w+))?`", (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    )
+    assert len(named) > 20
+    for path, name in named:
+        assert (ROOT / path).exists(), path
+        assert not name or f"def {name}(" in (ROOT / path).read_text("utf-8"), name

@@ -105,6 +105,64 @@ def test_a_server_that_is_not_there_is_named() -> None:
         QdrantStore(QdrantOptions(url=url))
 
 
+def overwritten(place: Path, name: str, content: bytes) -> None:
+    """Every file of this name in the store, with other bytes."""
+    files = [path for path in place.rglob(name) if path.is_file()]
+    assert files
+    for path in files:
+        path.write_bytes(content * (path.stat().st_size // len(content)) if content else b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("status.dat", b""), ("*-numeric/page_0.dat", b"\xff"), ("*-numeric/tracker.dat", b"\xff")]
+)
+def test_files_that_make_the_engine_panic_are_an_error_that_names_the_repair(
+    store: QdrantStore, tmp_path: Path, name: str, content: bytes
+) -> None:
+    names = [f"{n}" for n in range(50)]
+    store.add_documents(
+        [Document("t", {"n": n % 7}, id=name) for n, name in enumerate(names)], unit_rows(50, DIMENSION, seed=5)
+    )
+    store.close()
+    overwritten(tmp_path / "q", name, content)
+    with pytest.raises(StoreError, match=r"q is damaged \(.*\): run `ragkit verify --repair`, or fill it again") as met:
+        use(tmp_path / "q")
+    assert "\n" not in str(met.value)
+    assert type(met.value.__cause__).__name__ == "PanicException"
+
+
+def test_files_that_the_engine_refuses_name_the_repair_too(store: QdrantStore, tmp_path: Path) -> None:
+    store.add_documents(documents_of("a"), palette()[:1])
+    store.close()
+    overwritten(tmp_path / "q", "mutable_id_tracker.mappings", b"\xff")
+    with pytest.raises(StoreError, match=r"q cannot be used: .*: run `ragkit verify --repair`, or fill it again"):
+        use(tmp_path / "q")
+
+
+def use(place: Path) -> None:
+    """Whatever looks at the files."""
+    store = QdrantStore(QdrantOptions(path=place))
+    try:
+        store.search(palette()[0], 3, {"n": 3})
+        list(store.scan())
+        store.delete(["3"])
+    finally:
+        store.close()
+
+
+def test_an_interrupt_in_the_engine_stays_an_interrupt(store: QdrantStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.add_documents(documents_of("a"), palette()[:1])
+
+    def interrupted(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._points, "_open", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.count()
+    assert store.count() == 1
+
+
 def test_a_closed_store_says_so(store: QdrantStore) -> None:
     store.add_documents(documents_of("a"), palette()[:1])
     store.close()

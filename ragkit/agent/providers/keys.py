@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from ragkit.errors import AuthenticationFailed
+from ragkit.masking import can_be_key, keep_secret
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -33,8 +34,9 @@ def find_key(service: str, given: str | None = None, *, needed: bool = True) -> 
     key = found.strip()  # a key that was read from a file often ends with a line break
     if not key and needed:
         raise AuthenticationFailed(service, f"no key: set {' or '.join(KEYS[service])}, or pass api_key")
-    if not (key.isascii() and key.isprintable() and " " not in key):  # an HTTP client would show it in its error
+    if not can_be_key(key):
         raise AuthenticationFailed(service, "the key has a character that no key has: copy it again")
+    keep_secret(key)
     return key
 
 

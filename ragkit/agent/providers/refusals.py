@@ -23,6 +23,7 @@ from ragkit.errors import (
     RateLimited,
     RequestTimeout,
 )
+from ragkit.masking import without_secrets
 from ragkit.usage.pricing import PriceBook
 
 LONGEST_MESSAGE = 300
@@ -161,5 +162,5 @@ def _retry_info(details: object) -> float | None:
 
 
 def _short(words: object) -> str:
-    text = " ".join(str(words or "no reason given").split())
+    text = " ".join(without_secrets(str(words or "no reason given")).split())  # first: half a key is a secret too
     return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "..."

@@ -26,6 +26,7 @@ from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, 
 from ragkit.agent.providers.refusals import Asked, Refusal, refused
 from ragkit.agent.workers import SERVICES, brought, iterate
 from ragkit.errors import ConnectionFailed, InvalidOption, ProviderError, RequestTimeout
+from ragkit.masking import without_secrets
 from ragkit.records import JSON
 from ragkit.usage.tokens import NO_TOKENS, Tokens
 
@@ -244,7 +245,7 @@ def _cause(error: BaseException) -> str:
     """What lies at the bottom of an error: SDKs say 'Connection error.' where their HTTP client said why."""
     while error.__cause__ is not None:
         error = error.__cause__
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(without_secrets(str(error)).split()) or type(error).__name__
     return text if len(text) <= 200 else text[:197] + "..."
 
 

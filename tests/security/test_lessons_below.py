@@ -1,0 +1,280 @@
+"""The lessons of HTTP servers, one floor lower: where the library and the command line meet the same mistake."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import json
+import socket
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import ragkit as package
+from ragkit.agent.memory_stores import SQLiteConversationStore
+from ragkit.agent.providers.choose import named_provider
+from ragkit.agent.providers.keys import find_key
+from ragkit.embed import EMBEDDERS
+from ragkit.embed.calls import key_of
+from ragkit.errors import AuthenticationFailed, InvalidFilter, PipelineError, RagkitError
+from ragkit.index.home import CATALOG
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
+from ragkit.registry import Registry
+from ragkit.retrieve import RETRIEVERS
+from ragkit.store import STORES
+from ragkit.store.filters import parse_filter
+from ragkit.store.where import parse_where
+from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
+
+SOURCE = Path(package.__file__).parent
+PARTS: list[Registry[object]] = [EMBEDDERS, STORES, RETRIEVERS]  # type: ignore[list-item]  # of whatever they hold
+
+
+def base(folder: Path, name: str, text: str) -> KnowledgeBase:
+    (folder / f"{name}.md").write_text(text)
+    kb = KnowledgeBase.open(folder / name, Pipeline.from_yaml(HASHING))
+    kb.index(folder / f"{name}.md")
+    return kb
+
+
+# 1: a model that somebody names is not built, imported or asked for before it is known
+
+
+NAMES = [
+    "os:system",
+    "evil.module:Model",
+    "../evil",
+    "/tmp/evil.py",
+    "http://127.0.0.1:9/model",
+    "hf.co/evil/model",
+    "minilm\0",
+    "MINILM",
+    "__class__",
+    "",
+]
+
+
+class Touched(AssertionError):
+    """Something was imported, opened or called for a name that nobody knows."""
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From the call on, no import of anything but parts of ragkit, no file and no connection."""
+
+    really = importlib.import_module
+
+    def touched(*arguments: object, **options: object) -> object:
+        raise Touched(arguments)
+
+    def imported(name: str, package: str | None = None) -> object:
+        if name in sys.modules or name.startswith("ragkit."):
+            return really(name, package)
+        raise Touched(name)
+
+    def begin() -> None:
+        for owner, name in ((builtins, "open"), (socket.socket, "connect")):
+            monkeypatch.setattr(owner, name, touched)
+        for where in ("importlib", "ragkit.registry"):
+            monkeypatch.setattr(f"{where}.import_module", imported)
+
+    return begin
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_that_is_not_known_is_not_even_looked_for(name: str, untouched: Callable[[], None]) -> None:
+    for registry in PARTS:
+        registry.names()
+    untouched()
+    for registry in PARTS:
+        with pytest.raises(RagkitError, match=r"is named|known"):
+            registry.find(name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "\0" not in name])
+def test_no_model_is_built_because_a_file_or_a_flag_names_it(name: str, untouched: Callable[[], None]) -> None:
+    texts = [
+        f"{section}: {{name: {json.dumps(name)}}}\n" for section in ("embed", "store", "load", "split", "retrieve")
+    ]
+    with pytest.raises(PipelineError):
+        Pipeline.from_yaml(texts[0])  # whatever the reader itself needs is imported by now
+    untouched()
+    for text in texts:
+        with pytest.raises(PipelineError, match=r"name"):
+            Pipeline.from_yaml(text)
+    for model in (name, f"{name}:x"):
+        with pytest.raises(RagkitError, match=r"provider"):
+            named_provider(model)
+
+
+# 19: whatever is looked up by a name that somebody gives is a parameter, never a part of the SQL
+
+
+SQL = ["' OR 1=1 --", "'; DROP TABLE documents; --", '" OR ""="', "x' UNION SELECT value FROM meta --", "%", "_", "*",
+       "a.md' --", "\\", "'", "1; ATTACH 'x' AS y", "\ufffd"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SQL)
+def test_sql_in_a_name_finds_and_changes_nothing(tmp_path: Path, name: str) -> None:
+    with base(tmp_path, "one", "The hedge is cut.\n") as kb:
+        found = [kb.chunk(name), kb.document(name), kb.find_document(name), kb.is_stale(name), kb.remove(name)]
+        assert found == [None, None, None, True, 0]
+        assert len(kb.document_rows(text=name)) == (name in kb.documents()[0][0])
+        assert kb.search("hedge", where={name: {"$eq": name}}) == []
+        assert kb.search("hedge", where={"source": {"$in": [name]}}) == []
+        kb.search(name, mode="lexical")
+        assert (len(kb.documents()), kb.verify().sound) == (1, True)
+    store = SQLiteConversationStore(tmp_path / "talks.db", "anna")
+    store.save("hers")
+    assert SQLiteConversationStore(tmp_path / "talks.db", name).load() is None
+    SQLiteConversationStore(tmp_path / "talks.db", name).save("his")
+    assert (store.load(), store.keys()) == ("hers", sorted(["anna", name]))
+
+
+# 37: an id is good for the things of its own knowledge base, conversation and owner
+
+
+def test_ids_of_one_knowledge_base_are_nothing_in_another(tmp_path: Path) -> None:
+    with base(tmp_path, "hers", "The hedge is cut.\n") as hers, base(tmp_path, "his", "The roses are red.\n") as his:
+        [chunk] = hers.chunks()
+        assert his.chunk(chunk.id) is None
+        assert his.document(chunk.source) is None
+        assert his.find_document(chunk.document_id) is None
+        assert his.remove(chunk.source) == 0
+        assert hers.chunk(chunk.id) == chunk
+
+
+@pytest.mark.parametrize("name", ["Anna", "anna ", " anna", "ann", "anna%", "a_na", "ANNA", "anna\0", "ann\u0430"])
+def test_a_conversation_is_opened_by_its_very_name_alone(tmp_path: Path, name: str) -> None:
+    SQLiteConversationStore(tmp_path / "talks.db", "anna").save("hers")
+    other = SQLiteConversationStore(tmp_path / "talks.db", name)
+    assert other.load() is None
+    other.save("his")
+    assert SQLiteConversationStore(tmp_path / "talks.db", "anna").load() == "hers"
+
+
+# 38: nothing that listens is open to others without a token, whichever verb and interface it is
+
+
+LISTENING = [("serve",), ("mcp", "--http")]
+OPEN = ["0.0.0.0", "::", "192.0.2.1", "example.org", "localhost.example.org", "127.0.0.1.nip.io"]
+
+
+@pytest.mark.parametrize("host", OPEN)
+@pytest.mark.parametrize("verb", LISTENING)
+def test_no_verb_listens_beyond_this_machine_without_a_token(
+    workplace: Path,  # noqa: F811
+    ragkit: Ragkit,  # noqa: F811
+    verb: tuple[str, ...],
+    host: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    base(workplace, "one", "The hedge is cut.\n").close()
+    for token in ("", " ", "null", "None", "x" * 15, "\n\n", "sixteen letters\u00e9"):
+        monkeypatch.setenv("RAGKIT_SERVER_TOKEN", token)
+        said = ragkit(*verb, "--kb", "one", "--host", host, "--port", "0", code=2)
+        assert said.err.count("\n") == 1
+        assert "token" in said.err
+        assert not token.strip() or token not in said.err
+
+
+# 39: there is one way in, and a key is looked at alike wherever it is used
+
+
+def test_one_place_alone_compares_tokens() -> None:
+    """`compare_digest` stands in one file, and no other reads the header that brings a token."""
+    readers, comparers = set(), set()
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        texts = {
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        readers |= {path.name} if {"authorization", "x-api-key"} & texts else set()
+        comparers |= {path.name} if "compare_digest" in names else set()
+    assert comparers == {"gate.py"}
+    assert readers == {"gate.py"}
+
+
+NO_KEYS = ["", " ", "\n", "\t "]
+BROKEN_KEYS = ["sk-a b", "sk-a\nb", "sk-a\0b", "sk-\u00e9", "sk-a\x7fb", "sk-\u200ba"]
+
+
+@pytest.mark.parametrize("way", [lambda: find_key("openai"), lambda: key_of("openai", None, "OPENAI_API_KEY")])
+def test_every_way_to_a_key_refuses_the_same(way: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in NO_KEYS:
+        monkeypatch.setenv("OPENAI_API_KEY", value)
+        with pytest.raises(AuthenticationFailed, match="no key"):
+            way()
+    for value in [one for one in BROKEN_KEYS if "\0" not in one]:
+        monkeypatch.setenv("OPENAI_API_KEY", value)
+        with pytest.raises(AuthenticationFailed, match="the key has a character that no key has: copy it again") as met:
+            way()
+        assert value not in str(met.value)
+    monkeypatch.setenv("OPENAI_API_KEY", " sk-right\n")
+    assert way() == "sk-right"
+
+
+# 41: whatever may be long, deep or many has a bound, or takes time in proportion
+
+
+LONG: dict[str, Callable[[KnowledgeBase], object]] = {
+    "a question of a megabyte": lambda kb: kb.search("hedge " * 170_000),
+    "a word of a megabyte": lambda kb: kb.search("h" * 1_000_000),
+    "more hits than there are": lambda kb: kb.search("hedge", 10**30),
+    "an id of a megabyte": lambda kb: kb.document("x" * 1_000_000),
+    "a name of a megabyte": lambda kb: kb.document_rows(text="%" * 1_000_000),
+}
+
+
+@pytest.mark.parametrize("what", LONG)
+def test_what_is_long_takes_little_time(tmp_path: Path, what: str) -> None:
+    with base(tmp_path, "one", "The hedge is cut.\n") as kb:
+        kb.search("hedge")
+        began = time.process_time()
+        LONG[what](kb)
+        assert time.process_time() - began < 10
+
+
+def nested(depth: int) -> dict[str, object]:
+    found: dict[str, object] = {"a": 1}
+    for _ in range(depth):
+        found = {"$not": found}
+    return found
+
+
+BOUNDS: dict[str, Callable[[], object]] = {
+    "at most 100000 are read": lambda: parse_where("(" * 60_000 + "a == 1" + ")" * 60_000),
+    "at most 50 levels of brackets": lambda: parse_where("(" * 5_000 + "a == 1" + ")" * 5_000),
+    "nested more than": lambda: parse_filter(nested(100_000)),  # type: ignore[arg-type]  # not JSON's own type
+}
+
+
+@pytest.mark.parametrize("said", BOUNDS)
+def test_conditions_have_a_bound(said: str) -> None:
+    began = time.process_time()
+    with pytest.raises(InvalidFilter, match=said):
+        BOUNDS[said]()
+    assert time.process_time() - began < 2
+
+
+def test_what_is_asked_is_written_into_no_catalog(tmp_path: Path) -> None:
+    with base(tmp_path, "one", "The hedge is cut.\n") as kb:
+        before = dumped(tmp_path / "one" / CATALOG)
+        for name in SQL:
+            kb.search(name)
+            kb.ask(name)
+            kb.document(name)
+    assert dumped(tmp_path / "one" / CATALOG) == before
+
+
+def dumped(catalog: Path) -> list[str]:
+    with closing(sqlite3.connect(catalog)) as connection:
+        return list(connection.iterdump())

@@ -1,0 +1,253 @@
+"""No file is read because somebody names it, or puts a link where an indexed file was.
+
+What a client of the server may name is tested in `tests/server` (`test_documents.py`, `test_mcp.py`, `test_page.py`),
+what a tool of an agent may read in `tests/agent/test_builtin.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ragkit.agent.messages import ToolCall
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.answer.agent import RAGAgent
+from ragkit.errors import LoadError
+from ragkit.load.walk import FolderOptions, Found, Skipped, walk
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
+from ragkit.pipeline.writing import IndexRun
+from ragkit.server.mcp_tools import Desk
+from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
+from tests.server.parts import serving
+
+SECRET = "swordfish-4711"
+GUIDE = "# Hedges\n\nThe hedge is cut in August.\n"
+QUESTION = "When is the hedge cut?"
+
+
+@pytest.fixture
+def house(workplace: Path) -> Path:  # noqa: F811
+    """Two indexed documents in `docs`; a secret beside the folder, and one in a folder of the same shape."""
+    (workplace / "ragkit.yaml").write_text(HASHING)
+    for name, text in (("docs/in/guide.md", GUIDE), ("docs/note.md", "A note on roses.\n")):
+        (workplace / name).parent.mkdir(exist_ok=True, parents=True)
+        (workplace / name).write_text(text)
+    (workplace / "secret.txt").write_text(f"The hedge of {SECRET} is cut.\n")
+    shutil.copytree(workplace / "docs", workplace / "twin")
+    for path in (workplace / "twin").rglob("*.md"):
+        path.write_text(f"The hedge of {SECRET} is cut.\n")
+    with KnowledgeBase.open(workplace / ".ragkit", Pipeline.from_yaml(HASHING)) as kb:
+        kb.index(workplace / "docs")
+    return workplace
+
+
+OUTSIDE = [
+    "secret.txt",
+    "{place}/secret.txt",
+    "docs/../secret.txt",
+    "docs/in/guide.md/../../../secret.txt",
+    "../../../../../../../../etc/passwd",
+    "/etc/passwd",
+    "//etc//passwd",
+    "/proc/self/environ",
+    "/proc/self/fd/0",
+    "/dev/zero",
+    "file:///etc/passwd",
+    "file://{place}/secret.txt",
+    "http://[",
+    "docs/..%2fsecret.txt",
+    "%2e%2e/secret.txt",
+    "docs/%2e%2e/secret.txt",
+    "docs\\..\\secret.txt",
+    "..\\secret.txt",
+    "docs/..\u2215secret.txt",
+    "docs/\uff0e\uff0e/secret.txt",
+    "docs/in/guide.md\0../secret.txt",
+    "SECRET.TXT",
+    "DOCS/IN/GUIDE.MD",
+    "docs/link",
+    "docs/loop",
+    "docs",
+    ".",
+    "",
+    "~/.ssh/id_rsa",
+    ".ragkit/index.sqlite",
+    "ragkit.yaml",
+    "x" * 5_000,
+    "a/" * 3_000,
+    "\udcff",
+    "' OR 1=1 --",
+    "docs/%.md",
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE, ids=lambda name: ascii(name)[:40])
+def test_show_finds_indexed_documents_and_no_file(house: Path, ragkit: Ragkit, name: str) -> None:  # noqa: F811
+    (house / "docs/link").symlink_to(house / "secret.txt")
+    (house / "docs/loop").symlink_to("loop")
+    said = ragkit("show", name.format(place=house), code=1)
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert SECRET not in said.err
+
+
+def test_show_finds_a_file_whose_name_is_no_text(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+    Path(os.fsdecode(b"docs/caf\xe9.txt")).write_text("roses\n")
+    ragkit("index", "docs")
+    for name in (os.fsdecode(b"docs/caf\xe9.txt"), "docs/caf\\xe9.txt"):
+        assert ragkit("show", name).out == "roses\n\n"
+
+
+def by_a_link(house: Path) -> None:
+    (house / "docs/in/guide.md").unlink()
+    (house / "docs/in/guide.md").symlink_to(house / "secret.txt")
+
+
+def by_a_link_to_its_folder(house: Path) -> None:
+    shutil.rmtree(house / "docs/in")
+    (house / "docs/in").symlink_to(house / "twin/in")
+
+
+def by_a_link_to_the_source(house: Path) -> None:
+    (house / "docs").rename(house / "old")
+    (house / "docs").symlink_to(house / "twin")
+
+
+def by_a_pipe(house: Path) -> None:
+    (house / "docs/in/guide.md").unlink()
+    os.mkfifo(house / "docs/in/guide.md")
+
+
+def by_a_link_to_a_device(house: Path) -> None:
+    (house / "docs/in/guide.md").unlink()
+    (house / "docs/in/guide.md").symlink_to("/dev/zero")
+
+
+SWAPS = [by_a_link, by_a_link_to_its_folder, by_a_link_to_the_source, by_a_pipe, by_a_link_to_a_device]
+Swap = Callable[[Path], None]
+
+
+@pytest.mark.parametrize("replaced", SWAPS)
+def test_what_replaces_an_indexed_file_is_never_shown(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
+    replaced(house)
+    assert ragkit("show", "docs/in/guide.md").out == GUIDE + "\n"
+    told = [ragkit(*verb) for verb in (("list", "--chunks"), ("search", "hedge"), ("search", SECRET), ("status",))]
+    answer = ragkit("ask", QUESTION, "--json")
+    assert SECRET not in str([*told, answer]).replace(f"'question': '{SECRET}'", "")
+    [cited] = [one for one in answer.json["citations"] if one["source"] == "docs/in/guide.md"]
+    assert (cited["verified"], cited["stale"]) == (True, True)
+    assert cited["quote"] in GUIDE
+
+
+@pytest.mark.parametrize("replaced", SWAPS)
+def test_the_next_run_does_not_bring_in_what_a_link_leads_to(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
+    replaced(house)
+    ragkit("index", "docs", code=None)
+    assert SECRET not in ragkit("list", "--chunks", "--json").out
+
+
+def test_a_source_that_became_a_link_is_refused_in_one_line(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+    by_a_link_to_the_source(house)
+    said = ragkit("index", "docs", code=1)
+    assert said.err.count("\n") == 1
+    assert f"{house}/docs: leads to {house}/twin by now, through a link" in said.err
+    assert "ragkit rm" in said.err
+    ragkit("rm", "docs")
+    assert ragkit("index", "docs", "--json").json["files"]["added"] == 2
+
+
+def test_a_damaged_knowledge_base_is_not_built_again_from_what_a_link_leads_to(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+    by_a_link_to_the_source(house)
+    with (house / ".ragkit/index.sqlite").open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096)
+    said = ragkit("verify", "--repair", code=1)
+    assert "through a link" in said.err
+    ragkit("index", "--rebuild", "docs", code=1)
+    (house / "docs").unlink()
+    (house / "old").rename(house / "docs")
+    ragkit("verify", "--repair")
+    assert SECRET not in ragkit("list", "--chunks", "--json").out
+
+
+def test_a_file_that_was_named_by_itself_and_became_a_link_is_not_followed(house: Path) -> None:
+    with KnowledgeBase.open(house / ".own", Pipeline.from_yaml(HASHING)) as kb:
+        kb.index(house / "docs/in/guide.md")
+        by_a_link(house)
+        for run in (IndexRun(), IndexRun(dry_run=True), IndexRun(rebuild=True)):
+            with pytest.raises(LoadError, match="through a link"):
+                kb.index(*kb.status().sources, run=run)  # as the tool `index` of an MCP server does
+        assert [chunk.text for chunk in kb.chunks()] == [GUIDE.strip()]
+
+
+def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swapping(source: Path, options: FolderOptions | None = None) -> Iterator[Found | Skipped]:
+        for item in walk(source, options):
+            if item.path.name == "guide.md":
+                by_a_link_to_its_folder(house)
+            yield item
+
+    (house / "docs/in/guide.md").write_text("changed\n")
+    monkeypatch.setattr("ragkit.pipeline.writing.walk", swapping)
+    with KnowledgeBase.open(house / ".ragkit") as kb:
+        report = kb.index(house / "docs")
+        assert [(Path(one.source).name, one.error) for one in report.failures] == [
+            ("guide.md", "changed after it was found")
+        ]
+        assert SECRET not in str([*kb.chunks()])
+
+
+@pytest.mark.parametrize("replaced", SWAPS)
+def test_a_server_gives_the_text_that_was_indexed(house: Path, replaced: Swap) -> None:
+    replaced(house)
+    with serving(house / ".ragkit") as (served, client):
+        rows = client.get("/documents").json()["documents"]
+        [guide] = [row["id"] for row in rows if row["source"].endswith("guide.md")]
+        found = client.get(f"/documents/{guide}").json()
+        tool = Desk(served.kb).get_document(guide)
+        resource = Desk(served.kb).read(f"ragkit://document/{guide}")
+        sought = client.post("/v1/search", json={"query": SECRET}).json()
+    assert (found["text"], found["stale"], resource) == (GUIDE, True, GUIDE)
+    assert isinstance(tool.data, dict)
+    assert (tool.data["text"], tool.data["stale"]) == (GUIDE, True)
+    assert SECRET not in json.dumps(sought["hits"])
+
+
+CITES = [
+    "../../etc/passwd",
+    "/etc/passwd",
+    "../secret.txt",
+    "secret.txt",
+    "file:///etc/passwd",
+    "%2e%2e/secret.txt",
+    "docs\\..\\secret.txt",
+    "docs/in/guide.md\0/../../secret.txt",
+    "1\0",
+    "0",
+    "-1",
+    "99",
+    "1e0",
+    "x" * 10_000,
+]
+
+
+@pytest.mark.parametrize("cited", CITES, ids=lambda name: ascii(name)[:30])
+def test_a_model_cites_passages_by_number_and_nothing_by_name(house: Path, cited: str) -> None:
+    """Whatever it writes, a citation is a passage that was shown; no name of its making is opened or linked."""
+    said = f"The hedge is cut in August [1]. See [{cited}], [secret]({cited}), ![s]({cited}) and 【{cited}】."
+    with KnowledgeBase.open(house / ".ragkit") as kb:
+        base = kb.agent()
+        search = ToolCall("search_knowledge_base", {"query": "hedge", "top_k": 1})
+        answer = RAGAgent(kb, ScriptedProvider([search, said]), base.config).ask(QUESTION)
+    assert [Path(one.source).relative_to(house).as_posix() for one in answer.citations] == ["docs/in/guide.md"]
+    assert all(one.quote in GUIDE for one in answer.citations)
+    assert SECRET not in str(answer)
+    assert "root:" not in answer.text

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from json.scanner import make_scanner
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -25,8 +26,8 @@ FIX = "`ragkit verify --repair`, or fill the store again"
 _NONE = "[]"
 """An empty list as JSON."""
 
-_read_json = json.JSONDecoder().raw_decode
-"""`json.loads` without its look for blanks, of which `json.dumps` leaves none."""
+_read_json = make_scanner(json.JSONDecoder())
+"""`json.loads` without its look for blanks, of which `json.dumps` leaves none; only for what a checksum covers."""
 
 Column: TypeAlias = str | bytes | int
 """A string with lone surrogates, which SQLite refuses as text, is kept as bytes."""
@@ -156,7 +157,7 @@ def document_of(columns: Sequence[Column], path: Path) -> Document:
 
     Raises Damaged when a value has been altered.
     """
-    row, name, source, title, format_, language, page_starts, headings, text, vector, expected, metadata = cast(
+    row, name, source, title, format_, language, page_starts, headings, text, vector, expected, metadata, *_ = cast(
         "tuple[Any, ...]", columns
     )
     key = decoded_id(name)
@@ -172,7 +173,7 @@ def document_of(columns: Sequence[Column], path: Path) -> Document:
         source, title, format_, language, text = map(_str, (source, title, format_, language, text))
     return Document(
         text,
-        _read_json(metadata)[0],
+        _read_json(metadata, 0)[0],
         source,
         title,
         # chunks have neither, and a search reads little else

@@ -20,6 +20,7 @@ from ragkit.store.columns import Columns
 from ragkit.store.directory_tables import (
     DOCUMENT_COLUMNS,
     FIX,
+    FORMAT,
     State,
     checksum,
     decoded_id,
@@ -33,12 +34,13 @@ from ragkit.store.vectorfile import VectorFile, row_checksums
 _BATCH = 500
 """Values in one SQL list; SQLite takes 32,766, older ones 999."""
 
-_SELECT = (
-    f"SELECT {', '.join(f'documents.{name}' for name in DOCUMENT_COLUMNS.split(', '))}, json"  # noqa: S608
-    " FROM documents JOIN metadata ON metadata.row = documents.row "
-)
+_COLUMNS = ", ".join(f"documents.{name}" for name in DOCUMENT_COLUMNS.split(", ")) + ", json"
 
 Item = TypeVar("Item")
+
+
+class Overtaken(Exception):
+    """A write came between a view and what was read for it; ask again within a transaction."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,13 @@ class View:
     columns: Columns
     scanner: Scanner
 
+    def live(self) -> NDArray[np.bool_] | None:
+        """The rows that count; None for all."""
+        return self.is_live if self.state.documents < self.state.rows else None
+
     def allowed(self, connection: sqlite3.Connection, node: Node) -> Allowed:
         """The rows that count and that the filter lets through; None for all."""
-        live = self.is_live if self.state.documents < self.state.rows else None
+        live = self.live()
         if isinstance(node, Always):
             return live
         self.columns.fill(self.state.rows, lambda first: self._metadata(connection, first))
@@ -71,25 +77,33 @@ class View:
         for some in batches(rows.tolist(), _BATCH):
             sql = f"SELECT row, id FROM documents WHERE row IN ({marks(some)})"  # noqa: S608  # question marks only
             found.update(connection.execute(sql, some))
+        if len(found) < len(rows):
+            raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
         return [decoded_id(found[row]) for row in rows.tolist()]
 
     def documents(self, connection: sqlite3.Connection, rows: RowNumbers) -> list[Document]:
-        """The documents of some live rows, in their order. Raises Damaged when one, or its vector, was altered."""
-        numbers, found = rows.tolist(), dict[int, Document]()
-        for some in batches(numbers, _BATCH):
-            block = connection.execute(_SELECT + _of_rows(len(some)), some).fetchall()
+        """The documents of some live rows, in their order.
+
+        Raises:
+            Damaged: one of them, or its vector, was altered.
+            Overtaken: there is no transaction, and a write has made another generation.
+        """
+        found: list[Document] = []
+        for numbers in batches(rows.tolist(), _BATCH):
+            block = connection.execute(_of_rows(len(numbers)), numbers).fetchall()
+            if block and block[0][-1] != self.state.generation:
+                raise Overtaken
+            if [columns[0] for columns in block] != numbers:
+                raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
             self._check(block)
-            for columns in block:
-                found[columns[0]] = document_of(columns, self.directory)
-        if len(found) < len(numbers):
-            raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
-        return [found[row] for row in numbers]
+            found += [document_of(columns, self.directory) for columns in block]
+        return found
 
     def read(
         self, connection: sqlite3.Connection, clause: str, values: Sequence[int] = ()
     ) -> Iterator[tuple[int, Document]]:
         """(row, document) for what a WHERE or ORDER BY clause selects, streamed and checked."""
-        cursor = connection.execute(_SELECT + clause, values)
+        cursor = connection.execute(f"SELECT {_COLUMNS} FROM documents JOIN metadata USING (row) {clause}", values)  # noqa: S608
         while block := cursor.fetchmany(_BATCH):
             self._check(block)
             for columns in block:
@@ -166,5 +180,13 @@ def marks(items: Sequence[object]) -> str:
 
 @lru_cache(maxsize=_BATCH)
 def _of_rows(number: int) -> str:
-    """The clause that picks out so many documents by their rows."""
-    return f"WHERE documents.row IN ({marks(range(number))})"
+    """The statement that reads so many documents by their rows, in that order, each with the generation it is of.
+
+    A list for IN would be sorted first. What joins are crossed is gone through as it is written.
+    """
+    return (
+        f"WITH wanted (row) AS (VALUES {', '.join(['(?)'] * number)})"  # noqa: S608
+        f" SELECT {_COLUMNS}, (SELECT generation FROM state WHERE format = {FORMAT})"
+        " FROM wanted CROSS JOIN documents ON documents.row = wanted.row"
+        " CROSS JOIN metadata ON metadata.row = wanted.row"
+    )

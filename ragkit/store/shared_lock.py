@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 
 class SharedLock:
     """For readers, who do not disturb one another, and writers, who want to be alone. A waiting writer goes first."""
 
     def __init__(self) -> None:
-        self._state = threading.Condition()
+        self._mutex = threading.Lock()
+        self._state = threading.Condition(self._mutex)
         self._readers = 0
         self._writing = False
         self._waiting = 0
+        self._together = _Together(self)
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> AbstractContextManager[None]:
         """Hold it with others who hold it so."""
-        with self._state:
+        return self._together
+
+    def _enter(self) -> None:
+        with self._mutex:  # the lock itself: a condition is entered in Python, which a short search would notice
             if self._writing or self._waiting:
                 self._state.wait_for(lambda: not self._writing and not self._waiting)
             self._readers += 1
-        try:
-            yield
-        finally:
-            with self._state:
-                self._readers -= 1
-                if not self._readers and self._waiting:
-                    self._state.notify_all()
+
+    def _leave(self) -> None:
+        with self._mutex:
+            self._readers -= 1
+            if not self._readers and self._waiting:
+                self._state.notify_all()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -45,3 +48,16 @@ class SharedLock:
             with self._state:
                 self._writing = False
                 self._state.notify_all()
+
+
+class _Together:
+    """Holds the lock with others for as long as a `with`; one for all of them, as it remembers nothing."""
+
+    def __init__(self, lock: SharedLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock._enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock._leave()

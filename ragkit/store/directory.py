@@ -37,6 +37,7 @@ from ragkit.store.directory_tables import (
 from ragkit.store.directory_view import Overtaken, View, batches, marks, open_vectors, open_view
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import Always, parse_filter
+from ragkit.store.made import made_results
 from ragkit.store.scanner import Scanner
 from ragkit.store.vectorfile import VectorFile, row_checksums
 
@@ -124,7 +125,7 @@ class DirectoryStore(VectorStore):
                 view.matrix, query, top_k, allowed, lambda rows: view.ids(connection, rows)
             )
             documents = view.documents(connection, rows)
-        return list(map(SearchResult, documents, scores.tolist()))
+        return made_results(documents, scores.tolist())
 
     def _at_a_glance(self, query_embedding: Rows, top_k: int) -> list[SearchResult] | None:
         """The answer of the view that is there, without a transaction; None when that has been overtaken by a write.
@@ -146,7 +147,7 @@ class DirectoryStore(VectorStore):
             return None  # what is truly wrong is wrong in a transaction too
         finally:
             self._connections.take_back(connection)
-        return list(map(SearchResult, documents, scores.tolist()))
+        return made_results(documents, scores.tolist())
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says."""
@@ -251,8 +252,7 @@ class DirectoryStore(VectorStore):
         numbered = range(first, first + len(documents))
         sums = row_checksums(rows).tolist()
         connection.executemany(
-            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            map(document_columns, numbered, documents, sums, texts),
+            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(document_columns, numbered, documents, sums)
         )
         connection.executemany(
             "INSERT INTO metadata VALUES (?, ?, ?)",

@@ -34,8 +34,6 @@ from ragkit.store.vectorfile import VectorFile, row_checksums
 _BATCH = 500
 """Values in one SQL list; SQLite takes 32,766, older ones 999."""
 
-_COLUMNS = ", ".join(f"documents.{name}" for name in DOCUMENT_COLUMNS.split(", ")) + ", json"
-
 Item = TypeVar("Item")
 
 
@@ -89,34 +87,42 @@ class View:
             Overtaken: there is no transaction, and a write has made another generation.
         """
         found: list[Document] = []
-        for numbers in batches(rows.tolist(), _BATCH):
+        for some in batches(rows, _BATCH):
+            numbers = some.tolist()
             block = connection.execute(_of_rows(len(numbers)), numbers).fetchall()
             if block and block[0][-1] != self.state.generation:
                 raise Overtaken
             if [columns[0] for columns in block] != numbers:
                 raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
-            self._check(block)
+            self._check(some, block)
             found += [document_of(columns, self.directory) for columns in block]
         return found
 
     def read(
         self, connection: sqlite3.Connection, clause: str, values: Sequence[int] = ()
     ) -> Iterator[tuple[int, Document]]:
-        """(row, document) for what a WHERE or ORDER BY clause selects, streamed and checked."""
-        cursor = connection.execute(f"SELECT {_COLUMNS} FROM documents JOIN metadata USING (row) {clause}", values)  # noqa: S608
+        """(row, document) for what a WHERE or ORDER BY clause selects, streamed and checked.
+
+        So is what filters are judged on, which a search does not look at.
+        """
+        columns = f"{DOCUMENT_COLUMNS}, json, metadata.checksum"
+        tables = "documents LEFT JOIN metadata USING (row)"
+        cursor = connection.execute(f"SELECT {columns} FROM {tables} {clause}", values)  # noqa: S608  # words of ours
         while block := cursor.fetchmany(_BATCH):
-            self._check(block)
+            rows = np.array([columns[0] for columns in block])
+            if rows.max() >= len(self.matrix):
+                raise Damaged(str(self.directory), "holds documents without a vector", FIX)
+            self._check(rows, block)
             for columns in block:
+                if checksum((columns[-2],)) != columns[-1]:
+                    raise Damaged(str(self.directory), f"holds altered metadata in row {columns[0]}", FIX)
                 yield columns[0], document_of(columns, self.directory)
 
-    def _check(self, block: Sequence[Sequence[Any]]) -> None:
-        """Raises Damaged when a document has no vector, or one that was altered."""
-        rows = [columns[0] for columns in block]
-        if rows and max(rows) >= len(self.matrix):
-            raise Damaged(str(self.directory), "holds documents without a vector", FIX)
-        sums = row_checksums(self.matrix[rows]).tolist()
-        if sums != [columns[9] for columns in block]:
-            wrong = next(columns[0] for columns, vector in zip(block, sums, strict=True) if columns[9] != vector)
+    def _check(self, rows: RowNumbers, block: Sequence[Sequence[Any]]) -> None:
+        """Raises Damaged when the vector of a document was altered."""
+        sums = row_checksums(self.matrix.take(rows, axis=0)).tolist()
+        if sums != [columns[6] for columns in block]:
+            wrong = next(columns[0] for columns, vector in zip(block, sums, strict=True) if columns[6] != vector)
             raise Damaged(str(self.directory / self.state.file), f"has an altered row {wrong}", FIX)
 
     def _metadata(self, connection: sqlite3.Connection, first: int) -> Iterator[Metadata]:
@@ -186,7 +192,6 @@ def _of_rows(number: int) -> str:
     """
     return (
         f"WITH wanted (row) AS (VALUES {', '.join(['(?)'] * number)})"  # noqa: S608
-        f" SELECT {_COLUMNS}, (SELECT generation FROM state WHERE format = {FORMAT})"
+        f" SELECT {DOCUMENT_COLUMNS}, (SELECT generation FROM state WHERE format = {FORMAT})"
         " FROM wanted CROSS JOIN documents ON documents.row = wanted.row"
-        " CROSS JOIN metadata ON metadata.row = wanted.row"
     )

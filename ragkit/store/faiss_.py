@@ -13,6 +13,7 @@ each write.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -208,11 +209,11 @@ def _found(index: FaissIndex, query: Rows, k: int, allowed: NDArray[np.bool_] | 
             return None
         if not index.has_scores:
             return rows
+        rising = scores[::-1].tolist()
         # what ties with the k-th counts too: when the last one does, there may be more of them, with lower ids
-        floor = min(scores[min(k, asked) - 1], 1.0) - slack  # scores above 1 are cut to 1, and tie
-        if asked == number or scores[-1] < floor:
-            near: RowNumbers = rows[scores >= floor]
-            return near
+        floor = min(rising[-min(k, asked)], 1.0) - slack  # scores above 1 are cut to 1, and tie
+        if asked == number or rising[0] < floor:
+            return rows[: asked - bisect_left(rising, floor)]
         asked *= 4
 
 

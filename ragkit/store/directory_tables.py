@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from json.scanner import make_scanner
@@ -24,7 +24,7 @@ FORMAT = 2
 DATABASE = "store.sqlite"
 FIX = "`ragkit verify --repair`, or fill the store again"
 
-_read_json = make_scanner(json.JSONDecoder())
+_read_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]
 """`json.loads` without its look for blanks, of which `json.dumps` leaves none; only for what a checksum covers."""
 
 Column: TypeAlias = str | bytes | int
@@ -148,13 +148,13 @@ def document_columns(row: int, document: Document, vector: int) -> tuple[Column,
     return (row, *columns, checksum(columns))
 
 
-def document_of(columns: Sequence[Column], path: Path) -> Document:
-    """The document that `document_columns` made columns of; what stands behind them does not matter.
+def document_of(columns: Sequence[Any], path: Path) -> Document:
+    """The document that `document_columns` made columns of; one column more, behind them, is left alone.
 
     Raises Damaged when a value has been altered.
     """
-    row, name, source, title, rest, text, vector, expected = cast("tuple[Any, ...]", columns[:8])
-    key = decoded_id(name)
+    row, name, source, title, rest, text, vector, expected, _ = columns
+    key = name.decode("utf-8", "surrogatepass")
     # what `checksum` sums up, where all of it is ASCII: a search spends a good part of its time here
     plain = (
         f"{len(key)}:{key}{len(source)}:{source}{len(title)}:{title}{len(rest)}:{rest}{len(text)}:{text}"

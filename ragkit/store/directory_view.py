@@ -87,7 +87,8 @@ class View:
             Overtaken: there is no transaction, and a write has made another generation.
         """
         found: list[Document] = []
-        for some in batches(rows, _BATCH):
+        for start in range(0, len(rows), _BATCH):
+            some = rows[start : start + _BATCH]
             numbers = some.tolist()
             block = connection.execute(_of_rows(len(numbers)), numbers).fetchall()
             if block and block[0][-1] != self.state.generation:
@@ -114,9 +115,10 @@ class View:
                 raise Damaged(str(self.directory), "holds documents without a vector", FIX)
             self._check(rows, block)
             for columns in block:
-                if checksum((columns[-2],)) != columns[-1]:
+                *document, json_checksum = columns
+                if checksum((columns[-2],)) != json_checksum:
                     raise Damaged(str(self.directory), f"holds altered metadata in row {columns[0]}", FIX)
-                yield columns[0], document_of(columns, self.directory)
+                yield columns[0], document_of(document, self.directory)
 
     def _check(self, rows: RowNumbers, block: Sequence[Sequence[Any]]) -> None:
         """Raises Damaged when the vector of a document was altered."""

@@ -94,8 +94,9 @@ def exact_scores(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.floa
     """The dot products of some rows with the query, in float64; rounding may put them a little outside of [-1, 1]."""
     wide = query.astype(np.float64)
     if len(rows) <= _FEW_ROWS:
-        few: NDArray[np.float64] = np.add.reduce(matrix.take(rows, axis=0) * wide, axis=1)
-        return few
+        few = matrix.take(rows, axis=0).astype(np.float64)  # first, as a product of two types takes longer to begin
+        few *= wide
+        return np.asarray(np.add.reduce(few, axis=1))
     scores = np.empty(len(rows))
     for start in range(0, len(rows), _GATHER_ROWS):
         block = matrix[rows[start : start + _GATHER_ROWS]] * wide

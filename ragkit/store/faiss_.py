@@ -144,8 +144,8 @@ class FaissScanner(Scanner):
 
     def _look_again(self, matrix: Rows) -> None:
         """Take the index that another process has written, when this one has none, or one that lacks many rows."""
-        rows = self._found.rows if self._found else 0
-        if len(matrix) < least_rows(self._options) or len(matrix) - rows <= max(_LOOK_ROWS, _STALE_SHARE * len(matrix)):
+        missing = len(matrix) - (self._found.rows if self._found else 0)
+        if missing <= _LOOK_ROWS or missing <= _STALE_SHARE * len(matrix) or len(matrix) < least_rows(self._options):
             return
         if self._growing.acquire(blocking=False):
             try:

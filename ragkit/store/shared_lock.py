@@ -22,18 +22,6 @@ class SharedLock:
         """Hold it with others who hold it so."""
         return self._together
 
-    def _enter(self) -> None:
-        with self._mutex:  # the lock itself: a condition is entered in Python, which a short search would notice
-            if self._writing or self._waiting:
-                self._state.wait_for(lambda: not self._writing and not self._waiting)
-            self._readers += 1
-
-    def _leave(self) -> None:
-        with self._mutex:
-            self._readers -= 1
-            if not self._readers and self._waiting:
-                self._state.notify_all()
-
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Hold it alone."""
@@ -57,7 +45,15 @@ class _Together:
         self._lock = lock
 
     def __enter__(self) -> None:
-        self._lock._enter()
+        lock = self._lock
+        with lock._mutex:  # not by its condition, which is entered in Python: a short search would notice
+            if lock._writing or lock._waiting:
+                lock._state.wait_for(lambda: not lock._writing and not lock._waiting)
+            lock._readers += 1
 
     def __exit__(self, *_: object) -> None:
-        self._lock._leave()
+        lock = self._lock
+        with lock._mutex:
+            lock._readers -= 1
+            if not lock._readers and lock._waiting:
+                lock._state.notify_all()

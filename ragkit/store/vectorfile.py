@@ -209,11 +209,12 @@ def row_checksums(rows: Rows) -> Checksums:
     """
     rows = np.ascontiguousarray(rows, "<f4")
     n, dimension = rows.shape
+    if dimension % 2 == 0 and n <= _FEW_ROWS:  # `einsum` takes less for many rows, but longer to begin
+        few: NDArray[np.uint64] = np.vecdot(rows.view("<u8"), _weights(dimension // 2))
+        return few.view(np.int64)
     sums = np.empty(n, np.uint64)
     if dimension % 2 == 0:
-        words, weights = rows.view("<u8"), _weights(dimension // 2)
-        # `einsum` takes longer to begin, which a search of few rows would notice, and less for many
-        np.vecdot(words, weights, out=sums) if n <= _FEW_ROWS else np.einsum("ij,j->i", words, weights, out=sums)
+        np.einsum("ij,j->i", rows.view("<u8"), _weights(dimension // 2), out=sums)
     else:
         weights = _weights(dimension)
         for start in range(0, n, _BLOCK_ROWS):  # in blocks: the widened copy is twice as large as the rows

@@ -159,7 +159,7 @@ def test_a_document_without_metadata_is_found_by_negations_beside_those_with_som
     contents |= fill(store, [Document("4", {"b": 2}, id="y")], palette()[3:4])
     assert store._collection.get(ids=["y", "z"])["metadatas"] == [{"t:b": "number", "v:b": 2.0}, {"ragkit": 1}]
     for where in ({"a": {"$ne": 1}}, {"a": {"$exists": False}}, {"$not": {"a": {"$gt": "x"}}}, {"b": {"$nin": [2]}}):
-        check_search(store, contents, palette()[0], 5, where)  # type: ignore[arg-type]
+        check_search(store, contents, palette()[0], 5, where)
 
 
 def test_a_list_of_a_deleted_document_is_not_taken_for_that_of_the_next(opened: Opener) -> None:

@@ -25,7 +25,6 @@ from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, chec
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import parse_filter
 from ragkit.store.milvus_records import (
-    KEY_CHARACTERS,
     MAX_PIECES,
     document_in,
     expression_of,
@@ -201,11 +200,6 @@ class MilvusStore(VectorStore):
                     f"the collection {self._name!r} in {self._where} was not made by this store: "
                     "choose another name with its option `collection`"
                 )
-            if int(fields["key"]["params"]["max_length"]) != KEY_CHARACTERS:
-                raise StoreError(
-                    f"the collection {self._name!r} in {self._where} is laid out as an earlier version did it: "
-                    "remove it and fill it again, or choose another name with its option `collection`"
-                )
             self._open().load_collection(self._name)
             self._dimension = int(fields["row"]["params"]["dim"])
         return self._dimension
@@ -232,7 +226,7 @@ class MilvusStore(VectorStore):
         if self._dimension:
             client.drop_collection(self._name)
         schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
-        schema.add_field("key", DataType.VARCHAR, is_primary=True, max_length=KEY_CHARACTERS)
+        schema.add_field("key", DataType.VARCHAR, is_primary=True, max_length=64)
         schema.add_field("name", DataType.VARCHAR, max_length=_TEXT)
         pieces = {"element_type": DataType.VARCHAR, "max_length": _TEXT, "max_capacity": MAX_PIECES}
         schema.add_field("document", DataType.ARRAY, **pieces)

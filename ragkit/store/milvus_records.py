@@ -9,7 +9,7 @@ Nothing here speaks to an engine.
 from __future__ import annotations
 
 import json
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b64encode
 from hashlib import blake2b
 from typing import TypedDict
 
@@ -30,7 +30,6 @@ PIECE_CHARACTERS = 60_000
 """Milvus takes 65,535 bytes of text; these are ASCII."""
 MAX_PIECES = 4_096
 MAX_NAME_BYTES = 60_000
-KEY_CHARACTERS = 16
 _ANY, _ONE, _MANY = "#any", "#one", "#many"
 """Tokens of a field that is there, and of one with one number or several."""
 
@@ -77,12 +76,8 @@ def document_in(pieces: list[str]) -> Document:
 
 
 def key_of(name: str) -> str:
-    """A key for an id, whatever its length and characters: 96 bits, so that two of a billion agree once in 10**11.
-
-    Milvus Lite puts every key into a dict at each search, in Python, and is faster about short ones.
-    """
-    raw = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=KEY_CHARACTERS * 6 // 8).digest()
-    return urlsafe_b64encode(raw).decode()
+    """A key for an id, whatever its length and characters."""
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def expression_of(condition: Condition) -> str:

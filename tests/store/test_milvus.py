@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from ragkit.records import Document
 from ragkit.store.base import Filter
 from ragkit.store.filters import parse_filter
 from ragkit.store.milvus import MilvusStore
-from ragkit.store.milvus_records import KEY_CHARACTERS, MAX_LIKES, MAX_TOKENS, expression_of, key_of, row_of
+from ragkit.store.milvus_records import MAX_LIKES, MAX_TOKENS, expression_of, row_of
 from ragkit.store.pushdown import condition_of
 from ragkit.store.server_options import MilvusOptions
 from ragkit.testing.opening import unit_rows
@@ -70,25 +69,6 @@ def test_a_collection_of_somebody_else_is_not_touched(uri: str) -> None:
         MilvusStore(MilvusOptions(uri=uri, collection="theirs"))
     assert client.has_collection("theirs")
     client.close()
-
-
-def test_a_collection_of_an_earlier_layout_is_not_touched(store: MilvusStore, tmp_path: Path) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
-    store.close()
-    [path] = (tmp_path / "m").glob("collections/*/schema.json")
-    schema = json.loads(path.read_text())
-    next(field for field in schema["fields"] if field["name"] == "key")["max_length"] = 64
-    path.write_text(json.dumps(schema))
-    with pytest.raises(
-        StoreError, match="laid out as an earlier version did it: remove it and fill it again, or choose"
-    ):
-        MilvusStore(MilvusOptions(path=tmp_path / "m"))
-
-
-def test_keys_are_short_distinct_and_of_the_length_that_the_layout_says() -> None:
-    keys = {key_of(f"{n}") for n in range(1000)} | {key_of("x" * 100_000), key_of("\udc80"), key_of("")}
-    assert len(keys) == 1003
-    assert {len(key) for key in keys} == {KEY_CHARACTERS}
 
 
 def test_a_directory_of_other_width_than_the_options_say_is_refused(store: MilvusStore, tmp_path: Path) -> None:

@@ -87,11 +87,13 @@ def checked_rows(embeddings: NDArray[np.floating], documents: int, dimension: in
 
 def checked_query(query: NDArray[np.floating], dimension: int | None) -> Rows:
     """`query` as a float32 row of (dimension,), or the error that says what is wrong."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        row = np.ascontiguousarray(query, np.float32).reshape(-1)
-        # what is right in every way is seen at a glance: a search is short
-        if dimension in {None, len(row)} and abs(float(row.dot(row)) - 1) <= UNIT_TOLERANCE:
-            return row
+    row = query
+    if type(query) is not np.ndarray or query.dtype != np.float32 or query.ndim != 1 or not query.flags.c_contiguous:
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes inf, and is refused
+            row = np.ascontiguousarray(query, np.float32).reshape(-1)
+    # what is right in every way is seen at a glance: a search is short
+    if dimension in {None, len(row)} and abs(float(row.dot(row)) - 1) <= UNIT_TOLERANCE:
+        return row
     checked_rows(row[None], 1, dimension)
     return row
 

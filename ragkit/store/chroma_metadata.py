@@ -27,7 +27,8 @@ MAX_LEAVES = 250
 """A condition with more parts is not sent: SQLite, which is inside of Chroma, takes trees of at most 1,000 levels."""
 
 _ALWAYS = "ragkit"
-"""Under this key every document has _YES: negations pass over documents without any metadata."""
+"""Under this key a document without metadata has _YES: negations pass over those that have none at all. Others have no
+need of it, and Chroma reads every key of a hit, for a hundredth of a search each."""
 _YES = 1
 """A number, as Chroma has an index over numbers and none over booleans."""
 _KINDS = ["null", "bool", "number", "string", "empty", "wild", "many"]
@@ -38,14 +39,14 @@ def chroma_metadata(metadata: Metadata) -> dict[str, Value]:
     by_field: dict[str, list[Fact]] = {}
     for fact in facts_of(metadata):
         by_field.setdefault(fact.field, []).append(fact)
-    kept: dict[str, Value] = {_ALWAYS: _YES}
+    kept: dict[str, Value] = {}
     for field, facts in by_field.items():
         if len(facts) == 1:
             kept[f"t:{field}"], kept[f"v:{field}"] = facts[0].kind, _value(facts[0])
         else:
             kept[f"t:{field}"] = "many"
             kept.update((_element(fact), _YES) for fact in facts)
-    return kept
+    return kept or {_ALWAYS: _YES}
 
 
 def where_of(condition: Condition) -> Where | None:
@@ -68,7 +69,7 @@ def _where(condition: Condition) -> Where:
         case Some(parts):
             return _some([_where(part) for part in parts])
         case _:
-            return {_ALWAYS: _YES}
+            return {_ALWAYS: {"$ne": -_YES}}  # which none has
 
 
 def _holds(field: str, tests: Sequence[Test]) -> list[Where]:

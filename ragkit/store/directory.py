@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from ragkit.errors import Damaged, DimensionMismatch, Locked, StoreError
+from ragkit.errors import Damaged, DimensionMismatch, InvalidVector, Locked, StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
 from ragkit.store.directory_tables import (
@@ -34,9 +34,10 @@ from ragkit.store.directory_tables import (
     read_state,
     translated,
 )
-from ragkit.store.directory_view import View, batches, marks, open_vectors, open_view
+from ragkit.store.directory_view import Overtaken, View, batches, marks, open_vectors, open_view
 from ragkit.store.facade import VectorStore
-from ragkit.store.filters import parse_filter
+from ragkit.store.filters import Always, parse_filter
+from ragkit.store.made import made_results
 from ragkit.store.scanner import Scanner
 from ragkit.store.vectorfile import VectorFile, row_checksums
 
@@ -112,6 +113,9 @@ class DirectoryStore(VectorStore):
         """As `Store.search` says, on what was committed when it began, by whichever process."""
         node = parse_filter(filter)
         top_k = checked_top_k(top_k)
+        found = self._at_a_glance(query_embedding, top_k) if isinstance(node, Always) else None
+        if found is not None:
+            return found
         with self._reading() as (connection, view):
             query = checked_query(query_embedding, view.state.dimension or self._wanted)
             if not view.state.documents:
@@ -121,7 +125,29 @@ class DirectoryStore(VectorStore):
                 view.matrix, query, top_k, allowed, lambda rows: view.ids(connection, rows)
             )
             documents = view.documents(connection, rows)
-        return [SearchResult(document, score) for document, score in zip(documents, scores.tolist(), strict=True)]
+        return made_results(documents, scores.tolist())
+
+    def _at_a_glance(self, query_embedding: Rows, top_k: int) -> list[SearchResult] | None:
+        """The answer of the view that is there, without a transaction; None when that has been overtaken by a write.
+
+        Without a filter, nothing but the hits' documents is wanted of the database. The statement that reads them
+        says of which generation they are, and generations only rise: when it is the view's, it was so all along.
+        """
+        view = self._view
+        if view is None or not view.state.documents:
+            return None
+        connection = self._connections.lend()
+        try:
+            query = checked_query(query_embedding, view.state.dimension)
+            rows, scores = view.scanner.nearest(
+                view.matrix, query, top_k, view.live(), lambda rows: view.ids(connection, rows)
+            )
+            documents = view.documents(connection, rows)
+        except (Overtaken, Damaged, DimensionMismatch, InvalidVector, sqlite3.Error):
+            return None  # what is truly wrong is wrong in a transaction too
+        finally:
+            self._connections.take_back(connection)
+        return made_results(documents, scores.tolist())
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says."""
@@ -226,8 +252,7 @@ class DirectoryStore(VectorStore):
         numbered = range(first, first + len(documents))
         sums = row_checksums(rows).tolist()
         connection.executemany(
-            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            map(document_columns, numbered, documents, sums, texts),
+            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(document_columns, numbered, documents, sums)
         )
         connection.executemany(
             "INSERT INTO metadata VALUES (?, ?, ?)",
@@ -329,21 +354,29 @@ class _Connections:
     @contextmanager
     def one(self) -> Iterator[sqlite3.Connection]:
         """A connection outside of any transaction; a transaction that is open at the end is rolled back."""
+        connection = self.lend()
+        try:
+            yield connection
+        finally:
+            self.take_back(connection)
+
+    def lend(self) -> sqlite3.Connection:
+        """A connection outside of any transaction, until `take_back`."""
         with self._lock:
             if self._idle is None:
                 raise StoreError(f"{self._path.parent} is closed: open the store again")
             connection = self._idle.pop() if self._idle else None
-        connection = connection or connect(self._path, self._busy_seconds)
-        try:
-            yield connection
-        finally:
-            if connection.in_transaction:
-                connection.rollback()
-            with self._lock:
-                if self._idle is not None:
-                    self._idle.append(connection)
-                else:
-                    connection.close()
+        return connection or connect(self._path, self._busy_seconds)
+
+    def take_back(self, connection: sqlite3.Connection) -> None:
+        """Keep it for the next one; a transaction that is open is rolled back."""
+        if connection.in_transaction:
+            connection.rollback()
+        with self._lock:
+            if self._idle is not None:
+                self._idle.append(connection)
+            else:
+                connection.close()
 
     def close(self) -> None:
         """Close all; those that are lent out are closed when they come back."""

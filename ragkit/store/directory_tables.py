@@ -8,25 +8,24 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from json.scanner import make_scanner
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from ragkit.errors import Damaged, Locked, StoreError
 from ragkit.records import Document, Heading
+from ragkit.store.made import made_document
 
-FORMAT = 1
+FORMAT = 2
 """The version of the layout."""
 DATABASE = "store.sqlite"
 FIX = "`ragkit verify --repair`, or fill the store again"
 
-_NONE = "[]"
-"""An empty list as JSON."""
-
-_read_json = json.JSONDecoder().raw_decode
-"""`json.loads` without its look for blanks, of which `json.dumps` leaves none."""
+_read_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]
+"""`json.loads` without its look for blanks, of which `json.dumps` leaves none; only for what a checksum covers."""
 
 Column: TypeAlias = str | bytes | int
 """A string with lone surrogates, which SQLite refuses as text, is kept as bytes."""
@@ -41,16 +40,16 @@ TABLES = (
     )
     """,
     """
-    -- id: UTF-8, so that ids sort by code point. vector: the checksum of the row in the vector file.
+    -- id: UTF-8, so that ids sort by code point. rest: the other fields as a list in JSON, metadata among them, so
+    -- that a search looks into one table alone. vector: the checksum of the row in the vector file.
     CREATE TABLE documents (
-        row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE,
-        source NOT NULL, title NOT NULL, format NOT NULL, language NOT NULL,
-        page_starts TEXT NOT NULL, headings TEXT NOT NULL, text NOT NULL,
-        vector INTEGER NOT NULL, checksum INTEGER NOT NULL
+        row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, source NOT NULL, title NOT NULL, rest TEXT NOT NULL,
+        text NOT NULL, vector INTEGER NOT NULL, checksum INTEGER NOT NULL
     )
     """,
     """
     -- Every row of the vector file, dead ones too: what a row means never changes while a reader may look at it.
+    -- Filters are judged on these.
     CREATE TABLE metadata (row INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)
     """,
     """
@@ -131,53 +130,48 @@ def translated(path: Path) -> Iterator[None]:
         raise StoreError(f"{path} cannot be used: {error}") from error
 
 
-DOCUMENT_COLUMNS = "row, id, source, title, format, language, page_starts, headings, text, vector, checksum"
+DOCUMENT_COLUMNS = "documents.row, id, source, title, rest, text, vector, documents.checksum"
 
 
-def document_columns(row: int, document: Document, vector: int, metadata: str) -> tuple[Column, ...]:
+def document_columns(row: int, document: Document, vector: int) -> tuple[Column, ...]:
     """The values of DOCUMENT_COLUMNS; `vector` is the checksum of the document's row of the matrix."""
     headings = [[heading.start, heading.level, heading.text] for heading in document.headings]
+    rest = [document.metadata, document.format, document.language, document.page_starts, headings]
     columns: tuple[Column, ...] = (
         encoded_id(document.id),
         _text(document.source),
         _text(document.title),
-        _text(document.format),
-        _text(document.language),
-        json.dumps(document.page_starts),
-        json.dumps(headings),
+        json.dumps(rest),
         _text(document.text),
         vector,
     )
-    return (row, *columns, checksum((*columns, metadata)))
+    return (row, *columns, checksum(columns))
 
 
-def document_of(columns: Sequence[Column], path: Path) -> Document:
-    """The document that `document_columns` made columns of, with its metadata behind them.
+def document_of(columns: Sequence[Any], path: Path) -> Document:
+    """The document that `document_columns` made columns of; one column more, behind them, is left alone.
 
     Raises Damaged when a value has been altered.
     """
-    row, name, source, title, format_, language, page_starts, headings, text, vector, expected, metadata = cast(
-        "tuple[Any, ...]", columns
-    )
-    key = decoded_id(name)
+    row, name, source, title, rest, text, vector, expected, _ = columns
+    key = name.decode("utf-8", "surrogatepass")
     # what `checksum` sums up, where all of it is ASCII: a search spends a good part of its time here
     plain = (
-        f"{len(key)}:{key}{len(source)}:{source}{len(title)}:{title}{len(format_)}:{format_}{len(language)}:{language}"
-        f"{len(page_starts)}:{page_starts}{len(headings)}:{headings}{len(text)}:{text}"
-        f"{len(str(vector))}:{vector}{len(metadata)}:{metadata}"
+        f"{len(key)}:{key}{len(source)}:{source}{len(title)}:{title}{len(rest)}:{rest}{len(text)}:{text}"
+        f"{len(str(vector))}:{vector}"
     )
     if not plain.isascii() or zlib.crc32(plain.encode()) != expected:
-        if checksum((*columns[1:10], metadata)) != expected:
+        if checksum(columns[1:7]) != expected:
             raise Damaged(str(path), f"holds an altered document in row {row!r}", FIX)
-        source, title, format_, language, text = map(_str, (source, title, format_, language, text))
-    return Document(
+        source, title, text = map(_str, (source, title, text))
+    metadata, format_, language, page_starts, headings = _read_json(rest, 0)[0]
+    return made_document(
         text,
-        _read_json(metadata)[0],
+        metadata,
         source,
         title,
-        # chunks have neither, and a search reads little else
-        () if page_starts == _NONE else tuple(json.loads(page_starts)),
-        () if headings == _NONE else tuple(Heading(*each) for each in json.loads(headings)),
+        tuple(page_starts),
+        tuple([Heading(*each) for each in headings]) if headings else (),
         format_,
         language,
         key,

@@ -20,6 +20,7 @@ from ragkit.store.columns import Columns
 from ragkit.store.directory_tables import (
     DOCUMENT_COLUMNS,
     FIX,
+    FORMAT,
     State,
     checksum,
     decoded_id,
@@ -33,12 +34,11 @@ from ragkit.store.vectorfile import VectorFile, row_checksums
 _BATCH = 500
 """Values in one SQL list; SQLite takes 32,766, older ones 999."""
 
-_SELECT = (
-    f"SELECT {', '.join(f'documents.{name}' for name in DOCUMENT_COLUMNS.split(', '))}, json"  # noqa: S608
-    " FROM documents JOIN metadata ON metadata.row = documents.row "
-)
-
 Item = TypeVar("Item")
+
+
+class Overtaken(Exception):
+    """A write came between a view and what was read for it; ask again within a transaction."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,13 @@ class View:
     columns: Columns
     scanner: Scanner
 
+    def live(self) -> NDArray[np.bool_] | None:
+        """The rows that count; None for all."""
+        return self.is_live if self.state.documents < self.state.rows else None
+
     def allowed(self, connection: sqlite3.Connection, node: Node) -> Allowed:
         """The rows that count and that the filter lets through; None for all."""
-        live = self.is_live if self.state.documents < self.state.rows else None
+        live = self.live()
         if isinstance(node, Always):
             return live
         self.columns.fill(self.state.rows, lambda first: self._metadata(connection, first))
@@ -71,38 +75,56 @@ class View:
         for some in batches(rows.tolist(), _BATCH):
             sql = f"SELECT row, id FROM documents WHERE row IN ({marks(some)})"  # noqa: S608  # question marks only
             found.update(connection.execute(sql, some))
+        if len(found) < len(rows):
+            raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
         return [decoded_id(found[row]) for row in rows.tolist()]
 
     def documents(self, connection: sqlite3.Connection, rows: RowNumbers) -> list[Document]:
-        """The documents of some live rows, in their order. Raises Damaged when one, or its vector, was altered."""
-        numbers, found = rows.tolist(), dict[int, Document]()
-        for some in batches(numbers, _BATCH):
-            block = connection.execute(_SELECT + _of_rows(len(some)), some).fetchall()
-            self._check(block)
-            for columns in block:
-                found[columns[0]] = document_of(columns, self.directory)
-        if len(found) < len(numbers):
-            raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
-        return [found[row] for row in numbers]
+        """The documents of some live rows, in their order.
+
+        Raises:
+            Damaged: one of them, or its vector, was altered.
+            Overtaken: there is no transaction, and a write has made another generation.
+        """
+        found: list[Document] = []
+        for start in range(0, len(rows), _BATCH):
+            some = rows[start : start + _BATCH]
+            numbers = some.tolist()
+            block = connection.execute(_of_rows(len(numbers)), numbers).fetchall()
+            if block and block[0][-1] != self.state.generation:
+                raise Overtaken
+            if [columns[0] for columns in block] != numbers:
+                raise Damaged(str(self.directory), "lacks documents that its vectors belong to", FIX)
+            self._check(some, block)
+            found += [document_of(columns, self.directory) for columns in block]
+        return found
 
     def read(
         self, connection: sqlite3.Connection, clause: str, values: Sequence[int] = ()
     ) -> Iterator[tuple[int, Document]]:
-        """(row, document) for what a WHERE or ORDER BY clause selects, streamed and checked."""
-        cursor = connection.execute(_SELECT + clause, values)
-        while block := cursor.fetchmany(_BATCH):
-            self._check(block)
-            for columns in block:
-                yield columns[0], document_of(columns, self.directory)
+        """(row, document) for what a WHERE or ORDER BY clause selects, streamed and checked.
 
-    def _check(self, block: Sequence[Sequence[Any]]) -> None:
-        """Raises Damaged when a document has no vector, or one that was altered."""
-        rows = [columns[0] for columns in block]
-        if rows and max(rows) >= len(self.matrix):
-            raise Damaged(str(self.directory), "holds documents without a vector", FIX)
-        sums = row_checksums(self.matrix[rows]).tolist()
-        if sums != [columns[9] for columns in block]:
-            wrong = next(columns[0] for columns, vector in zip(block, sums, strict=True) if columns[9] != vector)
+        So is what filters are judged on, which a search does not look at.
+        """
+        columns = f"{DOCUMENT_COLUMNS}, json, metadata.checksum"
+        tables = "documents LEFT JOIN metadata USING (row)"
+        cursor = connection.execute(f"SELECT {columns} FROM {tables} {clause}", values)  # noqa: S608  # words of ours
+        while block := cursor.fetchmany(_BATCH):
+            rows = np.array([columns[0] for columns in block])
+            if rows.max() >= len(self.matrix):
+                raise Damaged(str(self.directory), "holds documents without a vector", FIX)
+            self._check(rows, block)
+            for columns in block:
+                *document, json_checksum = columns
+                if checksum((columns[-2],)) != json_checksum:
+                    raise Damaged(str(self.directory), f"holds altered metadata in row {columns[0]}", FIX)
+                yield columns[0], document_of(document, self.directory)
+
+    def _check(self, rows: RowNumbers, block: Sequence[Sequence[Any]]) -> None:
+        """Raises Damaged when the vector of a document was altered."""
+        sums = row_checksums(self.matrix.take(rows, axis=0)).tolist()
+        if sums != [columns[6] for columns in block]:
+            wrong = next(columns[0] for columns, vector in zip(block, sums, strict=True) if columns[6] != vector)
             raise Damaged(str(self.directory / self.state.file), f"has an altered row {wrong}", FIX)
 
     def _metadata(self, connection: sqlite3.Connection, first: int) -> Iterator[Metadata]:
@@ -166,5 +188,12 @@ def marks(items: Sequence[object]) -> str:
 
 @lru_cache(maxsize=_BATCH)
 def _of_rows(number: int) -> str:
-    """The clause that picks out so many documents by their rows."""
-    return f"WHERE documents.row IN ({marks(range(number))})"
+    """The statement that reads so many documents by their rows, in that order, each with the generation it is of.
+
+    A list for IN would be sorted first. What joins are crossed is gone through as it is written.
+    """
+    return (
+        f"WITH wanted (row) AS (VALUES {', '.join(['(?)'] * number)})"  # noqa: S608
+        f" SELECT {DOCUMENT_COLUMNS}, (SELECT generation FROM state WHERE format = {FORMAT})"
+        " FROM wanted CROSS JOIN documents ON documents.row = wanted.row"
+    )

@@ -6,6 +6,7 @@ Works on row numbers alone: no ids, no documents, no files.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import gt
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +27,8 @@ _GATHER_ROWS = 8_192
 """Rows that are copied at a time when they are picked out."""
 _FEW_ROWS = 1_024
 _SCORE_GROUP = 64
+_SORTED_ROWS = 64
+"""So many scores are compared in Python, in less time than it takes to ask numpy."""
 
 
 def nearest(
@@ -67,6 +70,9 @@ def best(
 ) -> tuple[RowNumbers, NDArray[np.float64]]:
     """The best `k` of some rows by their float64 product with the query: row numbers and scores, as `nearest` does."""
     scores = exact_scores(matrix, query, rows)
+    if len(rows) <= _SORTED_ROWS and _is_ranked(scores.tolist()):  # an index gives them in order, mostly
+        return rows[:k], scores[:k]
+    scores = scores.clip(-1.0, 1.0)
     if len(rows) > k:
         kept = scores >= np.partition(scores, len(scores) - k)[-k]
         rows, scores = rows[kept], scores[kept]
@@ -79,17 +85,23 @@ def best(
     return rows[:k], scores[:k]
 
 
+def _is_ranked(scores: Sequence[float]) -> bool:
+    """Whether all are in [-1, 1], and each lower than the one before."""
+    return bool(scores) and scores[0] <= 1 and scores[-1] >= -1 and all(map(gt, scores, scores[1:]))
+
+
 def exact_scores(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.float64]:
-    """The dot products of some rows with the query, in float64, cut to [-1, 1]."""
+    """The dot products of some rows with the query, in float64; rounding may put them a little outside of [-1, 1]."""
     wide = query.astype(np.float64)
     if len(rows) <= _FEW_ROWS:
-        few: NDArray[np.float64] = (matrix[rows] * wide).sum(axis=1)
-        return few.clip(-1.0, 1.0)
+        few = matrix.take(rows, axis=0).astype(np.float64)  # first, as a product of two types takes longer to begin
+        few *= wide
+        return np.asarray(np.add.reduce(few, axis=1))
     scores = np.empty(len(rows))
     for start in range(0, len(rows), _GATHER_ROWS):
         block = matrix[rows[start : start + _GATHER_ROWS]] * wide
         scores[start : start + _GATHER_ROWS] = block.sum(axis=1)  # row by row: the same sum wherever a row lies
-    return np.clip(scores, -1.0, 1.0)
+    return scores
 
 
 def _scan(matrix: Rows, query: Rows, allowed: Allowed) -> tuple[NDArray[np.float32], RowNumbers | None]:

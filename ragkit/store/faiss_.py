@@ -13,6 +13,7 @@ each write.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -143,8 +144,8 @@ class FaissScanner(Scanner):
 
     def _look_again(self, matrix: Rows) -> None:
         """Take the index that another process has written, when this one has none, or one that lacks many rows."""
-        rows = self._found.rows if self._found else 0
-        if len(matrix) < least_rows(self._options) or len(matrix) - rows <= max(_LOOK_ROWS, _STALE_SHARE * len(matrix)):
+        missing = len(matrix) - (self._found.rows if self._found else 0)
+        if missing <= _LOOK_ROWS or missing <= _STALE_SHARE * len(matrix) or len(matrix) < least_rows(self._options):
             return
         if self._growing.acquire(blocking=False):
             try:
@@ -208,11 +209,11 @@ def _found(index: FaissIndex, query: Rows, k: int, allowed: NDArray[np.bool_] | 
             return None
         if not index.has_scores:
             return rows
+        rising = scores[::-1].tolist()
         # what ties with the k-th counts too: when the last one does, there may be more of them, with lower ids
-        floor = min(scores[min(k, asked) - 1], 1.0) - slack  # scores above 1 are cut to 1, and tie
-        if asked == number or scores[-1] < floor:
-            near: RowNumbers = rows[scores >= floor]
-            return near
+        floor = min(rising[-min(k, asked)], 1.0) - slack  # scores above 1 are cut to 1, and tie
+        if asked == number or rising[0] < floor:
+            return rows[: asked - bisect_left(rising, floor)]
         asked *= 4
 
 

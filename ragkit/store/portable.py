@@ -16,6 +16,7 @@ from ragkit.errors import StoreError
 from ragkit.records import JSON, Document, Heading, Metadata, SearchResult
 from ragkit.store.base import Rows
 from ragkit.store.filters import Node, Scalar, evaluate
+from ragkit.store.made import made_document
 
 Item = TypeVar("Item")
 
@@ -54,16 +55,16 @@ _read_json = json.JSONDecoder().raw_decode
 def document_of(text: str) -> Document:
     """The document that `document_text` made a text of."""
     values = _read_json(text)[0]
-    return Document(
-        text=values.get("text", ""),
-        metadata=values.get("metadata", {}),
-        source=values.get("source", ""),
-        title=values.get("title", ""),
-        page_starts=tuple(values.get("page_starts", ())),
-        headings=tuple(Heading(*heading) for heading in values.get("headings", ())),
-        format=values.get("format", ""),
-        language=values.get("language", ""),
-        id=values["id"],
+    return made_document(
+        values.get("text", ""),
+        values.get("metadata", {}),
+        values.get("source", ""),
+        values.get("title", ""),
+        tuple(values.get("page_starts", ())),
+        tuple([Heading(*heading) for heading in values.get("headings", ())]),
+        values.get("format", ""),
+        values.get("language", ""),
+        values["id"],
     )
 
 
@@ -156,7 +157,7 @@ NEAR = 2e-6
 """Scores of engines, which count in float32, may be off by this much: what is so near may stand in another order."""
 
 
-_SPARE = 2
+_SPARE = 1
 """Documents asked for beyond those that are wanted, to see whether the last of these ties with more."""
 _AGAIN = 64
 """Documents asked for when those were too few, at least."""

@@ -148,7 +148,18 @@ def test_what_stood_under_other_keys_is_gone_after_a_replacement(opened: Opener)
     fill(store, [Document("1", {"old": 1, "list": ["a", "b"], "same": 1}, id="x")], palette()[:1])
     fill(store, [Document("2", {"same": "text"}, id="x")], palette()[:1])
     held = store._collection.get(ids=["x"])["metadatas"]
-    assert held == [{"ragkit": 1, "t:same": "string", "v:same": "string:text"}]
+    assert held == [{"t:same": "string", "v:same": "string:text"}]
+
+
+def test_a_document_without_metadata_is_found_by_negations_beside_those_with_some(opened: Opener) -> None:
+    store = opened()
+    contents = fill(
+        store, [Document("1", {"a": 1}, id="x"), Document("2", id="y"), Document("3", id="z")], palette()[:3]
+    )
+    contents |= fill(store, [Document("4", {"b": 2}, id="y")], palette()[3:4])
+    assert store._collection.get(ids=["y", "z"])["metadatas"] == [{"t:b": "number", "v:b": 2.0}, {"ragkit": 1}]
+    for where in ({"a": {"$ne": 1}}, {"a": {"$exists": False}}, {"$not": {"a": {"$gt": "x"}}}, {"b": {"$nin": [2]}}):
+        check_search(store, contents, palette()[0], 5, where)
 
 
 def test_a_list_of_a_deleted_document_is_not_taken_for_that_of_the_next(opened: Opener) -> None:
@@ -265,7 +276,6 @@ def test_a_token_is_never_shown() -> None:
 
 def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
     assert chroma_metadata({"year": 2024, "draft": False, "a": {"b": None}}) == {
-        "ragkit": 1,
         "t:year": "number",
         "v:year": 2024.0,
         "t:draft": "bool",
@@ -275,6 +285,12 @@ def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
         "t:a.b": "null",
         "v:a.b": "null:",
     }
+
+
+def test_only_a_document_without_metadata_has_a_key_of_its_own() -> None:
+    assert chroma_metadata({}) == {"ragkit": 1}
+    always = where_of(condition_of(parse_filter({"$not": {"b": {"$gt": "x"}}})))
+    assert always == {"ragkit": {"$ne": -1}}  # true of those that lack it too
 
 
 def test_a_condition_that_is_too_large_is_not_sent() -> None:

@@ -232,8 +232,11 @@ def alter_vector(directory: Path) -> None:
         (alter_vector, r"vectors-\w+\.f32 has an altered row 0: run `ragkit verify --repair`"),
         (lambda path: execute(path, "UPDATE documents SET text = 'other'"), "holds an altered document in row 0"),
         (lambda path: execute(path, "UPDATE documents SET id = x'41'"), "holds an altered document in row 0"),
-        (lambda path: execute(path, "UPDATE metadata SET json = '{}'"), "holds an altered document in row 0"),
-        (lambda path: execute(path, "DELETE FROM metadata"), "lacks documents that its vectors belong to"),
+        (
+            lambda path: execute(path, 'UPDATE documents SET rest = \'[{}, "text", "", [], []]\''),
+            "altered document in row 0",
+        ),
+        (lambda path: execute(path, "DELETE FROM documents"), "lacks documents that its vectors belong to"),
         (lambda path: execute(path, "UPDATE documents SET row = 7"), "lacks documents|without a vector"),
         (lambda path: [(path / name).unlink() for name in vector_files(path)], r"\.f32 is missing"),
         (lambda path: execute(path, "UPDATE state SET file_id = x'00'"), "belongs to another index"),
@@ -277,9 +280,26 @@ def test_a_database_that_is_none_is_damaged(opened: Opener, directory: Path) -> 
 
 def test_a_layout_of_the_future_is_refused(opened: Opener, directory: Path) -> None:
     opened().close()
-    execute(directory, "UPDATE state SET format = 2")
-    with pytest.raises(Damaged, match="has layout 2 where 1 is known"):
+    execute(directory, "UPDATE state SET format = 3")
+    with pytest.raises(Damaged, match="has layout 3 where 2 is known"):
         opened()
+
+
+def test_a_layout_of_the_past_is_refused_with_what_to_do(opened: Opener, directory: Path) -> None:
+    opened().close()
+    execute(directory, "UPDATE state SET format = 1")
+    with pytest.raises(Damaged, match="has layout 1 where 2 is known: run `ragkit verify --repair`, or fill the store"):
+        opened()
+
+
+@pytest.mark.parametrize("sql", ["UPDATE metadata SET json = '{}' WHERE row = 1", "DELETE FROM metadata WHERE row = 1"])
+def test_a_scan_looks_at_what_filters_are_judged_on(opened: Opener, directory: Path, sql: str) -> None:
+    store = opened()
+    fill(store, documents_of("abc", {"v": 1}), palette()[:3])
+    execute(directory, sql)
+    assert len(store.search(palette()[0], 3)) == 3
+    with pytest.raises(Damaged, match="holds altered metadata in row 1"):
+        list(store.scan())
 
 
 def test_a_second_writer_waits_and_then_says_who_is_in_the_way(opened: Opener, directory: Path) -> None:

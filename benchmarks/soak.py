@@ -43,7 +43,7 @@ from soak_figures import as_json, draw, table, verdict
 from soak_folder import Folder, Step
 
 MB = 1_000_000
-RECORDS = ("ledger.sqlite", "server.sqlite", "server.workers")
+RECORDS = {"ledger.sqlite": "ledger_mb", "server.": "server_mb"}
 """What is kept of what was asked; everything else in a knowledge base is its index."""
 VERIFY_SECONDS = 900.0
 WARM_UP_MINUTES = 15.0
@@ -260,7 +260,8 @@ class Soak:
 
 def size_of(kb: Path) -> dict[str, float]:
     """Of a knowledge base: MB of its index and of its records, and the number of its files."""
-    sizes = Counter(index_mb=0, records_mb=0, kb_files=0)
+    sizes = Counter(index_mb=0, ledger_mb=0, server_mb=0)
+    files = 0
     for path in kb.rglob("*"):
         try:
             size = path.stat().st_size if path.is_file() else None
@@ -268,9 +269,10 @@ def size_of(kb: Path) -> dict[str, float]:
             continue
         if size is not None:
             name = path.relative_to(kb).parts[0]
-            sizes["records_mb" if name.startswith(RECORDS) else "index_mb"] += size
-            sizes["kb_files"] += 1
-    return {"index_mb": sizes["index_mb"] / MB, "records_mb": sizes["records_mb"] / MB, "kb_files": sizes["kb_files"]}
+            sizes[next((part for start, part in RECORDS.items() if name.startswith(start)), "index_mb")] += size
+            files += 1
+    found = {part: size / MB for part, size in sizes.items()}
+    return {**found, "records_mb": found["ledger_mb"] + found["server_mb"], "kb_files": files}
 
 
 def minutes(asked: list[Asked], began: float) -> list[dict[str, float]]:

@@ -40,7 +40,7 @@ class Asked:
     ms: float
     marks: tuple[str, ...]
     unverified: int = 0
-    """Citations whose quote does not stand in the indexed text; a run that ends while the answer is made may do that."""
+    """Citations whose quote is not in the indexed text; a run that ends while the answer is made may do that."""
 
 
 @dataclass

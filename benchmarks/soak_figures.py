@@ -159,10 +159,10 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
         axes.set_xlim(0, result["seconds"] / 60)
     for axes in panels[3:]:
         axes.set_xlabel("minutes", fontsize=8.5, color=PALE)
-    figure.text(0.012, 0.975, f"{result['seconds'] / 60:.0f} minutes of work", fontsize=14, fontweight="bold", color=INK,
-                va="top")  # fmt: skip
-    said = (f"{len(rounds)} index runs over a changing folder, {sum(result['asked'].values()):,} questions to a library "
-            "process and a server meanwhile; shaded: warm-up")  # fmt: skip
+    title = f"{result['seconds'] / 60:.0f} minutes of work"
+    figure.text(0.012, 0.975, title, fontsize=14, fontweight="bold", color=INK, va="top")
+    questions = sum(result["asked"].values())
+    said = f"{len(rounds)} index runs over a changing folder, beside them {questions:,} questions; shaded: warm-up"
     figure.text(0.012, 0.928, said, fontsize=9, color=PALE, va="top")
     figure.subplots_adjust(left=0.045, right=0.985, top=0.84, bottom=0.075, wspace=0.16, hspace=0.32)
     figure.savefig(path, format="png", facecolor="white")
@@ -172,12 +172,13 @@ Line = tuple[list[float], list[float]]
 
 
 def _line(samples: Samples, name: str) -> Line:
-    at, values = after(samples, 0, name)
+    at, values = after(samples, 0.0, name)
     return [one / 60 for one in at], values
 
 
 def _latencies(minutes: Samples) -> list[tuple[str, Line]]:
-    return [(who, _line(minutes, f"{who} search")) for who in ("library", "server")]
+    whole = [one for one in minutes if "library search" in one]
+    return [(who, _line(whole, f"{who} search")) for who in ("library", "server")]
 
 
 def _panel(axes: Axes, title: str, lines: Sequence[tuple[str, Line]]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHARE_AN_HOUR, MB_AN_HOUR = 0.05, 10.0
 """Memory may grow by so much in an hour: the larger of a share of what it is and a number of MB."""
 COUNT_AN_HOUR = 0.5
-"""A count that may not grow: one more in two hours would be seen."""
+"""A count that may not grow: less than one in two hours is no growth."""
 LEAST_MINUTES = 10.0
 """A slope over less is told, and not judged."""
 DISK_TIMES = 3.0

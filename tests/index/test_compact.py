@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ragkit.errors import Damaged, StoreError
-from ragkit.index import compact
+from ragkit.index import compact, schema
 from ragkit.index.compact import compacted
 from ragkit.index.session import WriteSession
 from ragkit.pipeline.knowledge_base import KnowledgeBase
@@ -125,6 +126,7 @@ def test_a_reader_whose_file_goes_as_it_begins_takes_the_new_one(
     tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexed(tmp_path / "kb", docs).close()
+    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)  # the writer waits for the reader, which here waits for the writer
     opened, writing = VectorFile.open, iter([True])
 
     def open_late(path: Path, **options: Any) -> VectorFile:
@@ -144,33 +146,59 @@ def test_a_vector_file_that_is_gone_is_still_told(tmp_path: Path, docs: Path) ->
         kb.search("subject2")
 
 
-@pytest.fixture
-def session(tmp_path: Path, docs: Path) -> Iterator[WriteSession]:
-    """A writer in a knowledge base with too many unused vectors."""
-    kb = indexed(tmp_path / "kb", docs)
-    for edition in range(1, LEAST // FILES):
-        edit(docs, edition)
-        kb.index(docs)
-    kb.remove(docs / "0.txt")
-    kb.close()
-    with WriteSession(tmp_path / "kb") as writer:
-        yield writer
+@pytest.mark.parametrize("moment", ["before the change", "after the change"])
+def test_a_crash_leaves_the_old_file_or_the_new_one(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    kb, image, move = indexed(tmp_path / "kb", docs), tmp_path / "image", compact._move
+
+    def watched(*arguments: Any) -> None:
+        if moment == "after the change":
+            move(*arguments)
+        shutil.copytree(tmp_path / "kb", image)  # what a process that is killed here leaves
+        if moment == "before the change":
+            move(*arguments)
+
+    monkeypatch.setattr(compact, "_move", watched)
+    until_compacted(kb, docs)
+    monkeypatch.setattr(compact, "_move", move)
+    assert len(vector_files(image)) == 2, "both files are there at that moment"
+    with KnowledgeBase.open(image, PLAIN) as left:
+        assert "edition4" in found_in(left, "subject2")[0][1]
+        assert left.verify().sound
+        edit(docs, 5)
+        assert left.index(docs).embedded == FILES
+        assert len(vector_files(image)) == 1, "the file that nobody names is removed"
+        assert "edition5" in found_in(left, "subject2")[0][1]
+        assert left.verify().sound
 
 
-def test_a_full_disk_puts_it_off(session: WriteSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def writer_in(tmp_path: Path, docs: Path) -> WriteSession:
+    """A writer in a knowledge base with nearly too many unused vectors."""
+    with indexed(tmp_path / "kb", docs) as kb:
+        for edition in range(1, LEAST // FILES):
+            edit(docs, edition)
+            kb.index(docs)
+    return WriteSession(tmp_path / "kb")
+
+
+def test_a_full_disk_puts_it_off(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: VectorFile) -> None:
         raise StoreError("no room")
 
-    fingerprint = session.catalog.get("embedder") or ""
-    row, vectors = session.vectors_for(fingerprint, 256)
-    vectors.append(vectors.matrix()[: 2 * FILES].copy())
-    monkeypatch.setattr(VectorFile, "sync", full)
-    assert compacted(session, row, vectors) is vectors
-    assert set(vector_files(session.directory)) == {"vectors-1.f32"}
+    with writer_in(tmp_path, docs) as session:
+        row, vectors = session.vectors_for(session.catalog.get("embedder") or "", 256)
+        vectors.append(vectors.matrix()[:FILES].copy())
+        monkeypatch.setattr(VectorFile, "sync", full)
+        assert compacted(session, row, vectors) is vectors
+        assert set(vector_files(session.directory)) == {"vectors-1.f32"}
+        monkeypatch.undo()
+        monkeypatch.setattr(compact, "LEAST_UNUSED", LEAST)
+        assert compacted(session, row, vectors).path.name == "vectors-3.f32", "it was not due"
 
 
-def test_the_vectors_of_an_embedder_that_is_not_in_use_are_left_alone(session: WriteSession) -> None:
-    row, vectors = session.vectors_for("another", 2)
-    vectors.append(vectors.matrix().reshape(0, 2))
-    vectors.rows = 1000
-    assert compacted(session, row, vectors) is vectors
+def test_the_vectors_of_an_embedder_that_is_not_in_use_are_left_alone(tmp_path: Path, docs: Path) -> None:
+    with writer_in(tmp_path, docs) as session:
+        row, vectors = session.vectors_for("another", 2)
+        vectors.append(np.ones((3 * LEAST, 2), np.float32))
+        assert compacted(session, row, vectors) is vectors

@@ -102,6 +102,17 @@ def test_taking_sources_out_leaves_their_vectors_behind_too(tmp_path: Path, docs
     assert found_in(kb, "subject3")[0][0] == "3.txt"
 
 
+def test_a_vector_store_beside_the_catalog_finds_the_same_afterwards(tmp_path: Path, docs: Path) -> None:
+    beside = Pipeline.from_yaml("embed: {name: hashing}\nstore: {name: faiss}\n")
+    with KnowledgeBase.open(tmp_path / "kb", beside) as kb:
+        kb.index(docs)
+        until_compacted(kb, docs)
+        assert kb.verify().sound
+        for n in range(FILES):
+            assert found_in(kb, f"subject{n}")[0] == (f"{n}.txt", f"File {n} speaks of subject{n} in edition4.")
+        assert kb.freshness().behind == "", "the store is not of this generation"
+
+
 def until_compacted(kb: KnowledgeBase, docs: Path) -> None:
     before = set(vector_files(kb.path))
     for edition in range(1, 10):

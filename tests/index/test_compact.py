@@ -133,28 +133,39 @@ def test_a_reader_that_stays_open_lets_go_of_the_old_file(tmp_path: Path, docs: 
         assert open_vector_files(tmp_path / "kb") == {"vectors-2.f32"}
 
 
-def test_a_reader_whose_file_goes_as_it_begins_takes_the_new_one(
-    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def overtaken(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A knowledge base whose vector file goes just before the first one who has read its name opens it."""
     indexed(tmp_path / "kb", docs).close()
     monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)  # the writer waits for the reader, which here waits for the writer
     opened, writing = VectorFile.open, iter([True])
 
     def open_late(path: Path, **options: Any) -> VectorFile:
-        if next(writing, False):  # the reader has seen the old name, and the writer takes it away
+        if next(writing, False):
             until_compacted(KnowledgeBase.open(tmp_path / "kb"), docs)
         return opened(path, **options)
 
     monkeypatch.setattr(VectorFile, "open", open_late)
-    with KnowledgeBase.open(tmp_path / "kb") as reader:
+    return tmp_path / "kb"
+
+
+def test_a_reader_whose_file_goes_as_it_begins_takes_the_new_one(overtaken: Path) -> None:
+    with KnowledgeBase.open(overtaken) as reader:
         assert "edition4" in found_in(reader, "subject2")[0][1]
+
+
+def test_a_file_that_goes_while_a_knowledge_base_is_verified_is_no_fault(overtaken: Path) -> None:
+    with KnowledgeBase.open(overtaken) as kb:
+        assert kb.verify().problems == ()
 
 
 def test_a_vector_file_that_is_gone_is_still_told(tmp_path: Path, docs: Path) -> None:
     indexed(tmp_path / "kb", docs).close()
     (tmp_path / "kb" / "vectors-1.f32").unlink()
-    with KnowledgeBase.open(tmp_path / "kb") as kb, pytest.raises(Damaged, match="is missing"):
-        kb.search("subject2")
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        with pytest.raises(Damaged, match="is missing"):
+            kb.search("subject2")
+        assert any("is missing" in problem.what for problem in kb.verify().problems)
 
 
 @pytest.mark.parametrize("moment", ["before the change", "after the change"])

@@ -141,6 +141,7 @@ def as_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 def draw(result: Mapping[str, Any], path: Path) -> None:
     """Six panels over the minutes of the run; what lies before the end of the warm-up is shaded."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     from ragkit.bench.plots import INK, PALE
 
@@ -148,7 +149,7 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     panels = figure.subplots(2, 3).ravel()
     samples, rounds = result["samples"], result["rounds"]
     both = ("library", "server")
-    _panel(panels[0], "memory (PSS), MB", [(who, _line(samples, f"{who}_pss_mb")) for who in both])
+    _panel(panels[0], "resident memory, MB", [(who, _line(samples, f"{who}_rss_mb")) for who in both])
     _panel(panels[1], "open files", [(who, _line(samples, f"{who}_fds")) for who in both])
     _panel(panels[2], "threads", [(who, _line(samples, f"{who}_threads")) for who in both])
     _panel(panels[3], "disk, MB", [("index", _line(samples, "index_mb")), ("records", _line(samples, "records_mb"))])
@@ -157,6 +158,8 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     for axes in panels:
         axes.axvspan(0, result["warm_up_s"] / 60, color=PALE, alpha=0.08, lw=0)
         axes.set_xlim(0, result["seconds"] / 60)
+    for axes in panels[1:3]:
+        axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     for axes in panels[3:]:
         axes.set_xlabel("minutes", fontsize=8.5, color=PALE)
     title = f"{result['seconds'] / 60:.0f} minutes of work"

@@ -38,6 +38,7 @@ class VectorBank:
 
     def _of(self, directory: Path, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
         with closing(open_catalog(directory, check_seal=False)) as connection:
+            connection.execute("BEGIN")  # the file and the numbers of its rows are of one moment
             catalog = Catalog(connection)
             embedder = catalog.embedder(self.fingerprint)
             rows = catalog.vector_rows(embedder.key, keys) if embedder is not None else {}

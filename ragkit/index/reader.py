@@ -137,8 +137,7 @@ class Reader:
         """One generation, unchanged for as long as the view is open."""
         connection = self._take()
         try:
-            connection.execute("BEGIN")
-            yield View(self, connection, self._lexicon(connection))
+            yield self._snapshot(connection)
         except sqlite3.DatabaseError as error:
             path = self.directory / CATALOG
             raise Damaged(str(path), f"cannot be read ({error})", repair_command(self.directory)) from error
@@ -153,6 +152,21 @@ class Reader:
             yield Catalog(connection)
         finally:
             self._give(connection)
+
+    def _snapshot(self, connection: sqlite3.Connection) -> View:
+        """A transaction, and what it sees.
+
+        Begun anew when a writer, just after, made the vector file anew and took away the one that it saw.
+        """
+        while True:
+            connection.execute("BEGIN")
+            generation = Catalog(connection).generation()
+            try:
+                return View(self, connection, self._lexicon(connection))
+            except Damaged:
+                connection.rollback()
+                if Catalog(connection).generation() == generation:
+                    raise
 
     def arrays(self, connection: sqlite3.Connection) -> Arrays:
         """The arrays of the generation that this connection's transaction sees."""
@@ -189,15 +203,18 @@ class Reader:
         with self._lock:
             if name not in self._vectors:
                 path, fix = self.directory / name, repair_command(self.directory)
-                self._vectors[name] = VectorFile.open(path, dimension=dimension, file_id=file_id, rows=count, fix=fix)
-                self._scanners[name] = Scanner(path.with_suffix(COPY_SUFFIX), file_id)
-            vectors = self._vectors[name]
+                opened = VectorFile.open(path, dimension=dimension, file_id=file_id, rows=count, fix=fix)
+                for other in self._vectors.values():
+                    other.close()  # views that are open keep what they have of it
+                self._vectors = {name: opened}
+                self._scanners = {name: Scanner(path.with_suffix(COPY_SUFFIX), file_id)}
+            vectors, scanner = self._vectors[name], self._scanners[name]
         if len(used) and int(used[-1]) >= count:
             raise Damaged(str(self.directory / name), "lacks rows", repair_command(self.directory))
         matrix = vectors.matrix(count)
         if not self._sealed:
             check_rows(connection, embedder, matrix, vectors.path, repair_command(self.directory))
-        return matrix, self._scanners[name]
+        return matrix, scanner
 
     def _take(self) -> sqlite3.Connection:
         """The connection that was used last: it has most of what is asked for in its cache."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from ragkit.store import sqlite_files
+
 FORMAT = 1
 """The version of the layout. A newer one than this is refused, an older one is brought up to date."""
 
@@ -79,13 +81,7 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     The file must exist unless `create`; it is never made by accident. May be used by one thread at a time.
     """
     mode = "rwc" if create else "rw"
-    connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    connection = sqlite_files.connect(path, mode, BUSY_SECONDS)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA cache_size=-65536")
     connection.execute("PRAGMA temp_store=MEMORY")

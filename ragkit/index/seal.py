@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragkit.store.sqlite_files import reading
+
 SEAL_FILE = "seal.json"
 _BLOCK = 1 << 22
 """Bytes read at a time."""
@@ -93,8 +95,8 @@ def broken_seals(directory: Path) -> list[Fault]:
 
 
 def _crc(path: Path) -> int:
-    crc = 0
-    with path.open("rb", buffering=0) as stream:
-        while block := stream.read(_BLOCK):
-            crc = zlib.crc32(block, crc)
+    crc = at = 0
+    with reading(path) as handle:
+        while block := os.pread(handle, _BLOCK, at):
+            crc, at = zlib.crc32(block, crc), at + len(block)
     return crc

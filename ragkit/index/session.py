@@ -81,20 +81,24 @@ class WriteSession:
 
     def vectors_for(self, fingerprint: str, dimension: int) -> tuple[EmbedderRow, VectorFile]:
         """The vector file of an embedder with this fingerprint and so many columns, made when it is new."""
-        fix = repair_command(self.directory)
         known = self.catalog.embedder(fingerprint)
         if known is None:
-            name = self._new_name()
-            file = VectorFile.create(self.directory / name, dimension, fix=fix)
+            file = self.new_vectors(dimension)
             with self.catalog.transaction():
-                known = self.catalog.add_embedder(fingerprint, dimension, name, file.file_id)
-        else:
-            path = self.directory / known.file
-            file = VectorFile.open(
-                path, dimension=known.dimension, file_id=known.file_id, rows=known.rows, fix=fix, writable=True
-            )
+                known = self.catalog.add_embedder(fingerprint, dimension, file.path.name, file.file_id)
+            return known, file
+        path, fix = self.directory / known.file, repair_command(self.directory)
+        file = VectorFile.open(
+            path, dimension=known.dimension, file_id=known.file_id, rows=known.rows, fix=fix, writable=True
+        )
         self._open.append(file)
         return known, file
+
+    def new_vectors(self, dimension: int) -> VectorFile:
+        """An empty vector file. One that the catalog does not name by the end of the session is removed."""
+        file = VectorFile.create(self.directory / self._new_name(), dimension, fix=repair_command(self.directory))
+        self._open.append(file)
+        return file
 
     def _new_name(self) -> str:
         """A file name that was never used here, so that no reader takes a new file for an old one."""

@@ -64,6 +64,8 @@ def verify(
 ) -> Verification:
     """Read all of a knowledge base and say what is wrong with it. Changes nothing.
 
+    What is wrong is looked at again when a writer was at work meanwhile: it may have taken files away.
+
     Args:
         directory: where it is.
         lexicon: opens the full text index in its catalog.
@@ -72,6 +74,25 @@ def verify(
     Raises:
         NotAKnowledgeBase: there is none.
     """
+    while True:
+        generation = _generation(directory)
+        found = _verify(directory, lexicon, derived)
+        if found.sound or _generation(directory) == generation:
+            return found
+
+
+def _generation(directory: Path) -> int | None:
+    """How many times the content has changed; None where that cannot be read."""
+    try:
+        with closing(open_catalog(directory, check_seal=False)) as connection:
+            return Catalog(connection).generation()
+    except (Damaged, sqlite3.DatabaseError, ValueError):
+        return None
+
+
+def _verify(
+    directory: Path, lexicon: Callable[[sqlite3.Connection], CheckableLexicon], derived: Derived | None
+) -> Verification:
     problems = [Problem("files", f"{fault.file} {fault.reason}") for fault in broken_seals(directory)]
     if (directory / SEAL_FILE).exists() and read_seal(directory) is None:
         problems.append(Problem("files", f"{SEAL_FILE} cannot be read"))

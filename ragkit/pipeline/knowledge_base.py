@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Literal, Self
 
 import numpy as np
@@ -96,6 +97,7 @@ class KnowledgeBase:
         self.ledger = Ledger(path / FILE_NAME)
         """What was spent on this knowledge base: a row for every call that used tokens."""
         self._writing = Writing(path, self._parts, self.ledger)
+        self._opening = Lock()
         self._reader: Reader | None = None
         self._weights_are_known = False
 
@@ -211,10 +213,11 @@ class KnowledgeBase:
 
     @property
     def reader(self) -> Reader:
-        """The open read side."""
-        if self._reader is None:
-            self._reader = Reader(self.path, FtsLexicon, self._parts.derived(self.path))
-        return self._reader
+        """The open read side. Threads that ask for it first at the same time get the same."""
+        with self._opening:
+            if self._reader is None:
+                self._reader = Reader(self.path, FtsLexicon, self._parts.derived(self.path))
+            return self._reader
 
     def search(
         self, question: str, top_k: int | None = None, where: Where = None, mode: Mode | None = None

@@ -17,6 +17,7 @@ from ragkit.embed.base import Row
 from ragkit.errors import Damaged, LoadError, Locked, SettingsMismatch
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog import Catalog, FileRow
+from ragkit.index.compact import compacted
 from ragkit.index.derived import Derived
 from ragkit.index.disk import refusals
 from ragkit.index.freshness import Freshness, look
@@ -142,7 +143,8 @@ class Writing:
                 catalog.remove_roots(root for root in catalog.roots() if any(is_within(root, n) for n in names))
                 catalog.set("generation", str(catalog.generation() + 1))
             embedder = self._parts.embedder
-            self._sync_store(catalog, session.vectors_for(embedder.fingerprint, embedder.dimension)[1])
+            row, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
+            self._sync_store(catalog, compacted(session, row, vectors) if documents else vectors)
             for name in filter(is_url, names):  # last: until the catalog has forgotten a page, its copy is its source
                 self.names.web.drop(name)
         return len(documents)
@@ -179,7 +181,7 @@ class Writing:
         if run.rebuild:
             roots = _merged(roots, self._sources(catalog.roots()))
         embedder = self._parts.embedder
-        _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
+        row, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
         plan = self._plan(roots, catalog.files(), run, everything=bool(other))
         settled = {
             "recipe": recipe.to_json(),
@@ -194,10 +196,13 @@ class Writing:
         affordable = None if meter is None or meter.left_usd is None else Purse(meter, embedder).affordable
         named = tuple(map(self.names.name, roots))
         options = BuildOptions(str(self.path), run.dry_run, affordable, settled, named, run.known)
+        generation = catalog.generation()
         build = Build(catalog, vectors, stations, options)
         with closing(build.events(plan)) as events:
             for event in events:
                 run.on_event(event)
+        if catalog.generation() != generation:
+            vectors = compacted(session, row, vectors)
         notes = () if run.dry_run else self._sync_store(catalog, vectors)
         report = replace(build.report(plan, started), notes=notes)
         return replace(report, estimate=estimate_embedding(embedder, report.tokens)) if run.dry_run else report

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from ragkit.store.sqlite_files import reading
+
 BLOCK = 1 << 20
 """Bytes that are read at a time; a block of zeros counts nothing, so that holes need not be read."""
 LOCKS = frozenset({"ragkit.lock", "LOCK", "store.lock"})
@@ -40,11 +42,8 @@ def flush(place: Path) -> None:
     """Return when every file and every name is on disk, whatever the store itself has done. Raises OSError."""
     paths = [*files_of(place), *(path for path in place.rglob("*") if path.is_dir())]
     for path in [*paths, *([place] if place.is_dir() else []), place.parent]:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with reading(path) as handle:
             os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def remove(place: Path) -> None:
@@ -71,10 +70,10 @@ def _counts(path: Path) -> bool:
 def _digest(path: Path) -> list[int]:
     if path.name == CHROMA:
         return [0, _chroma_sum(path)]
-    with path.open("rb", buffering=0) as stream:
-        size, crc = os.fstat(stream.fileno()).st_size, 0
-        for start in _blocks(stream.fileno(), size):
-            block = os.pread(stream.fileno(), BLOCK, start)
+    with reading(path) as handle:
+        size, crc = os.fstat(handle).st_size, 0
+        for start in _blocks(handle, size):
+            block = os.pread(handle, BLOCK, start)
             if block.count(0) < len(block):
                 crc = zlib.crc32(block, zlib.crc32(start.to_bytes(8, "little"), crc))
     return [size, crc]

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 
 from ragkit.errors import Damaged, Locked, StoreError
 from ragkit.records import Document, Heading
+from ragkit.store import sqlite_files
 from ragkit.store.made import made_document
 
 FORMAT = 2
@@ -77,13 +78,7 @@ class State:
 
 def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     """A connection in autocommit mode: transactions are begun and ended by name. For one thread at a time."""
-    connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode=rwc",
-        uri=True,
-        timeout=busy_seconds,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    connection = sqlite_files.connect(path, "rwc", busy_seconds)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA cache_size=-16384")
     return connection

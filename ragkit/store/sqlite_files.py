@@ -1,0 +1,119 @@
+"""Files that SQLite has open: connections to them are counted, and they are read without taking SQLite's locks away.
+
+When a process closes any handle of a file, POSIX takes away all locks that it holds on that file, those of SQLite's
+connections among them. Another process may then take itself for the last one, and remove the log that is being read.
+A handle beside SQLite's own is therefore shared, and closed only when this process has no connection to the file.
+Source: sqlite.org/howtocorrupt.html, section 2.2.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Inode = tuple[int, int]
+"""Device and number: what the kernel keeps locks by."""
+
+
+@dataclass
+class _Use:
+    """Who uses a file in this process."""
+
+    connections: int = 0
+    readers: int = 0
+    handles: list[int] = field(default_factory=list)
+
+
+_lock = threading.Lock()
+_uses: dict[Inode, _Use] = {}
+
+
+class _Counted(sqlite3.Connection):
+    """A connection that says when it is closed."""
+
+    inode: Inode | None = None
+
+    def close(self) -> None:
+        """As `sqlite3.Connection.close` says."""
+        super().close()
+        inode, self.inode = self.inode, None
+        if inode is not None:
+            _leave(inode, connections=1)
+
+
+def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
+    """A connection in autocommit mode, for one thread at a time.
+
+    Args:
+        path: the database.
+        mode: `rw`, or `rwc` to make it where there is none.
+        busy_seconds: how long to wait for another one's commit.
+    """
+    before = _inode(path)
+    if before is not None:  # counted before SQLite opens it: from here on nobody closes a handle of it
+        _enter(before)
+    connection: _Counted | None = None
+    try:
+        uri = f"{path.resolve().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False, factory=_Counted
+        )
+        connection.inode = _inode(path)
+        if connection.inode is not None:
+            _enter(connection.inode)
+    finally:
+        if before is not None:
+            _leave(before, connections=1)
+    return connection
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[int]:
+    """A handle for `os.pread`, `os.fstat` and `os.fsync`; others may have the same one. Raises OSError."""
+    inode, handle = _borrow(path)
+    try:
+        yield handle
+    finally:
+        _leave(inode, readers=1)
+
+
+def _borrow(path: Path) -> tuple[Inode, int]:
+    with _lock:
+        known = _uses.get(_inode(path) or (-1, -1))
+        handle = known.handles[0] if known is not None and known.handles else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        stat = os.fstat(handle)
+        inode = (stat.st_dev, stat.st_ino)
+        use = _uses.setdefault(inode, _Use())
+        use.readers += 1
+        if handle not in use.handles:
+            use.handles.append(handle)
+        return inode, handle
+
+
+def _enter(inode: Inode) -> None:
+    with _lock:
+        _uses.setdefault(inode, _Use()).connections += 1
+
+
+def _leave(inode: Inode, *, connections: int = 0, readers: int = 0) -> None:
+    with _lock:
+        use = _uses[inode]
+        use.connections -= connections
+        use.readers -= readers
+        if not use.connections and not use.readers:
+            del _uses[inode]
+            for handle in use.handles:
+                os.close(handle)
+
+
+def _inode(path: Path) -> Inode | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino

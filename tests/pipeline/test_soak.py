@@ -1,0 +1,164 @@
+"""The soak: what its samples are held to, the folder that it changes, and a short run of all of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SAMPLE = BENCHMARKS.parent / "data" / "sample"
+HOUR, MINUTE = 3600, 60
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return import_module("soak_figures")
+
+
+@pytest.fixture
+def folder_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return import_module("soak_folder").Folder
+
+
+def series(*values: float, every: float = MINUTE) -> list[dict[str, float]]:
+    """Samples of x, one a minute from 0 on."""
+    return [{"at": number * every, "x": value} for number, value in enumerate(values)]
+
+
+def rising(start: float, by: float) -> list[dict[str, float]]:
+    """An hour of samples that grow by so much."""
+    return series(*(start + by * minute / 60 for minute in range(61)))
+
+
+def test_the_slope_of_a_line_is_its_slope_an_hour(figures: ModuleType) -> None:
+    assert figures.theil_sen([0, 1800, 3600, 7200], [5, 6, 7, 9]) == pytest.approx(2)
+
+
+def test_a_quarter_of_wild_samples_does_not_move_a_slope(figures: ModuleType) -> None:
+    at = [minute * MINUTE for minute in range(60)]
+    values = [1000.0 * minute if minute % 4 == 1 else 3 * minute / 60 for minute in range(60)]
+    assert figures.theil_sen(at, values) == pytest.approx(3, abs=1)
+
+
+def test_a_slope_needs_two_moments(figures: ModuleType) -> None:
+    with pytest.raises(ValueError, match="samples of two moments, there are 1"):
+        figures.theil_sen([7, 7], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("start", "by", "held"),
+    [(100, 9.9, True), (100, 10.5, False), (400, 19, True), (400, 22, False), (100, -50, True)],
+)
+def test_memory_may_grow_by_a_twentieth_or_ten_megabytes_an_hour(
+    figures: ModuleType, start: float, by: float, held: bool
+) -> None:
+    found = figures.memory(rising(start, by), 0.0, "x", "memory")
+    assert found.slope == pytest.approx(by, abs=0.001)
+    assert found.held is held
+
+
+def test_a_count_that_grows_by_one_in_half_an_hour_again_and_again_is_not_held(figures: ModuleType) -> None:
+    assert figures.count(series(*(20 + minute // 30 for minute in range(121))), 0.0, "x", "files").held is False
+    assert figures.count(series(*(20 + 5 * (minute % 7 == 0) for minute in range(121))), 0.0, "x", "files").held is True
+
+
+def test_what_grows_before_the_end_of_the_warm_up_does_not_count(figures: ModuleType) -> None:
+    samples = series(*(min(minute, 15) * 10 for minute in range(61)))
+    assert figures.memory(samples, 15 * MINUTE, "x", "memory").held is True
+    assert figures.memory(samples, 0.0, "x", "memory").median == 150
+    assert figures.memory(samples, 15 * MINUTE, "x", "memory").slope == 0
+
+
+def test_a_few_minutes_are_told_and_not_judged(figures: ModuleType) -> None:
+    found = figures.memory(series(1, 100, 200), 0.0, "x", "memory")
+    assert (found.held, found.slope) == (None, pytest.approx(5970))
+    assert figures.memory(series(1), 0.0, "x", "memory").held is None
+
+
+def test_no_value_at_all_is_no_proof(figures: ModuleType) -> None:
+    assert figures.at_most([], 2.0, "found").held is False
+    assert figures.at_most([2.0, 0.5], 2.0, "found").held is True
+    assert figures.at_most([2.1, 0.5], 2.0, "found").held is False
+
+
+def flat() -> dict[str, Any]:
+    """A result of an hour in which all is well."""
+    parts = ("rss_mb", "pss_mb", "fds", "threads")
+    steady = {f"{who}_{part}": 20.0 for who in ("library", "server") for part in parts}
+    samples = [{"at": minute * MINUTE, "index_mb": 2.0, "kb_files": 9, **steady} for minute in range(61)]
+    rounds = [{"at": minute * MINUTE, "peak_mb": 180.0, "found_s": 0.1} for minute in range(61)]
+    return {"warm_up_s": 900, "samples": samples, "rounds": rounds, "errors": [], "wrong": [], "fresh": {"index_mb": 1}}
+
+
+def test_an_hour_in_which_nothing_grows_is_held(figures: ModuleType) -> None:
+    assert [one.name for one in figures.verdict(flat()) if not one.held] == []
+
+
+@pytest.mark.parametrize(
+    ("where", "key", "name"),
+    [
+        ("samples", "library_rss_mb", "library: resident memory"),
+        ("samples", "server_pss_mb", "server: its share of memory (PSS)"),
+        ("samples", "server_fds", "server: open files"),
+        ("samples", "library_threads", "library: threads"),
+        ("samples", "kb_files", "files in the knowledge base"),
+        ("rounds", "peak_mb", "index run: peak memory"),
+        ("rounds", "found_s", "new words found after a run"),
+        ("samples", "index_mb", "index on disk"),
+    ],
+)
+def test_each_series_that_grows_is_named(figures: ModuleType, where: str, key: str, name: str) -> None:
+    result = flat()
+    for number, one in enumerate(result[where]):
+        one[key] += number
+    assert [one.name for one in figures.verdict(result) if not one.held] == [name]
+
+
+@pytest.mark.parametrize(("key", "name"), [("errors", "errors"), ("wrong", "wrong answers")])
+def test_one_error_and_one_wrong_answer_are_too_many(figures: ModuleType, key: str, name: str) -> None:
+    assert [one.name for one in figures.verdict({**flat(), key: ["what happened"]}) if not one.held] == [name]
+    assert f"| {name} | 1 |  | 1 | <= 0 | **no** |" in figures.table(figures.verdict({**flat(), key: ["x"]}))
+
+
+def test_the_folder_changes_as_it_says_and_by_its_seed_alone(tmp_path: Path, folder_of: Any) -> None:
+    folders = [folder_of(tmp_path / name, SAMPLE, 12, seed=3) for name in ("one", "other")]
+    before = set(folders[0].marks)
+    steps = [folder.step() for folder in folders]
+    assert (steps[0].gone, list(steps[0].new)) == (steps[1].gone, list(steps[1].new))
+    step, after = steps[0], set(folders[0].marks)
+    assert {"added": len(after - before), "removed": len(before - after), "updated": 3} == step.expected
+    assert len(after) == len(before) == 12
+    assert set(folders[0].root.glob("notes/*/*.md")) == after
+    everything = "".join(path.read_text() for path in after)
+    assert [mark for mark in step.gone if mark in everything] == []
+    assert [mark for mark, path in step.new.items() if path.read_text().count(mark) != 8] == []
+
+
+@pytest.mark.slow
+def test_a_short_run_finds_nothing_wrong(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "soak.py"), "--minutes", "0.5", "--every", "6", "--sample-every", "2",
+         "--embed", "hashing", "--notes", "12", "--out", str(tmp_path), "--json"],
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
+    found = json.loads((tmp_path / "soak.json").read_text())
+    assert (found["errors"], found["wrong"]) == ([], [])
+    assert found["asked"].keys() == {
+        "library search",
+        "library ask",
+        "server search",
+        "server chat",
+        "server completion",
+    }
+    assert len(found["rounds"]) >= 2 and len(found["samples"]) >= 5 and found["verified"] == 1
+    assert (tmp_path / "soak.png").read_bytes().startswith(b"\x89PNG")

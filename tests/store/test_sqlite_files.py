@@ -1,0 +1,149 @@
+"""SQLite's locks stay, whatever else this process does with the file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.store.sqlite_files import connect, reading
+
+LOCKED = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0)
+connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+connection.execute("BEGIN EXCLUSIVE")
+"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "x.sqlite"
+    with closing(connect(path, "rwc", 1.0)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    return path
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another process finds a lock on it."""
+    ran = subprocess.run([sys.executable, "-c", LOCKED, str(path)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0 or "database is locked" in ran.stderr, ran.stderr
+    return ran.returncode != 0
+
+
+def handles(path: Path) -> int:
+    """How many of this process are of that file."""
+    there = path.stat()
+    found = 0
+    for number in range(256):
+        try:
+            here = os.fstat(number)
+        except OSError:
+            continue
+        found += (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+    return found
+
+
+def test_reading_a_file_takes_no_lock_away(database: Path) -> None:
+    with closing(connect(database, "rw", 1.0)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        with reading(database) as handle:
+            assert os.pread(handle, 6, 0) == b"SQLite"
+        assert is_locked(database)
+        connection.execute("COMMIT")
+        assert not is_locked(database)
+
+
+def test_opening_it_oneself_does(database: Path) -> None:
+    """What all of this is about. Should it fail one day, the module is not needed there."""
+    with closing(connect(database, "rw", 1.0)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        database.read_bytes()
+        assert not is_locked(database)
+
+
+def test_one_handle_is_kept_for_all_who_read_and_goes_with_the_last_connection(database: Path) -> None:
+    first, second = connect(database, "rw", 1.0), connect(database, "rw", 1.0)
+    own = handles(database)
+    for _ in range(5):
+        with reading(database), reading(database):
+            assert handles(database) == own + 1
+    first.close()
+    first.close()
+    assert handles(database) >= 2, "closed while a connection was open"
+    second.close()
+    assert handles(database) == 0
+
+
+def test_without_a_connection_no_handle_is_kept(database: Path) -> None:
+    with reading(database), reading(database):
+        assert handles(database) == 1
+    assert handles(database) == 0
+
+
+def test_a_connection_that_is_opened_while_somebody_reads_keeps_its_locks(database: Path) -> None:
+    with reading(database):
+        connection = connect(database, "rw", 1.0)
+        connection.execute("BEGIN IMMEDIATE")
+    assert is_locked(database)
+    connection.close()
+    assert handles(database) == 0
+
+
+def test_a_file_that_took_the_place_of_another_is_the_one_that_is_read(database: Path) -> None:
+    with closing(connect(database, "rw", 1.0)), reading(database):
+        fresh = database.with_name("fresh")
+        fresh.write_bytes(b"other")
+        fresh.rename(database)
+        with reading(database) as handle:
+            assert os.pread(handle, 10, 0) == b"other"
+        assert handles(database) == 0
+
+
+# what rests on it: knowledge bases
+
+
+def index(kb: Path, docs: Path, edition: int) -> None:
+    """An index run in another process, over documents that have changed."""
+    docs.mkdir(exist_ok=True)
+    for n in range(30):
+        words = " ".join(f"word{edition}x{n}x{i}" for i in range(100))
+        (docs / f"{n}.txt").write_text(f"File {n} speaks of subject{n} in edition{edition}. {words}")
+    command = [sys.executable, "-m", "ragkit", "index", str(docs), "--kb", str(kb), "-q", "--set", "embed.name=hashing"]
+    subprocess.run(command, check=True, timeout=120)
+
+
+@pytest.mark.parametrize("what", ["opened again", "verified"])
+def test_a_knowledge_base_that_is_open_twice_in_a_process_sees_what_others_write(tmp_path: Path, what: str) -> None:
+    kb, docs = tmp_path / "kb", tmp_path / "docs"
+    index(kb, docs, 0)
+    with KnowledgeBase.open(kb) as one, KnowledgeBase.open(kb) as other:
+        assert "edition0" in one.search("subject2")[0].chunk.text
+        if what == "opened again":
+            other.search("subject2")
+        else:
+            assert other.verify().sound
+        for edition in (1, 2):
+            index(kb, docs, edition)
+            assert f"edition{edition}" in one.search("subject2")[0].chunk.text
+
+
+def test_threads_that_come_first_together_get_one_reader(tmp_path: Path) -> None:
+    kb, docs = tmp_path / "kb", tmp_path / "docs"
+    index(kb, docs, 0)
+    gate = Barrier(8)
+
+    def reader(base: KnowledgeBase) -> int:
+        gate.wait()
+        return id(base.reader)
+
+    for _ in range(10):
+        with KnowledgeBase.open(kb) as base, ThreadPoolExecutor(8) as pool:
+            assert len(set(pool.map(reader, [base] * 8))) == 1

@@ -39,14 +39,13 @@ from typing import Any
 import numpy as np
 import psutil
 from soak_clients import ROOT, Asked, Clients, Library, Seen, library
-from soak_figures import as_json, draw, table, verdict
+from soak_figures import WARM_UP_SECONDS, as_json, draw, table, verdict
 from soak_folder import Folder, Step
 
 MB = 1_000_000
 RECORDS = {"ledger.sqlite": "ledger_mb", "server.": "server_mb"}
 """What is kept of what was asked; everything else in a knowledge base is its index."""
 VERIFY_SECONDS = 900.0
-WARM_UP_MINUTES = 15.0
 GIVE_UP_SECONDS = 30.0
 """A reader that has not found new words by then never will."""
 OLD_MARKS = 2
@@ -245,7 +244,7 @@ class Soak:
         arguments, asked = self._arguments, Counter(one.who for one in self.seen.asked)
         result: dict[str, Any] = {
             "minutes": minutes(self.seen.asked, self._began), "seconds": round(self.seconds, 1),
-            "warm_up_s": min(WARM_UP_MINUTES * 60, self.seconds / 4),
+            "warm_up_s": min(WARM_UP_SECONDS, self.seconds / 4),
             "settings": {"seed": arguments.seed, "every": arguments.every, "notes": arguments.notes,
                          "embed": arguments.embed, "sample_every": arguments.sample_every},
             "asked": dict(asked), "left_in_mid_answer": self.clients.left, "sessions": self.clients.sessions,

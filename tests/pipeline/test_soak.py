@@ -123,6 +123,15 @@ def test_each_series_that_grows_is_named(figures: ModuleType, where: str, key: s
     assert [one.name for one in figures.verdict(result) if not one.held] == [name]
 
 
+def test_without_a_whole_warm_up_slopes_are_told_and_not_judged(figures: ModuleType) -> None:
+    result = {**flat(), "warm_up_s": 300, "errors": ["what happened"]}
+    for number, one in enumerate(result["samples"]):
+        one["server_rss_mb"] += number
+    found = {one.name: one for one in figures.verdict(result)}
+    assert (found["server: resident memory"].slope, found["server: resident memory"].held) == (pytest.approx(60), None)
+    assert found["errors"].held is False
+
+
 @pytest.mark.parametrize(("key", "name"), [("errors", "errors"), ("wrong", "wrong answers")])
 def test_one_error_and_one_wrong_answer_are_too_many(figures: ModuleType, key: str, name: str) -> None:
     assert [one.name for one in figures.verdict({**flat(), key: ["what happened"]}) if not one.held] == [name]

@@ -198,7 +198,8 @@ def _only(settings: Settings, stores: str | None) -> Settings:
     wanted = [one.strip() for one in stores.split(",")]
     for one in wanted:
         if not any(one in {entry.label, entry.name} for entry in settings.stores):
-            raise UnknownName("store of these settings", one, [entry.label for entry in settings.stores])
+            known = dict.fromkeys(name for entry in settings.stores for name in (entry.label, entry.name))
+            raise UnknownName("store of these settings", one, tuple(known))
     return replace(settings, stores=tuple(e for e in settings.stores if {e.label, e.name} & {*wanted}))
 
 

@@ -125,7 +125,7 @@ def test_where_nothing_could_be_measured_it_fails(settings: Path, ragkit: Ragkit
         (
             ["--stores", "sqlit,b"],
             "'sqlit' is not the name of a store of these settings (did you mean 'sqlite'?); "
-            "known: sqlite, floor, nowhere",
+            "known: sqlite, floor, numpy, nowhere",
         ),
         (["--rounds", "0"], "rounds is 0: 1 or more is wanted"),
         (["--generate", "300", "--hdf5", "x"], "--generate, --hdf5, --questions is 'more than one of them'"),

@@ -182,7 +182,7 @@ def _warn_of_bare(shell: Shell, asked: Sequence[Question]) -> None:
     if bare:
         shell.say(
             f"{len(bare)} of {len(asked)} questions have neither `answers` nor `sources`, {bare[0].text[:60]!r} for "
-            "one: all that counts of them is a refusal, as wrong; add either, or `answerable: false` where the documents"
+            "one: all that counts of them is a refusal, as wrong; add either, or `answerable: false` where documents"
             " are silent"
         )
 

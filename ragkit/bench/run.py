@@ -140,7 +140,7 @@ class Run:
             if number == 0 and player.persistent:
                 self._memory(player, "query_memory", player.bare)
             for point in [*player.line.entry.points()][1:]:
-                if not player.persistent:  # opened again with other options it would be empty
+                if player.process is not None and not player.persistent:  # opened again it would be empty
                     player.line.reason = "its sweep was left out: it keeps nothing when it is closed"
                     break
                 self._step(player, f"asking with {shown(point)}", "round", number, setting=point)

@@ -52,12 +52,14 @@ _SENTENCE_STARTERS = _words(
 )
 _LONGEST_UNKNOWN_ABBREVIATION = 3  # letters: "abc. def" goes on, "abcd. efgh" does not
 
-_BLOCK_START = re.compile(
-    r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}"
-    r"|[\w .-]{1,30}:(?:\s|$)|[\w.\[\]-]{1,80}:\s|[^|]{1,80} \| "  # `name: value`, and cells of a row
-)
+_MARK = re.compile(r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}|[^|]{1,80} \| ")
+"""What a list item, a heading, a quotation, a fence or a row of a table begins with."""
+_ENTRY = re.compile(r"[\w .-]{1,30}:(?:\s|$)|[\w.\[\]-]{1,80}:\s")  # `name: value`
 _WRAPPED_AT_LEAST = 20  # characters: shorter lines were broken on purpose
 _WRAPPED_SHARE = 0.4  # of the lines that follow a long one must go on in lower case
+_FULL_WIDTH = 60  # characters: a line of at least so many that ends without a stop may go on with "name:" all the same
+_SHORT_LINE = 0.75  # of the usual width: a line that ends before it, though the next word had room, ended on purpose
+_ENDS = frozenset(".!?…:;,-–—\"'”’)]")
 
 
 def sentence_spans(text: str) -> list[Span]:
@@ -86,24 +88,48 @@ def _joined(text: str, lines: Sequence[Line]) -> Iterator[Span]:
     if len(lines) == 1:
         yield lines[0].first, lines[0].end
         return
-    wrapped = _is_wrapped(text, lines)
+    goes_on = _wrapped_pairs(text, lines)
     start = lines[0].first
-    for before, line in pairwise(lines):
-        if not (wrapped and _is_long(text, before) and not _BLOCK_START.match(text, line.first, line.end)):
+    for (before, line), same in zip(pairwise(lines), goes_on, strict=True):
+        if not same:
             yield start, before.end
             start = line.first
     yield start, lines[-1].end
 
 
-def _is_wrapped(text: str, lines: Sequence[Line]) -> bool:
-    """Many of the lines that follow a long one go on in lower case: the breaks between them mean nothing."""
-    following = [
-        line
-        for before, line in pairwise(lines)
-        if _is_long(text, before) and not _BLOCK_START.match(text, line.first, line.end)
-    ]
+def _wrapped_pairs(text: str, lines: Sequence[Line]) -> list[bool]:
+    """For each line but the first, whether the break before it means nothing.
+
+    No break does unless many of the lines that follow a long one go on in lower case.
+    """
+    maybe = [_is_long(text, before) and not _begins_block(text, before, line) for before, line in pairwise(lines)]
+    following = [line for line, may in zip(lines[1:], maybe, strict=True) if may]
     low = sum(1 for line in following if _goes_on(text[line.first]))
-    return bool(following) and low >= _WRAPPED_SHARE * len(following)
+    if not following or low < _WRAPPED_SHARE * len(following):
+        return [False] * len(maybe)
+    width = sorted(line.end - line.first for line in lines)[3 * len(lines) // 4]
+    pairs = zip(pairwise(lines), maybe, strict=True)
+    return [may and not _ended_early(text, before, line, width) for (before, line), may in pairs]
+
+
+def _begins_block(text: str, before: Line, line: Line) -> bool:
+    """Whether a line is the beginning of something: an item, a heading, a row, an entry."""
+    if _MARK.match(text, line.first, line.end):
+        return True
+    if not _ENTRY.match(text, line.first, line.end):
+        return False
+    # "... twice a day during observing / periods: before the night": a full line that no stop ends goes on
+    is_full = before.end - before.first >= _FULL_WIDTH and text[before.end - 1] not in _ENDS
+    return not (is_full and text[line.first].islower() and not _ENTRY.match(text, before.first, before.end))
+
+
+def _ended_early(text: str, before: Line, line: Line, width: int) -> bool:
+    """A heading above a paragraph: much shorter than its lines, without a stop, and a capital letter follows."""
+    if text[before.end - 1] in _ENDS or _goes_on(text[line.first]):
+        return False
+    word = _WORD.match(text, line.first, line.end)
+    room = before.end - before.first + 1 + (word.end() - word.start() if word else 0)
+    return room < _SHORT_LINE * width
 
 
 def _is_long(text: str, line: Line) -> bool:

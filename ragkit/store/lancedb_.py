@@ -162,7 +162,9 @@ class LancedbStore(VectorStore):
         found = None
         if self._options.method != "exact":
             builder = builder.nprobes(self._options.nprobes).refine_factor(self._options.refine)
-            found = (builder.ef(self._options.ef) if self._options.method == "hnsw" else builder).to_arrow()
+            if self._options.method == "hnsw":  # Lance refuses to keep fewer candidates than it is asked for
+                builder = builder.ef(max(self._options.ef, limit * self._options.refine))
+            found = builder.to_arrow()
         if found is None or len(found) < limit:  # an index that runs dry may have missed some
             found = builder.bypass_vector_index().to_arrow()
         wide = query.astype(np.float64)

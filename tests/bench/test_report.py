@@ -20,7 +20,7 @@ from ragkit.bench.plots import front, plots, spread
 from ragkit.bench.report import write_report
 from ragkit.bench.results import Baseline, Figure, Line, Outcome, read_baseline, saved
 from ragkit.bench.settings import Entry
-from ragkit.bench.tables import fallen, notes, number, tables
+from ragkit.bench.tables import fallen, notes, number, read_floor, tables
 from ragkit.errors import InvalidOption
 from tests.bench.conftest import line_of, outcome_of
 
@@ -50,6 +50,12 @@ def test_the_median_of_the_rounds_is_what_counts() -> None:
     line.figures = [Figure({}, "p50_ms", value, n) for n, value in enumerate((9.0, 1.0, 2.0))]
     assert line.medians() == {"p50_ms": 2.0}
     assert line.medians({"ef": 3}) == {}
+
+
+def test_the_bound_is_the_best_round_of_reading() -> None:
+    line = floor_line()
+    line.figures += [Figure({}, "read_ms", 0.3, 1), Figure({}, "read_gb_s", 26.0, 1)]
+    assert read_floor(outcome_of(line)) == (0.3, 26.0)
 
 
 def test_tables_go_by_latency_with_the_floors_last() -> None:

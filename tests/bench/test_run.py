@@ -178,6 +178,12 @@ def test_a_store_that_keeps_nothing_has_no_curve_and_says_why(tmp_path: Path) ->
     assert [setting for setting, _ in lines["memory"].curve()] == [{}]
 
 
+def test_a_store_that_is_missing_says_so_whatever_it_would_have_swept(tmp_path: Path) -> None:
+    lines, _ = bench(tmp_path, [{"name": "nowhere", "sweep": {"ef": [8, 32]}}, {"name": "memory"}])
+    assert lines["nowhere"].status == "missing"
+    assert lines["nowhere"].reason.startswith("'nowhere' is not the name of a store")
+
+
 def test_prices_come_from_the_settings(tmp_path: Path) -> None:
     lines, _ = bench(
         tmp_path,

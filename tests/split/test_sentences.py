@@ -84,6 +84,32 @@ def test_a_line_break_that_only_wraps_does_not_end_a_sentence() -> None:
     ]
 
 
+WRAPPED = """\
+6. Filling the dewar, step by step
+The dewar holds 6.0 litres and keeps cold for 16 hours when full. It is filled twice a day in observing
+periods: before the night (17:00 in winter, 19:00 in summer) and after it, before the observer goes to
+bed. A fill takes about 25 minutes."""
+
+
+def test_a_wrapped_line_may_go_on_with_a_word_and_a_colon() -> None:
+    assert "It is filled twice a day in observing\nperiods: before the night (17:00 in winter" in sentences(WRAPPED)[2]
+
+
+def test_a_heading_above_a_wrapped_paragraph_is_a_sentence_of_its_own() -> None:
+    assert sentences(WRAPPED)[:2] == [
+        "6. Filling the dewar, step by step",
+        "The dewar holds 6.0 litres and keeps cold for 16 hours when full.",
+    ]
+
+
+def test_entries_stay_entries_below_a_wrapped_paragraph() -> None:
+    text = "These are the values that the editor has wrapped at the margin of\nthe page and that go on below it.\n"
+    assert sentences(f"{text}timeout: 30 seconds for each of them\nretries: 5")[1:] == [
+        "timeout: 30 seconds for each of them",
+        "retries: 5",
+    ]
+
+
 def test_list_items_rows_headings_and_settings_are_sentences_of_their_own() -> None:
     text = "# Title of this\n- first item of the list that is long\n- second item\n2. third\nname: x\n| a | b |"
     assert sentences(text) == text.split("\n")

@@ -64,6 +64,16 @@ def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened
     assert right >= 0.95 * 10 * 2 * len(queries)
 
 
+def test_more_hits_than_an_index_keeps_candidates_are_found(opened: Opener) -> None:
+    store = opened(method="hnsw", index_rows=500, ef=20)
+    contents = fill(store, documents_of(f"{n:04}" for n in range(1000)), clustered(1000, seed=2))
+    [query] = clustered(1, seed=3)
+    for count in (10, 300):
+        found = {result.document.id for result in store.search(query, count)}
+        assert len(found) == count
+        assert len(found & {name for name, _ in expected(contents, query, count)}) >= 0.95 * count
+
+
 def test_rows_that_came_after_the_index_are_found(opened: Opener) -> None:
     store = opened(method="hnsw", index_rows=500)
     fill(store, documents_of(f"{n:04}" for n in range(500)), clustered(500, seed=2))

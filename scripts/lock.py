@@ -1,8 +1,9 @@
 """Write requirements-ci.txt: every package that the tests run with, by version and hash, and no address.
 
-    python scripts/lock.py
+    python scripts/lock.py              write it
+    python scripts/lock.py --fits       exit with 0 where it is for this Python and this system
 
-Hashes are those of the files for this Python and this system; the head of the file says which.
+Hashes are those of the files for one Python and one system; the head of the file says which.
 """
 
 from __future__ import annotations
@@ -18,19 +19,26 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements-ci.txt"
 
 
-def main() -> None:
+def here() -> str:
+    """What decides which file of a package is installed."""
+    python = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}"
+    return f"{python}, {platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}"
+
+
+def fits() -> bool:
+    """Whether the file is for this Python and this system."""
+    return LOCK.exists() and LOCK.read_text("utf-8").startswith(f"# {here()};")
+
+
+def write() -> None:
     """Ask pip what it would install, and write it down."""
+    groups = [part for name in ("dev", "build") for part in ("--group", f"{ROOT / 'pyproject.toml'}:{name}")]
     with TemporaryDirectory() as folder:
-        report = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder, "report.json")
-        if not report.exists():
-            command = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report)]
-            what = ["--editable", f"{ROOT}[test]", "--group", f"{ROOT / 'pyproject.toml'}:dev"]
-            subprocess.run([sys.executable, "-m", "pip", *command, *what], check=True)
+        report = Path(folder, "report.json")
+        command = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", str(report)]
+        subprocess.run([sys.executable, "-m", "pip", *command, "--editable", f"{ROOT}[test]", *groups], check=True)
         found = json.loads(report.read_text("utf-8"))["install"]
-    lines = [
-        f"# {platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]},"
-        f" {platform.system()} {platform.machine()}; made by scripts/lock.py"
-    ]
+    lines = [f"# {here()}; made by scripts/lock.py"]
     for one in sorted(found, key=lambda each: str(each["metadata"]["name"]).lower()):
         archive = one["download_info"].get("archive_info")
         if archive is None:
@@ -43,4 +51,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--fits"]:
+        sys.exit(0 if fits() else 1)
+    write()

@@ -39,4 +39,11 @@ if [ -n "$missing" ]; then
         exit 1
     fi
 fi
-pip --editable '.[test]' --group dev
+# CI installs exactly the files that requirements-ci.txt names, by their hashes (`make lock` writes it); everybody else,
+# and a CI on another system than the file's, the newest ones that pyproject.toml allows.
+if [ -n "${CI:-}" ] && "$VENV/bin/python" scripts/lock.py --fits; then
+    pip --require-hashes --requirement requirements-ci.txt
+    pip --no-deps --no-build-isolation --editable .
+else
+    pip --editable '.[test]' --group dev
+fi

@@ -44,7 +44,7 @@ class LancedbOptions:
     """From how many rows on an index is made; fewer are scanned. At least 256."""
     nprobes: int = 32
     """Of an index: partitions that a search looks into; more find more and take longer."""
-    refine: int = 8
+    refine: int = 16
     """Of an index: this many times as many candidates are scored again from their rows."""
     ef: int = 200
     """Of `hnsw`: candidates that a search keeps in each partition."""

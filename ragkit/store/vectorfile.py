@@ -55,7 +55,7 @@ class VectorFile:
         self._fix = fix
         self._handle = handle
         self._lock = threading.Lock()
-        self._mapped: Rows = np.empty((0, dimension), np.float32)
+        self._mapped: Rows = np.empty((0, max(0, dimension)), np.float32)
 
     @classmethod
     def create(cls, path: Path, dimension: int, *, fix: str) -> VectorFile:

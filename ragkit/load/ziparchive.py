@@ -6,6 +6,7 @@ The names in the file are keys only: no part ever gets a path on disk.
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -17,8 +18,11 @@ MB = 1024 * 1024
 SMALL = 16 * MB
 """Files that unpack to less than this may be packed as tightly as they like."""
 
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OverflowError, RuntimeError)
-"""What `zipfile` raises for broken, encrypted or oddly packed parts."""
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError),  # OSError is what bz2 says
+    *(EOFError, NotImplementedError, ValueError, OverflowError, RuntimeError),
+)
+"""What `zipfile` raises for broken, encrypted or oddly packed parts of a file that is in memory."""
 
 _SAVE_AGAIN = "open it in the program it came from and save it again"
 

@@ -15,8 +15,9 @@ import click
 
 from ragkit.cli.terminal import echo
 from ragkit.index.names import shown
-from ragkit.pipeline.knowledge_base import KnowledgeBase, stored_pipeline
+from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from ragkit.pipeline.stored import stored_pipeline
 from ragkit.records import JSON, Chunk
 
 _LINE_ENDS = re.compile("[\x7f-\x9f\u2028\u2029]")

@@ -93,7 +93,11 @@ def open_catalog(directory: Path, *, check_seal: bool = True) -> sqlite3.Connect
         raise _damaged(directory, f"cannot be read ({error})") from error
     if "format" not in meta or "id" not in meta:
         raise _damaged(directory, "holds no settings")
+    if not meta["format"].isdecimal():
+        raise _damaged(directory, "holds settings that cannot be read")
     if int(meta["format"]) > FORMAT:
+        if any(fault.file == CATALOG for fault in broken_seals(directory)):
+            raise _damaged(directory, "is not what was written (its checksum differs)")
         reason = f"has layout {meta['format']}, this ragkit knows {FORMAT}"
         raise NotAKnowledgeBase(str(directory), reason, "update ragkit with `pip install -U ragkit`")
     marked = marker_id(directory)

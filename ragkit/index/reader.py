@@ -10,7 +10,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -24,11 +24,12 @@ from ragkit.index.catalog import Catalog, checksum, document_of, text_length
 from ragkit.index.derived import Derived, filterable
 from ragkit.index.home import CATALOG, open_catalog, repair_command
 from ragkit.index.seal import read_seal
+from ragkit.index.unsealed import check_rows
 from ragkit.records import JSON, Chunk, Document, Metadata, Span
 from ragkit.store.columns import Columns
 from ragkit.store.filters import parse_filter
 from ragkit.store.scanner import Scanner
-from ragkit.store.vectorfile import VectorFile, row_checksums
+from ragkit.store.vectorfile import VectorFile
 
 Keys = NDArray[np.int64]
 Where = Mapping[str, JSON] | None
@@ -77,6 +78,8 @@ class Arrays:
     """Metadata of the documents, a row each in the order of their keys; filled at the first filter."""
     masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     """Which chunks the filters let through that were asked for, by the filters' JSON."""
+    checked: set[str] = field(default_factory=set)
+    """Ids of the documents whose rows were held against their checksums, as no seal vouches for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ class Reader:
         self._arrays: Arrays | None = None
         self._vectors: dict[str, VectorFile] = {}
         self._scanners: dict[str, Scanner] = {}
-        self._sealed = read_seal(directory) is not None
+        self.sealed = read_seal(directory) is not None
+        """Whether all files were held against their checksums when this was opened; else each row is as it is read."""
         self._idle = [open_catalog(directory)]
 
     def __enter__(self) -> Reader:
@@ -198,6 +202,8 @@ class Reader:
             " JOIN meta m ON m.key = 'embedder' AND m.value = e.fingerprint"
         ).fetchone()
         if row is None:
+            if len(used):
+                raise Damaged(str(self.directory / CATALOG), "names no vectors", repair_command(self.directory))
             return np.zeros((0, 1), np.float32), Scanner()
         embedder, name, dimension, file_id, count = row
         with self._lock:
@@ -209,10 +215,10 @@ class Reader:
                 self._vectors = {name: opened}
                 self._scanners = {name: Scanner(path.with_suffix(COPY_SUFFIX), file_id)}
             vectors, scanner = self._vectors[name], self._scanners[name]
-        if len(used) and int(used[-1]) >= count:
+        if len(used) and not (used[0] >= 0 and used[-1] < count):
             raise Damaged(str(self.directory / name), "lacks rows", repair_command(self.directory))
         matrix = vectors.matrix(count)
-        if not self._sealed:
+        if not self.sealed:
             check_rows(connection, embedder, matrix, vectors.path, repair_command(self.directory))
         return matrix, scanner
 
@@ -322,6 +328,8 @@ class View:
         marks = ",".join("?" * len(keys))
         rows = self.connection.execute(f"{_CHUNKS} AND c.key IN ({marks})", tuple(keys))
         by_key = {row[0]: self._chunk(row) for row in rows}
+        if missing := [key for key in keys if key not in by_key]:
+            raise self._damaged(f"the document of chunk {missing[0]} is missing")
         return [by_key[key] for key in keys]
 
     def all_chunks(self) -> Iterator[Chunk]:
@@ -417,6 +425,7 @@ class View:
         )
         values = (identity, start, end, start_line, end_line, page, heading, text)
         self._check(crc, values, f"chunk {key}")
+        self._check_document(document_id)
         return Chunk(
             id=identity,
             document_id=document_id,
@@ -434,8 +443,20 @@ class View:
 
     def _check(self, stored: object, values: Sequence[object], what: str) -> None:
         if stored != checksum(tuple(values)):
-            directory = self._reader.directory
-            raise Damaged(str(directory / CATALOG), f"is not what was written ({what})", repair_command(directory))
+            raise self._damaged(f"is not what was written ({what})")
+
+    def _check_document(self, document_id: str) -> None:
+        """Hold the row of a document, of which each of its chunks has a part, against its checksum, where no seal
+        vouches for it."""
+        if self._reader.sealed or document_id in self.arrays.checked:
+            return
+        row = self.connection.execute(f"{_DOCUMENT} AND id = ?", (document_id,)).fetchone()
+        self._check(row and row[-1], row[:-1] if row else (), f"the document {document_id}")
+        self.arrays.checked.add(document_id)
+
+    def _damaged(self, reason: str) -> Damaged:
+        directory = self._reader.directory
+        return Damaged(str(directory / CATALOG), reason, repair_command(directory))
 
 
 _DOCUMENT = (
@@ -446,40 +467,3 @@ _CHUNKS = (
     "SELECT c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
     " d.id, d.source, d.title, d.metadata FROM chunks c JOIN documents d ON d.key = c.document WHERE c.live = 1"
 )
-
-
-def check_unsealed(directory: Path) -> None:
-    """Before a knowledge base is written to: hold its vectors against their checksums, where no seal vouches for them.
-
-    A run that was cut off leaves no seal; what rotted since must not be sealed by the next one.
-
-    Raises:
-        NotAKnowledgeBase, Damaged: as `open_catalog`.
-    """
-    with closing(open_catalog(directory)) as connection:
-        if read_seal(directory) is not None:
-            return
-        fix = repair_command(directory)
-        for key, dimension, name, file_id, rows in connection.execute(
-            "SELECT key, dimension, file, file_id, rows FROM embedders"
-        ).fetchall():
-            path = directory / name
-            with closing(VectorFile.open(path, dimension=dimension, file_id=file_id, rows=rows, fix=fix)) as file:
-                check_rows(connection, key, file.matrix(rows), path, fix)
-
-
-def check_rows(
-    connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32], path: Path, fix: str
-) -> None:
-    """Hold every vector row against the checksum that the catalog has of it. Raises Damaged."""
-    bad = bad_rows(connection, embedder, matrix)
-    if bad:
-        raise Damaged(str(path), f"is not what was written ({len(bad)} rows, the first is {bad[0]})", fix)
-
-
-def bad_rows(connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32]) -> list[int]:
-    """The numbers of the rows that differ from their checksum, rising."""
-    pairs = connection.execute("SELECT row, checksum FROM vectors WHERE embedder = ? ORDER BY row", (embedder,))
-    rows, stored = np.ascontiguousarray(np.array(pairs.fetchall(), np.int64).reshape(-1, 2).T)
-    wrong = row_checksums(matrix)[rows] != stored
-    return [int(row) for row in rows[wrong]]

@@ -63,7 +63,7 @@ def check_weights(kb: str, stored: bytes, probe: NDArray[np.float32]) -> None:
         stored: the row of that time, (dimension,) float32 as bytes.
         probe: the row of today, (dimension,), of length 1.
     """
-    before = np.frombuffer(stored, np.float32)
+    before = np.frombuffer(stored if len(stored) == probe.nbytes else b"", np.float32)
     if before.shape != probe.shape or float(before @ probe) < PROBE_COSINE:
         difference = "the embedder's weights are others than those that the stored vectors were made with"
         raise SettingsMismatch(kb, [difference], f"`ragkit index --rebuild --kb {kb}`")

@@ -13,7 +13,7 @@ from ragkit.embed.base import Rows
 from ragkit.errors import KnowledgeBaseError
 from ragkit.index.catalog import Catalog
 from ragkit.index.home import CATALOG, MARKER, marked_roots, marker_id
-from ragkit.index.schema import connect
+from ragkit.index.schema import UNREADABLE, connect
 from ragkit.index.seal import SEAL_FILE, broken_seals, read_seal, sync_directory
 from ragkit.store.vectorfile import VectorFile, row_checksums
 
@@ -34,9 +34,10 @@ class Salvage:
         try:
             with closing(connect(directory / CATALOG)) as connection:
                 if not _is_foreign(connection, directory):
-                    self.roots = Catalog(connection).roots() or self.roots
+                    if not (self.roots and _is_sealed(directory, MARKER)):
+                        self.roots = Catalog(connection).roots() or self.roots
                     self._vectors(connection, directory, fingerprint)
-        except (sqlite3.DatabaseError, KnowledgeBaseError, ValueError, OverflowError):
+        except (sqlite3.DatabaseError, KnowledgeBaseError, *UNREADABLE):
             return  # whatever cannot be read is made again
 
     def _vectors(self, connection: sqlite3.Connection, directory: Path, fingerprint: str) -> None:
@@ -53,10 +54,16 @@ class Salvage:
         matrix = file.matrix(embedder.rows)
         sums = row_checksums(matrix)
         query = "SELECT text_hash, row, checksum FROM vectors WHERE embedder = ? ORDER BY row"
-        good = [(h, row) for h, row, crc in connection.execute(query, (embedder.key,)) if sums[row] == crc]
+        pairs = connection.execute(query, (embedder.key,))
+        good = [(h, row) for h, row, crc in pairs if 0 <= row < len(sums) and sums[row] == crc]
         self.hashes = [text_hash for text_hash, _ in good]
         self.rows = np.array(matrix[[row for _, row in good]])
         file.close()
+
+
+def _is_sealed(directory: Path, name: str) -> bool:
+    """Whether a file is as it was when the last writer ended."""
+    return name in (read_seal(directory) or {}) and all(fault.file != name for fault in broken_seals(directory))
 
 
 def _is_foreign(connection: sqlite3.Connection, directory: Path) -> bool:

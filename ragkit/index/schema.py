@@ -75,6 +75,11 @@ CREATE TABLE derived (
 """
 
 
+UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError)
+"""What our own code raises when a catalog's numbers and texts are not what it wrote: a bit that turned can make any
+value of one, also one of another type."""
+
+
 def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode: transactions are begun and ended by name.
 

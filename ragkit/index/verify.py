@@ -16,8 +16,9 @@ from ragkit.errors import Damaged, KnowledgeBaseError
 from ragkit.index.catalog import Catalog, checksum, document_of
 from ragkit.index.derived import Derived
 from ragkit.index.home import CATALOG, MARKER, marker_id, open_catalog, repair_command
-from ragkit.index.reader import bad_rows
+from ragkit.index.schema import UNREADABLE
 from ragkit.index.seal import SEAL_FILE, broken_seals, read_seal
+from ragkit.index.unsealed import bad_rows
 from ragkit.store.vectorfile import VectorFile
 
 
@@ -115,6 +116,11 @@ def _verify(
                 problems += [Problem("store", line) for line in derived.problems(Catalog(connection), matrix)]
     except sqlite3.DatabaseError as error:
         problems.append(Problem("catalog", f"{CATALOG} cannot be read ({error})"))
+        return Verification(str(directory), 0, 0, 0, tuple(problems))
+    except UNREADABLE as error:
+        if not problems and read_seal(directory) is not None:  # the file is what was written: then it is no damage
+            raise
+        problems.append(Problem("catalog", f"{CATALOG} cannot be understood ({type(error).__name__}: {error})"))
         return Verification(str(directory), 0, 0, 0, tuple(problems))
     finally:
         connection.close()

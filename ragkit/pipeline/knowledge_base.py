@@ -18,13 +18,13 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.base import Answer
 from ragkit.embed.base import Probing
-from ragkit.errors import Damaged, LoadError, NotAKnowledgeBase
+from ragkit.errors import LoadError, NotAKnowledgeBase
 from ragkit.index.catalog import Catalog, FileRow
 from ragkit.index.freshness import LOOK_SECONDS, Freshness
 from ragkit.index.home import exists, open_catalog
 from ragkit.index.names import shown
 from ragkit.index.reader import DocumentRow, Reader, View
-from ragkit.index.recipe import Recipe, check_weights
+from ragkit.index.recipe import check_weights
 from ragkit.index.report import Failure, IndexReport
 from ragkit.index.verify import Verification, verify
 from ragkit.load.files import FileStat
@@ -40,6 +40,7 @@ from ragkit.pipeline.money import (
 )
 from ragkit.pipeline.providers import model_name, provider_for
 from ragkit.pipeline.settings import Pipeline
+from ragkit.pipeline.stored import recipe_in, stored_settings
 from ragkit.pipeline.writing import IndexRun, Writing
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
@@ -124,18 +125,18 @@ class KnowledgeBase:
             Damaged: a file of the knowledge base is missing, cut short, foreign or altered.
         """
         directory = Path(path)
-        stored = _stored_settings(directory) if exists(directory) else None
+        stored = stored_settings(directory)
         if isinstance(pipeline, Pipeline):
             chosen = pipeline
         elif pipeline is not None:
             chosen = Pipeline.load(Path(pipeline) if isinstance(pipeline, os.PathLike) else pipeline)
         else:
-            chosen = Pipeline.from_yaml(stored[1], name=stored[2]) if stored else Pipeline.default()
+            chosen = stored.pipeline() if stored else Pipeline.default()
         if pipeline is not None and stored is not None and not chosen.names_store:
-            chosen = chosen.with_store_of(Pipeline.from_yaml(stored[1]))
+            chosen = chosen.with_store_of(stored.pipeline())
         kb = cls(directory, chosen)
         if check and stored is not None and pipeline is not None:
-            kb._writing.check_settings(Recipe.from_json(stored[0]))
+            kb._writing.check_settings(stored.recipe)
         return kb
 
     def __enter__(self) -> Self:
@@ -385,7 +386,7 @@ class KnowledgeBase:
                 vectors=len(view.arrays.matrix),
                 bytes=sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file()),
                 sources=tuple(catalog.roots()),
-                settings=asdict(Recipe.from_json(catalog.get("recipe") or "")),
+                settings=asdict(recipe_in(catalog, self.path)),
                 stale=sum(row.status == "indexed" and self._is_changed(row) for row in files),
                 store=self.pipeline.store.name,
                 failures=tuple(failed[:FAILURES]),
@@ -472,21 +473,3 @@ class KnowledgeBase:
             return stat.size != row.size or self._writing.digest(path) != row.content_hash
         except (OSError, LoadError):
             return True
-
-
-def stored_pipeline(directory: Path) -> str | None:
-    """The pipeline file that a knowledge base was built with, as text; None when there is none."""
-    stored = _stored_settings(directory) if exists(directory) else None
-    return stored[1] if stored else None
-
-
-def _stored_settings(directory: Path) -> tuple[str, str, str] | None:
-    """Recipe, pipeline file and its name that a knowledge base was built with; None when it is damaged."""
-    try:
-        connection = open_catalog(directory, check_seal=False)
-    except Damaged:
-        return None
-    catalog = Catalog(connection)
-    recipe, pipeline, name = catalog.get("recipe"), catalog.get("pipeline"), catalog.get("pipeline_name")
-    connection.close()
-    return (recipe, pipeline, name or "pipeline") if recipe and pipeline else None

@@ -25,12 +25,12 @@ from ragkit.index.home import exists, marked_roots, repair_command
 from ragkit.index.lock import WriterLock
 from ragkit.index.names import is_within, source_name
 from ragkit.index.plan import Plan, PlanOptions, make_plan
-from ragkit.index.reader import check_unsealed
 from ragkit.index.recipe import Recipe
 from ragkit.index.repair import REBUILD, Salvage, swap_in
 from ragkit.index.report import Event, Failure, IndexReport
 from ragkit.index.runner import Runner
 from ragkit.index.session import WriteSession
+from ragkit.index.unsealed import check_unsealed
 from ragkit.index.web import WEB, Names, is_url, normal
 from ragkit.load.fetch import FetchOptions
 from ragkit.load.files import read_bytes
@@ -39,6 +39,7 @@ from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.money import Purse, afford, embedder_name, embedding_price, estimate_embedding
 from ragkit.pipeline.runners import runner_of
+from ragkit.pipeline.stored import recipe_in
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.store.vectorfile import VectorFile
 from ragkit.usage.ledger import Ledger
@@ -174,7 +175,7 @@ class Writing:
 
     def _run(self, session: WriteSession, roots: Sequence[Path], run: IndexRun, started: float) -> IndexReport:
         catalog, recipe = session.catalog, self._parts.recipe
-        before = Recipe.from_json(catalog.get("recipe") or "")
+        before = recipe_in(catalog, self.path)
         other = before.differences(recipe)
         if other and not run.rebuild:
             raise self._mismatch(other)

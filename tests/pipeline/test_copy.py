@@ -21,8 +21,9 @@ from ragkit.index.session import WriteSession
 from ragkit.pipeline import copying
 from ragkit.pipeline.choice import Choice
 from ragkit.pipeline.copying import CopyRun
-from ragkit.pipeline.knowledge_base import KnowledgeBase, stored_pipeline
+from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
+from ragkit.pipeline.stored import stored_pipeline
 from ragkit.records import Document
 from ragkit.store import STORES
 from ragkit.store.memory import MemoryStore

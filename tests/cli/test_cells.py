@@ -1,0 +1,86 @@
+"""Any cell of the catalog may have turned: what follows is an answer that is right, or a line that names the repair."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ragkit
+
+TABLES = ("meta", "roots", "files", "documents", "chunks", "embedders", "vectors")
+
+
+@pytest.fixture
+def built(workplace: Path, hashing: Path, ragkit: Ragkit) -> str:
+    """A knowledge base that is never touched, and what it lists."""
+    docs = workplace / "docs"
+    docs.mkdir()
+    (docs / "mill.md").write_text("# The mill\n\nThe mill was built in 1790.\n\n## After\n\nNobody ground there.\n")
+    (docs / "boat.txt").write_text("The boat has two oars and a sail. It leaks.\n" * 40)
+    ragkit("index", "docs", "--kb", "whole", "-q")
+    return ragkit("list", "--chunks", "--json", "--kb", "whole").out
+
+
+def cells(catalog: Path) -> Iterator[tuple[str, str, str]]:
+    """Table, column and type of every cell of a row."""
+    connection = sqlite3.connect(catalog)
+    for table in TABLES:
+        for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({table})"):
+            yield table, column, kind
+    connection.close()
+
+
+def turned(catalog: Path, table: str, column: str, value: object) -> bool:
+    """Put a value into the last row of a table, whatever it is for; whether that could be done."""
+    connection = sqlite3.connect(catalog)
+    try:
+        keys = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[5]]
+        names = ", ".join(keys)
+        last = f"({names}) = (SELECT {names} FROM {table} ORDER BY {names} DESC LIMIT 1)"
+        connection.execute(f'UPDATE {table} SET "{column}" = ? WHERE {last} AND "{column}" IS NOT ?', (value, value))
+        connection.commit()
+        return connection.total_changes == 1
+    except sqlite3.IntegrityError:
+        return False
+    finally:
+        connection.close()
+
+
+def spoilt(catalog: Path, values: Mapping[str, Sequence[object]], *, seal: bool) -> Iterator[str]:
+    """One copy of the knowledge base after the other, each with another cell that turned; and which one it was."""
+    for table, column, kind in list(cells(catalog)):
+        for value in values[kind]:
+            shutil.rmtree("kb", ignore_errors=True)
+            shutil.copytree(catalog.parent, "kb")
+            if not seal:
+                Path("kb", "seal.json").unlink()
+            if turned(Path("kb", "index.sqlite"), table, column, value):
+                yield f"{table}.{column} = {value!r}"
+
+
+def test_a_cell_that_turned_is_told_of_and_mended(ragkit: Ragkit, built: str, workplace: Path) -> None:
+    values = {"INTEGER": (-1, 2**40), "TEXT": ("x",), "BLOB": (b"\xff\x00\xff",)}
+    tried = 0
+    for where in spoilt(workplace / "whole" / "index.sqlite", values, seal=True):
+        tried += 1
+        said = ragkit("search", "oars", "--kb", "kb", code=None)
+        assert (said.code, said.out, "verify --repair" in said.err) == (1, "", True), (where, said)
+        assert ragkit("verify", "--kb", "kb", code=None).code == 5, where
+        ragkit("verify", "--repair", "--kb", "kb", "-q")
+        assert ragkit("list", "--chunks", "--json", "--kb", "kb").out == built, where
+    assert tried > 50
+
+
+def test_a_cell_that_turned_after_a_run_was_cut_off_ends_in_no_traceback(ragkit: Ragkit, built: str) -> None:
+    values = {"INTEGER": (-1, 0, 7, 2**40), "TEXT": ("", "x", '{"a":'), "BLOB": (b"", b"\xff\x00\xff")}
+    tried = 0
+    for where in spoilt(Path("whole", "index.sqlite"), values, seal=False):
+        tried += 1
+        for verb in (("search", "oars"), ("list", "--chunks"), ("ask", "What leaks?"), ("verify",), ("index", "docs")):
+            said = ragkit(*verb, "--kb", "kb", code=None)  # raises what would be a traceback
+            assert said.code in {0, 5} or (said.code in {1, 3} and len(said.err.splitlines()) == 1), (where, said)
+    assert tried > 120

@@ -51,7 +51,7 @@ _EXACT = sql.SQL(
     " (SELECT id, document, (embedding <#> %s) + 0 AS distance FROM {table} {where}) AS every"
     " ORDER BY distance, id LIMIT %s"
 )
-# ordered by distance alone within, as an index knows no ids
+# ordered by distance alone within, as an index knows no ids; once more without, as it gives them nearly in order
 _INDEXED = sql.SQL(
     "SELECT document, -distance FROM"
     " (SELECT id, document, embedding <#> %s AS distance FROM {table} {where} ORDER BY distance LIMIT %s) AS nearest"
@@ -370,7 +370,8 @@ class _Connections:
             try:
                 connection.execute("SELECT '[1]'::vector")  # loads the library, which knows the settings
                 connection.execute(sql.SQL("SET hnsw.ef_search = {}").format(sql.Literal(options.ef_search)))
-                connection.execute("SET hnsw.iterative_scan = strict_order")
+                # not strict_order: it leaves out what it finds too late, a tenth of the nearest under a rare filter
+                connection.execute("SET hnsw.iterative_scan = relaxed_order")
             except psycopg.Error as error:
                 raise StoreError(f"{self.where} has a pgvector that is too old: 0.8 or newer is wanted") from error
 

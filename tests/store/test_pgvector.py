@@ -70,6 +70,20 @@ def test_the_index_finds_nearly_all(opened: Opener) -> None:
     assert sum(len(a & b) for a, b in zip(found, wanted, strict=True)) >= 190
 
 
+def test_the_index_finds_nearly_all_under_a_filter_that_lets_few_through(opened: Opener) -> None:
+    noise, centres = unit_rows(4020, 64, seed=1), unit_rows(100, 64, seed=2)
+    rows = centres[np.random.default_rng(3).integers(0, 100, 4020)] + noise
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    rows, queries = rows[:4000], rows[4000:]
+    store = opened(method="hnsw", ef_search=20)
+    store.add_documents([Document(f"{n}", {"few": n % 25 == 0}, id=f"{n}") for n in range(4000)], rows)
+    right = 0
+    for query in queries:
+        wanted = {str(25 * n) for n in np.argsort(-(rows[::25] @ query))[:10]}
+        right += len(wanted & {one.document.id for one in store.search(query, 10, {"few": True})})
+    assert right >= 0.97 * 10 * len(queries)
+
+
 def test_the_index_is_made_as_the_options_say(opened: Opener, dsn: str) -> None:
     opened(method="hnsw", m=8, ef_construction=50).add_documents(documents_of("a"), palette()[:1])
     [(made,)] = answers(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")

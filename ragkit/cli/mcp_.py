@@ -68,7 +68,7 @@ def command(
         made: McpServer = server.McpServer(tools.Desk(kb, tools.Answering(model, max_cost), index))
         if http:
             settings = import_module("ragkit.server.settings").ServerSettings
-            _serve_http(shell, made, settings(host, port, tokens_of(token_file), hosts, origins))
+            _serve_http(shell, made, settings(host, port, tokens_of(shell, token_file), hosts, origins))
             return
         shell.say(f"{figures(kb.status().documents, 'document')} of {shell.kb} over stdin and stdout", level=1)
         if sys.stdin.isatty():

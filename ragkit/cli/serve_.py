@@ -85,7 +85,7 @@ def command(
     limits = replace(settings_of.Limits(), **{name: value for name, value in wanted.items() if value is not None})
     keeping = settings_of.Keeping() if keep_days is None else settings_of.Keeping(days=keep_days)
     settings = settings_of.ServerSettings(
-        host, port, tokens_of(token_file), hosts, origins, models, serve.share(limits, workers), keeping
+        host, port, tokens_of(shell, token_file), hosts, origins, models, serve.share(limits, workers), keeping
     )
     with shell.open() as kb:
         for model in models or (None,):
@@ -124,7 +124,7 @@ def worker() -> FastAPI:
     of = import_module("ragkit.server.settings")
     told = json.loads(os.environ[WORKER])
     shell = Shell(Path(told["kb"]), told["config"], told["quiet"], verbose=False, json=False)
-    tokens = tokens_of(None)
+    tokens = tokens_of(shell, None)
     settings = of.ServerSettings(
         told["host"],
         told["port"],
@@ -150,8 +150,10 @@ def bound(settings: ServerSettings) -> socket.socket:
     return found
 
 
-def tokens_of(file: Path | None) -> tuple[str, ...]:
-    """The bearer tokens that the operator gave, in the environment and in a file."""
+def tokens_of(shell: Shell, file: Path | None) -> tuple[str, ...]:
+    """The bearer tokens that the operator gave, in the environment and in a file; says so when others can read it."""
+    if file and file.stat().st_mode & 0o077:
+        shell.say(f"note: {file} can be read by others on this machine: chmod 600 {file}")
     text = os.environ.get(TOKEN, "") + "\n" + (file.read_text("utf-8") if file else "")
     return tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
 

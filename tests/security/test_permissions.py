@@ -11,6 +11,8 @@ import pytest
 
 from ragkit.agent.audit import AuditLog
 from ragkit.agent.memory_stores import FileConversationStore, SQLiteConversationStore
+from ragkit.cli.common import Shell
+from ragkit.cli.serve_ import tokens_of
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 
@@ -46,3 +48,18 @@ def test_conversations_and_audit_logs_are_private(tmp_path: Path) -> None:
         "talk.json": "0o600",
         "talks.db": "0o600",
     }
+
+
+@pytest.mark.parametrize(("mode", "notes"), [(0o600, 0), (0o400, 0), (0o640, 1), (0o604, 1)])
+def test_tokens_that_others_can_read_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mode: int, notes: int
+) -> None:
+    monkeypatch.delenv("RAGKIT_SERVER_TOKEN", raising=False)
+    file = tmp_path / "tokens.txt"
+    file.write_text("first-of-two-tokens\nsecond-of-two-tokens\n")
+    file.chmod(mode)
+    shell = Shell(tmp_path, None, quiet=False, verbose=False, json=False)
+    assert tokens_of(shell, file) == ("first-of-two-tokens", "second-of-two-tokens")
+    said = capsys.readouterr().err
+    assert said.count(f"note: {file} can be read by others on this machine: chmod 600 {file}\n") == notes
+    assert "first-of" not in said

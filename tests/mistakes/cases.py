@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pypdf import PdfWriter
 
+from ragkit.index.seal import read_seal, seal
 from tests.load import made
 from tests.mistakes.stage import HASHING, Mistake, Prepare, Stage
 from tests.wire.server import Fault
@@ -74,6 +75,7 @@ def newer(stage: Stage) -> None:
     with sqlite3.connect(".ragkit/index.sqlite") as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE key = 'format'")
     connection.close()
+    seal(Path(".ragkit"), read_seal(Path(".ragkit")) or ())  # as that version would have
 
 
 def overwritten(stage: Stage) -> None:

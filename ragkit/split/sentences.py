@@ -23,6 +23,7 @@ _STOP = re.compile(
 _WIDE_STOPS = frozenset("。！？｡")
 _TO_NEXT_WORD = re.compile(r"\s+[\"'“‘«‹(\[{¿¡*_`]*")
 _WORD = re.compile(r"\w+")
+_UNBROKEN = re.compile(r"\S+")
 _DOTTED_LETTERS = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
 _OPENING = "\"'“‘«‹([{¿¡*_`"
 _LONGEST_ABBREVIATION = 24  # characters looked at before a stop
@@ -125,10 +126,11 @@ def _begins_block(text: str, before: Line, line: Line) -> bool:
 
 def _ended_early(text: str, before: Line, line: Line, width: int) -> bool:
     """A heading above a paragraph: much shorter than its lines, without a stop, and a capital letter follows."""
-    if text[before.end - 1] in _ENDS or _goes_on(text[line.first]):
+    head = text[line.first]
+    if text[before.end - 1] in _ENDS or not (head.isupper() or head.isdecimal()):
         return False
-    word = _WORD.match(text, line.first, line.end)
-    room = before.end - before.first + 1 + (word.end() - word.start() if word else 0)
+    word = _UNBROKEN.match(text, line.first, line.end)
+    room = before.end - before.first + 1 + (len(word.group()) if word else 0)
     return room < _SHORT_LINE * width
 
 

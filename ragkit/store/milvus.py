@@ -49,6 +49,9 @@ _PAGE = 2_000
 _VALUE_BYTES = 4
 _TEXT = 65_535
 _ITERATOR_LOG = "pymilvus.client.iterator.query_iterator"
+_CALLS_LOG = "pymilvus.decorators"
+_LITE_LOG = "milvus_lite"
+_NOWHERE = logging.NullHandler()
 
 
 class MilvusStore(VectorStore):
@@ -82,6 +85,9 @@ class MilvusStore(VectorStore):
         self._unsettled = 0
         # Milvus Lite has no time stamps, and needs none; the client would say so at every iteration
         logging.getLogger(_ITERATOR_LOG).addFilter(_not_about_time)
+        # what goes wrong is raised as well, and told in one line: it is not printed where nobody asked for logs
+        logging.getLogger(_CALLS_LOG).addFilter(_not_an_error)
+        logging.getLogger(_LITE_LOG).addHandler(_NOWHERE)
         try:
             with self._translated():
                 uri = options.uri or self._start()
@@ -293,6 +299,10 @@ class MilvusStore(VectorStore):
             raise StoreError(f"{self._where} cannot be used: {' '.join(str(error.message).split())}") from error
         except grpc.RpcError as error:
             raise StoreError(f"{self._where} cannot be reached: start it, or correct the option `uri`") from error
+
+
+def _not_an_error(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR
 
 
 def _not_about_time(record: logging.LogRecord) -> bool:

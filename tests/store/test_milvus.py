@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +62,23 @@ def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="holds something else than a store 'milvus': choose another `path`"):
         MilvusStore(MilvusOptions(path=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_broken_file_is_told_of_in_one_line(store: MilvusStore, tmp_path: Path) -> None:
+    store.add_documents(documents_of("a"), palette()[:1])
+    store.delete(["a"])
+    store.close()
+    [deletions] = (tmp_path / "m").rglob("delta_*.parquet")
+    deletions.write_bytes(b"")
+    code = (
+        "from pathlib import Path; from ragkit.errors import StoreError; from ragkit.store.milvus import *\n"
+        "try: MilvusStore(MilvusOptions(path=Path('m')))\n"
+        "except StoreError as error: print(error)"
+    )
+    # in a process of its own, whose logs nobody has set up
+    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("Milvus at m cannot be used: Could not open Parquet input source")
+    assert said.stderr == ""
 
 
 def test_a_collection_of_somebody_else_is_not_touched(uri: str) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.torture.bench import Bench, Operation, Outcome, copy_tree, seeds
-from tests.torture.forks import Running
+from tests.torture.forks import Running, Said
 
 CUT_OPERATIONS = ("update", "update", "update", "build", "rebuild", "remove")
 LATE = 0.2
@@ -51,7 +51,7 @@ class Forgetting:
         strict = chance.random() < 0.5
         server = _serving(bench, source, left, strict=strict)
         try:
-            code = _until_cut(bench, operation, seconds, (bench.kb / f".cut-{key}").mkdir, chance)
+            ended = _until_cut(bench, operation, seconds, (bench.kb / f".cut-{key}").mkdir, chance)
         finally:
             subprocess.run(["umount", "-l", str(bench.kb)], check=True, capture_output=True)
             server.wait(20)
@@ -59,7 +59,7 @@ class Forgetting:
             raise RuntimeError("the file system that forgets did not write what was left")
         shutil.rmtree(bench.kb)
         left.rename(bench.kb)
-        return _judged(bench, operation, code)
+        return _judged(bench, operation, ended)
 
 
 class Imaging:
@@ -80,11 +80,11 @@ class Imaging:
         shutil.rmtree(bench.kb, ignore_errors=True)
         bench.kb.symlink_to(disk.kb)
         try:
-            code = _until_cut(bench, operation, seconds, disk.cut, chance)
+            ended = _until_cut(bench, operation, seconds, disk.cut, chance)
         finally:
             bench.kb.unlink()
         disk.restore(bench.kb)
-        return _judged(bench, operation, code)
+        return _judged(bench, operation, ended)
 
 
 class Disk:
@@ -151,26 +151,26 @@ def _ready(bench: Bench, chance: random.Random) -> tuple[Operation, float]:
 
 def _until_cut(
     bench: Bench, operation: Operation, seconds: float, cut: Callable[[], object], chance: random.Random
-) -> int | None:
-    """Run, cut, kill; the exit code when the run had ended before the cut."""
+) -> Said | None:
+    """Run, cut, kill; what the run said when it had ended before the cut."""
     victim: Running = bench.start(operation)
     if chance.random() < LATE:
         victim.ended(60)
         time.sleep(chance.uniform(0, 1))
     else:
         victim.ended(seconds)
-    code = victim.wait().code if victim.ended(0) else None
+    ended = victim.wait() if victim.ended(0) else None
     cut()
     victim.kill()
     victim.wait()
-    return code
+    return ended
 
 
-def _judged(bench: Bench, operation: Operation, code: int | None) -> Outcome:
+def _judged(bench: Bench, operation: Operation, ended: Said | None) -> Outcome:
     oracle = bench.oracle()
-    if code not in {0, None}:
-        oracle.fault("closed", f"the run that was to be cut ended with {code}")
-    if code == 0:
+    if ended is not None and ended.code != 0:
+        oracle.fault("closed", f"the run that was to be cut failed: {ended.short()}")
+    if ended is not None and ended.code == 0:
         # it had said that it was done
         oracle.whole([operation.states[-1]])
         oracle.mended(operation.after)

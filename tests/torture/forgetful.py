@@ -1,7 +1,7 @@
 """A file system in memory that forgets, at a power cut, what was never synced: FUSE, for Linux.
 
 Each file has two contents: what is written, and what was synced (`fsync`, `fdatasync`, `O_SYNC` is not known). Each
-change of a name (create, rename, unlink, mkdir, rmdir) waits in a journal until a sync. At the cut, by the seed:
+change of a name (create, link, rename, unlink, mkdir, rmdir) waits in a journal until a sync. At the cut, by the seed:
 
 - a file keeps what was synced, or some of the pages that were written since, or its new length with zeros in it;
 - of the journal a part from its beginning is kept, perhaps none.
@@ -136,6 +136,15 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         del self.names[path]
         self.journal.append((("drop", path, ""), None))
 
+    def link(self, target: str, source: str) -> None:
+        """A second name for a file: LanceDB publishes a version by it."""
+        self._living()
+        if target in self.names:
+            raise fuse.FuseOSError(errno.EEXIST)
+        node = self._at(source)
+        self.names[target] = node
+        self.journal.append((("add", target, ""), node))
+
     def rmdir(self, path: str) -> None:
         """Take an empty directory away."""
         if any(name.startswith(f"{path}/") for name in self.names):
@@ -257,13 +266,16 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         self.is_cut = True
         self._commit(chance.choice([0, chance.randint(0, len(self.journal)), len(self.journal)]))
         self.left.mkdir(mode=0o700)
-        for path, node in sorted(self.kept.items()):
+        found: dict[int, bytes] = {}  # a file with two names has one content
+        for path, node in sorted(self.kept.items(), key=lambda pair: pair[0]):
             there = self.left / path[1:]
             if stat.S_ISDIR(node.mode):
                 there.mkdir(exist_ok=True, parents=True)
             else:
                 there.parent.mkdir(exist_ok=True, parents=True)
-                there.write_bytes(node.after_cut(chance))
+                if id(node) not in found:
+                    found[id(node)] = node.after_cut(chance)
+                there.write_bytes(found[id(node)])
                 there.chmod(node.mode & 0o777)
         (self.left.parent / f"{self.left.name}.done").touch()
 

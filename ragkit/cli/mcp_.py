@@ -84,7 +84,7 @@ def _serve_http(shell: Shell, server: McpServer, settings: ServerSettings) -> No
     if shell.json:
         shell.out_json({"url": address, "kb": str(shell.kb)})
     show_logs(shell)
-    serve.run(over_http.mcp_app(server, settings), settings, sock)
+    serve.run(over_http.mcp_app(server, settings), settings, sock, last=True)
 
 
 def _index(shell: Shell) -> IndexReport:

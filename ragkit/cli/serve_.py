@@ -96,7 +96,7 @@ def command(
             shell.out_json({"url": serve.url_of(sock), "kb": str(shell.kb)})
         show_logs(shell)
         if workers == 1:
-            serve.run(application(kb, settings), settings, sock)
+            serve.run(application(kb, settings), settings, sock, last=True)
             return
     os.environ[TOKEN] = "\n".join(settings.tokens)
     told = {**asdict(settings), "tokens": [], "kb": str(shell.kb), "config": shell.config, "quiet": shell.quiet}

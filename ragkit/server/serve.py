@@ -54,8 +54,11 @@ def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     return uvicorn.Config(app, **_options(settings.limits))
 
 
-def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket) -> None:
-    """Serve in this process until it is told to stop (SIGINT, SIGTERM)."""
+def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bool = False) -> None:
+    """Serve in this process until it is told to stop (SIGINT, SIGTERM).
+
+    With `last`, the process has nothing else to do: whoever tells it once more, while it ends, changes nothing.
+    """
     share_arenas()
     # uvicorn raises the signal that stopped it once more, when all is done: that must not end the process
     before = {number: signal.signal(number, _heard) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -63,7 +66,7 @@ def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket) -> None:
         uvicorn.Server(configured(app, settings)).run(sockets=[sock])
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if last else handler)
 
 
 def _heard(number: int, frame: FrameType | None) -> None:

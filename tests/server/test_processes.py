@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -133,6 +134,16 @@ def test_a_server_that_is_told_to_stop_lets_answers_end(base: Path) -> None:
         log = server.stopped()
     assert server.process.returncode == 0
     assert "Traceback" not in log
+
+
+def test_whoever_tells_it_to_stop_again_and_again_changes_nothing(base: Path) -> None:
+    with process(base) as server:
+        httpx2.get(f"{server.url}/health", timeout=SECONDS)
+        end = time.monotonic() + SECONDS
+        while server.process.poll() is None and time.monotonic() < end:
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.001)
+    assert server.process.returncode == 0
 
 
 def test_what_does_not_end_in_time_is_stopped_and_says_so(base: Path) -> None:

@@ -141,7 +141,7 @@ def test_nothing_is_wider_than_a_phone(open_page: Opener) -> None:
     expect(page.locator(".timeline")).to_be_visible()
     assert page.evaluate(width) == 390
     assert page.locator(".panel-body").evaluate("body => body.scrollWidth <= body.clientWidth")
-    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Close", exact=True).click()
     for address, ready in (("search?q=dewar", ".hit"), ("status", ".documents tbody tr")):
         page.goto(f"{page.url.partition('#')[0]}#/{address}")
         expect(page.locator(ready)).not_to_have_count(0)
@@ -155,9 +155,9 @@ def test_on_a_phone_the_panel_is_a_sheet_over_everything_else(open_page: Opener)
     sheet = page.get_by_role("dialog", name="liquid-nitrogen.pdf")
     expect(sheet).to_be_in_viewport(ratio=1)
     expect(page.locator(".line.cited").first).to_be_in_viewport()
-    expect(page.get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("button", name="Close", exact=True)).to_be_in_viewport(ratio=1)
     expect(page.locator("[inert] #question")).to_have_count(1)
-    page.get_by_role("button", name="Close").tap()
+    page.get_by_role("button", name="Close", exact=True).tap()
     expect(sheet).to_be_hidden()
     expect(chip).to_be_focused()
 

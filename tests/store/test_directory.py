@@ -149,14 +149,20 @@ def test_searches_while_another_writes_see_one_generation_each(opened: Opener) -
     assert len(seen) > 1
 
 
-def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened: Opener) -> None:
-    store = opened()
-    contents = fill(store, documents_of(f"{n:04}" for n in range(ROWS)), unit_rows(ROWS, DIMENSION, seed=3))
-    check_search(store, contents, QUERY, 10)
+def heard(store: DirectoryStore) -> list[str]:
+    """The statements that the connection that is lent next is given from now on."""
     connection = store._connections.lend()
     said: list[str] = []
     connection.set_trace_callback(said.append)
     store._connections.take_back(connection)
+    return said
+
+
+def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened: Opener) -> None:
+    store = opened()
+    contents = fill(store, documents_of(f"{n:04}" for n in range(ROWS)), unit_rows(ROWS, DIMENSION, seed=3))
+    check_search(store, contents, QUERY, 10)
+    said = heard(store)
     check_search(store, contents, QUERY, 10)
     assert len(said) == 1
     assert said[0].startswith("WITH wanted")
@@ -167,9 +173,6 @@ def test_equal_rows_are_told_apart_by_their_ids_without_a_transaction(opened: Op
     contents = fill(store, documents_of("dbca"), np.repeat(palette()[:1], 4, axis=0))
     for _ in range(2):
         check_search(store, contents, QUERY, 3)
-    connection = store._connections.lend()
-    said: list[str] = []
-    connection.set_trace_callback(said.append)
-    store._connections.take_back(connection)
+    said = heard(store)
     check_search(store, contents, QUERY, 3)
     assert [statement.split()[0] for statement in said] == ["SELECT", "WITH"]

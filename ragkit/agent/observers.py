@@ -6,13 +6,10 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ragkit.agent import events as e
 from ragkit.errors import UnknownName
-
-if TYPE_CHECKING:
-    from ragkit.agent.config import AgentConfig
 
 LOG = logging.getLogger("ragkit.agent")
 
@@ -216,13 +213,13 @@ class Watch:
         return bool(self._observers)
 
     @staticmethod
-    def of(config: AgentConfig) -> Watch:
-        """The observers of an agent's settings, its hooks included."""
-        if not config.observers and not config.hooks and not LOG.isEnabledFor(logging.DEBUG):
+    def of(observers: Sequence[AgentObserver], hooks: Mapping[str, Hook]) -> Watch:
+        """The observers of an agent, its hooks included."""
+        if not observers and not hooks and not LOG.isEnabledFor(logging.DEBUG):
             return _NOBODY
-        hooks = [HookObserver(config.hooks)] if config.hooks else []
+        from_hooks = [HookObserver(hooks)] if hooks else []
         logs = [_LOGS] if LOG.isEnabledFor(logging.DEBUG) else []
-        return Watch([*config.observers, *hooks, *logs])
+        return Watch([*observers, *from_hooks, *logs])
 
     def joined(self, other: Watch) -> Watch:
         """Both; who is in both is told once."""

@@ -57,7 +57,7 @@ class Run:
         self.memory = start.memory if start.memory is not None else agent.memory
         self.cancel = start.cancel
         self.live = start.live
-        self.watch = Watch.of(agent.config)
+        self.watch = Watch.of(agent.config.observers, agent.config.hooks)
         """Who is told of events: the observers of every agent that has worked in this run."""
         self.heard = start.live or self.watch.anyone
         """Whether anybody hears of events; if not, the frequent ones are left out."""
@@ -94,7 +94,7 @@ class Run:
     def hand_over(self, agent: AgentSpec) -> None:
         """Let another agent go on. Its observers hear from here on, beside those who heard so far."""
         self.agent, self.config = agent, agent.config
-        self.watch = self.watch.joined(Watch.of(agent.config))
+        self.watch = self.watch.joined(Watch.of(agent.config.observers, agent.config.hooks))
         self.heard = self.live or self.watch.anyone
 
     @property

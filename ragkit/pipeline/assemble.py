@@ -24,6 +24,7 @@ from ragkit.load.route import Route
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline.choice import Choice
 from ragkit.pipeline.parts import ADDRESSES
+from ragkit.pipeline.runners import RUNNERS, LocalOptions, RayOptions
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, content_id
 from ragkit.registry import Part, Registry
@@ -69,6 +70,20 @@ class Assembly:
         self._asker = asker
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._rewriters: dict[RewriteOptions, Rewriter] = {}
+
+    def runner(self, workers: int = 0) -> Runner:
+        """The runner that the pipeline names, for one build; `workers` overrides its own option unless it is 0.
+
+        Raises:
+            MissingExtra: an optional dependency of the runner is not installed.
+            WorkerError: the cluster cannot be reached.
+        """
+        choice = self.pipeline.runner
+        options = choice.options
+        if workers and isinstance(options, LocalOptions | RayOptions):
+            options = replace(options, workers=workers)
+        build = cast("Callable[[object, Assembly], Runner]", RUNNERS.find(choice.name))
+        return build(options, self)
 
     @property
     def folder(self) -> FolderOptions:

@@ -5,16 +5,11 @@ What they do is in `run/`, which is imported when one of them is chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
 
 from ragkit.errors import InvalidOption
 from ragkit.index.runner import Runner
 from ragkit.registry import Place, Registry
-
-if TYPE_CHECKING:
-    from ragkit.pipeline.assemble import Assembly
 
 RUNNERS: Registry[Runner] = Registry(
     "runner",
@@ -55,21 +50,6 @@ class RayOptions:
         if self.address.startswith("ray://"):
             wanted = "host:port or auto, on a machine of the cluster (the Ray client streams no data)"
             raise InvalidOption("address", self.address, wanted)
-
-
-def runner_of(parts: Assembly, workers: int = 0) -> Runner:
-    """The runner of a pipeline, for one build; `workers` stands over its own option unless it is 0.
-
-    Raises:
-        MissingExtra: what it needs is not installed.
-        WorkerError: its cluster cannot be reached.
-    """
-    choice = parts.pipeline.runner
-    options = choice.options
-    if workers and isinstance(options, LocalOptions | RayOptions):
-        options = replace(options, workers=workers)
-    build = cast("Callable[[object, Assembly], Runner]", RUNNERS.find(choice.name))
-    return build(options, parts)
 
 
 def _check(workers: int) -> None:

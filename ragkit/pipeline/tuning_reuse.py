@@ -25,7 +25,6 @@ from ragkit.load.files import FileStat, read_bytes
 from ragkit.load.parse import Failed, Parsed, Task, hash_of
 from ragkit.pipeline.assemble import Assembly, options_of
 from ragkit.pipeline.run.stage import split
-from ragkit.pipeline.runners import runner_of
 from ragkit.records import Document, content_id
 from ragkit.split.chunks import identified
 from ragkit.usage.meter import Meter, metered
@@ -81,7 +80,7 @@ class SharingRunner:
 
     def __init__(self, parts: Assembly, jobs: int, shelf: Shelf, *, keep: bool = False) -> None:
         self._parts = parts
-        self._inner: Runner = runner_of(parts, jobs)
+        self._inner: Runner = parts.runner(jobs)
         self._shelf = shelf
         self._keep = keep
         self._keys = Keys.of(parts)

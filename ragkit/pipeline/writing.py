@@ -38,7 +38,6 @@ from ragkit.load.parse import hash_of
 from ragkit.load.walk import FolderOptions, Found, Skipped, walk
 from ragkit.pipeline.assemble import Assembly
 from ragkit.pipeline.money import Purse, afford, embedder_name, embedding_price, estimate_embedding
-from ragkit.pipeline.runners import runner_of
 from ragkit.pipeline.stored import recipe_in
 from ragkit.retrieve.fts import FtsLexicon
 from ragkit.store.vectorfile import VectorFile
@@ -67,7 +66,7 @@ class IndexRun:
     when it does; what was embedded is kept, and the next run goes on from there."""
     on_event: Callable[[Event], None] = lambda event: None
     """Told of every step."""
-    runner: Callable[[Assembly, int], Runner] = runner_of
+    runner: Callable[[Assembly, int], Runner] = Assembly.runner
     """Who reads, splits and embeds: the pipeline and `jobs` say, or one that has some of it already."""
     known: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
     """Hashes of texts -> the vectors that are known elsewhere, by the same embedder: they are copied, not made."""

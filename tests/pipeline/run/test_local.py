@@ -24,7 +24,7 @@ from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.run import local
 from ragkit.pipeline.run.local import LOOK_AHEAD, LocalRunner
 from ragkit.pipeline.run.process import Worker
-from ragkit.pipeline.runners import RUNNERS, LocalOptions, runner_of
+from ragkit.pipeline.runners import RUNNERS, LocalOptions
 from ragkit.pipeline.settings import Pipeline
 from ragkit.pipeline.writing import IndexRun
 from tests.pipeline.run.corpus import Content, content, indexed, pipeline, write_corpus
@@ -250,7 +250,7 @@ def test_the_number_of_workers_of_a_run_stands_over_that_of_the_pipeline(tmp_pat
 
 def test_the_runner_is_the_one_that_the_pipeline_names() -> None:
     assert RUNNERS.names() == ["local", "ray"]
-    with runner_of(Assembly(Pipeline.default())) as chosen:
+    with Assembly(Pipeline.default()).runner() as chosen:
         assert (type(chosen), chosen.windows) == (LocalRunner, 1)
 
 

@@ -39,14 +39,14 @@ def ragkit_case(tools: int, tool_timeout_s: float | None = None) -> tuple[Sync, 
     from ragkit.agent.agent import Agent
     from ragkit.agent.config import AgentConfig
     from ragkit.agent.messages import Message, Role, ToolCall
-    from ragkit.agent.providers.base import Completion, Request
+    from ragkit.agent.providers.base import Completion, ModelRequest
     from ragkit.agent.providers.scripted import InstantProvider
     from ragkit.agent.tools.base import tool
 
     class Instant(InstantProvider):
         name = "instant"
 
-        def complete(self, request: Request) -> Completion:
+        def complete(self, request: ModelRequest) -> Completion:
             if request.messages[-1].role is Role.TOOL:
                 return Completion(Message.assistant("done"))
             calls = [ToolCall("add", {"a": n, "b": 1}, f"c{n}") for n in range(tools)]

@@ -38,11 +38,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.answer.base import Answer
-from ragkit.answer.evidence import THRESHOLD, evidence
-from ragkit.answer.extractive import LIMIT
-from ragkit.answer.sentences import PASSAGES, WEIGHTS, Candidates, candidates, chosen
+from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_evidence
+from ragkit.answer.extractive import MAX_SENTENCES
+from ragkit.answer.sentences import FEATURE_WEIGHTS, MAX_PASSAGES, AnswerCandidates, build_candidates, select_diverse
 from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.retrieve.terms import TERMS_VERSION
+from ragkit.retrieve.terms import ANALYZER_VERSION
 
 HALVES = 6
 """How many times half of the articles are taken."""
@@ -156,8 +156,8 @@ def ask(kb: KnowledgeBase, collection: Collection, questions: Sequence[Question]
 
 
 def _judged(answer: Answer, question: Question, documents: Path, spent: float) -> Answered:
-    quotes = [citation.quote for citation in answer.citations[:LIMIT]]
-    held = [any(_holds(quote, question.answers) for quote in quotes[: n + 1]) for n in range(LIMIT)]
+    quotes = [citation.quote for citation in answer.citations[:MAX_SENTENCES]]
+    held = [any(_holds(quote, question.answers) for quote in quotes[: n + 1]) for n in range(MAX_SENTENCES)]
     sources = {Path(citation.source).relative_to(documents.resolve()).as_posix() for citation in answer.citations}
     return Answered(
         question.group,
@@ -186,7 +186,7 @@ def abstention(collection: Collection, scratch: Path, questions: Sequence[Questi
         split = Split(len(articles))
         with indexed(scratch / f"split{number}", [collection.documents / name for name in articles]) as kb:
             for question in questions:
-                likely = evidence(question.text, kb.search(question.text, PASSAGES), kb)
+                likely = estimate_evidence(question.text, kb.search(question.text, MAX_PASSAGES), kb)
                 (split.inside if question.group in articles else split.outside).append(likely)
         found.append(split)
     return found
@@ -213,7 +213,7 @@ class Judged:
     """The candidates of one question, and which of them are right."""
 
     group: str
-    found: Candidates
+    found: AnswerCandidates
     holds: NDArray[np.bool_]
     """They hold an answer."""
     gold: NDArray[np.bool_]
@@ -224,9 +224,9 @@ def judged_candidates(kb: KnowledgeBase, collection: Collection, questions: Sequ
     """Everything that an answer is chosen from, for each question."""
     root, judged = collection.documents.resolve(), []
     for question in questions:
-        found = candidates(question.text, kb.search(question.text, PASSAGES), kb)
-        holds = np.array([_holds(one.text, question.answers) for one in found.statements], np.bool_)
-        names = [Path(one.source).relative_to(root).as_posix() for one in found.statements]
+        found = build_candidates(question.text, kb.search(question.text, MAX_PASSAGES), kb)
+        holds = np.array([_holds(one.text, question.answers) for one in found.units], np.bool_)
+        names = [Path(one.source).relative_to(root).as_posix() for one in found.units]
         judged.append(Judged(question.group, found, holds, np.array([n in question.sources for n in names], np.bool_)))
     return judged
 
@@ -237,7 +237,9 @@ def fit(judged: Sequence[Judged], *, steps: int = 400, rate: float = 0.05, decay
     A statement is right when it holds an answer and is of the right file; those that only hold an answer are left out.
     Adam on standardised columns, with a penalty on large weights. Columns that never vary keep their weight.
     """
-    rows = [(one.found.values[k], one.gold[k]) for one in judged if (one.holds & one.gold).any() for k in [_kept(one)]]
+    rows = [
+        (one.found.features[k], one.gold[k]) for one in judged if (one.holds & one.gold).any() for k in [_kept(one)]
+    ]
     values = np.concatenate([value for value, _ in rows])
     right = np.concatenate([gold for _, gold in rows])
     starts = np.cumsum([0, *(len(gold) for _, gold in rows[:-1])])
@@ -254,7 +256,7 @@ def fit(judged: Sequence[Judged], *, steps: int = 400, rate: float = 0.05, decay
         slope = (every - correct) @ columns / len(rows) + decay * weights
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         weights -= rate * mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + 1e-9)
-    fitted = np.array(list(WEIGHTS.values()), np.float64)
+    fitted = np.array(list(FEATURE_WEIGHTS.values()), np.float64)
     fitted[varies] = weights / spread[varies]
     return fitted
 
@@ -269,16 +271,19 @@ def held_out(judged: Sequence[Judged]) -> dict[str, float]:
     for group in sorted({one.group for one in judged}):
         weights = fit([one for one in judged if one.group != group])
         for one in (one for one in judged if one.group == group):
-            places = chosen(one.found, one.found.values @ weights, LIMIT)
-            outcomes.append((*(one.holds[places[: n + 1]].any() for n in range(LIMIT)), one.gold[places].any()))
+            places = select_diverse(one.found, one.found.features @ weights, MAX_SENTENCES)
+            outcomes.append((*(one.holds[places[: n + 1]].any() for n in range(MAX_SENTENCES)), one.gold[places].any()))
     means = np.mean(np.array(outcomes, np.float64), axis=0)
-    return {**{f"held_{n}": float(means[n - 1]) for n in range(1, LIMIT + 1)}, "cited": float(means[LIMIT])}
+    return {
+        **{f"held_{n}": float(means[n - 1]) for n in range(1, MAX_SENTENCES + 1)},
+        "cited": float(means[MAX_SENTENCES]),
+    }
 
 
 def summary(answered: Sequence[Answered]) -> dict[str, float]:
     """Shares of the questions, and what one costs."""
     return {
-        **{f"held_{n}": _share([one.held[n - 1] for one in answered]) for n in range(1, LIMIT + 1)},
+        **{f"held_{n}": _share([one.held[n - 1] for one in answered]) for n in range(1, MAX_SENTENCES + 1)},
         "cited": _share([one.cited for one in answered]),
         "refused": _share([one.refused for one in answered]),
         "held_and_not_refused": _share([one.in_text for one in answered]),
@@ -301,8 +306,8 @@ def _of_splits(splits: Sequence[Split]) -> dict[str, float]:
     outside = np.array([likely for split in splits for likely in split.outside])
     errors = np.concatenate([(1 - inside) ** 2, outside**2])
     return {
-        "abstained_outside": float((outside < THRESHOLD).mean()),
-        "refused_inside": float((inside < THRESHOLD).mean()),
+        "abstained_outside": float((outside < EVIDENCE_THRESHOLD).mean()),
+        "refused_inside": float((inside < EVIDENCE_THRESHOLD).mean()),
         "auroc": _auroc(inside, outside),
         "brier": float(errors.mean()),
         "asked": float(len(errors)),
@@ -330,9 +335,9 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
         figures: dict[str, object] = {"collection": collection.name, "seed": options.seed, "every": options.every}
         with indexed(Path(scratch) / "kb", [collection.documents]) as kb:
             answered = ask(kb, collection, asked)
-            likely = [evidence(one.text, kb.search(one.text, PASSAGES), kb) for one in unanswerable]
+            likely = [estimate_evidence(one.text, kb.search(one.text, MAX_PASSAGES), kb) for one in unanswerable]
             figures["answers"] = summary(answered)
-            figures["unanswerable_refused"] = _share([one < THRESHOLD for one in likely])
+            figures["unanswerable_refused"] = _share([one < EVIDENCE_THRESHOLD for one in likely])
             figures["groups"] = {
                 group: summary([one for one in answered if one.group == group])
                 for group in sorted({one.group for one in answered})
@@ -348,7 +353,7 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
 def versions() -> dict[str, str]:
     """What the figures depend on."""
     packages = {name: version(name) for name in ("numpy", "onnxruntime", "PyStemmer", "tokenizers")}
-    return {"python": platform.python_version(), **packages, "terms": TERMS_VERSION}
+    return {"python": platform.python_version(), **packages, "terms": ANALYZER_VERSION}
 
 
 def show(figures: Mapping[str, object]) -> None:

@@ -22,18 +22,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 from beir import CachedQueries, Collection, embedded, measure, read_collection, versions, whole
 
 from ragkit.embed.minilm import MiniLM
-from ragkit.evaluate.automatic import automatic
+from ragkit.evaluate.automatic import generate_questions
 from ragkit.records import Document
-from ragkit.retrieve.base import Parts, Retriever
+from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
-from ragkit.retrieve.terms import terms
+from ragkit.retrieve.terms import extract_terms
 
 
-def pipelines(parts: Parts) -> dict[str, Retriever]:
+def pipelines(parts: RetrieverDependencies) -> dict[str, Retriever]:
     """The five that are ranked."""
     return {
         "lexical": LexicalRetriever(LexicalOptions(), parts),
@@ -64,7 +64,7 @@ def made(collection: Collection, count: int, seed: int) -> Collection:
         Document(f"{one.title}\n\n{one.text}", source=one.id, title=one.title, id=one.id)
         for one in collection.documents
     ]
-    asked = [one for one in automatic(documents, terms, count, seed) if one.answerable]
+    asked = [one for one in generate_questions(documents, extract_terms, count, seed) if one.answerable]
     return Collection(
         collection.name,
         collection.documents,
@@ -73,11 +73,16 @@ def made(collection: Collection, count: int, seed: int) -> Collection:
     )
 
 
-def figures(collection: Collection, passages: MemoryPassages, embedder: MiniLM, cache: Path | None) -> dict[str, float]:
+def figures(
+    collection: Collection, passages: InMemoryChunkIndex, embedder: MiniLM, cache: Path | None
+) -> dict[str, float]:
     """nDCG@10 of each pipeline."""
     queries = list(collection.queries.values())
     known = CachedQueries(embedder, queries, embedded(embedder, queries, cache))
-    return {name: measure(collection, name, one).ndcg for name, one in pipelines(Parts(passages, known)).items()}
+    return {
+        name: measure(collection, name, one).ndcg
+        for name, one in pipelines(RetrieverDependencies(passages, known)).items()
+    }
 
 
 def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
@@ -85,7 +90,7 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
     collection, embedder = read_collection(folder), MiniLM()
     chunks = whole(collection.documents)
     rows = embedded(embedder, [f"{chunk.header}\n{chunk.text}" for chunk in chunks], options.cache)
-    passages = MemoryPassages(chunks, rows)
+    passages = InMemoryChunkIndex(chunks, rows)
     human = figures(collection, passages, embedder, options.cache)
     by_seed = []
     for seed in range(options.seeds):

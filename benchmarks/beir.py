@@ -29,17 +29,17 @@ import numpy as np
 from ragkit.embed.base import Row, Rows
 from ragkit.embed.minilm import MiniLM
 from ragkit.records import Chunk, Document, content_id
-from ragkit.retrieve.base import Parts, Retriever
+from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions, RerankOptions
-from ragkit.retrieve.rerank import RerankedRetriever
+from ragkit.retrieve.rerank import RerankingRetriever
 from ragkit.retrieve.rerank_sentences import SentenceReranker
-from ragkit.retrieve.terms import TERMS_VERSION
+from ragkit.retrieve.terms import ANALYZER_VERSION
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
-from ragkit.store.base import checked_rows
+from ragkit.store.base import validate_rows
 
 DEPTH = 10
 """How many documents of each ranking are judged."""
@@ -143,7 +143,7 @@ class CachedQueries:
         return self._rows[text]
 
 
-def retrievers(parts: Parts) -> dict[str, Retriever]:
+def retrievers(parts: RetrieverDependencies) -> dict[str, Retriever]:
     """What is compared: each retriever with the options that it has by default."""
     return {
         "lexical": LexicalRetriever(LexicalOptions(), parts),
@@ -154,9 +154,9 @@ def retrievers(parts: Parts) -> dict[str, Retriever]:
     }
 
 
-def _reranked(parts: Parts) -> Retriever:
+def _reranked(parts: RetrieverDependencies) -> Retriever:
     options, again = HybridOptions(), RerankOptions()
-    return RerankedRetriever(HybridRetriever(options, parts), SentenceReranker(again, MiniLM()), again, options)
+    return RerankingRetriever(HybridRetriever(options, parts), SentenceReranker(again, MiniLM()), again, options)
 
 
 def measure(collection: Collection, name: str, retriever: Retriever) -> Figures:
@@ -174,7 +174,7 @@ def embedded(embedder: MiniLM, texts: Sequence[str], cache: Path | None) -> Rows
     digest = hashlib.blake2b(content_id(embedder.fingerprint, *texts).encode(), digest_size=8).hexdigest()
     path = cache / f"{digest}.npy" if cache else None
     if path is not None and path.exists():
-        return checked_rows(np.load(path), len(texts), embedder.dimension)
+        return validate_rows(np.load(path), len(texts), embedder.dimension)
     rows = embedder.embed_texts(texts)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,9 +195,9 @@ def run(
     queries = list(collection.queries.values())
     query_rows = embedded(embedder, queries, cache)
     embedding_ended = time.perf_counter()
-    passages = MemoryPassages(chunks, rows)
+    passages = InMemoryChunkIndex(chunks, rows)
     seconds = {"embed": embedding_ended - began, "index": time.perf_counter() - embedding_ended}
-    parts = Parts(passages, CachedQueries(embedder, queries, query_rows))
+    parts = RetrieverDependencies(passages, CachedQueries(embedder, queries, query_rows))
     figures = [measure(collection, name, retriever) for name, retriever in retrievers(parts).items()]
     return figures, seconds | {"chunks": float(len(chunks))}
 
@@ -205,7 +205,7 @@ def run(
 def versions() -> dict[str, str]:
     """What the figures depend on."""
     packages = {name: version(name) for name in ("numpy", "onnxruntime", "PyStemmer", "tokenizers")}
-    own = {"terms": TERMS_VERSION, "embedder": MiniLM().fingerprint}
+    own = {"terms": ANALYZER_VERSION, "embedder": MiniLM().fingerprint}
     return {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version, **packages, **own}
 
 

@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from ragkit.records import Document
 from ragkit.store.base import Filter, Rows, Store
-from ragkit.store.exact import Allowed, RowNumbers, nearest
+from ragkit.store.exact import AllowedRows, RowNumbers, find_nearest
 from ragkit.store.facade import VectorStore
 from ragkit.store.int8 import Int8Index
-from ragkit.store.scanner import PATIENCE, Scanner
+from ragkit.store.scanner import BUILD_AFTER_SEARCHES, Scanner
 
 Contender = Callable[[Rows], list[int] | None]
-Kernel = Callable[[Rows, Rows, int, Allowed], tuple[RowNumbers, NDArray[np.float64]]]
+Kernel = Callable[[Rows, Rows, int, AllowedRows], tuple[RowNumbers, NDArray[np.float64]]]
 TOP_K = 10
 SHARES = {"all": 1, "10 %": 10, "1 %": 100}
 
@@ -66,21 +66,21 @@ def right_answers(matrix: Rows, queries: Rows, every: int) -> list[set[int]]:
 def kernels(matrix: Rows) -> dict[str, tuple[int, Contender]]:
     """Name -> (which share of the rows is searched, what to run)."""
     scanner = Scanner()
-    for _ in range(PATIENCE):
-        scanner.nearest(matrix, matrix[0], TOP_K)
-    codes = Int8Index.of(matrix).codes.view(np.uint64)
+    for _ in range(BUILD_AFTER_SEARCHES):
+        scanner.search(matrix, matrix[0], TOP_K)
+    codes = Int8Index.from_matrix(matrix).codes.view(np.uint64)
     made: dict[str, tuple[int, Contender]] = {
         "numpy product": (1, lambda query: numpy_product(matrix, query)),
         "read int8 once": (1, lambda _: read(codes)),
     }
     for share, every in SHARES.items():
         mask = np.arange(len(matrix)) % every == 0 if every > 1 else None
-        made[f"float32, {share}"] = (every, partial(search, nearest, matrix, mask))
-        made[f"scanner, {share}"] = (every, partial(search, scanner.nearest, matrix, mask))
+        made[f"float32, {share}"] = (every, partial(search, find_nearest, matrix, mask))
+        made[f"scanner, {share}"] = (every, partial(search, scanner.search, matrix, mask))
     return made
 
 
-def search(kernel: Kernel, matrix: Rows, allowed: Allowed, query: Rows) -> list[int]:
+def search(kernel: Kernel, matrix: Rows, allowed: AllowedRows, query: Rows) -> list[int]:
     """One search by one kernel."""
     rows, _ = kernel(matrix, query, TOP_K, allowed)
     found: list[int] = rows.tolist()
@@ -112,7 +112,7 @@ def stores(names: list[str], matrix: Rows, directory: Path) -> dict[str, tuple[i
         start = time.perf_counter()
         store.add_documents(documents, matrix)
         print(f"{name}: {len(matrix)} rows added in {time.perf_counter() - start:.2f} s")
-        for _ in range(PATIENCE):
+        for _ in range(BUILD_AFTER_SEARCHES):
             store.search(matrix[0], TOP_K)
         for share, where in filters.items():
             start = time.perf_counter()

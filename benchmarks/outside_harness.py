@@ -59,15 +59,15 @@ def outside(given: argparse.Namespace) -> int:
     import numpy as np
 
     from ragkit.bench import truth
-    from ragkit.bench.datasets import generate
+    from ragkit.bench.datasets import generate_dataset
 
     print("here: " + ", ".join(f"{name} {version(name)}" for name in PACKAGES))
     code = 0
     with tempfile.TemporaryDirectory(prefix="ragkit-outside-") as scratch:
         folder = Path(scratch)
-        data = generate(folder, given.rows, given.dim, queries=given.queries)
-        truth.save(folder, truth.compute(data, (), TOP_K))
-        rows = np.array(data.rows[: data.base])  # a hundredth of the rows is kept back by `ragkit bench`
+        data = generate_dataset(folder, given.rows, given.dim, queries=given.queries)
+        truth.save_ground_truth(folder, truth.compute_ground_truth(data, (), TOP_K))
+        rows = np.array(data.rows[: data.base_count])  # a hundredth of the rows is kept back by `ragkit bench`
         np.save(folder / "nearest.npy", np.argsort(-(data.queries @ rows.T), axis=1)[:, :TOP_K])
         np.save(folder / "base.npy", rows)
         np.save(folder / "asked.npy", data.queries)
@@ -114,27 +114,27 @@ class Ragkit:
 
     def __init__(self, store: str, folder: Path, data: object, queries: int) -> None:
         from ragkit.bench.datasets import Dataset
-        from ragkit.bench.measure import Job
+        from ragkit.bench.measure import BenchJob
         from ragkit.bench.process import StoreProcess
 
         assert isinstance(data, Dataset)
         options = {**STORES[store], "path": str(folder / f"ragkit-{store}")}
-        job = Job(
-            store, options, str(folder), data.name, data.base, data.seed, TOP_K, queries, queries,
-            round_seconds=600, warm_up=WARM_UP, batch=BATCH, threads=1, core=max(os.sched_getaffinity(0)),
+        job = BenchJob(
+            store, options, str(folder), data.name, data.base_count, data.seed, TOP_K, queries, queries,
+            round_seconds=600, warm_up=WARM_UP, batch=BATCH, threads=1, pinned_core=max(os.sched_getaffinity(0)),
         )  # fmt: skip
         self._process = StoreProcess(job, folder / f"job-{store}")
         for what in ("hello", "build"):
-            self._process.ask(what, 1800)
+            self._process.request(what, 1800)
 
     def round(self) -> dict[str, float]:
         """The figures of one turn."""
-        told = self._process.ask("round", 600, setting={})
+        told = self._process.request("round", 600, setting={})
         return {name: float(str(told[name])) for name in ("p50_ms", "recall", "cpu_ms")}
 
     def end(self) -> None:
         """End the process."""
-        self._process.end()
+        self._process.terminate()
 
 
 class Other:

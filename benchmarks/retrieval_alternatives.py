@@ -36,17 +36,17 @@ from beir import CHUNKS_READ, DEPTH, CachedQueries, Collection, _chunk, embedded
 from ragkit.answer.base import Answer
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.embed.minilm import MiniLM
-from ragkit.evaluate.intervals import Figure, figure, paired_p
-from ragkit.evaluate.metrics import RANKING, contains
-from ragkit.evaluate.run import without_marks
+from ragkit.evaluate.intervals import BootstrapEstimate, bootstrap_mean, paired_p_value
+from ragkit.evaluate.metrics import RANKING_METRICS, contains_answer
+from ragkit.evaluate.run import strip_citation_marks
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk, Document
-from ragkit.retrieve.base import Parts, Reranker, Retriever
+from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import (
     ContextOptions,
     DenseOptions,
@@ -57,10 +57,10 @@ from ragkit.retrieve.options import (
     RerankOptions,
     SearchOptions,
 )
-from ragkit.retrieve.rerank import FirstStage
+from ragkit.retrieve.rerank import MmrReranker
 from ragkit.retrieve.rerank_sentences import SentenceReranker
-from ragkit.retrieve.rewrite import Rewriter
-from ragkit.retrieve.stages import Workshop, staged
+from ragkit.retrieve.rewrite import QueryRewriter
+from ragkit.retrieve.stages import StageFactory, build_staged_retriever
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 
 DEFAULT = "hybrid (default)"
@@ -124,17 +124,17 @@ def chunks_of(documents: Sequence[Document], embedder: MiniLM, options: Recursiv
 
 def passages_of(
     documents: Sequence[Document], embedder: MiniLM, options: RecursiveOptions, cache: Path | None
-) -> MemoryPassages:
+) -> InMemoryChunkIndex:
     """What is searched."""
     chunks = chunks_of(documents, embedder, options)
     rows = embedded(embedder, [f"{chunk.header}\n{chunk.text}" for chunk in chunks], cache)
-    return MemoryPassages(chunks, rows, {document.id: document.text for document in documents})
+    return InMemoryChunkIndex(chunks, rows, {document.id: document.text for document in documents})
 
 
-def retriever_of(options: SearchOptions, parts: Parts, model: MiniLM) -> Retriever:
+def retriever_of(options: SearchOptions, parts: RetrieverDependencies, model: MiniLM) -> Retriever:
     """The retriever with its stages, as a pipeline puts them together."""
 
-    def build(given: Parts) -> Retriever:
+    def build(given: RetrieverDependencies) -> Retriever:
         if isinstance(options, LexicalOptions):
             return LexicalRetriever(options, given)
         return (
@@ -144,9 +144,9 @@ def retriever_of(options: SearchOptions, parts: Parts, model: MiniLM) -> Retriev
         )
 
     def reranker(chosen: RerankOptions) -> Reranker:
-        return (SentenceReranker if chosen.name == "sentences" else FirstStage)(chosen, model)
+        return (SentenceReranker if chosen.name == "sentences" else MmrReranker)(chosen, model)
 
-    return staged(build, parts, options, Workshop(reranker, Rewriter))
+    return build_staged_retriever(build, parts, options, StageFactory(reranker, QueryRewriter))
 
 
 def read(folder: Path, every: int) -> Collection:
@@ -167,7 +167,7 @@ def measure(folder: Path, options: argparse.Namespace) -> tuple[Collection, list
 
     def retrievers(embedder: EmbeddingProvider) -> dict[str, Retriever]:
         return {
-            name: retriever_of(one.options, Parts(pieces[one.small], embedder), model)
+            name: retriever_of(one.options, RetrieverDependencies(pieces[one.small], embedder), model)
             for name, one in ALTERNATIVES.items()
         }
 
@@ -184,7 +184,7 @@ def _values(retriever: Retriever, collection: Collection) -> Values:
     for query, text in collection.queries.items():
         ranking = list(dict.fromkeys(hit.chunk.document_id for hit in retriever.retrieve(text, CHUNKS_READ)))
         for name in FIGURES:
-            found[name].append(RANKING[name](ranking, collection.grades[query], DEPTH))
+            found[name].append(RANKING_METRICS[name](ranking, collection.grades[query], DEPTH))
     return found
 
 
@@ -208,7 +208,7 @@ def copies(folder: Path, every: int, cache: Path | None) -> dict[str, Values]:
     again = [replace(one, id=f"{one.id} copy", title=f"Copy of {one.title}") for one in collection.documents]
     pieces = passages_of([*collection.documents, *again], model, RecursiveOptions(), cache)
     asked = list(collection.queries.values())
-    parts = Parts(pieces, CachedQueries(model, asked, embedded(model, asked, cache)))
+    parts = RetrieverDependencies(pieces, CachedQueries(model, asked, embedded(model, asked, cache)))
     found: dict[str, Values] = {}
     for name in (DEFAULT, "rerank: mmr", "distinct"):
         retriever = retriever_of(ALTERNATIVES[name].options, parts, model)
@@ -218,7 +218,7 @@ def copies(folder: Path, every: int, cache: Path | None) -> dict[str, Values]:
             ids = [hit.chunk.document_id.removesuffix(" copy") for hit in retriever.retrieve(text, DEPTH)]
             ranking = [one if one not in ids[:at] else f"again {at}" for at, one in enumerate(ids)]
             for figure_ in FIGURES:
-                values[figure_].append(RANKING[figure_](ranking, collection.grades[query], DEPTH))
+                values[figure_].append(RANKING_METRICS[figure_](ranking, collection.grades[query], DEPTH))
         found[name] = values
     return found
 
@@ -307,9 +307,9 @@ def judged(
         any(cited.source == path and start <= cited.start and cited.end <= end for path, start, end in spans)
         for cited in answer.citations
     ]
-    text = "" if answer.abstained else without_marks(answer.text)
+    text = "" if answer.abstained else strip_citation_marks(answer.text)
     return {
-        "answer contained": contains(text, gold),
+        "answer contained": contains_answer(text, gold),
         "cited right": float(any(within) and not answer.abstained),
         "quotes verified": float(all(cited.verified for cited in answer.citations)),
         "refused": float(answer.abstained),
@@ -350,8 +350,8 @@ def _cell(own: Sequence[float], base: Sequence[float] | None, seed: int) -> str:
     return f"{mean.mean:.4f}, {change.mean:+.4f}{mark} ({change.low:+.3f} to {change.high:+.3f})"
 
 
-def _figure(values: Sequence[float], seed: int) -> Figure:
-    found = figure(values, seed)
+def _figure(values: Sequence[float], seed: int) -> BootstrapEstimate:
+    found = bootstrap_mean(values, seed)
     assert found is not None
     return found
 
@@ -361,7 +361,7 @@ def _plain(values: Mapping[str, Values], ratios: Mapping[str, float], seed: int)
     return {
         name: {
             **{one: float(np.mean(own[one])) for one in own},
-            **{f"{one}_p": paired_p(values[DEFAULT][one], own[one], seed) for one in own if name != DEFAULT},
+            **{f"{one}_p": paired_p_value(values[DEFAULT][one], own[one], seed) for one in own if name != DEFAULT},
             **({"latency": ratios[name]} if name in ratios else {}),
         }
         for name, own in values.items()

@@ -45,7 +45,7 @@ import psutil
 
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Role, ToolCall
-from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider
 from ragkit.answer.agent import RAGAgent
 from ragkit.pipeline.knowledge_base import KnowledgeBase
@@ -75,7 +75,7 @@ class EchoingBase(KnowledgeBase):
         return RAGAgent(self, FunctionProvider(_echo), super().agent("local").config, memory=memory)
 
 
-def _echo(request: Request) -> str | ToolCall:
+def _echo(request: ModelRequest) -> str | ToolCall:
     """A search; after it, what the user said last."""
     said = next(one.content for one in reversed(request.messages) if one.role is Role.USER)
     if request.messages[-1].role is Role.TOOL:
@@ -87,14 +87,14 @@ def serve(directory: Path) -> None:
     """Serve until a signal comes; the address goes to stdout."""
     from ragkit.server.app import create_app
     from ragkit.server.logs import log_to_stderr
-    from ragkit.server.serve import listen, run, url_of
+    from ragkit.server.serve import create_socket, run, socket_url
     from ragkit.server.settings import ServerSettings
 
     settings = ServerSettings(port=0)
     with EchoingBase.open(directory) as kb:
-        sock = listen(settings)
+        sock = create_socket(settings)
         log_to_stderr("WARNING")
-        print(url_of(sock), flush=True)
+        print(socket_url(sock), flush=True)
         run(create_app(kb, directory, settings), settings, sock)
 
 

@@ -29,11 +29,11 @@ from ragkit.embed.minilm import MiniLM
 from ragkit.embed.static import StaticEmbedder
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.retrieve.base import Parts, Retriever
+from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
 from ragkit.split.chunks import embedding_text
 from ragkit.split.recursive import RecursiveOptions
@@ -51,8 +51,8 @@ def quality(folder: Path, cache: Path | None, seed: int) -> list[str]:
     texts, asked = [f"{chunk.header}\n{chunk.text}" for chunk in chunks], list(collection.queries.values())
     static = StaticEmbedder()
 
-    def parts(embedder: EmbeddingProvider, rows: object, known: object) -> Parts:
-        return Parts(MemoryPassages(chunks, rows), CachedQueries(embedder, asked, known))  # type: ignore[arg-type]
+    def parts(embedder: EmbeddingProvider, rows: object, known: object) -> RetrieverDependencies:
+        return RetrieverDependencies(InMemoryChunkIndex(chunks, rows), CachedQueries(embedder, asked, known))  # type: ignore[arg-type]
 
     near = parts(static, static.embed_texts(texts), static.embed_texts(asked))
     best = parts(model, embedded(model, texts, cache), embedded(model, asked, cache))

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ragkit.pipeline.tuning import Tuned, Tuning
+from ragkit.pipeline.tuning import GridSearch, TuneResult
 from ragkit.pipeline.tuning_grid import Grid, read_grid
 from ragkit.records import JSON
 
@@ -50,19 +50,19 @@ def the_grid(options: argparse.Namespace, scratch: Path) -> Grid:
 
 def measure(grid: Grid, every: int, scratch: Path) -> dict[str, JSON]:
     """One run over all, then runs for single settings."""
-    together = Tuning(grid, scratch / "together").run()
+    together = GridSearch(grid, scratch / "together").run()
     print(line("one run", together), file=sys.stderr)
     chosen = grid.trials[::every]
-    alone: list[Tuned] = []
+    alone: list[TuneResult] = []
     for trial in chosen:
-        alone.append(Tuning(replace(grid, trials=(trial,)), scratch / f"alone-{trial.number}").run())
+        alone.append(GridSearch(replace(grid, trials=(trial,)), scratch / f"alone-{trial.number}").run())
         print(line(trial.label, alone[-1]), file=sys.stderr)
-    both = [(one.tried[0], together.tried[one.tried[0].trial.number - 1]) for one in alone]
+    both = [(one.trial_results[0], together.trial_results[one.trial_results[0].trial.number - 1]) for one in alone]
     scale = len(grid.trials) / len(chosen)
     texts = sum(one.counts["embedded"] for one in alone) * scale
     return {
         "settings": len(grid.trials),
-        "questions": together.chosen_on,
+        "questions": together.selection_questions,
         "metric": grid.options.metric,
         "same_figures": all(
             [row.value for row in first.rows] == [row.value for row in second.rows] for first, second in both
@@ -77,7 +77,7 @@ def measure(grid: Grid, every: int, scratch: Path) -> dict[str, JSON]:
     }
 
 
-def line(name: str, one: Tuned) -> str:
+def line(name: str, one: TuneResult) -> str:
     """A run in words."""
     c = one.counts
     return (

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ragkit.load.documents import DocumentLoader as DocumentLoader
     from ragkit.pipeline.knowledge_base import KnowledgeBase as KnowledgeBase
     from ragkit.pipeline.settings import Pipeline as Pipeline
-    from ragkit.pipeline.writing import IndexRun as IndexRun
+    from ragkit.pipeline.writing import IndexOptions as IndexOptions
     from ragkit.records import Chunk as Chunk
     from ragkit.records import Citation as Citation
     from ragkit.records import Document as Document
@@ -89,7 +89,7 @@ _PLACES = {
     "HandoffTool": "ragkit.agent.spec",
     "Hit": "ragkit.records",
     "IndexReport": "ragkit.index.report",
-    "IndexRun": "ragkit.pipeline.writing",
+    "IndexOptions": "ragkit.pipeline.writing",
     "InMemoryCache": "ragkit.agent.cache",
     "KnowledgeBase": "ragkit.pipeline.knowledge_base",
     "LocalProvider": "ragkit.agent.providers.scripted",
@@ -145,8 +145,8 @@ __all__ = [
     "HandoffTool",
     "Hit",
     "InMemoryCache",
+    "IndexOptions",
     "IndexReport",
-    "IndexRun",
     "KnowledgeBase",
     "LocalProvider",
     "Message",

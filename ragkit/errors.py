@@ -8,7 +8,7 @@ RagkitError
 ├── PipelineError         a pipeline file that cannot be used; holds every problem found in it
 ├── LoadError             a file that no text can be taken from
 │   ├── UnsupportedFormat its format has no loader
-│   └── LoadLimit         it went over a limit of time, memory or size
+│   └── LoadLimitExceeded         it went over a limit of time, memory or size
 ├── DimensionMismatch     vectors of one width met a store of another
 ├── InvalidVector         a vector that is not finite, or not of length 1
 ├── InvalidFilter         a filter with an unknown operator, a wrong type or a syntax error
@@ -16,7 +16,7 @@ RagkitError
 │   ├── NotAKnowledgeBase nothing there, or something else
 │   ├── SettingsMismatch  it was built with other settings than were asked for
 │   ├── Damaged           a file of it is missing, cut short, foreign or altered
-│   ├── CannotWrite       its disk is full, fails, or may not be written to
+│   ├── KnowledgeBaseWriteFailed       its disk is full, fails, or may not be written to
 │   └── Locked            another process is writing to it
 ├── WorkerError           a worker of an index run cannot be started or reached, or was lost again and again
 ├── StoreError            a vector store refused or cannot be reached
@@ -43,17 +43,17 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from math import floor, log10
 
-from ragkit.masking import without_secrets
+from ragkit.masking import mask_secrets
 
 
-def plain(amount: float) -> str:
+def format_amount(amount: float) -> str:
     """A number without an exponent, however small: `0.00052`, `1.25`, `0`; small ones with two digits that count."""
     if amount == 0 or abs(amount) >= 1e-3:
         return f"{amount:.6g}" if abs(amount) < 1e6 else f"{amount:.0f}"
     return f"{amount:.{1 - floor(log10(abs(amount)))}f}".rstrip("0")
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+def closest_match(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known word that `word` was most likely meant to be, or None. Upper and lower case count as equal."""
     lowered = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
@@ -62,7 +62,7 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """` (did you mean 'x'?)`, or nothing when no known word is near."""
-    near = nearest(word, known, cutoff)
+    near = closest_match(word, known, cutoff)
     return f" (did you mean {near!r}?)" if near else ""
 
 
@@ -75,10 +75,10 @@ class MissingExtra(RagkitError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(what, extra)
-        self.what, self.extra = what, extra
+        self.feature, self.extra = what, extra
 
     def __str__(self) -> str:
-        return f"{self.what} needs an optional dependency: pip install 'ragkit[{self.extra}]'"
+        return f"{self.feature} needs an optional dependency: pip install 'ragkit[{self.extra}]'"
 
 
 class UnknownName(RagkitError):
@@ -111,10 +111,10 @@ class InvalidOption(RagkitError):
 
     def __init__(self, option: str, met: object, wanted: str) -> None:
         super().__init__(option, met, wanted)
-        self.option, self.met, self.wanted = option, met, wanted
+        self.option, self.value, self.expected = option, met, wanted
 
     def __str__(self) -> str:
-        return f"{self.option} is {self.met!r}: {self.wanted} is wanted"
+        return f"{self.option} is {self.value!r}: {self.expected} is wanted"
 
 
 class PipelineError(RagkitError):
@@ -143,7 +143,7 @@ class UnsupportedFormat(LoadError):
     """A file whose format has no loader."""
 
 
-class LoadLimit(LoadError):
+class LoadLimitExceeded(LoadError):
     """A file that went over a limit of time, memory or size while it was read."""
 
 
@@ -152,11 +152,11 @@ class DimensionMismatch(RagkitError):
 
     def __init__(self, got: int, want: int) -> None:
         super().__init__(got, want)
-        self.got, self.want = got, want
+        self.got, self.expected = got, want
 
     def __str__(self) -> str:
         return (
-            f"vectors have {self.got} columns but the store holds {self.want}: "
+            f"vectors have {self.got} columns but the store holds {self.expected}: "
             "use the embedder that this index was built with, or rebuild the index"
         )
 
@@ -202,7 +202,7 @@ class SettingsMismatch(KnowledgeBaseError):
         return f"{self.path} was built with other settings ({'; '.join(self.differences)}): run {self.fix}"
 
 
-class Damaged(KnowledgeBaseError):
+class KnowledgeBaseDamaged(KnowledgeBaseError):
     """A file of the knowledge base is missing, cut short, foreign or altered."""
 
     def __init__(self, path: str, reason: str, fix: str) -> None:
@@ -213,7 +213,7 @@ class Damaged(KnowledgeBaseError):
         return f"{self.path} {self.reason}: run {self.fix}"
 
 
-class CannotWrite(KnowledgeBaseError):
+class KnowledgeBaseWriteFailed(KnowledgeBaseError):
     """The disk of the knowledge base is full, fails, or may not be written to. What was recorded before is kept."""
 
     def __init__(self, path: str, reason: str, hint: str) -> None:
@@ -224,7 +224,7 @@ class CannotWrite(KnowledgeBaseError):
         return f"{self.path} cannot be written ({self.reason}): {self.hint}"
 
 
-class Locked(KnowledgeBaseError):
+class KnowledgeBaseLocked(KnowledgeBaseError):
     """Another process is writing to the knowledge base."""
 
     def __init__(self, path: str, holder: str) -> None:
@@ -243,7 +243,7 @@ class StoreError(RagkitError):
     """A vector store refused a request or cannot be reached."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(without_secrets(message))
+        super().__init__(mask_secrets(message))
 
 
 class ProviderError(RagkitError):
@@ -255,7 +255,7 @@ class ProviderError(RagkitError):
     retryable = False
 
     def __init__(self, provider: str, message: str, *, status: int | None = None) -> None:
-        message = without_secrets(message)
+        message = mask_secrets(message)
         super().__init__(provider, message)
         self.provider, self.message, self.status = provider, message, status
 
@@ -268,7 +268,7 @@ class AuthenticationFailed(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """Too many requests; `retry_after` is in seconds where the service said it, else None."""
+    """Too many requests; `parse_retry_after` is in seconds where the service said it, else None."""
 
     retryable = True
 
@@ -308,11 +308,11 @@ class BudgetExceeded(RagkitError):
 
     def __init__(self, what: str, spent: float, limit: float) -> None:
         super().__init__(what, spent, limit)
-        self.what, self.spent, self.limit = what, spent, limit
+        self.unit, self.spent, self.limit = what, spent, limit
 
     def __str__(self) -> str:
-        limit, spent = plain(self.limit), plain(self.spent)
-        return f"the budget of {limit} {self.what} is reached ({spent} spent): raise the limit to go on"
+        limit, spent = format_amount(self.limit), format_amount(self.spent)
+        return f"the budget of {limit} {self.unit} is reached ({spent} spent): raise the limit to go on"
 
 
 class BudgetTooSmall(BudgetExceeded):
@@ -325,7 +325,7 @@ class BudgetTooSmall(BudgetExceeded):
 
     def __str__(self) -> str:
         return (
-            f"about {plain(self.estimate)} USD are needed, and the budget is {plain(self.limit)} USD: "
+            f"about {format_amount(self.estimate)} USD are needed, and the budget is {format_amount(self.limit)} USD: "
             "nothing was spent; raise the limit to go on"
         )
 
@@ -339,7 +339,7 @@ class PriceUnknown(RagkitError):
 
     def __str__(self) -> str:
         return (
-            f"the price of {self.what} is not known, so a budget of {plain(self.limit)} USD cannot be kept: "
+            f"the price of {self.what} is not known, so a budget of {format_amount(self.limit)} USD cannot be kept: "
             "put the price into configs/prices.yaml, or set no budget"
         )
 
@@ -355,7 +355,7 @@ class RunError(RagkitError):
         return self.message
 
 
-class Cancelled(RunError):
+class RunCancelled(RunError):
     """The caller stopped the run."""
 
 

@@ -117,7 +117,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ChunkSpan:
     """A chunk's place in its document, without its text."""
 
     start: int

@@ -15,7 +15,7 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
-class Place:
+class PartSpec:
     """Where a part lives, and what it needs beyond the core."""
 
     target: str
@@ -38,11 +38,11 @@ class Registry(Generic[Part]):
     """One word for messages: loader, splitter, embedder, store, retriever, provider."""
     group: str
     """The entry point group, without its `ragkit.` prefix."""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    specs: Mapping[str, PartSpec] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """Every name that can be chosen, sorted."""
-        return sorted({*self.places, *self._plugins()})
+        return sorted({*self.specs, *self._plugins()})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -54,9 +54,9 @@ class Registry(Generic[Part]):
             UnknownName: no part has this name.
             MissingExtra: its optional dependency is not installed.
         """
-        return cast("type[Part]", self._load(name, self._place(name).target))
+        return cast("type[Part]", self._load(name, self._spec(name).target))
 
-    def options(self, name: str) -> type[Any] | None:
+    def options_class(self, name: str) -> type[Any] | None:
         """The dataclass of the part's options, or None when it takes none.
 
         A part of ours names it in its place; of a plugin it is what its constructor's argument is annotated with.
@@ -65,22 +65,22 @@ class Registry(Generic[Part]):
             UnknownName: no part has this name.
             MissingExtra, ImportError, AttributeError: a plugin cannot be imported.
         """
-        if name not in self.places:
-            return _annotated(self.find(name))
-        place = self._place(name)
+        if name not in self.specs:
+            return _options_annotation(self.find(name))
+        place = self._spec(name)
         return cast("type[Any]", self._load(name, place.options)) if place.options else None
 
     def extra(self, name: str) -> str:
         """The optional dependency group that `name` needs, or ''. Raises UnknownName."""
-        return self._place(name).extra
+        return self._spec(name).extra
 
-    def _place(self, name: str) -> Place:
-        if name in self.places:
-            return self.places[name]
+    def _spec(self, name: str) -> PartSpec:
+        if name in self.specs:
+            return self.specs[name]
         plugin = self._plugins().get(name)
         if plugin is None:
             raise UnknownName(self.kind, name, tuple(self.names()))
-        return Place(plugin.value)
+        return PartSpec(plugin.value)
 
     def _plugins(self) -> dict[str, EntryPoint]:
         return {point.name: point for point in entry_points(group=f"ragkit.{self.group}")}
@@ -97,7 +97,7 @@ class Registry(Generic[Part]):
             raise MissingExtra(f"the {self.kind} {name!r}", extra=self.extra(name) or name) from error
 
 
-def _annotated(part: type[object]) -> type[Any] | None:
+def _options_annotation(part: type[object]) -> type[Any] | None:
     """The dataclass that the first argument of a constructor is annotated with, if it is one."""
     hints = get_type_hints(part.__init__)
     parameters = list(signature(part.__init__).parameters)[1:]

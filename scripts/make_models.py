@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from ragkit.usage import price_files
-from ragkit.usage.pricing import ModelInfo, Price, catalogue
+from ragkit.usage.pricing import ModelInfo, Price, bundled_models
 
 PLACE = Path(__file__).resolve().parent.parent / "ragkit" / "models.py"
 CLASSES = {
@@ -53,10 +53,10 @@ def _of(
 
 def models(at: datetime) -> Iterator[ModelInfo]:
     """Every model that gets a constant: of the catalogue, with what the shipped price file says of it, and of that."""
-    overrides = price_files.read(price_files.shipped())
-    for one in catalogue(at):
+    overrides = price_files.read_price_file(price_files.shipped_price_file())
+    for one in bundled_models(at):
         own = overrides.pop(one.name, None)
-        yield price_files.merged(own, one) if own else one
+        yield price_files.merge_model_info(own, one) if own else one
     yield from overrides.values()
 
 

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ragkit.embed.base import EmbeddingProvider, unit
+from ragkit.embed.base import EmbeddingProvider, normalize_rows
 from ragkit.embed.cached import CachedEmbedder
 from ragkit.embed.minilm import MODEL_FOLDER, MiniLM
 from ragkit.embed.sqlite_cache import SqliteVectorCache
-from ragkit.embed.wordpiece import WordPiece
+from ragkit.embed.wordpiece import WordPieceTokenizer
 from ragkit.load.documents import DocumentLoader
 
 TARGET = Path(__file__).parents[1] / "ragkit" / "embed" / "static_model"
@@ -104,9 +104,9 @@ def texts_of(folders: Sequence[Path], count: int) -> list[str]:
     return sorted(found, key=lambda text: hashlib.blake2b(text.encode()).digest())[:count]
 
 
-def counts(words: WordPiece, texts: Sequence[str], tokens: int) -> sparse.csr_matrix:
+def counts(words: WordPieceTokenizer, texts: Sequence[str], tokens: int) -> sparse.csr_matrix:
     """How often each token is in each text: (len(texts), tokens)."""
-    ids = [row[1:-1] for row in words.ids(texts)[0]]  # without [CLS] and [SEP]
+    ids = [row[1:-1] for row in words.token_ids(texts)[0]]  # without [CLS] and [SEP]
     places = np.concatenate([np.asarray(row, np.int64) for row in ids])
     starts = np.cumsum([0, *(len(row) for row in ids)])
     found = sparse.csr_matrix((np.ones(len(places), np.float32), places, starts), shape=(len(texts), tokens))
@@ -116,12 +116,12 @@ def counts(words: WordPiece, texts: Sequence[str], tokens: int) -> sparse.csr_ma
 
 def alone(model: MiniLM, tokens: int) -> Floats:
     """The model's vector of each token, with nothing around it: (tokens, 384)."""
-    session = model._model()
-    cls, sep = model._wordpiece().ids([""])[0][0]
+    session = model._load_session()
+    cls, sep = model._load_tokenizer().token_ids([""])[0][0]
     rows = [
-        session.rows([[cls, token, sep] for token in range(at, min(at + 64, tokens))]) for at in range(0, tokens, 64)
+        session.run([[cls, token, sep] for token in range(at, min(at + 64, tokens))]) for at in range(0, tokens, 64)
     ]
-    return unit(np.concatenate(rows))
+    return normalize_rows(np.concatenate(rows))
 
 
 def embed(embedder: EmbeddingProvider, texts: Sequence[str]) -> Floats:
@@ -157,17 +157,17 @@ def fit(texts: sparse.csr_matrix, wanted: Floats, begin: Floats) -> Floats:
 
 def make(texts: Sequence[str], embedder: EmbeddingProvider, model: MiniLM) -> Floats:
     """The vectors of all tokens: (tokens, DIMENSION)."""
-    words = model._wordpiece()
+    words = model._load_tokenizer()
     tokens = len(json.loads((MODEL_FOLDER / "tokenizer.json").read_bytes())["model"]["vocab"])
     found = counts(words, texts, tokens)
     rows = embed(embedder, texts)
     mean = rows.mean(axis=0)
     directions = np.linalg.svd((rows - mean)[:20_000], full_matrices=False)[2][:DIMENSION].T
-    wanted = unit((rows - mean) @ directions)
+    wanted = normalize_rows((rows - mean) @ directions)
     seen = np.asarray(found.sum(axis=0)).ravel() + 1
     rare = (SIF / (SIF + seen / seen.sum())).astype(np.float32)
     single = alone(model, tokens)
-    begin = unit((single - single.mean(axis=0)) @ directions) * rare[:, None]
+    begin = normalize_rows((single - single.mean(axis=0)) @ directions) * rare[:, None]
     # a text's sum is brought to about length 1, so that long and short ones count alike
     lengths = np.sqrt(np.asarray(found.multiply(rare**2).sum(axis=1)).ravel() + 0.1)
     scaled = (sparse.diags((1 / lengths).astype(np.float32)) @ found).tocsr()

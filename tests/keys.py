@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ragkit.agent.providers.keys import HOSTS, KEYS
+from ragkit.agent.providers.keys import HOST_VARIABLES, KEY_VARIABLES
 
-VARIABLES = (*(name for names in KEYS.values() for name in names), *HOSTS.values())
+VARIABLES = (*(name for names in KEY_VARIABLES.values() for name in names), *HOST_VARIABLES.values())
 SET_ASIDE = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}

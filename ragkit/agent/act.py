@@ -6,67 +6,67 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragkit.agent import events as e
-from ragkit.agent.effects import CallModel, Flow, RunTools, ToolJob, call_model, do, run_tools
-from ragkit.agent.guardrails import Finding, apply, apply_to_arguments
+from ragkit.agent.effects import CallModel, EffectGenerator, RunTools, ToolJob, call_model, run_function, run_tools
+from ragkit.agent.guardrails import GuardrailFinding, apply_guardrails, apply_guardrails_to_arguments
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.policy import ApprovalRequest
-from ragkit.agent.result import PendingCall, ToolOutcome
-from ragkit.agent.run import RUN_AGAIN, HandOff, Outcome, Run, Stopped
-from ragkit.agent.spec import AgentSpec, HandoffTool
+from ragkit.agent.result import PendingToolCall, ToolOutcome
+from ragkit.agent.run import RUN_AGAIN, Handoff, RunState, Stopped, TurnOutcome
+from ragkit.agent.spec import AgentDefinition, HandoffTool
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.execute import ToolRefused
-from ragkit.agent.tools.schema import ToolArgumentsInvalid
-from ragkit.agent.trace import Span, StepType
+from ragkit.agent.tools.schema import InvalidToolArguments
+from ragkit.agent.trace import StepType, TraceSpan
 from ragkit.errors import HandoffFailed, ProviderError, UnknownName
 from ragkit.usage.analytics import AgentAnalytics
 
 
 @dataclass(slots=True)
-class Plan:
+class ToolPlan:
     """What becomes of each call of a turn. A call without an outcome will be executed."""
 
     calls: list[ToolCall]
     tools: list[Tool | None]
     outcomes: list[ToolOutcome | None]
     arguments: list[dict[str, object]] = field(default_factory=list)
-    handoff: int | None = None
+    handoff_index: int | None = None
     """Index of the call that makes another agent take over."""
 
-    def open(self) -> list[int]:
+    def undecided(self) -> list[int]:
         """The calls that nothing has been decided about."""
         return [index for index, outcome in enumerate(self.outcomes) if outcome is None]
 
     def refuse(self, index: int, error: Exception) -> None:
         """Answer a call with an error."""
         self.outcomes[index] = ToolOutcome(self.calls[index], f"Error: {error}", None, error)
-        if self.handoff == index:
-            self.handoff = None
+        if self.handoff_index == index:
+            self.handoff_index = None
 
 
-def act(run: Run, message: Message, decisions: Mapping[str, bool]) -> Flow[Outcome]:
+def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]) -> EffectGenerator[TurnOutcome]:
     """Judge and execute the calls of a message. `decisions`: what a person has said, by id of the call."""
-    plan = choose(run, message.tool_calls)
+    plan = plan_tool_calls(run, message.tool_calls)
     if run.config.guardrails.tool_arguments:
-        yield from _guard_arguments(run, plan)
-    _validate(plan)
-    pending = yield from _policy(run, plan, decisions)
+        yield from _apply_argument_guardrails(run, plan)
+    _validate_arguments(plan)
+    pending = yield from _apply_policy(run, plan, decisions)
     if pending:
         run.pending = tuple(pending)
         return Stopped("approval")
-    yield from _coherence(run, plan)
-    yield from _execute(run, plan)
-    _record(run, plan)
-    if plan.handoff is None:
+    yield from _check_coherence(run, plan)
+    yield from _execute_tools(run, plan)
+    _record_results(run, plan)
+    if plan.handoff_index is None:
         return RUN_AGAIN
-    call = plan.calls[plan.handoff]
-    target = _target(run, plan.tools[plan.handoff])
-    run.trace.note(StepType.HANDOFF, target.name, {"from": run.agent.name})
-    return HandOff(target, str(call.arguments.get("reason", "")))
+    call = plan.calls[plan.handoff_index]
+    target = _find_handoff_target(run, plan.tools[plan.handoff_index])
+    run.trace.add_span(StepType.HANDOFF, target.name, {"from": run.agent.name})
+    return Handoff(target, str(call.arguments.get("reason", "")))
 
 
-def choose(run: Run, calls: Sequence[ToolCall]) -> Plan:
+def plan_tool_calls(run: RunState, calls: Sequence[ToolCall]) -> ToolPlan:
     """Find the tool of each call. The first handoff wins; later ones are answered as ignored."""
-    plan = Plan(list(calls), [None] * len(calls), [None] * len(calls), [{} for _ in calls])
+    plan = ToolPlan(list(calls), [None] * len(calls), [None] * len(calls), [{} for _ in calls])
     for index, call in enumerate(calls):
         if call.name not in run.agent.registry:
             plan.refuse(index, UnknownName("tool", call.name, run.agent.registry.list_names()))
@@ -74,19 +74,19 @@ def choose(run: Run, calls: Sequence[ToolCall]) -> Plan:
         plan.tools[index] = tool = run.agent.registry.get(call.name)
         if not isinstance(tool, HandoffTool):
             continue
-        if plan.handoff is None:
-            plan.handoff = index
+        if plan.handoff_index is None:
+            plan.handoff_index = index
         else:
-            first = plan.calls[plan.handoff].name
+            first = plan.calls[plan.handoff_index].name
             plan.refuse(index, ToolRefused(f"ignored, because {first} came first"))
     return plan
 
 
-def _guard_arguments(run: Run, plan: Plan) -> Flow[None]:
+def _apply_argument_guardrails(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
     rails = run.config.guardrails.tool_arguments
-    for index in plan.open():
-        arguments, findings = apply_to_arguments(rails, plan.calls[index].arguments)
-        yield from _report(run, "tool_arguments", findings)
+    for index in plan.undecided():
+        arguments, findings = apply_guardrails_to_arguments(rails, plan.calls[index].arguments)
+        yield from _report_findings(run, "tool_arguments", findings)
         blocked = next((one for one in findings if one.action == "block"), None)
         if blocked:
             plan.refuse(index, ToolRefused(f"its arguments were blocked by {blocked.guardrail}: {blocked.reason}"))
@@ -94,32 +94,34 @@ def _guard_arguments(run: Run, plan: Plan) -> Flow[None]:
             plan.calls[index] = replace(plan.calls[index], arguments=arguments)
 
 
-def _report(run: Run, place: str, findings: Sequence[Finding]) -> Flow[None]:
+def _report_findings(run: RunState, place: str, findings: Sequence[GuardrailFinding]) -> EffectGenerator[None]:
     for one in findings:
         yield e.GuardrailTriggered(run.id, place, one.guardrail, one.action, one.reason)
 
 
-def _validate(plan: Plan) -> None:
-    for index in plan.open():
+def _validate_arguments(plan: ToolPlan) -> None:
+    for index in plan.undecided():
         call, tool = plan.calls[index], plan.tools[index]
         if call.malformed:
             text = call.malformed if len(call.malformed) <= 200 else call.malformed[:197] + "..."
-            plan.refuse(index, ToolArgumentsInvalid(call.name, [f"no JSON object can be read from {text!r}"]))
+            plan.refuse(index, InvalidToolArguments(call.name, [f"no JSON object can be read from {text!r}"]))
             continue
         try:
             plan.arguments[index] = tool.validate(call.arguments) if tool else {}
-        except ToolArgumentsInvalid as error:
+        except InvalidToolArguments as error:
             plan.refuse(index, error)
 
 
-def _policy(run: Run, plan: Plan, decisions: Mapping[str, bool]) -> Flow[list[PendingCall]]:
+def _apply_policy(
+    run: RunState, plan: ToolPlan, decisions: Mapping[str, bool]
+) -> EffectGenerator[list[PendingToolCall]]:
     """Step 7. Returns the calls that a person must decide about."""
-    policy, span = run.config.policy, run.trace.note(StepType.POLICY)
-    pending: list[PendingCall] = []
+    policy, span = run.config.policy, run.trace.add_span(StepType.POLICY)
+    pending: list[PendingToolCall] = []
     run.decisions.update(decisions)
     if policy is None:
         return pending
-    for index in plan.open():
+    for index in plan.undecided():
         call = plan.calls[index]
         found = policy.decide(call)
         span.attributes[call.id] = found.decision
@@ -127,91 +129,93 @@ def _policy(run: Run, plan: Plan, decisions: Mapping[str, bool]) -> Flow[list[Pe
         if found.decision == "deny":
             plan.refuse(index, ToolRefused(f"{call.name} is not allowed: {found.reason}"))
         elif found.decision == "review":
-            may = yield from _approval(run, call, found.reason)
+            may = yield from _request_approval(run, call, found.reason)
             if may is None:
-                pending.append(PendingCall(call, found.reason))
+                pending.append(PendingToolCall(call, found.reason))
                 yield e.ApprovalNeeded(run.id, call, found.reason)
             elif not may:
                 plan.refuse(index, ToolRefused(f"{call.name} was refused by a person: {found.reason}"))
-    span.ended = run.trace.now()
+    span.ended = run.trace.elapsed_s()
     return pending
 
 
-def _approval(run: Run, call: ToolCall, reason: str) -> Flow[bool | None]:
+def _request_approval(run: RunState, call: ToolCall, reason: str) -> EffectGenerator[bool | None]:
     if call.id in run.decisions:
         return run.decisions[call.id]
     approve = run.config.approve
     if approve is None:
         return None
     request = ApprovalRequest(call, reason, run.agent.name, run.id)
-    may = yield from do(lambda: approve(request), waits=True)
+    may = yield from run_function(lambda: approve(request), waits=True)
     if may is not None:
         run.decisions[call.id] = may
     return may
 
 
-def _coherence(run: Run, plan: Plan) -> Flow[None]:
+def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
     """Step 8."""
-    check, span = run.config.coherence, run.trace.note(StepType.COHERENCE)
-    indices = [index for index in plan.open() if index != plan.handoff] if check else []
+    check, span = run.config.coherence, run.trace.add_span(StepType.COHERENCE)
+    indices = [index for index in plan.undecided() if index != plan.handoff_index] if check else []
     if check is not None and indices:
         provider = check.provider or run.agent.provider
-        request = check.request(run.question, [plan.calls[index] for index in indices])
+        request = check.build_request(run.last_user_text, [plan.calls[index] for index in indices])
         own = run.config.model if check.provider is None else ""
         request = replace(request, model=request.model or own or provider.default_model)
         try:
-            run.check()
-            effect = CallModel(run, provider, request, run.within(run.config.request_timeout_s))
+            run.raise_if_stopped()
+            effect = CallModel(run, provider, request, run.cap_timeout(run.config.request_timeout_s))
             completion = yield from call_model(effect)
         except ProviderError as error:
             span.attributes["error"] = str(error)
             reasons = {} if check.fail_open else dict.fromkeys(range(len(indices)), f"it could not be checked: {error}")
         else:
             model = completion.model or request.model
-            run.meter.chat(completion.provider or provider.name, model, completion.usage, iteration=run.iteration)
-            reasons = dict(check.read(completion, len(indices)))
+            run.meter.record_chat(
+                completion.provider or provider.name, model, completion.usage, iteration=run.iteration
+            )
+            reasons = dict(check.parse_refusals(completion, len(indices)))
         for position, reason in reasons.items():
             call = plan.calls[indices[position]]
             span.attributes[call.id] = reason
             plan.refuse(indices[position], ToolRefused(f"{call.name} does not fit the request: {reason}"))
-    span.ended = run.trace.now()
+    span.ended = run.trace.elapsed_s()
 
 
-def _execute(run: Run, plan: Plan) -> Flow[None]:
+def _execute_tools(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
     """Step 9: tools run, at the same time unless the settings say otherwise; results keep their order."""
-    span = run.trace.open(StepType.TOOL_EXECUTION)
-    if plan.handoff is not None:
-        tool, call = plan.tools[plan.handoff], plan.calls[plan.handoff]
-        plan.outcomes[plan.handoff] = ToolOutcome(call, str(tool(**call.arguments)) if tool else "", attempts=1)
-    indices = plan.open()
+    span = run.trace.start_span(StepType.TOOL_EXECUTION)
+    if plan.handoff_index is not None:
+        tool, call = plan.tools[plan.handoff_index], plan.calls[plan.handoff_index]
+        plan.outcomes[plan.handoff_index] = ToolOutcome(call, str(tool(**call.arguments)) if tool else "", attempts=1)
+    indices = plan.undecided()
     groups = [indices] if run.config.parallel_tool_execution else [[index] for index in indices]
     for group in groups:
         if not group:
             continue
-        started = run.trace.now()
-        for index in group if run.heard else ():
+        started = run.trace.elapsed_s()
+        for index in group if run.has_listeners else ():
             yield e.ToolStarted(run.id, run.iteration, plan.calls[index])
-        found = yield from run_tools(RunTools(run, [_job(run, plan, index) for index in group]))
+        found = yield from run_tools(RunTools(run, [_create_job(run, plan, index) for index in group]))
         for index, outcome in zip(group, found, strict=True):
-            run.meter.executed(outcome.name)
-            plan.outcomes[index] = screened = yield from _screened(run, outcome)
-            _tool_span(span, screened, started)
+            run.meter.record_tool_execution(outcome.name)
+            plan.outcomes[index] = screened = yield from _screen_output(run, outcome)
+            _add_tool_span(span, screened, started)
     for done in plan.outcomes:
         if done is not None and run.config.analytics is not None:
-            _count(run.config.analytics, done)
-        if done is not None and run.heard:
-            yield _told(run, done)
-    run.trace.close(span)
+            _record_analytics(run.config.analytics, done)
+        if done is not None and run.has_listeners:
+            yield _tool_event(run, done)
+    run.trace.end_span(span)
 
 
-def _job(run: Run, plan: Plan, index: int) -> ToolJob:
+def _create_job(run: RunState, plan: ToolPlan, index: int) -> ToolJob:
     tool = plan.tools[index]
     assert tool is not None  # noqa: S101 - calls without a tool have been answered
     timeout = tool.timeout_s if tool.timeout_s is not None else run.config.tool_timeout_s
-    return ToolJob(run, plan.calls[index], tool, plan.arguments[index], run.within(timeout))
+    return ToolJob(run, plan.calls[index], tool, plan.arguments[index], run.cap_timeout(timeout))
 
 
-def _screened(run: Run, outcome: ToolOutcome) -> Flow[ToolOutcome]:
+def _screen_output(run: RunState, outcome: ToolOutcome) -> EffectGenerator[ToolOutcome]:
     """The outcome as the model may see it: not too long, checked by guardrails, looked at for orders."""
     text, limit = outcome.content, run.config.max_tool_output_chars
     if len(text) > limit:
@@ -220,8 +224,8 @@ def _screened(run: Run, outcome: ToolOutcome) -> Flow[ToolOutcome]:
     if run.config.screening.guardrail is not None:
         rails.append(run.config.screening.guardrail)
     if rails and text:
-        text, findings = apply(rails, text)
-        yield from _report(run, "tool_results", findings)
+        text, findings = apply_guardrails(rails, text)
+        yield from _report_findings(run, "tool_results", findings)
         blocked = next((one for one in findings if one.action == "block"), None)
         if blocked is not None:
             error = ToolRefused(f"the result was withheld by {blocked.guardrail}: {blocked.reason}")
@@ -229,20 +233,20 @@ def _screened(run: Run, outcome: ToolOutcome) -> Flow[ToolOutcome]:
     return outcome if text is outcome.content else replace(outcome, content=text)
 
 
-def _tool_span(parent: Span, outcome: ToolOutcome, started: float) -> None:
-    span = Span(StepType.TOOL, outcome.name, started, started + outcome.seconds)
+def _add_tool_span(parent: TraceSpan, outcome: ToolOutcome, started: float) -> None:
+    span = TraceSpan(StepType.TOOL, outcome.name, started, started + outcome.seconds)
     span.attributes = {"call_id": outcome.call.id, "attempts": outcome.attempts, "chars": len(outcome.content)}
     if outcome.error is not None:
         span.attributes["error"] = str(outcome.error)
     parent.children.append(span)
 
 
-def _count(analytics: AgentAnalytics, outcome: ToolOutcome) -> None:
+def _record_analytics(analytics: AgentAnalytics, outcome: ToolOutcome) -> None:
     error = type(outcome.error).__name__ if outcome.error else ""
     analytics.record_tool(outcome.name, outcome.arguments, outcome.seconds, error=error, chunks=outcome.chunks)
 
 
-def _told(run: Run, outcome: ToolOutcome) -> e.ToolEnded | e.ToolFailed:
+def _tool_event(run: RunState, outcome: ToolOutcome) -> e.ToolEnded | e.ToolFailed:
     if outcome.error is not None:
         return e.ToolFailed(run.id, run.iteration, outcome.call, outcome.error, outcome.content, outcome.seconds)
     return e.ToolEnded(
@@ -257,10 +261,10 @@ def _told(run: Run, outcome: ToolOutcome) -> e.ToolEnded | e.ToolFailed:
     )
 
 
-def _record(run: Run, plan: Plan) -> None:
+def _record_results(run: RunState, plan: ToolPlan) -> None:
     """Step 10: the results become messages, in the order of the calls."""
     done = [outcome for outcome in plan.outcomes if outcome is not None]
-    run.outcomes += done
+    run.tool_outcomes += done
     for outcome in done:
         run.messages.append(
             Message(
@@ -272,16 +276,16 @@ def _record(run: Run, plan: Plan) -> None:
                 data=outcome.data,
             )
         )
-    run.trace.note(StepType.RECORD, attributes={"results": len(done)})
+    run.trace.add_span(StepType.RECORD, attributes={"results": len(done)})
 
 
-def _target(run: Run, tool: Tool | None) -> AgentSpec:
+def _find_handoff_target(run: RunState, tool: Tool | None) -> AgentDefinition:
     """The agent that a handoff names. Raises HandoffFailed."""
     if isinstance(tool, HandoffTool):
-        if isinstance(tool.target, AgentSpec):
-            return run.team.get(tool.target.name, tool.target)
-        if tool.target in run.team:
-            return run.team[tool.target]
+        if isinstance(tool.target, AgentDefinition):
+            return run.agents.get(tool.target.name, tool.target)
+        if tool.target in run.agents:
+            return run.agents[tool.target]
     name = tool.target_name if isinstance(tool, HandoffTool) else ""
-    known = ", ".join(run.team) or "none"
+    known = ", ".join(run.agents) or "none"
     raise HandoffFailed(f"no agent is called {name!r} (known: {known}): run it through an AgentRunner that has it")

@@ -15,17 +15,17 @@ from ragkit.agent.events import Event
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult, SuspendedRun
-from ragkit.agent.run import Run, Start
-from ragkit.agent.spec import AgentSpec, HandoffTool
+from ragkit.agent.run import RunOptions, RunState
+from ragkit.agent.spec import AgentDefinition, HandoffTool
 from ragkit.records import JSON
 
-Input: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
+AgentInput: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
 """What a run is given: the user's words, messages, or a suspended run that somebody has decided about."""
 
 NO_CONTEXT: Mapping[str, JSON] = {}
 
 
-class Agent(AgentSpec):
+class Agent(AgentDefinition):
     """A model with tools. It is immutable and carries no conversation: one agent serves any number of runs.
 
     `run` waits for the result, `stream` yields the events on the way there; `arun` and `astream` are the same
@@ -34,7 +34,7 @@ class Agent(AgentSpec):
 
     def run(
         self,
-        given: Input,
+        given: AgentInput,
         *,
         context: Mapping[str, JSON] = NO_CONTEXT,
         memory: ConversationMemory | None = None,
@@ -55,82 +55,84 @@ class Agent(AgentSpec):
 
             Every error carries what the run had: `partial_result(error)`.
         """
-        return run_to_end(prepare(self, given, Start(context=context, memory=memory, cancel=cancel)))
+        return run_to_completion(prepare_run(self, given, RunOptions(context=context, memory=memory, cancel=cancel)))
 
     async def arun(
         self,
-        given: Input,
+        given: AgentInput,
         *,
         context: Mapping[str, JSON] = NO_CONTEXT,
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
     ) -> AgentResult:
         """The same as `run`, for asynchronous code."""
-        return await arun_to_end(prepare(self, given, Start(context=context, memory=memory, cancel=cancel)))
+        return await arun_to_completion(
+            prepare_run(self, given, RunOptions(context=context, memory=memory, cancel=cancel))
+        )
 
     def stream(
         self,
-        given: Input,
+        given: AgentInput,
         *,
         context: Mapping[str, JSON] = NO_CONTEXT,
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
     ) -> Generator[Event, None, None]:
         """The events of a run as they happen; the last one is RunEnded, with the result. Raises as `run` does."""
-        start = Start(context=context, memory=memory, cancel=cancel, live=True)
-        return drive(prepare(self, given, start))
+        start = RunOptions(context=context, memory=memory, cancel=cancel, streaming=True)
+        return drive(prepare_run(self, given, start))
 
     def astream(
         self,
-        given: Input,
+        given: AgentInput,
         *,
         context: Mapping[str, JSON] = NO_CONTEXT,
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
     ) -> AsyncGenerator[Event, None]:
         """The same as `stream`, for asynchronous code."""
-        start = Start(context=context, memory=memory, cancel=cancel, live=True)
-        return adrive(prepare(self, given, start))
+        start = RunOptions(context=context, memory=memory, cancel=cancel, streaming=True)
+        return adrive(prepare_run(self, given, start))
 
-    def batch(self, inputs: Sequence[Input], *, max_concurrency: int = 8) -> list[AgentResult]:
+    def batch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
         """Run many inputs at the same time, each with a conversation of its own. Results keep the order.
 
         Raises what the first run that failed (in order) raised, once all are done.
         """
         with ThreadPoolExecutor(max_concurrency) as pool:
-            futures = [pool.submit(copy_context().run, self._alone, one) for one in inputs]
-        return _first_error([future.exception() or future.result() for future in futures])
+            futures = [pool.submit(copy_context().run, self._run_isolated, one) for one in inputs]
+        return _results_or_raise([future.exception() or future.result() for future in futures])
 
-    async def abatch(self, inputs: Sequence[Input], *, max_concurrency: int = 8) -> list[AgentResult]:
+    async def abatch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
         """The same as `batch`, for asynchronous code."""
         room = asyncio.Semaphore(max_concurrency)
 
-        async def one(given: Input) -> AgentResult:
+        async def one(given: AgentInput) -> AgentResult:
             async with room:
-                return await arun_to_end(prepare(self, given, Start(memory=ConversationMemory())))
+                return await arun_to_completion(prepare_run(self, given, RunOptions(memory=ConversationMemory())))
 
-        return _first_error(await asyncio.gather(*map(one, inputs), return_exceptions=True))
+        return _results_or_raise(await asyncio.gather(*map(one, inputs), return_exceptions=True))
 
     def reset(self) -> None:
         """Clear the agent's own memory, if it has one; an agent without memory has nothing to forget."""
         if self.memory is not None:
             self.memory.clear()
 
-    def _alone(self, given: Input) -> AgentResult:
-        return run_to_end(prepare(self, given, Start(memory=ConversationMemory())))
+    def _run_isolated(self, given: AgentInput) -> AgentResult:
+        return run_to_completion(prepare_run(self, given, RunOptions(memory=ConversationMemory())))
 
 
-def prepare(agent: AgentSpec, given: Input, start: Start) -> Run:
+def prepare_run(agent: AgentDefinition, given: AgentInput, start: RunOptions) -> RunState:
     """The run of an agent on what it is given."""
     if isinstance(given, SuspendedRun):
-        working = start.team.get(given.agent_name) or _member(agent, given.agent_name)
-        return Run.resume(working, given, start)
+        working = start.agents.get(given.agent_name) or _find_handoff_agent(agent, given.agent_name)
+        return RunState.resume(working, given, start)
     if isinstance(given, str):
-        return Run(agent, [Message.user(given)], start)
-    return Run(agent, [given] if isinstance(given, Message) else list(given), start)
+        return RunState(agent, [Message.user(given)], start)
+    return RunState(agent, [given] if isinstance(given, Message) else list(given), start)
 
 
-def _member(agent: AgentSpec, name: str) -> AgentSpec:
+def _find_handoff_agent(agent: AgentDefinition, name: str) -> AgentDefinition:
     """The agent of that name among those that `agent` can hand over to; itself when there is none."""
     waiting, seen = [agent], {agent.name}
     while waiting:
@@ -138,32 +140,32 @@ def _member(agent: AgentSpec, name: str) -> AgentSpec:
         if one.name == name:
             return one
         for target in (tool.target for tool in one.registry if isinstance(tool, HandoffTool)):
-            if isinstance(target, AgentSpec) and target.name not in seen:
+            if isinstance(target, AgentDefinition) and target.name not in seen:
                 seen.add(target.name)
                 waiting.append(target)
     return agent
 
 
-def run_to_end(run: Run) -> AgentResult:
+def run_to_completion(run: RunState) -> AgentResult:
     """Drive a run in this thread to its result."""
     for _ in drive(run):
         pass
-    return _result(run)
+    return _final_result(run)
 
 
-async def arun_to_end(run: Run) -> AgentResult:
+async def arun_to_completion(run: RunState) -> AgentResult:
     """Drive a run in this task to its result."""
     async for _ in adrive(run):
         pass
-    return _result(run)
+    return _final_result(run)
 
 
-def _result(run: Run) -> AgentResult:
-    assert run.ended is not None  # noqa: S101 - a run comes to its end, or raises
-    return run.ended
+def _final_result(run: RunState) -> AgentResult:
+    assert run.final_result is not None  # noqa: S101 - a run comes to its end, or raises
+    return run.final_result
 
 
-def _first_error(found: Sequence[AgentResult | BaseException]) -> list[AgentResult]:
+def _results_or_raise(found: Sequence[AgentResult | BaseException]) -> list[AgentResult]:
     for one in found:
         if isinstance(one, BaseException):
             raise one

@@ -13,19 +13,19 @@ from typing import Literal, TypeAlias
 
 from ragkit.agent import events as e
 from ragkit.agent.guardrails import PIIGuardrail
-from ragkit.agent.observers import NAMES, AgentObserver
+from ragkit.agent.observers import OBSERVER_METHODS, AgentObserver
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
-Privacy: TypeAlias = Literal["full", "masked", "hashed", "none"]
+PrivacyLevel: TypeAlias = Literal["full", "masked", "hashed", "none"]
 """How much of what was said is written: all of it; without personal data; as a fingerprint; not at all."""
 
-_LEVELS = ("full", "masked", "hashed", "none")
+_PRIVACY_LEVELS = ("full", "masked", "hashed", "none")
 
-_KEYS = re.compile(
+_SECRET_KEY = re.compile(
     r"(?i)(?:^|[_-])(?:password|passwd|secret|token|authorization|credential|cookie|api[_-]?key)s?$|apikey$"
 )
-_SECRETS = [
+_SECRET_PATTERNS = [
     re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}"),
     re.compile(r"\bgsk_[A-Za-z0-9]{20,}|\bAIza[\w-]{35}|\bpa-[\w-]{30,}|\bpcsk_[\w-]{20,}|\bxox[abprs]-[\w-]{10,}"),
     re.compile(r"\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bhf_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b"),
@@ -34,7 +34,7 @@ _SECRETS = [
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     re.compile(r"(?i)(?<=://)[^\s:/@]+:[^\s/@]+(?=@)"),
 ]
-_ASSIGNED = re.compile(
+_ASSIGNED_SECRET = re.compile(
     r"(?i)\b((?:\w+[_-])?(?:api[_-]?key|password|passwd|secret|token))(\s*[=:]\s*[\"']?)([^\s\"',;&]{6,})"
 )
 MASK = "[secret]"
@@ -42,18 +42,18 @@ MASK = "[secret]"
 
 def mask_secrets(text: str) -> str:
     """The text with keys, tokens and passwords replaced by `[secret]`, as far as their form shows them."""
-    for pattern in _SECRETS:
+    for pattern in _SECRET_PATTERNS:
         text = pattern.sub(MASK, text)
-    return _ASSIGNED.sub(rf"\1\2{MASK}", text)
+    return _ASSIGNED_SECRET.sub(rf"\1\2{MASK}", text)
 
 
-def mask_values(value: JSON) -> JSON:
+def mask_json(value: JSON) -> JSON:
     """The same for every text inside a JSON value; what stands under a key like `password` is masked whole."""
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, Mapping):
-        return {key: MASK if _KEYS.search(key) and one else mask_values(one) for key, one in value.items()}
-    return [mask_values(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: MASK if _SECRET_KEY.search(key) and one else mask_json(one) for key, one in value.items()}
+    return [mask_json(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 class AuditLog(AgentObserver):
@@ -64,9 +64,9 @@ class AuditLog(AgentObserver):
         privacy: how much of what was said is written. Secrets are masked at every level.
     """
 
-    def __init__(self, path: str | Path, *, privacy: Privacy = "masked") -> None:
-        if privacy not in _LEVELS:
-            raise InvalidOption("the privacy of an audit log", privacy, f"one of {', '.join(_LEVELS)}")
+    def __init__(self, path: str | Path, *, privacy: PrivacyLevel = "masked") -> None:
+        if privacy not in _PRIVACY_LEVELS:
+            raise InvalidOption("the privacy of an audit log", privacy, f"one of {', '.join(_PRIVACY_LEVELS)}")
         self.path, self.privacy = Path(path), privacy
         self._lock = Lock()
         self._pii = PIIGuardrail()
@@ -80,20 +80,20 @@ class AuditLog(AgentObserver):
         line: dict[str, JSON] = {
             "at": datetime.now(tz=UTC).isoformat(timespec="milliseconds"),
             "run_id": event.run_id,
-            "event": NAMES[type(event)].removeprefix("on_"),
-            **self._details(event),
+            "event": OBSERVER_METHODS[type(event)].removeprefix("on_"),
+            **self._event_fields(event),
         }
         text = json.dumps(line, ensure_ascii=False, default=str)
         with self._lock, self.path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
 
-    def _details(self, event: e.Event) -> dict[str, JSON]:
+    def _event_fields(self, event: e.Event) -> dict[str, JSON]:
         match event:
             case e.RunStarted():
-                return {"agent": event.agent_name, "input": [self._said(one.content) for one in event.messages]}
+                return {"agent": event.agent_name, "input": [self._redact(one.content) for one in event.messages]}
             case e.ModelCallEnded():
                 usage = event.usage.to_dict()
-                said = self._said(event.message.content)
+                said = self._redact(event.message.content)
                 return {
                     "model": f"{event.provider}:{event.model}",
                     "cached": event.cached,
@@ -101,17 +101,17 @@ class AuditLog(AgentObserver):
                     "said": said,
                 }
             case e.ToolStarted() | e.PolicyDecided() | e.ApprovalNeeded():
-                return self._call(event)
+                return self._call_fields(event)
             case e.ToolEnded() | e.ToolFailed():
-                return {**self._call(event), "seconds": event.seconds, "result": self._said(event.content)}
+                return {**self._call_fields(event), "seconds": event.seconds, "result": self._redact(event.content)}
             case e.RunEnded():
                 result = event.result
                 usage = result.usage.to_dict()
-                return {"stop_reason": result.stop_reason, "usage": usage, "output": self._said(result.content)}
+                return {"stop_reason": result.stop_reason, "usage": usage, "output": self._redact(result.content)}
             case _:
-                return self._rest(event)
+                return self._other_fields(event)
 
-    def _rest(self, event: e.Event) -> dict[str, JSON]:
+    def _other_fields(self, event: e.Event) -> dict[str, JSON]:
         names = [one for one in event.__slots__ if one not in ("request", "messages", "message")]
         found = {name: getattr(event, name) for name in names}
         return {
@@ -119,7 +119,7 @@ class AuditLog(AgentObserver):
             for name, value in found.items()
         }
 
-    def _call(
+    def _call_fields(
         self, event: e.ToolStarted | e.PolicyDecided | e.ApprovalNeeded | e.ToolEnded | e.ToolFailed
     ) -> dict[str, JSON]:
         found: dict[str, JSON] = {"tool": event.call.name, "call_id": event.call.id}
@@ -127,17 +127,17 @@ class AuditLog(AgentObserver):
             found |= {"decision": event.decision, "reason": event.reason}
         if isinstance(event, e.ToolFailed):
             found["error"] = type(event.error).__name__
-        return {**found, "arguments": self._arguments(dict(event.call.arguments))}
+        return {**found, "arguments": self._redact_arguments(dict(event.call.arguments))}
 
-    def _arguments(self, arguments: dict[str, JSON]) -> JSON:
-        masked = mask_values(arguments)
+    def _redact_arguments(self, arguments: dict[str, JSON]) -> JSON:
+        masked = mask_json(arguments)
         if self.privacy == "full" or not isinstance(masked, Mapping):
             return masked
         if self.privacy == "masked":
-            return {key: self._said(one) if isinstance(one, str) else one for key, one in masked.items()}
-        return {key: self._said(json.dumps(one, ensure_ascii=False)) for key, one in masked.items()}
+            return {key: self._redact(one) if isinstance(one, str) else one for key, one in masked.items()}
+        return {key: self._redact(json.dumps(one, ensure_ascii=False)) for key, one in masked.items()}
 
-    def _said(self, text: str) -> JSON:
+    def _redact(self, text: str) -> JSON:
         """A text as far as it may be written."""
         if self.privacy == "none":
             return None

@@ -11,7 +11,7 @@ from ragkit.agent.events import RunEnded, TextChunk
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.choose import automatic_provider
+from ragkit.agent.providers.choose import detect_provider
 from ragkit.agent.providers.scripted import LocalProvider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.spec import ToolSource
@@ -21,7 +21,7 @@ from ragkit.agent.tools.registry import ToolRegistry
 
 def default_provider() -> Provider:
     """Who answers when nobody is named: the one that `auto` chooses, else the local provider."""
-    return automatic_provider() or LocalProvider()
+    return detect_provider() or LocalProvider()
 
 
 class Bot:
@@ -49,7 +49,7 @@ class Bot:
         self.provider: Provider = provider if provider is not None else default_provider()
         self.tools = ToolRegistry(create_default_registry() if tools is None else tools)
         self.memory = ConversationMemory()
-        self.last: AgentResult | None = None
+        self.last_result: AgentResult | None = None
         """What the last turn gave back."""
         self.agent = Agent(
             self.provider,
@@ -63,8 +63,8 @@ class Bot:
 
     def chat(self, user_message: str) -> tuple[str, float | None]:
         """Say something. Returns the answer and what this turn cost in US dollars; None: a price is unknown."""
-        self.last = self.agent.run(user_message)
-        return self.last.content, self.last.usage.total_cost_usd
+        self.last_result = self.agent.run(user_message)
+        return self.last_result.content, self.last_result.usage.total_cost_usd
 
     def chat_stream(self, user_message: str) -> Iterator[str]:
         """Say something and get the answer piece by piece."""
@@ -72,12 +72,12 @@ class Bot:
             if isinstance(event, TextChunk):
                 yield event.text
             elif isinstance(event, RunEnded):
-                self.last = event.result
+                self.last_result = event.result
 
     def reset(self) -> None:
         """Forget the conversation."""
         self.agent.reset()
-        self.last = None
+        self.last_result = None
 
 
 def _with_model(config: AgentConfig, model: str) -> AgentConfig:

@@ -14,8 +14,8 @@ from hashlib import sha256
 from threading import Lock
 from typing import Protocol
 
-from ragkit.agent.messages import Message, to_json
-from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.messages import Message, canonical_json
+from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -43,7 +43,7 @@ class Cache(Protocol):
     """Keeps completions by key. Safe to use from many threads."""
 
     @property
-    def waits(self) -> bool:
+    def blocking(self) -> bool:
         """Whether asking it may wait for something else (a network), so that an event loop must not."""
 
     @property
@@ -69,7 +69,7 @@ class InMemoryCache:
         clock: seconds, rising; for tests.
     """
 
-    waits = False
+    blocking = False
 
     def __init__(
         self,
@@ -127,21 +127,21 @@ class CacheKeyBuilder:
     """Makes the key of a request."""
 
     @staticmethod
-    def build(provider: str, request: Request) -> str:
+    def build(provider: str, request: ModelRequest) -> str:
         """SHA-256 (64 hex digits) of everything that the answer may depend on."""
         settings = request.settings
         tools: list[JSON] = [[one.name, one.description, one.parameters] for one in request.tools]
         matter: list[JSON] = [
             provider,
             request.model,
-            [_matter(message) for message in request.messages],
+            [_key_fields(message) for message in request.messages],
             tools,
             [settings.temperature, settings.top_p, settings.max_tokens, settings.response_schema],
         ]
-        return sha256(to_json(matter).encode("utf-8", "surrogatepass")).hexdigest()
+        return sha256(canonical_json(matter).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _matter(message: Message) -> JSON:
+def _key_fields(message: Message) -> JSON:
     """A message without the ids of calls, which differ from run to run: a call is known by its place."""
     found = {key: value for key, value in message.to_dict().items() if key not in ("tool_call_id", "pinned", "data")}
     if message.tool_calls:
@@ -149,7 +149,7 @@ def _matter(message: Message) -> JSON:
     return found
 
 
-def write_completion(completion: Completion) -> str:
+def serialize_completion(completion: Completion) -> str:
     """A completion as JSON, for caches that keep text."""
     usage = completion.usage
     data: dict[str, JSON] = {
@@ -163,8 +163,8 @@ def write_completion(completion: Completion) -> str:
     return json.dumps(data, ensure_ascii=False, default=dict)
 
 
-def read_completion(text: str | bytes) -> Completion:
-    """The completion that `write_completion` wrote."""
+def parse_completion(text: str | bytes) -> Completion:
+    """The completion that `serialize_completion` wrote."""
     data = json.loads(text)
     prompt, completion, cached, written = data["usage"]
     usage = Tokens(prompt, completion, cached, written, data["cost_usd"])

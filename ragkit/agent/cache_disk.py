@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from ragkit.agent.cache import CacheStats, read_completion, write_completion
+from ragkit.agent.cache import CacheStats, parse_completion, serialize_completion
 from ragkit.agent.providers.base import Completion
-from ragkit.errors import Damaged, Locked
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
 
-WAIT_SECONDS = 30.0
+LOCK_TIMEOUT_S = 30.0
 """How long another process may write before this one gives up."""
 
 
@@ -23,21 +23,21 @@ class DiskCache:
         path: the file; it is made if missing, and so is its folder.
 
     Raises:
-        Damaged: the file is no SQLite file, or cannot be opened.
-        Locked: another process has been writing for more than half a minute.
+        KnowledgeBaseDamaged: the file is no SQLite file, or cannot be opened.
+        KnowledgeBaseLocked: another process has been writing for more than half a minute.
     """
 
-    waits = False
+    blocking = False
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = Lock()
         self._hits = self._misses = 0
-        with self._translated():
+        with self._translate_errors():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=WAIT_SECONDS, check_same_thread=False)
+            self._connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, check_same_thread=False)
         try:
-            with self._translated():
+            with self._translate_errors():
                 self._connection.execute(
                     "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)"
                 )
@@ -48,28 +48,28 @@ class DiskCache:
     @property
     def stats(self) -> CacheStats:
         """Hits and misses of this object; entries of the file."""
-        with self._lock, self._translated():
+        with self._lock, self._translate_errors():
             size = self._connection.execute("SELECT count(*) FROM answers").fetchone()[0]
             return CacheStats(self._hits, self._misses, 0, int(size))
 
     def get(self, key: str) -> Completion | None:
         """What was stored under the key."""
-        with self._lock, self._translated():
+        with self._lock, self._translate_errors():
             row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
             self._hits += row is not None
             self._misses += row is None
-        return read_completion(row[0]) if row is not None else None
+        return parse_completion(row[0]) if row is not None else None
 
     def set(self, key: str, completion: Completion) -> None:
         """Store a completion under the key."""
-        with self._lock, self._translated(), self._connection:
+        with self._lock, self._translate_errors(), self._connection:
             self._connection.execute(
-                "INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, write_completion(completion))
+                "INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, serialize_completion(completion))
             )
 
     def clear(self) -> None:
         """Drop every entry and start counting anew."""
-        with self._lock, self._translated(), self._connection:
+        with self._lock, self._translate_errors(), self._connection:
             self._connection.execute("DELETE FROM answers")
             self._hits = self._misses = 0
 
@@ -85,13 +85,17 @@ class DiskCache:
         self.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise Damaged(str(self._path), f"cannot be made ({error.strerror})", "another place") from error
+            raise KnowledgeBaseDamaged(
+                str(self._path), f"cannot be made ({error.strerror})", "another place"
+            ) from error
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise Locked(str(self._path), "another process") from error
+                raise KnowledgeBaseLocked(str(self._path), "another process") from error
             reason = f"cannot be used as a cache of answers ({error})"
-            raise Damaged(str(self._path), reason, f"rm {self._path}, which costs what is in it") from error
+            raise KnowledgeBaseDamaged(
+                str(self._path), reason, f"rm {self._path}, which costs what is in it"
+            ) from error

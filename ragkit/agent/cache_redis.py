@@ -6,10 +6,10 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
-from ragkit.agent.cache import CacheStats, read_completion, write_completion
+from ragkit.agent.cache import CacheStats, parse_completion, serialize_completion
 from ragkit.agent.providers.base import Completion
 from ragkit.errors import MissingExtra, RagkitError
-from ragkit.masking import without_secrets
+from ragkit.masking import mask_secrets
 
 try:
     import redis
@@ -37,7 +37,7 @@ class RedisCache:
         timeout_s: seconds to wait for the server.
     """
 
-    waits = True
+    blocking = True
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class RedisCache:
         try:
             self._client.ping()
         except redis.RedisError as error:
-            where = without_secrets(f"no Redis at {self.url} ({error})")
+            where = mask_secrets(f"no Redis at {self.url} ({error})")
             raise CacheUnreachable(f"{where}: start it, or set REDIS_URL") from error
 
     def get(self, key: str) -> Completion | None:
@@ -79,13 +79,13 @@ class RedisCache:
         with self._lock:
             self._hits += found is not None
             self._misses += found is None
-        return read_completion(found) if found is not None else None
+        return parse_completion(found) if found is not None else None
 
     def set(self, key: str, completion: Completion) -> None:
         """Store a completion under the key."""
         milliseconds = None if self.default_ttl is None else max(1, int(self.default_ttl * 1000))
         try:
-            self._client.set(self.prefix + key, write_completion(completion).encode(), px=milliseconds)
+            self._client.set(self.prefix + key, serialize_completion(completion).encode(), px=milliseconds)
         except redis.RedisError:
             return  # an answer that is not stored is asked for again
 

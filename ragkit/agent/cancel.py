@@ -26,16 +26,16 @@ class Cancellation:
         for listener in listeners:
             listener()
 
-    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+    def add_listener(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` when it is cancelled (at once, if it has been). Returns what ends the listening."""
         with self._lock:
             if not self._cancelled:
                 self._listeners.append(listener)
-                return lambda: self._forget(listener)
+                return lambda: self._remove_listener(listener)
         listener()
         return lambda: None
 
-    def _forget(self, listener: Callable[[], None]) -> None:
+    def _remove_listener(self, listener: Callable[[], None]) -> None:
         with self._lock:
             if listener in self._listeners:
                 self._listeners.remove(listener)

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragkit.agent.messages import ToolCall, to_json
-from ragkit.agent.parser import read_arguments
-from ragkit.agent.tools.execute import collect, render
+from ragkit.agent.messages import ToolCall, canonical_json
+from ragkit.agent.parser import parse_arguments
+from ragkit.agent.tools.execute import collect_output, to_tool_result
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.records import JSON
 
@@ -31,7 +31,7 @@ class ConversationManager:
 
     def add_tool_calls(self, text: str, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> None:
         """Add what a model said, and what it wants to have executed."""
-        calls: list[JSON] = [_openai(call) if isinstance(call, ToolCall) else call for call in tool_calls]
+        calls: list[JSON] = [_to_openai_call(call) if isinstance(call, ToolCall) else call for call in tool_calls]
         self._messages.append({"role": "assistant", "content": text, "tool_calls": calls})
 
     def add_tool_result(self, call_id: str, result: str) -> None:
@@ -58,18 +58,21 @@ class ToolExecutor:
 
     def execute(self, tool_call: ToolCall | Mapping[str, JSON]) -> str:
         """The result of one call, ours or in OpenAI's form, as text; `Error executing <name>: ...` on failure."""
-        call = tool_call if isinstance(tool_call, ToolCall) else _ours(tool_call)
-        LOG.info("Executing tool %s %s", call.name, to_json(dict(call.arguments)))
+        call = tool_call if isinstance(tool_call, ToolCall) else _from_openai_call(tool_call)
+        LOG.info("Executing tool %s %s", call.name, canonical_json(dict(call.arguments)))
         try:
             value = self.registry.get(call.name).execute(call.arguments)
-            return render(collect(value, lambda _: None)).content
+            return to_tool_result(collect_output(value, lambda _: None)).content
         except Exception as error:  # a border: whatever a tool raises goes back to the model
             LOG.exception("Tool failed %s", call.name)
             return f"Error executing {call.name}: {error}"
 
     def execute_all(self, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> list[tuple[str, str]]:
         """(id of the call, result) for each call, in order."""
-        return [(one.id if isinstance(one, ToolCall) else _ours(one).id, self.execute(one)) for one in tool_calls]
+        return [
+            (one.id if isinstance(one, ToolCall) else _from_openai_call(one).id, self.execute(one))
+            for one in tool_calls
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +106,16 @@ class CostTracker:
         self._entries.clear()
 
 
-def _openai(call: ToolCall) -> dict[str, JSON]:
-    arguments = call.malformed or to_json(dict(call.arguments))
+def _to_openai_call(call: ToolCall) -> dict[str, JSON]:
+    arguments = call.malformed or canonical_json(dict(call.arguments))
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _ours(call: Mapping[str, JSON]) -> ToolCall:
+def _from_openai_call(call: Mapping[str, JSON]) -> ToolCall:
     function = call.get("function")
     found: Mapping[str, JSON] = function if isinstance(function, Mapping) else call
     name, arguments = str(found.get("name", "")), found.get("arguments")
     call_id = str(call.get("id", ""))
     if isinstance(arguments, Mapping):
         return ToolCall(name, dict(arguments), call_id)
-    return read_arguments(name, str(arguments or ""), call_id)
+    return parse_arguments(name, str(arguments or ""), call_id)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from ragkit.agent.cache import Cache
 from ragkit.agent.coherence import CoherenceCheck
-from ragkit.agent.guardrails import Guardrails, Screening
+from ragkit.agent.guardrails import Guardrails, ToolOutputScreening
 from ragkit.agent.policy import Approver, ToolPolicy
 from ragkit.errors import InvalidOption, ProviderError, RateLimited
 from ragkit.usage.analytics import AgentAnalytics
 from ragkit.usage.limits import Limits
-from ragkit.usage.meter import Call
+from ragkit.usage.meter import MeteredCall
 from ragkit.usage.pricing import PriceBook
 
 if TYPE_CHECKING:
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryPolicy:
     """When a request that failed is sent again. The wait grows exponentially, with jitter."""
 
-    attempts: int = 3
+    max_attempts: int = 3
     """How often a request is sent at most; 1: never again."""
-    first_wait_s: float = 0.5
+    initial_wait_s: float = 0.5
     """Upper bound of the first wait; each further one is twice as long."""
     max_wait_s: float = 30.0
     """Upper bound of every wait. A service that asks for a longer one is not asked again."""
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise InvalidOption("attempts of a retry", self.attempts, "a number of at least 1")
+        if self.max_attempts < 1:
+            raise InvalidOption("attempts of a retry", self.max_attempts, "a number of at least 1")
 
-    def wait(self, attempt: int, error: ProviderError) -> float | None:
+    def next_wait_s(self, attempt: int, error: ProviderError) -> float | None:
         """Seconds to wait after attempt number `attempt` (from 1) failed; None: do not try again.
 
         A service that says how long to wait is believed. Otherwise a random part of the doubled wait is taken
@@ -45,12 +45,12 @@ class Retry:
 
         Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
         """
-        if not error.retryable or attempt >= self.attempts:
+        if not error.retryable or attempt >= self.max_attempts:
             return None
         asked = error.retry_after if isinstance(error, RateLimited) else None
         if asked is not None:
             return asked if asked <= self.max_wait_s else None
-        return random.uniform(0.0, min(self.max_wait_s, self.first_wait_s * 2 ** (attempt - 1)))
+        return random.uniform(0.0, min(self.max_wait_s, self.initial_wait_s * 2 ** (attempt - 1)))
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class AgentConfig:
     """Seconds to wait for a tool that sets no time of its own; None: as long as it takes."""
     max_tool_output_chars: int = 100_000
     """What is longer is cut off before the model sees it."""
-    retry: Retry = Retry()
+    retry: RetryPolicy = RetryPolicy()
     limits: Limits = field(default_factory=Limits)
     """What one run may use."""
     cache: Cache | None = None
     """Answers equal requests once."""
     guardrails: Guardrails = field(default_factory=Guardrails)
-    screening: Screening = field(default_factory=Screening)
+    screening: ToolOutputScreening = field(default_factory=ToolOutputScreening)
     policy: ToolPolicy | None = None
     """Which tool calls are allowed; None: all."""
     approve: Approver | None = None
@@ -101,7 +101,7 @@ class AgentConfig:
     analytics: AgentAnalytics | None = None
     """Counts tool calls over many runs."""
     prices: PriceBook = field(default_factory=PriceBook)
-    on_call: Callable[[Call], None] | None = None
+    on_call: Callable[[MeteredCall], None] | None = None
     """Told of each call that a run reports, as soon as it does: a ledger. It must not raise."""
 
     def __post_init__(self) -> None:

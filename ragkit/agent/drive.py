@@ -9,44 +9,44 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from ragkit.agent.board import (
-    Board,
-    Item,
-    cancelled,
-    chunk_event,
-    cut_off,
-    emitter,
-    in_thread,
-    no_answer,
-    tool_scope,
+    ToolInboxItem,
+    ToolTracker,
+    cancelled_error,
+    create_emitter,
+    incomplete_stream_error,
+    meter_tool,
+    run_in_thread,
+    timeout_error,
+    to_chunk_event,
 )
 from ragkit.agent.cancel import Cancellation
-from ragkit.agent.effects import CallModel, Do, Effect, RunTools, ToolJob, Wait
+from ragkit.agent.effects import CallModel, Effect, RunFunction, RunTools, Sleep, ToolJob
 from ragkit.agent.events import Event
 from ragkit.agent.loop import run_loop
-from ragkit.agent.providers.base import Completed, Completion, Delta
-from ragkit.agent.providers.guard import check_allowed
+from ragkit.agent.providers.base import Completion, StreamCompleted, StreamDelta
+from ragkit.agent.providers.guard import check_request_allowed
 from ragkit.agent.result import ToolOutcome
-from ragkit.agent.run import Run
-from ragkit.agent.tools.execute import execute
-from ragkit.usage.meter import metered
+from ragkit.agent.run import RunState
+from ragkit.agent.tools.execute import execute_tool
+from ragkit.usage.meter import use_meter
 
 T = TypeVar("T")
 
 
-def drive(run: Run) -> Generator[Event, None, None]:
+def drive(run: RunState) -> Generator[Event, None, None]:
     """Drive a run in this thread. Yields its events; the last one is RunEnded. Raises what ends the run."""
     flow = run_loop(run)
     try:
         step: Event | Effect = next(flow)
         while True:
             if isinstance(step, Event):
-                run.watch.see(step)
+                run.observers.notify(step)
                 yield step
                 step = flow.send(None)
                 continue
             try:
                 if step.has_events:
-                    outcome: object = yield from _watched(step)
+                    outcome: object = yield from _perform_with_events(step)
                 else:
                     outcome = _perform(run, step)
             except BaseException as error:  # noqa: BLE001 - the loop decides what an error means
@@ -59,66 +59,70 @@ def drive(run: Run) -> Generator[Event, None, None]:
         flow.close()
 
 
-def _watched(effect: Effect) -> Generator[Event, None, object]:
+def _perform_with_events(effect: Effect) -> Generator[Event, None, object]:
     """Do what has events on its way."""
     if isinstance(effect, RunTools):
-        return (yield from _tools(effect))
+        return (yield from _run_tools(effect))
     assert isinstance(effect, CallModel)  # noqa: S101 - nothing else has events
-    check_allowed(effect.provider)
-    return (yield from _live(effect))
+    check_request_allowed(effect.provider)
+    return (yield from _stream_completion(effect))
 
 
-def _perform(run: Run, effect: Effect) -> object:
+def _perform(run: RunState, effect: Effect) -> object:
     """Do what has no events on its way."""
     if isinstance(effect, CallModel):
-        check_allowed(effect.provider)
+        check_request_allowed(effect.provider)
         return _complete(effect)
     if isinstance(effect, RunTools):
-        return [_execute(job, _ignore) for job in effect.jobs]
-    if isinstance(effect, Wait):
-        _result(Future(), effect.seconds, run.cancel)
+        return [_execute_metered(job, _discard_output) for job in effect.jobs]
+    if isinstance(effect, Sleep):
+        _wait_for_result(Future(), effect.seconds, run.cancel)
         return None
-    return effect.work() if isinstance(effect, Do) else _result(effect.future, run.within(None), run.cancel)
+    return (
+        effect.function()
+        if isinstance(effect, RunFunction)
+        else _wait_for_result(effect.future, run.cap_timeout(None), run.cancel)
+    )
 
 
-def _result(future: Future[T], timeout_s: float | None, cancel: Cancellation | None) -> T | None:
-    """The future's result; None when the time is over first. Raises Cancelled when the run is."""
+def _wait_for_result(future: Future[T], timeout_s: float | None, cancel: Cancellation | None) -> T | None:
+    """The future's result; None when the time is over first. Raises RunCancelled when the run is."""
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
-    forget = _listen(cancel, done.set)
+    forget = _on_cancel(cancel, done.set)
     try:
         done.wait(timeout_s)
     finally:
         forget()
     if cancel is not None and cancel.cancelled:
-        raise cancelled()
+        raise cancelled_error()
     return future.result() if future.done() else None
 
 
-def _listen(cancel: Cancellation | None, stop: Callable[[], None]) -> Callable[[], None]:
+def _on_cancel(cancel: Cancellation | None, stop: Callable[[], None]) -> Callable[[], None]:
     """Call `stop` when the run is cancelled. Returns what ends the listening."""
-    return cancel.listen(stop) if cancel is not None else _nothing
+    return cancel.add_listener(stop) if cancel is not None else _do_nothing
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None
 
 
-def _ask(call: CallModel) -> Completion:
-    with metered(call.run.meter, iteration=call.run.iteration):
+def _call_provider(call: CallModel) -> Completion:
+    with use_meter(call.run.meter, iteration=call.run.iteration):
         return call.provider.complete(call.request)
 
 
 def _complete(call: CallModel) -> Completion:
-    if not call.provider.waits or (call.timeout_s is None and call.run.cancel is None):
-        return _ask(call)
+    if not call.provider.blocking or (call.timeout_s is None and call.run.cancel is None):
+        return _call_provider(call)
     inbox: queue.SimpleQueue[Completion | BaseException] = queue.SimpleQueue()
-    in_thread(lambda: inbox.put(_ask(call)), inbox.put)
-    forget = _listen(call.run.cancel, lambda: inbox.put(cancelled()))
+    run_in_thread(lambda: inbox.put(_call_provider(call)), inbox.put)
+    forget = _on_cancel(call.run.cancel, lambda: inbox.put(cancelled_error()))
     try:
         found = inbox.get(timeout=call.timeout_s)
     except queue.Empty:
-        raise no_answer(call) from None
+        raise timeout_error(call) from None
     finally:
         forget()
     if isinstance(found, BaseException):
@@ -126,72 +130,72 @@ def _complete(call: CallModel) -> Completion:
     return found
 
 
-def _live(call: CallModel) -> Generator[Event, None, Completion]:
-    inbox: queue.SimpleQueue[Delta | BaseException] = queue.SimpleQueue()
+def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
+    inbox: queue.SimpleQueue[StreamDelta | BaseException] = queue.SimpleQueue()
     unwanted = threading.Event()
 
     def listen() -> None:
-        with metered(call.run.meter, iteration=call.run.iteration):
+        with use_meter(call.run.meter, iteration=call.run.iteration):
             for delta in call.provider.stream(call.request):
                 inbox.put(delta)
                 if unwanted.is_set():
                     return
-        inbox.put(cut_off(call))
+        inbox.put(incomplete_stream_error(call))
 
-    in_thread(listen, inbox.put)
-    forget = _listen(call.run.cancel, lambda: inbox.put(cancelled()))
+    run_in_thread(listen, inbox.put)
+    forget = _on_cancel(call.run.cancel, lambda: inbox.put(cancelled_error()))
     try:
         while True:
             try:
-                item = inbox.get(timeout=call.run.within(call.timeout_s))
+                item = inbox.get(timeout=call.run.cap_timeout(call.timeout_s))
             except queue.Empty:
-                raise no_answer(call) from None
+                raise timeout_error(call) from None
             if isinstance(item, BaseException):
                 raise item
-            if isinstance(item, Completed):
+            if isinstance(item, StreamCompleted):
                 return item.completion
-            yield from _seen(chunk_event(call.run, item), call.run)
+            yield from _notify_and_yield(to_chunk_event(call.run, item), call.run)
     finally:
         unwanted.set()
         forget()
 
 
-def _tools(effect: RunTools) -> Generator[Event, None, list[ToolOutcome]]:
-    inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
-    board = Board(effect.jobs)
-    forget = _listen(effect.run.cancel, lambda: inbox.put(cancelled()))
+def _run_tools(effect: RunTools) -> Generator[Event, None, list[ToolOutcome]]:
+    inbox: queue.SimpleQueue[ToolInboxItem] = queue.SimpleQueue()
+    board = ToolTracker(effect.jobs)
+    forget = _on_cancel(effect.run.cancel, lambda: inbox.put(cancelled_error()))
     for index, job in enumerate(effect.jobs):
         start_tool(index, job, inbox.put)
     try:
-        while not board.done:
+        while not board.is_done:
             try:
-                item = inbox.get(timeout=board.patience())
+                item = inbox.get(timeout=board.seconds_left())
             except queue.Empty:
-                board.expire()
+                board.expire_overdue()
                 continue
-            yield from _seen(board.take(item), effect.run)
+            yield from _notify_and_yield(board.receive(item), effect.run)
     finally:
-        board.abandon()
+        board.abandon_unfinished()
         forget()
     return board.outcomes
 
 
-def start_tool(index: int, job: ToolJob, put: Callable[[Item], None]) -> None:
+def start_tool(index: int, job: ToolJob, put: Callable[[ToolInboxItem], None]) -> None:
     """Execute a tool in a thread; its pieces and its outcome are put where they are waited for."""
-    emit = emitter(job, put)
-    in_thread(lambda: put((index, _execute(job, emit))), put)
+    emit = create_emitter(job, put)
+    run_in_thread(lambda: put((index, _execute_metered(job, emit))), put)
 
 
-def _execute(job: ToolJob, emit: Callable[[str], None]) -> ToolOutcome:
-    with tool_scope(job):
-        return execute(job, emit)
+def _execute_metered(job: ToolJob, emit: Callable[[str], None]) -> ToolOutcome:
+    with meter_tool(job):
+        return execute_tool(job, emit)
 
 
-def _ignore(_: str) -> None:
+def _discard_output(_: str) -> None:
     return None
 
 
-def _seen(event: Event | None, run: Run) -> Iterator[Event]:
+def _notify_and_yield(event: Event | None, run: RunState) -> Iterator[Event]:
     if event is not None:
-        run.watch.see(event)
+        run.observers.notify(event)
         yield event

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ragkit.agent.messages import Message, ToolCall
-from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.base import ModelRequest
 from ragkit.usage.meter import UsageStats
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ModelCallStarted(Event):
     iteration: int
     provider: str
     model: str
-    request: Request
+    request: ModelRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Retrying(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class FellBack(Event):
+class ProviderFallback(Event):
     """A fallback chain passed over providers that failed."""
 
     errors: tuple[str, ...]

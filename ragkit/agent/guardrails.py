@@ -14,15 +14,15 @@ from typing import Literal, Protocol, TypeAlias
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
-Action: TypeAlias = Literal["allow", "warn", "rewrite", "block"]
-Reaction: TypeAlias = Literal["warn", "rewrite", "block"]
+GuardrailAction: TypeAlias = Literal["allow", "warn", "rewrite", "block"]
+ViolationAction: TypeAlias = Literal["warn", "rewrite", "block"]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a guardrail says of a text."""
 
-    action: Action = "allow"
+    action: GuardrailAction = "allow"
     reason: str = ""
     text: str = ""
     """For `rewrite`: what takes the place of the text."""
@@ -57,22 +57,22 @@ class Guardrails:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class GuardrailFinding:
     """What one guardrail did to a text."""
 
     guardrail: str
-    action: Action
+    action: GuardrailAction
     reason: str
 
 
-def apply(guardrails: Iterable[Guardrail], text: str) -> tuple[str, list[Finding]]:
+def apply_guardrails(guardrails: Iterable[Guardrail], text: str) -> tuple[str, list[GuardrailFinding]]:
     """Let every guardrail look at the text. Returns what is left of it, and what was found; a block ends it."""
-    findings: list[Finding] = []
+    findings: list[GuardrailFinding] = []
     for guardrail in guardrails:
         verdict = guardrail.check(text)
         if verdict.action == "allow":
             continue
-        findings.append(Finding(guardrail.name, verdict.action, verdict.reason))
+        findings.append(GuardrailFinding(guardrail.name, verdict.action, verdict.reason))
         if verdict.action == "block":
             break
         if verdict.action == "rewrite":
@@ -80,16 +80,16 @@ def apply(guardrails: Iterable[Guardrail], text: str) -> tuple[str, list[Finding
     return text, findings
 
 
-def apply_to_arguments(
+def apply_guardrails_to_arguments(
     guardrails: Iterable[Guardrail], arguments: Mapping[str, JSON]
-) -> tuple[dict[str, JSON], list[Finding]]:
+) -> tuple[dict[str, JSON], list[GuardrailFinding]]:
     """The same for every text inside the arguments of a tool call."""
-    found: list[Finding] = []
+    found: list[GuardrailFinding] = []
     rails = list(guardrails)
 
     def visit(value: JSON) -> JSON:
         if isinstance(value, str):
-            text, findings = apply(rails, value)
+            text, findings = apply_guardrails(rails, value)
             found.extend(findings)
             return text
         if isinstance(value, Mapping):
@@ -105,7 +105,7 @@ class LengthGuardrail:
 
     max_chars: int | None = None
     min_chars: int = 0
-    action: Reaction = "block"
+    action: ViolationAction = "block"
     name: str = "length"
 
     def check(self, text: str) -> Verdict:
@@ -149,31 +149,34 @@ class FormatGuardrail:
         return ALLOW
 
 
-def _luhn(text: str) -> bool:
+def _passes_luhn(text: str) -> bool:
     """The check digit of payment cards. Source: ISO/IEC 7812-1, annex B."""
     digits = [int(one) for one in reversed(text) if one.isdigit()]
     doubled = [digit * 2 - 9 * (digit > 4) if place % 2 else digit for place, digit in enumerate(digits)]
     return 13 <= len(digits) <= 19 and sum(doubled) % 10 == 0
 
 
-def _iban(text: str) -> bool:
+def _is_valid_iban(text: str) -> bool:
     """The check digits of bank accounts. Source: ISO 13616-1 with ISO 7064 MOD 97-10."""
     plain = re.sub(r"\s", "", text).upper()
     moved = plain[4:] + plain[:4]
     return int("".join(str(int(one, 36)) for one in moved)) % 97 == 1
 
 
-def _any(_: str) -> bool:
+def _always_valid(_: str) -> bool:
     return True
 
 
-PII: Mapping[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
-    "email": (re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.)+[A-Za-z]{2,24}\b"), _any),
-    "card": (re.compile(r"(?<![\d-])(?:\d[ -]?){12,18}\d(?![\d-])"), _luhn),
-    "iban": (re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"), _iban),
-    "ssn": (re.compile(r"(?<![\d-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])"), _any),
-    "ip": (re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"), _any),
-    "phone": (re.compile(r"(?<![\w+])\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d(?:[ .-]?\d){5,11}(?!\w)"), _any),
+PII_PATTERNS: Mapping[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
+    "email": (re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.)+[A-Za-z]{2,24}\b"), _always_valid),
+    "card": (re.compile(r"(?<![\d-])(?:\d[ -]?){12,18}\d(?![\d-])"), _passes_luhn),
+    "iban": (re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b"), _is_valid_iban),
+    "ssn": (re.compile(r"(?<![\d-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])"), _always_valid),
+    "ip": (
+        re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"),
+        _always_valid,
+    ),
+    "phone": (re.compile(r"(?<![\w+])\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d(?:[ .-]?\d){5,11}(?!\w)"), _always_valid),
 }
 """Kinds of personal data: what it looks like, and a check that what looks like it is it."""
 
@@ -185,20 +188,20 @@ class PIIGuardrail:
     `rewrite` puts `[email]` and the like in its place.
     """
 
-    kinds: Sequence[str] = tuple(PII)
-    action: Reaction = "rewrite"
+    kinds: Sequence[str] = tuple(PII_PATTERNS)
+    action: ViolationAction = "rewrite"
     name: str = "pii"
 
     def __post_init__(self) -> None:
-        unknown = [kind for kind in self.kinds if kind not in PII]
+        unknown = [kind for kind in self.kinds if kind not in PII_PATTERNS]
         if unknown:
-            raise InvalidOption("a kind of personal data", unknown[0], f"one of {', '.join(PII)}")
+            raise InvalidOption("a kind of personal data", unknown[0], f"one of {', '.join(PII_PATTERNS)}")
 
     def check(self, text: str) -> Verdict:
         """Find personal data; the reason names kinds, never the data."""
         found: list[str] = []
         for kind in self.kinds:
-            pattern, really = PII[kind]
+            pattern, really = PII_PATTERNS[kind]
 
             def mask(match: re.Match[str], kind: str = kind, really: Callable[[str], bool] = really) -> str:
                 if not really(match.group()):
@@ -229,7 +232,7 @@ class TopicGuardrail:
         return ALLOW
 
 
-_ORDERS = (
+_INJECTION_PATTERNS = (
     r"\b(?:ignore|disregard|forget|override)\s+(?:all\s+|any\s+|the\s+|your\s+|of\s+)*"
     r"(?:previous|prior|above|earlier|preceding|system|developer)\s+(?:\w+\s+)?"
     r"(?:instructions?|prompts?|rules?|messages?|directions?)",
@@ -243,8 +246,8 @@ _ORDERS = (
     r"\bnew\s+(?:system\s+)?instructions?\s*:",
     r"\bTOOL_CALL\s*+(?::\s*+)?[`{]",
 )
-_INJECTIONS = [re.compile(pattern, re.IGNORECASE) for pattern in _ORDERS]
-_ANY_INJECTION = re.compile("|".join(f"(?:{pattern})" for pattern in _ORDERS), re.IGNORECASE)
+_INJECTION_REGEXES = [re.compile(pattern, re.IGNORECASE) for pattern in _INJECTION_PATTERNS]
+_ANY_INJECTION = re.compile("|".join(f"(?:{pattern})" for pattern in _INJECTION_PATTERNS), re.IGNORECASE)
 """Nearly every text has none of them: one look is enough."""
 
 
@@ -255,7 +258,7 @@ class InjectionGuardrail:
     `rewrite` puts `[removed]` in the place of each.
     """
 
-    action: Reaction = "block"
+    action: ViolationAction = "block"
     name: str = "prompt_injection"
 
     def check(self, text: str) -> Verdict:
@@ -268,16 +271,16 @@ class InjectionGuardrail:
             found.append(" ".join(match.group().split()))
             return "[removed]"
 
-        for pattern in _INJECTIONS:
+        for pattern in _INJECTION_REGEXES:
             text = pattern.sub(mask, text)
         return Verdict(self.action, f"it gives the model orders: {found[0][:60]!r}", text) if found else ALLOW
 
 
 @dataclass(frozen=True, slots=True)
-class Screening:
+class ToolOutputScreening:
     """How text that comes from tools is treated before a model sees it."""
 
-    mark: bool = True
+    mark_as_data: bool = True
     """Whether it is put between marks that say that it is data."""
     guardrail: Guardrail | None = field(default_factory=lambda: InjectionGuardrail("warn"))
     """What looks at it; a warning goes into the trace. None: nothing does."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Protocol
 
-from ragkit.agent.messages import Message, Role, to_json
+from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.tokens import estimate_tokens
@@ -32,36 +32,36 @@ class ConversationStore(Protocol):
         """Put `text` in the place of what was there, whole or not at all."""
 
 
-class Turnstile:
+class FifoLock:
     """Lets one in at a time, in the order of asking. Waiting costs no thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._busy = False
-        self._waiting: deque[Future[None]] = deque()
+        self._locked = False
+        self._waiters: deque[Future[None]] = deque()
 
-    def enter(self) -> Future[None]:
+    def acquire(self) -> Future[None]:
         """A future that is done when it is the caller's turn. Whoever gets it must call `leave` once."""
         turn: Future[None] = Future()
         with self._lock:
-            if self._busy:
-                self._waiting.append(turn)
+            if self._locked:
+                self._waiters.append(turn)
             else:
-                self._busy = True
+                self._locked = True
                 turn.set_result(None)
         return turn
 
-    def leave(self, turn: Future[None]) -> None:
+    def release(self, turn: Future[None]) -> None:
         """Let the next one in; or, when it was not yet the caller's turn, stop waiting."""
         if turn.cancel():
             return
         with self._lock:
-            while self._waiting:
-                following = self._waiting.popleft()
+            while self._waiters:
+                following = self._waiters.popleft()
                 if following.set_running_or_notify_cancel():
                     following.set_result(None)
                     return
-            self._busy = False
+            self._locked = False
 
 
 class ConversationMemory:
@@ -86,15 +86,15 @@ class ConversationMemory:
             if value is not None and value < 1:
                 raise InvalidOption(name, value, "a number of at least 1, or None")
         self.max_messages, self.max_tokens = max_messages, max_tokens
-        self.turns = Turnstile()
+        self.run_lock = FifoLock()
         """Runs that share this memory take turns."""
         self._lock = Lock()
         self._store = store
         saved = store.load() if store else None
-        self._messages = _read(saved) if saved else list(messages)
+        self._messages = _parse_conversation(saved) if saved else list(messages)
 
     @property
-    def persistent(self) -> bool:
+    def is_persistent(self) -> bool:
         """Whether adding to it writes to a file or database."""
         return self._store is not None
 
@@ -110,8 +110,8 @@ class ConversationMemory:
     def add_many(self, messages: Sequence[Message]) -> list[Message]:
         """Add messages that belong together. Returns what was dropped to stay within the limits."""
         with self._lock:
-            kept, dropped = self._pruned([*self._messages, *messages])
-            self._keep(kept)
+            kept, dropped = self._prune([*self._messages, *messages])
+            self._replace_messages(kept)
         return dropped
 
     def add_user(self, text: str) -> None:
@@ -127,12 +127,12 @@ class ConversationMemory:
         with self._lock:
             changed = list(self._messages)
             changed[index] = replace(changed[index], pinned=True)
-            self._keep(changed)
+            self._replace_messages(changed)
 
     def clear(self) -> None:
         """Forget everything, pinned messages too."""
         with self._lock:
-            self._keep([])
+            self._replace_messages([])
 
     reset = clear
 
@@ -140,18 +140,18 @@ class ConversationMemory:
         """A memory of its own, in memory only, that begins with the same messages."""
         return ConversationMemory(self.max_messages, self.max_tokens, messages=self.get_history())
 
-    def tokens(self) -> int:
+    def count_tokens(self) -> int:
         """About how many tokens all messages have."""
-        return sum(map(message_tokens, self.get_history()))
+        return sum(map(estimate_message_tokens, self.get_history()))
 
     def to_json(self) -> str:
         """The conversation as JSON; `from_json` reads it in any later version."""
-        return write_messages(self.get_history())
+        return serialize_messages(self.get_history())
 
     @staticmethod
     def from_json(text: str, *, max_messages: int | None = None, max_tokens: int | None = None) -> ConversationMemory:
         """Read a conversation. Raises InvalidOption when `text` is not one, or is of a later version."""
-        return ConversationMemory(max_messages, max_tokens, messages=_read(text))
+        return ConversationMemory(max_messages, max_tokens, messages=_parse_conversation(text))
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -159,15 +159,15 @@ class ConversationMemory:
     def __iter__(self) -> Iterator[Message]:
         return iter(self.get_history())
 
-    def _keep(self, messages: list[Message]) -> None:
+    def _replace_messages(self, messages: list[Message]) -> None:
         if self._store is not None:
-            self._store.save(write_messages(messages))
+            self._store.save(serialize_messages(messages))
         self._messages = messages
 
-    def _pruned(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
-        count, size = len(messages), sum(map(message_tokens, messages)) if self.max_tokens else 0
+    def _prune(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
+        count, size = len(messages), sum(map(estimate_message_tokens, messages)) if self.max_tokens else 0
         dropped: list[Message] = []
-        units = list(_units(messages))
+        units = list(_group_tool_calls(messages))
         kept = list(units)
         for unit in units[:-1]:  # the newest stays, whatever its size
             over = (self.max_messages and count > self.max_messages) or (self.max_tokens and size > self.max_tokens)
@@ -178,27 +178,27 @@ class ConversationMemory:
             kept.remove(unit)
             dropped += unit
             count -= len(unit)
-            size -= sum(map(message_tokens, unit)) if self.max_tokens else 0
+            size -= sum(map(estimate_message_tokens, unit)) if self.max_tokens else 0
         return [one for unit in kept for one in unit], dropped
 
 
-def message_tokens(message: Message) -> int:
+def estimate_message_tokens(message: Message) -> int:
     """About how many tokens a message has, its tool calls and 4 for its frame included."""
-    calls = sum(estimate_tokens(call.name + to_json(dict(call.arguments))) for call in message.tool_calls)
+    calls = sum(estimate_tokens(call.name + canonical_json(dict(call.arguments))) for call in message.tool_calls)
     return estimate_tokens(message.content) + calls + 4
 
 
-def write_messages(messages: Sequence[Message]) -> str:
+def serialize_messages(messages: Sequence[Message]) -> str:
     """Messages in the one format of conversations."""
     return json.dumps(
         {"format": FORMAT, "version": VERSION, "messages": [one.to_dict() for one in messages]}, ensure_ascii=False
     )
 
 
-def read_messages(data: JSON) -> list[Message]:
-    """The inverse of `write_messages`, for JSON that has been parsed. Raises InvalidOption."""
+def parse_messages(data: JSON) -> list[Message]:
+    """The inverse of `serialize_messages`, for JSON that has been parsed. Raises InvalidOption."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-        raise InvalidOption("a saved conversation", _start(str(data)), f"a JSON object with format {FORMAT!r}")
+        raise InvalidOption("a saved conversation", _excerpt(str(data)), f"a JSON object with format {FORMAT!r}")
     version = data.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise InvalidOption("the version of a saved conversation", version, f"at most {VERSION}")
@@ -208,14 +208,14 @@ def read_messages(data: JSON) -> list[Message]:
     )
 
 
-def _read(text: str) -> list[Message]:
+def _parse_conversation(text: str) -> list[Message]:
     try:
-        return read_messages(json.loads(text))
+        return parse_messages(json.loads(text))
     except json.JSONDecodeError as error:
-        raise InvalidOption("a saved conversation", _start(text), "JSON") from error
+        raise InvalidOption("a saved conversation", _excerpt(text), "JSON") from error
 
 
-def _units(messages: Sequence[Message]) -> Iterator[list[Message]]:
+def _group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """Messages that must not be separated: a tool call with its results, anything else alone."""
     unit: list[Message] = []
     for message in messages:
@@ -227,5 +227,5 @@ def _units(messages: Sequence[Message]) -> Iterator[list[Message]]:
         yield unit
 
 
-def _start(text: str) -> str:
+def _excerpt(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

@@ -51,27 +51,27 @@ class SQLiteConversationStore:
         self.path, self.key = Path(path), key
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch(mode=0o600)  # what people say is for their eyes only
-        with closing(self._open()) as database, database:
+        with closing(self._connect()) as database, database:
             database.execute(
                 "CREATE TABLE IF NOT EXISTS conversations (key TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID"
             )
 
     def load(self) -> str | None:
         """What was saved last; None when nothing was."""
-        with closing(self._open()) as database:
+        with closing(self._connect()) as database:
             row = database.execute("SELECT json FROM conversations WHERE key = ?", (self.key,)).fetchone()
         return str(row[0]) if row else None
 
     def save(self, text: str) -> None:
         """Put `text` in the place of what was there."""
-        with closing(self._open()) as database, database:
+        with closing(self._connect()) as database, database:
             database.execute("INSERT OR REPLACE INTO conversations VALUES (?, ?)", (self.key, text))
 
     def keys(self) -> list[str]:
         """The keys of all conversations of the database, sorted."""
-        with closing(self._open()) as database:
+        with closing(self._connect()) as database:
             return [str(row[0]) for row in database.execute("SELECT key FROM conversations ORDER BY key")]
 
-    def _open(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         # a connection for each use: threads need not share one
         return sqlite3.connect(self.path, timeout=30.0)

@@ -105,7 +105,7 @@ class Message:
     def __post_init__(self) -> None:
         # some services answer None where there is no text, and users hand over a role's name
         if self.content is None:
-            object.__setattr__(self, "content", "")
+            object.__setattr__(self, "content_digest", "")
         if type(self.role) is not Role:
             object.__setattr__(self, "role", Role(self.role))
 
@@ -134,7 +134,7 @@ class Message:
         for key in ("tool_call_id", "name", "is_error", "agent_name", "reasoning", "pinned", "provider_state"):
             if getattr(self, key):
                 found[key] = getattr(self, key)
-        if self.data is not None and is_json(self.data):
+        if self.data is not None and is_json_value(self.data):
             found["data"] = cast("JSON", self.data)
         return found
 
@@ -145,12 +145,12 @@ class Message:
         return Message(
             Role(str(data["role"])),
             str(data.get("content") or ""),
-            tuple(ToolCall.from_dict(call) for call in _objects(data.get("tool_calls"))),
+            tuple(ToolCall.from_dict(call) for call in _json_objects(data.get("tool_calls"))),
             str(data.get("tool_call_id", "")),
             str(data.get("name", "")),
             bool(data.get("is_error", False)),
             str(data.get("agent_name", "")),
-            tuple(Image(str(one["data"]), str(one["media_type"])) for one in _objects(data.get("images"))),
+            tuple(Image(str(one["data"]), str(one["media_type"])) for one in _json_objects(data.get("images"))),
             str(data.get("reasoning", "")),
             bool(data.get("pinned", False)),
             dict(state) if isinstance(state, Mapping) else {},
@@ -158,19 +158,19 @@ class Message:
         )
 
 
-def is_json(value: object) -> bool:
+def is_json_value(value: object) -> bool:
     """Whether `value` is made of what JSON can hold."""
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and is_json(one) for key, one in value.items())
+        return all(isinstance(key, str) and is_json_value(one) for key, one in value.items())
     if isinstance(value, list | tuple):
-        return all(is_json(one) for one in value)
+        return all(is_json_value(one) for one in value)
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def to_json(value: JSON) -> str:
+def canonical_json(value: JSON) -> str:
     """One line of JSON that is the same for equal values."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=dict)
 
 
-def _objects(value: JSON) -> list[Mapping[str, JSON]]:
+def _json_objects(value: JSON) -> list[Mapping[str, JSON]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []

@@ -49,7 +49,7 @@ class AgentObserver:
     def on_retry(self, event: e.Retrying) -> None:
         """A request will be sent again."""
 
-    def on_fallback(self, event: e.FellBack) -> None:
+    def on_fallback(self, event: e.ProviderFallback) -> None:
         """A fallback chain passed over providers."""
 
     def on_tool_start(self, event: e.ToolStarted) -> None:
@@ -84,10 +84,10 @@ class AgentObserver:
 
     def handle(self, event: e.Event) -> None:
         """Hand an event to the method that it belongs to."""
-        getattr(self, NAMES[type(event)])(event)
+        getattr(self, OBSERVER_METHODS[type(event)])(event)
 
 
-NAMES: Mapping[type[e.Event], str] = {
+OBSERVER_METHODS: Mapping[type[e.Event], str] = {
     e.RunStarted: "on_agent_start",
     e.RunEnded: "on_agent_end",
     e.RunFailed: "on_error",
@@ -98,7 +98,7 @@ NAMES: Mapping[type[e.Event], str] = {
     e.ModelCallEnded: "on_llm_end",
     e.ToolCallChunk: "on_tool_call_chunk",
     e.Retrying: "on_retry",
-    e.FellBack: "on_fallback",
+    e.ProviderFallback: "on_fallback",
     e.ToolStarted: "on_tool_start",
     e.ToolChunk: "on_tool_chunk",
     e.ToolEnded: "on_tool_end",
@@ -113,7 +113,7 @@ NAMES: Mapping[type[e.Event], str] = {
 """The observer's method for each kind of event."""
 
 
-_FIELDS: Mapping[type[e.Event], tuple[str, ...]] = {
+_HOOK_ARGUMENTS: Mapping[type[e.Event], tuple[str, ...]] = {
     e.RunStarted: ("messages",),
     e.RunEnded: ("result",),
     e.RunFailed: ("error",),
@@ -129,7 +129,7 @@ _FIELDS: Mapping[type[e.Event], tuple[str, ...]] = {
 }
 """What a hook is called with, in order; an event that is not listed is handed over itself."""
 
-CALLBACKS: Mapping[str, str] = {"new_message": "on_llm_start", "end_message": "on_llm_end"}
+HOOK_ALIASES: Mapping[str, str] = {"new_message": "on_llm_start", "end_message": "on_llm_end"}
 """Other names for hooks."""
 
 
@@ -147,13 +147,13 @@ class HookObserver(AgentObserver):
     """
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
-        known = [*NAMES.values(), *CALLBACKS]
+        known = [*OBSERVER_METHODS.values(), *HOOK_ALIASES]
         for name in hooks:
             if name not in known:
                 raise UnknownName("hook", name, sorted(known))
         self._hooks: dict[str, list[Hook]] = {}
         for name, hook in hooks.items():
-            self._hooks.setdefault(CALLBACKS.get(name, name), []).append(hook)
+            self._hooks.setdefault(HOOK_ALIASES.get(name, name), []).append(hook)
 
     def __eq__(self, other: object) -> bool:
         """Two that call the same functions are one: agents of a team may share their hooks."""
@@ -165,9 +165,9 @@ class HookObserver(AgentObserver):
 
     def handle(self, event: e.Event) -> None:
         """Call the functions that want this event."""
-        hooks = self._hooks.get(NAMES[type(event)])
+        hooks = self._hooks.get(OBSERVER_METHODS[type(event)])
         if hooks:
-            wanted = _FIELDS.get(type(event))
+            wanted = _HOOK_ARGUMENTS.get(type(event))
             arguments = [attrgetter(one)(event) for one in wanted] if wanted else [event]
             for hook in hooks:
                 hook(*arguments)
@@ -193,7 +193,7 @@ class LogObserver(AgentObserver):
         LOG.debug("%s observe %s: %s", event.run_id[:8], event.call.name, event.content[:500])
 
 
-def debug_from_environment() -> None:
+def enable_debug_log() -> None:
     """Let RAGKIT_LOG=debug show what agents do on stderr, where the program has set up no log of its own."""
     if os.environ.get("RAGKIT_LOG", "").lower() == "debug" and not LOG.isEnabledFor(logging.DEBUG):
         LOG.setLevel(logging.DEBUG)
@@ -201,32 +201,32 @@ def debug_from_environment() -> None:
             LOG.addHandler(logging.StreamHandler())
 
 
-class Watch:
+class ObserverDispatcher:
     """Tells every observer of every event, and survives what they raise."""
 
     def __init__(self, observers: Sequence[AgentObserver]) -> None:
         self._observers = tuple(observers)
 
     @property
-    def anyone(self) -> bool:
+    def has_observers(self) -> bool:
         """Whether there is anybody to tell."""
         return bool(self._observers)
 
     @staticmethod
-    def of(observers: Sequence[AgentObserver], hooks: Mapping[str, Hook]) -> Watch:
+    def from_config(observers: Sequence[AgentObserver], hooks: Mapping[str, Hook]) -> ObserverDispatcher:
         """The observers of an agent, its hooks included."""
         if not observers and not hooks and not LOG.isEnabledFor(logging.DEBUG):
-            return _NOBODY
+            return _NO_OBSERVERS
         from_hooks = [HookObserver(hooks)] if hooks else []
-        logs = [_LOGS] if LOG.isEnabledFor(logging.DEBUG) else []
-        return Watch([*observers, *from_hooks, *logs])
+        logs = [_LOG_OBSERVER] if LOG.isEnabledFor(logging.DEBUG) else []
+        return ObserverDispatcher([*observers, *from_hooks, *logs])
 
-    def joined(self, other: Watch) -> Watch:
+    def merge(self, other: ObserverDispatcher) -> ObserverDispatcher:
         """Both; who is in both is told once."""
         new = [one for one in other._observers if one not in self._observers]
-        return Watch([*self._observers, *new]) if new else self
+        return ObserverDispatcher([*self._observers, *new]) if new else self
 
-    def see(self, event: e.Event) -> None:
+    def notify(self, event: e.Event) -> None:
         """Tell everyone. An observer that raises is logged."""
         for observer in self._observers:
             try:
@@ -235,6 +235,6 @@ class Watch:
                 LOG.exception("an observer of run %s failed at %s", event.run_id, type(event).__name__)
 
 
-_NOBODY = Watch(())
-_LOGS = LogObserver()
-debug_from_environment()
+_NO_OBSERVERS = ObserverDispatcher(())
+_LOG_OBSERVER = LogObserver()
+enable_debug_log()

@@ -12,7 +12,7 @@ import logging
 from ragkit.agent import events as e
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.result import AgentResult, partial_result
-from ragkit.agent.trace import Span, StepType
+from ragkit.agent.trace import StepType, TraceSpan
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
 
@@ -25,8 +25,8 @@ except ImportError as error:
 
 LOG = logging.getLogger("ragkit.agent")
 
-_OPERATIONS = {StepType.RUN: "invoke_agent", StepType.LLM_CALL: "chat", StepType.TOOL: "execute_tool"}
-_KEYS = {
+_OPERATION_NAMES = {StepType.RUN: "invoke_agent", StepType.LLM_CALL: "chat", StepType.TOOL: "execute_tool"}
+_ATTRIBUTE_NAMES = {
     "prompt_tokens": "gen_ai.usage.input_tokens",
     "completion_tokens": "gen_ai.usage.output_tokens",
     "call_id": "gen_ai.tool.call.id",
@@ -56,15 +56,15 @@ class OpenTelemetryObserver(AgentObserver):
 
     def _export(self, result: AgentResult, error: BaseException | None) -> None:
         try:
-            self._span(result, result.trace.root, None, error)
+            self._export_span(result, result.trace.root, None, error)
         except Exception:  # a border: a trace that cannot be exported must not break the run
             LOG.exception("the trace of run %s could not be exported", result.run_id)
 
-    def _span(
-        self, result: AgentResult, span: Span, parent: OtelSpan | None, error: BaseException | None = None
+    def _export_span(
+        self, result: AgentResult, span: TraceSpan, parent: OtelSpan | None, error: BaseException | None = None
     ) -> None:
         zero = result.trace.started_at
-        operation = _OPERATIONS.get(span.type)
+        operation = _OPERATION_NAMES.get(span.type)
         name = f"{operation} {span.name}" if operation else span.name
         made = self._tracer.start_span(
             name,
@@ -74,7 +74,7 @@ class OpenTelemetryObserver(AgentObserver):
         )
         if operation:
             made.set_attribute("gen_ai.operation.name", operation)
-        for key, value in _attributes(result, span).items():
+        for key, value in _span_attributes(result, span).items():
             made.set_attribute(key, value if isinstance(value, str | bool | int | float) else json.dumps(value))
         if error is not None:
             made.set_status(Status(StatusCode.ERROR, str(error)))
@@ -82,13 +82,13 @@ class OpenTelemetryObserver(AgentObserver):
         if "error" in span.attributes:
             made.set_status(Status(StatusCode.ERROR, str(span.attributes["error"])))
         for child in span.children:
-            self._span(result, child, made)
+            self._export_span(result, child, made)
         made.end(int((zero + span.ended) * 1e9))
 
 
-def _attributes(result: AgentResult, span: Span) -> dict[str, JSON]:
+def _span_attributes(result: AgentResult, span: TraceSpan) -> dict[str, JSON]:
     found: dict[str, JSON] = {
-        _KEYS.get(key, f"ragkit.{key}"): value for key, value in span.attributes.items() if value is not None
+        _ATTRIBUTE_NAMES.get(key, f"ragkit.{key}"): value for key, value in span.attributes.items() if value is not None
     }
     if span.type is StepType.RUN:
         usage = result.usage

@@ -10,37 +10,37 @@ from dataclasses import dataclass
 from ragkit.agent.messages import ToolCall
 from ragkit.records import JSON
 
-MARK = re.compile(r"TOOL_CALL\b[ \t]*:?")
+TOOL_CALL_MARKER = re.compile(r"TOOL_CALL\b[ \t]*:?")
 _FENCE = re.compile(r"```(?:\w+)?[ \t]*\n(.*?)```", re.DOTALL)
-_OPENING = re.compile(r"[\s`:]*+(?:json\b)?[\s`]*+([{\[])")
-_NAMES = ("tool_name", "tool", "name")
-_PARAMETERS = ("parameters", "params", "arguments", "args")
+_JSON_START = re.compile(r"[\s`:]*+(?:json\b)?[\s`]*+([{\[])")
+_NAME_KEYS = ("tool_name", "tool", "name")
+_PARAMETER_KEYS = ("parameters", "params", "arguments", "args")
 
 
-def read_object(text: str) -> JSON:
+def parse_lenient_json(text: str) -> JSON:
     """What a JSON text says: strictly read, or as well as it can be understood. None when it says nothing."""
     try:
-        return _json(json.loads(text))
+        return _to_json_value(json.loads(text))
     except RecursionError:  # nested deeper than any call is
         return None
     except json.JSONDecodeError:
-        return _mended(text)
+        return _repair_json(text)
 
 
-def _mended(text: str) -> JSON:
+def _repair_json(text: str) -> JSON:
     import json_repair  # noqa: PLC0415 - only texts that are no JSON need it
 
     try:
-        return _json(json_repair.loads(text))
+        return _to_json_value(json_repair.loads(text))
     except Exception:  # noqa: BLE001 - it names no errors of its own; what it stumbles over says nothing
         return None
 
 
-def read_arguments(name: str, text: str, call_id: str = "") -> ToolCall:
+def parse_arguments(name: str, text: str, call_id: str = "") -> ToolCall:
     """A tool call whose arguments came as JSON text. Text in which no object can be found is kept as `malformed`."""
     if not text.strip():
         return ToolCall(name, {}, call_id)
-    found = read_object(text) if "{" in text else None
+    found = parse_lenient_json(text) if "{" in text else None
     if isinstance(found, dict):
         return ToolCall(name, found, call_id)
     return ToolCall(name, {}, call_id, malformed=text)
@@ -54,7 +54,7 @@ class ToolCallParser:
     `params`, `arguments` or `args`.
     """
 
-    bare: bool = True
+    accept_bare_json: bool = True
     """Whether an object without the word TOOL_CALL before it counts, if it names a known tool."""
 
     def parse(self, text: str, known: Collection[str] = ()) -> ToolCall | None:
@@ -63,23 +63,30 @@ class ToolCallParser:
 
     def parse_all(self, text: str, known: Collection[str] = ()) -> list[ToolCall]:
         """Every call, in order. `known`: names of tools; without them no bare object counts."""
-        return [call for call, _ in self.find(text, known)]
+        return [call for call, _ in self.find_calls(text, known)]
 
-    def find(self, text: str, known: Collection[str] = ()) -> list[tuple[ToolCall, str]]:
+    def find_calls(self, text: str, known: Collection[str] = ()) -> list[tuple[ToolCall, str]]:
         """Every call with the text that it was read from."""
-        found = [(call, piece) for piece in _marked(text) for call in _calls(read_object(piece))]
-        if found or not self.bare or not known:
+        found = [
+            (call, piece) for piece in _find_marked_json(text) for call in _to_tool_calls(parse_lenient_json(piece))
+        ]
+        if found or not self.accept_bare_json or not known:
             return found
-        pieces = (piece for piece in _bare(text) if any(f'"{name}"' in piece for name in _NAMES))
-        return [(call, piece) for piece in pieces for call in _calls(read_object(piece)) if call.name in known]
+        pieces = (piece for piece in _find_bare_json(text) if any(f'"{name}"' in piece for name in _NAME_KEYS))
+        return [
+            (call, piece)
+            for piece in pieces
+            for call in _to_tool_calls(parse_lenient_json(piece))
+            if call.name in known
+        ]
 
-    def before(self, text: str) -> str:
+    def text_before_calls(self, text: str) -> str:
         """The text before the first call: why it is made."""
-        mark = MARK.search(text)
+        mark = TOOL_CALL_MARKER.search(text)
         return text[: mark.start()].rstrip().removesuffix("```").rstrip() if mark else text
 
 
-def balanced(text: str, start: int) -> str:
+def extract_balanced(text: str, start: int) -> str:
     """The JSON object or list that begins at `start`, up to its closing bracket, or to the end of an open one."""
     depth, inside, skip = 0, False, False
     for index in range(start, len(text)):
@@ -99,53 +106,53 @@ def balanced(text: str, start: int) -> str:
     return text[start:]
 
 
-def _marked(text: str) -> Iterator[str]:
+def _find_marked_json(text: str) -> Iterator[str]:
     """The objects and lists behind the word."""
     end = 0
-    for mark in MARK.finditer(text):
+    for mark in TOOL_CALL_MARKER.finditer(text):
         if mark.start() < end:  # the word stands inside the arguments of the call before
             continue
-        opening = _OPENING.match(text, mark.end())
+        opening = _JSON_START.match(text, mark.end())
         if opening is None:
             continue
-        piece = balanced(text, opening.start(1))
+        piece = extract_balanced(text, opening.start(1))
         end = opening.start(1) + len(piece)
         yield piece
 
 
-def _bare(text: str) -> Iterator[str]:
+def _find_bare_json(text: str) -> Iterator[str]:
     """Every object and list, in fences where there are any."""
     pieces = [match.group(1) for match in _FENCE.finditer(text)] or [text]
     for piece in pieces:
         position = 0
-        while (start := _next(piece, position)) >= 0:
-            found = balanced(piece, start)
+        while (start := _next_bracket(piece, position)) >= 0:
+            found = extract_balanced(piece, start)
             position = start + len(found)
             yield found
 
 
-def _next(text: str, position: int) -> int:
+def _next_bracket(text: str, position: int) -> int:
     places = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
     return min(places, default=-1)
 
 
-def _calls(found: JSON) -> Iterator[ToolCall]:
+def _to_tool_calls(found: JSON) -> Iterator[ToolCall]:
     if isinstance(found, list):
         for one in found:
-            yield from _calls(one)
+            yield from _to_tool_calls(one)
     if not isinstance(found, Mapping):
         return
-    name = next((found[key] for key in _NAMES if isinstance(found.get(key), str)), None)
-    arguments = next((found[key] for key in _PARAMETERS if key in found), {})
+    name = next((found[key] for key in _NAME_KEYS if isinstance(found.get(key), str)), None)
+    arguments = next((found[key] for key in _PARAMETER_KEYS if key in found), {})
     if isinstance(name, str) and isinstance(arguments, Mapping):
         yield ToolCall(name, dict(arguments))
     elif isinstance(name, str) and isinstance(arguments, str):
-        yield read_arguments(name, arguments)
+        yield parse_arguments(name, arguments)
 
 
-def _json(value: object) -> JSON:
+def _to_json_value(value: object) -> JSON:
     if isinstance(value, dict):
-        return {str(key): _json(one) for key, one in value.items()}
+        return {str(key): _to_json_value(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_json(one) for one in value]
+        return [_to_json_value(one) for one in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

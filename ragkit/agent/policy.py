@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
-from ragkit.agent.messages import ToolCall, to_json
+from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -51,12 +51,12 @@ class ArgumentRule:
         except re.error as error:
             raise InvalidOption("`matches` of a rule", self.matches, "a regular expression") from error
 
-    def concerns(self, call: ToolCall) -> bool:
+    def applies_to(self, call: ToolCall) -> bool:
         """Whether the rule speaks of this call."""
         if self.argument not in call.arguments or not fnmatchcase(call.name, self.tool):
             return False
         value = call.arguments[self.argument]
-        return re.search(self.matches, value if isinstance(value, str) else to_json(value)) is not None
+        return re.search(self.matches, value if isinstance(value, str) else canonical_json(value)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,16 @@ class ToolPolicy:
 
     def decide(self, call: ToolCall) -> PolicyDecision:
         """Judge a call."""
-        rules = [rule for rule in self.when if rule.concerns(call)]
+        rules = [rule for rule in self.when if rule.applies_to(call)]
         by_argument = {rule.decision: rule.reason or f"its {rule.argument} matches {rule.matches!r}" for rule in rules}
-        if _named(call.name, self.deny):
+        if _matches_any(call.name, self.deny):
             return PolicyDecision("deny", f"{call.name} is denied")
         for decision in _STRICTEST_FIRST:
             if decision in by_argument:
                 return PolicyDecision(decision, by_argument[decision])
-        if _named(call.name, self.review):
+        if _matches_any(call.name, self.review):
             return PolicyDecision("review", f"{call.name} needs a person's word")
-        if _named(call.name, self.allow):
+        if _matches_any(call.name, self.allow):
             return PolicyDecision("allow")
         return PolicyDecision(self.default, "" if self.default == "allow" else "no rule names it")
 
@@ -106,10 +106,10 @@ class ToolPolicy:
         if not isinstance(rules, list):
             raise InvalidOption("`when` of a policy", rules, "a list of rules")
         return ToolPolicy(
-            _names(data, "allow"),
-            _names(data, "review"),
-            _names(data, "deny"),
-            tuple(_rule(one) for one in rules),
+            _read_names(data, "allow"),
+            _read_names(data, "review"),
+            _read_names(data, "deny"),
+            tuple(_read_rule(one) for one in rules),
             cast("Decision", str(data.get("default", "allow"))),
         )
 
@@ -128,7 +128,7 @@ class ToolPolicy:
         try:
             return ToolPolicy.from_dict(data)
         except InvalidOption as error:
-            raise InvalidOption(f"{path}: {error.option}", error.met, error.wanted) from error
+            raise InvalidOption(f"{path}: {error.option}", error.value, error.expected) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +145,18 @@ Approver: TypeAlias = Callable[[ApprovalRequest], bool | None]
 """Asked about each call under review: True lets it pass, False refuses it, None suspends the run."""
 
 
-def _named(name: str, patterns: Sequence[str]) -> bool:
+def _matches_any(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _names(data: Mapping[str, JSON], key: str) -> tuple[str, ...]:
+def _read_names(data: Mapping[str, JSON], key: str) -> tuple[str, ...]:
     names = data.get(key) or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidOption(f"{key!r} of a policy", names, "a list of names")
     return tuple(str(name) for name in names)
 
 
-def _rule(data: JSON) -> ArgumentRule:
+def _read_rule(data: JSON) -> ArgumentRule:
     known = [one.name for one in fields(ArgumentRule)]
     if not isinstance(data, Mapping) or not {"tool", "argument", "matches"} <= data.keys():
         raise InvalidOption("a rule of a policy", data, "a mapping with tool, argument and matches")

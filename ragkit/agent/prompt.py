@@ -11,7 +11,7 @@ from ragkit.agent.tools.base import Tool
 
 DEFAULT_INSTRUCTIONS = "You are a helpful assistant. Use the tools when they help, and say so when you do not know."
 
-CONTRACT = """\
+TOOL_CALL_INSTRUCTIONS = """\
 You can call tools. To call one, write a line with the word TOOL_CALL and a JSON object, and nothing after it:
 TOOL_CALL {"tool_name": "<name>", "parameters": {<arguments>}}
 Several lines of this kind call several tools. You then see their results and can call again, or answer.
@@ -32,7 +32,7 @@ class PromptBuilder:
 
     instructions: str = DEFAULT_INSTRUCTIONS
     """What the agent is for; the prompt begins with it."""
-    contract: str = CONTRACT
+    contract: str = TOOL_CALL_INSTRUCTIONS
     """How to call tools, for models that know no tool calls of their own."""
 
     def build(self, tools: Sequence[Tool] = (), *, native: bool = False, marked: bool = False) -> str:
@@ -45,7 +45,7 @@ class PromptBuilder:
         """
         parts = [self.instructions]
         if tools and not native:
-            parts += [self.contract, "Tools:", *map(_describe, tools)]
+            parts += [self.contract, "Tools:", *map(_describe_tool, tools)]
         if tools and marked:
             parts.append(DATA_NOTICE)
         return "\n\n".join(part for part in parts if part)
@@ -57,6 +57,6 @@ def mark_as_data(name: str, text: str) -> str:
     return f'<data tool="{name}" n="{number}">\n{text}\n</data n="{number}">'
 
 
-def _describe(tool: Tool) -> str:
+def _describe_tool(tool: Tool) -> str:
     schema = json.dumps(tool.parameters, ensure_ascii=False, default=dict)
     return f"{tool.name}: {tool.description}\nparameters: {schema}"

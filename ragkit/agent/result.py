@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ragkit.agent.memory import read_messages, write_messages
+from ragkit.agent.memory import parse_messages, serialize_messages
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.trace import AgentTrace
 from ragkit.errors import InvalidOption
@@ -42,7 +42,7 @@ class ToolOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingCall:
+class PendingToolCall:
     """A tool call that waits for a person's word."""
 
     call: ToolCall
@@ -57,10 +57,10 @@ class SuspendedRun:
     agent_name: str
     messages: tuple[Message, ...]
     """The conversation; it ends with the tool calls that are waiting."""
-    first_new: int
+    new_messages_start: int
     """Index of the first message of this run."""
     iteration: int
-    pending: tuple[PendingCall, ...]
+    pending: tuple[PendingToolCall, ...]
     usage: AgentUsage
     context: Mapping[str, JSON] = field(default_factory=dict)
     state: Mapping[str, JSON] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class SuspendedRun:
 
     def approve(self, *call_ids: str) -> SuspendedRun:
         """Let these calls pass; without ids all that are waiting."""
-        return self._decided(call_ids, True)
+        return self._with_decisions(call_ids, True)
 
     def deny(self, *call_ids: str) -> SuspendedRun:
         """Refuse these calls; without ids all that are waiting. The model is told."""
-        return self._decided(call_ids, False)
+        return self._with_decisions(call_ids, False)
 
     def to_json(self) -> str:
         """Everything that is needed to go on."""
@@ -81,8 +81,8 @@ class SuspendedRun:
             {
                 "run_id": self.run_id,
                 "agent_name": self.agent_name,
-                "conversation": json.loads(write_messages(self.messages)),
-                "first_new": self.first_new,
+                "conversation": json.loads(serialize_messages(self.messages)),
+                "first_new": self.new_messages_start,
                 "iteration": self.iteration,
                 "pending": [{"call": one.call.to_dict(), "reason": one.reason} for one in self.pending],
                 "usage": self.usage.to_dict(),
@@ -101,10 +101,10 @@ class SuspendedRun:
             return SuspendedRun(
                 str(data["run_id"]),
                 str(data["agent_name"]),
-                tuple(read_messages(data["conversation"])),
+                tuple(parse_messages(data["conversation"])),
                 int(data["first_new"]),
                 int(data["iteration"]),
-                tuple(PendingCall(ToolCall.from_dict(one["call"]), str(one["reason"])) for one in data["pending"]),
+                tuple(PendingToolCall(ToolCall.from_dict(one["call"]), str(one["reason"])) for one in data["pending"]),
                 AgentUsage.from_dict(data["usage"]),
                 dict(data["context"]),
                 dict(data["state"]),
@@ -113,7 +113,7 @@ class SuspendedRun:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidOption("a suspended run", text[:60], "JSON that SuspendedRun.to_json wrote") from error
 
-    def _decided(self, call_ids: Sequence[str], may: bool) -> SuspendedRun:
+    def _with_decisions(self, call_ids: Sequence[str], may: bool) -> SuspendedRun:
         waiting = [one.call.id for one in self.pending]
         for call_id in call_ids:
             if call_id not in waiting:
@@ -144,7 +144,7 @@ class AgentResult:
     run_id: str = ""
     agent_name: str = ""
     """Who spoke last."""
-    first_new: int = 0
+    new_messages_start: int = 0
     """Index in `messages` of the first message of this run."""
     context: Mapping[str, JSON] = field(default_factory=dict)
     """The caller's data as tools left it."""
@@ -156,7 +156,7 @@ class AgentResult:
     @property
     def new_messages(self) -> tuple[Message, ...]:
         """The messages of this run, the user's included."""
-        return self.messages[self.first_new :]
+        return self.messages[self.new_messages_start :]
 
     @property
     def response(self) -> str:
@@ -179,12 +179,12 @@ class AgentResult:
         return [message.to_dict() for message in self.messages]
 
 
-def attach_partial(error: BaseException, result: AgentResult) -> None:
+def attach_partial_result(error: BaseException, result: AgentResult) -> None:
     """Let an error carry what the run had when it failed."""
     error.__dict__["partial"] = result
 
 
 def partial_result(error: BaseException) -> AgentResult | None:
     """What a run had when it failed with this error: messages, tool results, usage, trace. None: nothing."""
-    found = getattr(error, "partial", None)
+    found = getattr(error, "is_partial", None)
     return found if isinstance(found, AgentResult) else None

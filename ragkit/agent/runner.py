@@ -11,15 +11,15 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragkit.agent.adrive import adrive
-from ragkit.agent.agent import Input, arun_to_end, prepare, run_to_end
+from ragkit.agent.agent import AgentInput, arun_to_completion, prepare_run, run_to_completion
 from ragkit.agent.cancel import Cancellation
 from ragkit.agent.drive import drive
 from ragkit.agent.events import Event
-from ragkit.agent.memory import FORMAT, read_messages, write_messages
+from ragkit.agent.memory import FORMAT, parse_messages, serialize_messages
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.result import AgentResult, SuspendedRun
-from ragkit.agent.run import Run, Start
-from ragkit.agent.spec import AgentSpec
+from ragkit.agent.run import RunOptions, RunState
+from ragkit.agent.spec import AgentDefinition
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -38,14 +38,14 @@ class ConversationState:
     """The caller's data."""
 
     @staticmethod
-    def of(result: AgentResult) -> ConversationState:
+    def from_result(result: AgentResult) -> ConversationState:
         """The conversation after a run."""
         return ConversationState(result.messages, result.agent_name, result.state, result.context)
 
     def to_dict(self) -> dict[str, JSON]:
         """A JSON object; `from_dict` reads it."""
         return {
-            **json.loads(write_messages(self.messages)),
+            **json.loads(serialize_messages(self.messages)),
             "current_agent": self.current_agent,
             "state": dict(self.state),
             "data": dict(self.data),
@@ -60,7 +60,7 @@ class ConversationState:
         """The inverse of `to_dict`. Raises InvalidOption."""
         state, context = data.get("state"), data.get("data")
         return ConversationState(
-            tuple(read_messages(data)),
+            tuple(parse_messages(data)),
             str(data.get("current_agent", "")),
             dict(state) if isinstance(state, Mapping) else {},
             dict(context) if isinstance(context, Mapping) else {},
@@ -78,7 +78,7 @@ class ConversationState:
         return ConversationState.from_dict(data)
 
 
-Context = ConversationState | Mapping[str, JSON]
+RunnerContext = ConversationState | Mapping[str, JSON]
 """A conversation, the JSON object that it was saved as, or plain data of the caller for a new one."""
 
 
@@ -89,63 +89,67 @@ class AgentRunner:
         agents: the team; the first one answers first. Handoffs may name any of them.
     """
 
-    def __init__(self, agents: Sequence[AgentSpec]) -> None:
+    def __init__(self, agents: Sequence[AgentDefinition]) -> None:
         if not agents:
             raise InvalidOption("agents of a runner", "none", "at least one")
-        self.team: Mapping[str, AgentSpec] = {agent.name: agent for agent in agents}
-        if len(self.team) != len(agents):
+        self.agents: Mapping[str, AgentDefinition] = {agent.name: agent for agent in agents}
+        if len(self.agents) != len(agents):
             raise InvalidOption("agents of a runner", [agent.name for agent in agents], "names that differ")
-        self.entry = agents[0]
+        self.entry_agent = agents[0]
 
-    def run(self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None) -> AgentResult:
+    def run(
+        self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
+    ) -> AgentResult:
         """One turn. `ConversationState.of(result)` is what the next turn is given as its context."""
-        return run_to_end(self._run(given, context, cancel))
+        return run_to_completion(self._prepare_turn(given, context, cancel))
 
     async def arun(
-        self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
+        self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> AgentResult:
         """The same as `run`, for asynchronous code."""
-        return await arun_to_end(self._run(given, context, cancel))
+        return await arun_to_completion(self._prepare_turn(given, context, cancel))
 
     def stream(
-        self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
+        self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> Generator[Event, None, None]:
         """The events of one turn as they happen."""
-        run = self._run(given, context, cancel, live=True)
+        run = self._prepare_turn(given, context, cancel, live=True)
         return drive(run)
 
     def astream(
-        self, given: Input, *, context: Context | None = None, cancel: Cancellation | None = None
+        self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> AsyncGenerator[Event, None]:
         """The same as `stream`, for asynchronous code."""
-        run = self._run(given, context, cancel, live=True)
+        run = self._prepare_turn(given, context, cancel, live=True)
         return adrive(run)
 
-    def agent_for(self, conversation: ConversationState) -> AgentSpec:
+    def select_agent(self, conversation: ConversationState) -> AgentDefinition:
         """Who answers next: who is said to, else who spoke last, else the first of the team."""
         spoke = [one.agent_name for one in reversed(conversation.messages) if one.role is Role.ASSISTANT]
         for name in (conversation.current_agent, *spoke[:1]):
-            if name in self.team:
-                return self.team[name]
-        return self.entry
+            if name in self.agents:
+                return self.agents[name]
+        return self.entry_agent
 
-    def _run(self, given: Input, context: Context | None, cancel: Cancellation | None, *, live: bool = False) -> Run:
-        conversation = _conversation(context)
-        start = Start(
+    def _prepare_turn(
+        self, given: AgentInput, context: RunnerContext | None, cancel: Cancellation | None, *, live: bool = False
+    ) -> RunState:
+        conversation = _to_conversation(context)
+        start = RunOptions(
             context=conversation.data,
             state=conversation.state,
             history=conversation.messages,
             cancel=cancel,
-            team=self.team,
-            live=live,
+            agents=self.agents,
+            streaming=live,
         )
-        agent = self.agent_for(conversation)
+        agent = self.select_agent(conversation)
         if isinstance(given, SuspendedRun):
-            agent = self.team.get(given.agent_name, agent)
-        return prepare(agent, given, start)
+            agent = self.agents.get(given.agent_name, agent)
+        return prepare_run(agent, given, start)
 
 
-def _conversation(context: Context | None) -> ConversationState:
+def _to_conversation(context: RunnerContext | None) -> ConversationState:
     if context is None:
         return ConversationState()
     if isinstance(context, ConversationState):

@@ -12,14 +12,14 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS, PromptBuilder
 from ragkit.agent.providers.base import ModelSettings, Provider
-from ragkit.agent.structured import schema_of
-from ragkit.agent.tools.base import Function, Tool
+from ragkit.agent.structured import to_json_schema
+from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.records import JSON
 
-ToolSource: TypeAlias = ToolRegistry | Sequence[Tool | Function]
+ToolSource: TypeAlias = ToolRegistry | Sequence[Tool | ToolCallable]
 
-_REASON: dict[str, JSON] = {
+_HANDOFF_PARAMETERS: dict[str, JSON] = {
     "type": "object",
     "properties": {"reason": {"type": "string", "description": "Why the other agent should take over."}},
     "additionalProperties": False,
@@ -27,7 +27,7 @@ _REASON: dict[str, JSON] = {
 
 
 @dataclass(frozen=True, eq=False)
-class AgentSpec:
+class AgentDefinition:
     """An agent as a record. Nothing in it changes; it carries no conversation."""
 
     provider: Provider
@@ -42,7 +42,7 @@ class AgentSpec:
     instructions: str = DEFAULT_INSTRUCTIONS
     description: str = ""
     """What it is good for: other agents read it when they may hand over to it."""
-    handoffs: Sequence[AgentSpec | HandoffTool | str] = ()
+    handoffs: Sequence[AgentDefinition | HandoffTool | str] = ()
     """Agents that may take over; names are looked up by the AgentRunner."""
     prompt_builder: PromptBuilder | None = None
     """Builds the system prompt; None: the usual one, around `instructions`."""
@@ -51,9 +51,9 @@ class AgentSpec:
     system_prompt: str = field(init=False, repr=False)
     system_message: tuple[Message, ...] = field(init=False, repr=False)
     """The system prompt as a message; empty without a prompt."""
-    offered: tuple[Tool, ...] = field(init=False, repr=False)
+    available_tools: tuple[Tool, ...] = field(init=False, repr=False)
     """The tools of `registry`, in order."""
-    settings: ModelSettings = field(init=False, repr=False)
+    model_settings: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         registry = ToolRegistry(self.tools)
@@ -63,7 +63,7 @@ class AgentSpec:
         if self.max_iterations is not None:
             config = replace(config, max_iterations=self.max_iterations)
         builder = self.prompt_builder or PromptBuilder(self.instructions)
-        native, marked = self.provider.native_tools, config.screening.mark
+        native, marked = self.provider.native_tools, config.screening.mark_as_data
         form = config.response_format
         prompt = builder.build(registry.list_all(), native=native, marked=marked)
         found: dict[str, object] = {
@@ -76,7 +76,7 @@ class AgentSpec:
                 config.temperature,
                 config.top_p,
                 config.max_tokens,
-                schema_of(form) if form is not None else None,
+                to_json_schema(form) if form is not None else None,
                 config.request_timeout_s,
             ),
         }
@@ -88,22 +88,22 @@ class AgentSpec:
 class HandoffTool(Tool):
     """A tool whose call makes another agent take over. Its function says who; the loop does the rest."""
 
-    target: AgentSpec | str = ""
+    target: AgentDefinition | str = ""
     """The agent, or its name."""
 
     @staticmethod
-    def to(target: AgentSpec | str, description: str = "") -> HandoffTool:
+    def to(target: AgentDefinition | str, description: str = "") -> HandoffTool:
         """The handoff to an agent, as `handoff_to_<name>`."""
         name = target if isinstance(target, str) else target.name
         words = description or f"Hand the conversation over to {name}."
-        if not description and isinstance(target, AgentSpec) and target.description:
+        if not description and isinstance(target, AgentDefinition) and target.description:
             words = f"{words} {target.description}"
 
         def handoff(reason: str = "") -> str:
             return f"handed over to {name}" + (f": {reason}" if reason else "")
 
         slug = re.sub(r"\W+", "_", name).strip("_").lower()
-        return HandoffTool(f"handoff_to_{slug}"[:64], words, handoff, _REASON, target=target)
+        return HandoffTool(f"handoff_to_{slug}"[:64], words, handoff, _HANDOFF_PARAMETERS, target=target)
 
     @property
     def target_name(self) -> str:

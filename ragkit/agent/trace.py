@@ -37,12 +37,12 @@ class StepType(StrEnum):
     ERROR = "error"
 
 
-STEPS = tuple(StepType)[:11]
+TURN_STEPS = tuple(StepType)[:11]
 """The steps of a turn, in their order."""
 
 
 @dataclass(slots=True)
-class Span:
+class TraceSpan:
     """A stretch of time in which one thing was done."""
 
     type: StepType
@@ -52,14 +52,14 @@ class Span:
     ended: float = 0.0
     """Seconds since the run began."""
     attributes: dict[str, JSON] = field(default_factory=dict)
-    children: list[Span] = field(default_factory=list)
+    children: list[TraceSpan] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
         """How long it took."""
         return self.ended - self.started
 
-    def walk(self) -> Iterator[Span]:
+    def walk(self) -> Iterator[TraceSpan]:
         """This span and all below it, depth first."""
         yield self
         for child in self.children:
@@ -77,16 +77,16 @@ class Span:
         }
 
     @staticmethod
-    def from_dict(data: Mapping[str, JSON]) -> Span:
+    def from_dict(data: Mapping[str, JSON]) -> TraceSpan:
         """The inverse of `to_dict`."""
         attributes, children = data.get("attributes"), data.get("children")
-        return Span(
+        return TraceSpan(
             StepType(str(data["type"])),
             str(data["name"]),
-            _number(data.get("started")),
-            _number(data.get("ended")),
+            _to_float(data.get("started")),
+            _to_float(data.get("ended")),
             dict(attributes) if isinstance(attributes, Mapping) else {},
-            [Span.from_dict(one) for one in children if isinstance(one, Mapping)]
+            [TraceSpan.from_dict(one) for one in children if isinstance(one, Mapping)]
             if isinstance(children, list | tuple)
             else [],
         )
@@ -100,16 +100,16 @@ class AgentTrace:
         """The same as the run's id."""
         self.started_at = time.time()
         """Unix time, seconds."""
-        self._zero = time.perf_counter()
-        self.root = Span(StepType.RUN, name, 0.0)
-        self._open = [self.root]
+        self._clock_start = time.perf_counter()
+        self.root = TraceSpan(StepType.RUN, name, 0.0)
+        self._open_spans = [self.root]
 
-    def now(self) -> float:
+    def elapsed_s(self) -> float:
         """Seconds since the run began."""
-        return time.perf_counter() - self._zero
+        return time.perf_counter() - self._clock_start
 
     @property
-    def steps(self) -> list[Span]:
+    def steps(self) -> list[TraceSpan]:
         """The timeline: every span but the run and the turns themselves, in order."""
         outer = (StepType.RUN, StepType.ITERATION)
         return [span for span in self.root.walk() if span.type not in outer]
@@ -119,40 +119,40 @@ class AgentTrace:
         """How long the run took."""
         return self.root.seconds
 
-    def of_type(self, step: StepType) -> list[Span]:
+    def find_spans(self, step: StepType) -> list[TraceSpan]:
         """Every span of one type, in order."""
         return [span for span in self.root.walk() if span.type is step]
 
-    def open(self, step: StepType, name: str = "") -> Span:
+    def start_span(self, step: StepType, name: str = "") -> TraceSpan:
         """Begin a span below the one that is open."""
-        span = Span(step, name or step, time.perf_counter() - self._zero, 0.0, {}, [])
-        self._open[-1].children.append(span)
-        self._open.append(span)
+        span = TraceSpan(step, name or step, time.perf_counter() - self._clock_start, 0.0, {}, [])
+        self._open_spans[-1].children.append(span)
+        self._open_spans.append(span)
         return span
 
-    def close(self, span: Span) -> None:
+    def end_span(self, span: TraceSpan) -> None:
         """End a span, and those below it that are still open."""
-        now = time.perf_counter() - self._zero
-        while self._open:
-            last = self._open.pop()
+        now = time.perf_counter() - self._clock_start
+        while self._open_spans:
+            last = self._open_spans.pop()
             last.ended = now
             if last is span:
                 return
 
     @contextmanager
-    def span(self, step: StepType, name: str = "") -> Iterator[Span]:
+    def span(self, step: StepType, name: str = "") -> Iterator[TraceSpan]:
         """A span for the time of a block."""
-        span = self.open(step, name)
+        span = self.start_span(step, name)
         try:
             yield span
         finally:
-            self.close(span)
+            self.end_span(span)
 
-    def note(self, step: StepType, name: str = "", attributes: dict[str, JSON] | None = None) -> Span:
+    def add_span(self, step: StepType, name: str = "", attributes: dict[str, JSON] | None = None) -> TraceSpan:
         """A span for a moment. It keeps the dictionary that it is given."""
-        now = time.perf_counter() - self._zero
-        span = Span(step, name or step, now, now, attributes or {}, [])
-        self._open[-1].children.append(span)
+        now = time.perf_counter() - self._clock_start
+        span = TraceSpan(step, name or step, now, now, attributes or {}, [])
+        self._open_spans[-1].children.append(span)
         return span
 
     def to_dict(self) -> dict[str, JSON]:
@@ -163,13 +163,13 @@ class AgentTrace:
     def from_dict(data: Mapping[str, JSON]) -> AgentTrace:
         """The inverse of `to_dict`."""
         trace = AgentTrace(str(data["id"]), "")
-        trace.started_at = _number(data.get("started_at"))
+        trace.started_at = _to_float(data.get("started_at"))
         root = data["root"]
         if isinstance(root, Mapping):
-            trace.root = Span.from_dict(root)
-        trace._open = []
+            trace.root = TraceSpan.from_dict(root)
+        trace._open_spans = []
         return trace
 
 
-def _number(value: JSON) -> float:
+def _to_float(value: JSON) -> float:
     return float(value) if isinstance(value, int | float) else 0.0

@@ -18,21 +18,21 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-IDLE_S = 10.0
+IDLE_TIMEOUT_S = 10.0
 """Seconds that a thread without work is kept."""
 
 
-class Workers:
+class DaemonThreadPool:
     """Threads that are started when none is free and kept for a while."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._free = 0
+        self._idle_threads = 0
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
     def start(self, work: Callable[[], None]) -> None:
         """Run `work`, which must not raise, in a thread of its own, in a copy of the caller's context."""
-        self._put(partial(copy_context().run, work))
+        self._enqueue(partial(copy_context().run, work))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run `work` in a thread of its own, in a copy of the caller's context."""
@@ -49,34 +49,34 @@ class Workers:
             else:
                 future.set_result(found)
 
-        self._put(job)
+        self._enqueue(job)
         return future
 
-    def _put(self, job: Callable[[], None]) -> None:
+    def _enqueue(self, job: Callable[[], None]) -> None:
         with self._lock:
-            start = self._free == 0
-            self._free -= not start
+            start = self._idle_threads == 0
+            self._idle_threads -= not start
         self._jobs.put(job)
         if start:
-            Thread(target=self._work, name="ragkit-worker", daemon=True).start()
+            Thread(target=self._run_worker, name="ragkit-worker", daemon=True).start()
 
-    def _work(self) -> None:
+    def _run_worker(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=IDLE_S)
+                job = self._jobs.get(timeout=IDLE_TIMEOUT_S)
             except queue.Empty:
                 with self._lock:
-                    if self._free == 0:  # a job was promised to this thread while it gave up waiting
+                    if self._idle_threads == 0:  # a job was promised to this thread while it gave up waiting
                         continue
-                    self._free -= 1
+                    self._idle_threads -= 1
                     return
             job()
             del job
             with self._lock:
-                self._free += 1
+                self._idle_threads += 1
 
 
-WORKERS = Workers()
+THREAD_POOL = DaemonThreadPool()
 
 
 class BackgroundLoop:
@@ -88,11 +88,11 @@ class BackgroundLoop:
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def start(self, work: Coroutine[object, object, T]) -> Future[T]:
+    def submit(self, work: Coroutine[object, object, T]) -> Future[T]:
         """Run a coroutine on the loop; the future may be cancelled."""
-        return asyncio.run_coroutine_threadsafe(work, self._running())
+        return asyncio.run_coroutine_threadsafe(work, self._get_loop())
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _get_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 # a thread that is not alive: this is a forked child
@@ -102,12 +102,12 @@ class BackgroundLoop:
             return self._loop
 
 
-LOOP = BackgroundLoop("ragkit-loop")
-SERVICES = BackgroundLoop("ragkit-services")
+BACKGROUND_LOOP = BackgroundLoop("ragkit-loop")
+PROVIDER_LOOP = BackgroundLoop("ragkit-services")
 """Where services are asked. No code of users runs here: a tool that waits in LOOP for a model's answer gets it."""
 
 
-async def _feed(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseException | None], None]) -> None:
+async def _feed_items(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseException | None], None]) -> None:
     """Put each item, in a tuple; at last None, or what ended it."""
     try:
         async for item in items:
@@ -118,10 +118,10 @@ async def _feed(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseException
     put(None)
 
 
-def iterate(items: AsyncIterator[T], loop: BackgroundLoop = LOOP) -> Iterator[T]:
+def iterate_sync(items: AsyncIterator[T], loop: BackgroundLoop = BACKGROUND_LOOP) -> Iterator[T]:
     """An asynchronous iterator as a synchronous one; it runs in one task of a background loop."""
     pieces: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
-    feeding = loop.start(_feed(items, pieces.put))
+    feeding = loop.submit(_feed_items(items, pieces.put))
     try:
         while (piece := pieces.get()) is not None:
             if isinstance(piece, BaseException):
@@ -131,34 +131,34 @@ def iterate(items: AsyncIterator[T], loop: BackgroundLoop = LOOP) -> Iterator[T]
         feeding.cancel()
 
 
-class _Inbox(Generic[T]):
+class _ThreadInbox(Generic[T]):
     """What another thread hands to this event loop, which is woken once for all that has come by the time it looks."""
 
     def __init__(self) -> None:
-        self.unwanted = Event()
+        self.closed = Event()
         """Set when nobody will look any more."""
         self._loop = asyncio.get_running_loop()
-        self._there = asyncio.Event()
+        self._has_items = asyncio.Event()
         self._lock = Lock()
-        self._pieces: list[tuple[T] | BaseException | None] = []
+        self._items: list[tuple[T] | BaseException | None] = []
 
     def put(self, piece: tuple[T] | BaseException | None) -> None:
         """Add an item, in a tuple; at last None, or what ended it. Called in the other thread."""
-        if self.unwanted.is_set():
+        if self.closed.is_set():
             return
         with self._lock:
-            self._pieces.append(piece)
-            wake = len(self._pieces) == 1
+            self._items.append(piece)
+            wake = len(self._items) == 1
         if wake:
-            self._loop.call_soon_threadsafe(self._there.set)
+            self._loop.call_soon_threadsafe(self._has_items.set)
 
     async def items(self) -> AsyncGenerator[T, None]:
         """Each item; raises what ended them."""
         while True:
-            await self._there.wait()
+            await self._has_items.wait()
             with self._lock:
-                self._there.clear()
-                pieces, self._pieces = self._pieces, []
+                self._has_items.clear()
+                pieces, self._items = self._items, []
             for piece in pieces:
                 if piece is None:
                     return
@@ -167,37 +167,37 @@ class _Inbox(Generic[T]):
                 yield piece[0]
 
 
-async def brought(items: AsyncIterator[T], origin: BackgroundLoop) -> AsyncGenerator[T, None]:
+async def iterate_on_loop(items: AsyncIterator[T], origin: BackgroundLoop) -> AsyncGenerator[T, None]:
     """The items of an iterator that runs in one task of a background loop, in whatever loop they are wanted."""
-    inbox: _Inbox[T] = _Inbox()
-    feeding = origin.start(_feed(items, inbox.put))
+    inbox: _ThreadInbox[T] = _ThreadInbox()
+    feeding = origin.submit(_feed_items(items, inbox.put))
     try:
         async with aclosing(inbox.items()) as found:
             async for item in found:
                 yield item
     finally:
-        inbox.unwanted.set()
+        inbox.closed.set()
         feeding.cancel()
 
 
-async def aiterate(items: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
+async def iterate_in_thread(items: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
     """A synchronous iterator as an asynchronous one; it runs in one thread."""
-    inbox: _Inbox[T] = _Inbox()
+    inbox: _ThreadInbox[T] = _ThreadInbox()
 
     def feed() -> None:
         try:
             for item in items():
                 inbox.put((item,))
-                if inbox.unwanted.is_set():
+                if inbox.closed.is_set():
                     return
             inbox.put(None)
         except BaseException as error:  # noqa: BLE001 - raised again where the items are wanted
             inbox.put(error)
 
-    WORKERS.submit(feed)
+    THREAD_POOL.submit(feed)
     try:
         async with aclosing(inbox.items()) as found:
             async for item in found:
                 yield item
     finally:
-        inbox.unwanted.set()
+        inbox.closed.set()

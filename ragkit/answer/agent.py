@@ -18,11 +18,11 @@ from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.trace import StepType
 from ragkit.answer.base import Answer, Searcher
-from ragkit.answer.citations import citations_of, cite
-from ragkit.answer.collection import Collection
-from ragkit.answer.extractive import NOT_IN_DOCUMENTS, Draft, ExtractiveProvider
-from ragkit.answer.links import only_known_links
-from ragkit.answer.tool import Outcome, RAGTool
+from ragkit.answer.citations import cite, resolve_citations
+from ragkit.answer.collection import DocumentSearcher
+from ragkit.answer.extractive import NOT_IN_DOCUMENTS, ExtractiveAnswer, ExtractiveProvider
+from ragkit.answer.links import sanitize_links
+from ragkit.answer.tool import RAGTool, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import KnowledgeBaseError, RunError
 from ragkit.load.documents import DocumentLoader
@@ -102,7 +102,7 @@ class RAGAgent(Agent):
             options: how it searches and answers.
         """
         chosen = store or MemoryStore(MemoryOptions())
-        searcher = Collection(documents, chosen, embedder, top_k=(options or RAGOptions()).top_k)
+        searcher = DocumentSearcher(documents, chosen, embedder, top_k=(options or RAGOptions()).top_k)
         return cls(searcher, provider, config, options)
 
     @classmethod
@@ -151,10 +151,10 @@ class RAGAgent(Agent):
             if isinstance(event, TextChunk) and on_text is not None:
                 on_text(event.text)
             if isinstance(event, RunEnded):
-                return self.answer_of(question, event.result)
+                return self.build_answer(question, event.result)
         raise RunError("the run ended without a result")
 
-    def answer_of(self, question: str, result: AgentResult) -> Answer:
+    def build_answer(self, question: str, result: AgentResult) -> Answer:
         """What a run over these documents found, with its citations looked up and checked.
 
         Raises:
@@ -165,18 +165,17 @@ class RAGAgent(Agent):
             # a model cannot help a knowledge base that is damaged or gone: its owner can
             if isinstance(call.error, KnowledgeBaseError):
                 raise call.error
-        outcomes = [call.data for call in result.tool_calls if isinstance(call.data, Outcome)]
-        if isinstance(last.data, Draft):
+        outcomes = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
+        if isinstance(last.data, ExtractiveAnswer):
             citations = [
-                cite(quote.n, quote.hit, quote.sentence.start, quote.sentence.end, self.searcher)
-                for quote in last.data.quotes
+                cite(quote.n, quote.hit, quote.unit.start, quote.unit.end, self.searcher) for quote in last.data.quotes
             ]
             abstained = last.data.abstained
             text = result.content  # words of the documents alone
         else:
-            shown = _shown(outcomes, result.messages)
-            text = only_known_links(result.content, [question, *(hit.chunk.text for hit in shown.values())])
-            citations = citations_of(text, shown, self.searcher)
+            shown = _hits_by_number(outcomes, result.messages)
+            text = sanitize_links(result.content, [question, *(hit.chunk.text for hit in shown.values())])
+            citations = resolve_citations(text, shown, self.searcher)
             abstained = result.content.strip().startswith(NOT_IN_DOCUMENTS.rstrip("."))
         return Answer(
             question=question,
@@ -184,22 +183,22 @@ class RAGAgent(Agent):
             citations=tuple(citations),
             abstained=abstained,
             evidence=max((outcome.evidence for outcome in outcomes), default=0.0),
-            model=_model(result, self.provider, self.config),
+            model=_model_name(result, self.provider, self.config),
             usage=result.usage,
             trace=result.trace,
             trace_id=result.trace.id,
         )
 
 
-def _shown(outcomes: Sequence[Outcome], messages: Sequence[Message]) -> dict[int, Hit]:
+def _hits_by_number(outcomes: Sequence[RetrievedPassages], messages: Sequence[Message]) -> dict[int, Hit]:
     """The hits that the model was shown, in this run and in earlier turns of the conversation, by their numbers."""
-    earlier = [message.data for message in messages if isinstance(message.data, Outcome)]
+    earlier = [message.data for message in messages if isinstance(message.data, RetrievedPassages)]
     return {n: hit for one in (*earlier, *outcomes) for n, hit in zip(one.numbers, one.hits, strict=True)}
 
 
-def _model(result: AgentResult, provider: Provider, config: AgentConfig) -> str:
+def _model_name(result: AgentResult, provider: Provider, config: AgentConfig) -> str:
     """Who answered, as `provider:model`; the provider alone where it has no models to choose from."""
     calls = [span for span in result.trace.steps if span.type is StepType.LLM_CALL]
     name = calls[-1].name if calls else config.model or provider.default_model
-    named = name in {"", provider.name} or name.partition(":")[0] in {provider.name, *PROVIDERS.places}
+    named = name in {"", provider.name} or name.partition(":")[0] in {provider.name, *PROVIDERS.specs}
     return name if named else f"{provider.name}:{name}"

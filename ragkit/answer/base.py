@@ -39,11 +39,11 @@ class Searcher(Protocol):
 
 
 @runtime_checkable
-class Narrows(Protocol):
+class FilteringSearcher(Protocol):
     """A searcher that shows a part of another one. What is measured of the embedder is measured of `whole`, once."""
 
     @property
-    def whole(self) -> Searcher:
+    def inner(self) -> Searcher:
         """The searcher behind it."""
 
 

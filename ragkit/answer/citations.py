@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from ragkit.answer.base import Searcher
 from ragkit.records import Chunk, Citation, Hit
-from ragkit.retrieve.terms import terms
+from ragkit.retrieve.terms import extract_terms
 from ragkit.split.sentences import sentence_spans
 
-_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
+_CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 
 
 def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation:
@@ -41,44 +41,44 @@ def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation
     )
 
 
-def numbers_in(text: str) -> list[int]:
+def parse_citation_numbers(text: str) -> list[int]:
     """The citation numbers that stand in an answer, as [n] or [n, m], in order of appearance, none twice."""
-    found = (int(number) for match in _MARK.finditer(text) for number in match[1].split(","))
+    found = (int(number) for match in _CITATION_MARK.finditer(text) for number in match[1].split(","))
     return list(dict.fromkeys(found))
 
 
-def statement_before(text: str, n: int) -> str:
+def cited_statement(text: str, n: int) -> str:
     """The words of an answer that the mark [n] stands behind: its sentence, without marks."""
-    for match in _MARK.finditer(text):
+    for match in _CITATION_MARK.finditer(text):
         if n in (int(number) for number in match[1].split(",")):
             before = text[: match.start()]
             spans = sentence_spans(before)
-            return _MARK.sub("", before[spans[-1][0] :]) if spans else ""
+            return _CITATION_MARK.sub("", before[spans[-1][0] :]) if spans else ""
     return ""
 
 
-def best_quote(chunk: Chunk, statement: str) -> tuple[int, int]:
+def find_best_quote(chunk: Chunk, statement: str) -> tuple[int, int]:
     """The sentence of a chunk that shares most terms with a statement, as offsets into its document.
 
     Without a shared term it is the whole chunk.
     """
-    wanted = set(terms(statement))
+    wanted = set(extract_terms(statement))
     spans = sentence_spans(chunk.text)
-    shared = [len(wanted & set(terms(chunk.text[a:b]))) for a, b in spans]
+    shared = [len(wanted & set(extract_terms(chunk.text[a:b]))) for a, b in spans]
     if not shared or max(shared) == 0:
         return chunk.start, chunk.end
     start, end = spans[shared.index(max(shared))]
     return chunk.start + start, chunk.start + end
 
 
-def citations_of(text: str, shown: Mapping[int, Hit], searcher: Searcher) -> list[Citation]:
+def resolve_citations(text: str, shown: Mapping[int, Hit], searcher: Searcher) -> list[Citation]:
     """The citations of an answer that a model wrote: each [n] in it means the hit that was shown under n.
 
     A number that no hit has is left out: it cites nothing.
     """
     found = []
-    for n in numbers_in(text):
+    for n in parse_citation_numbers(text):
         if n in shown:
             hit = shown[n]
-            found.append(cite(n, hit, *best_quote(hit.chunk, statement_before(text, n)), searcher))
+            found.append(cite(n, hit, *find_best_quote(hit.chunk, cited_statement(text, n)), searcher))
     return found

@@ -9,24 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.base import EmbeddingProvider, Row, Rows, Tokenizing
+from ragkit.embed.base import EmbeddingProvider, Row, Rows, TokenizingEmbedder
 from ragkit.records import Chunk, Document, Hit
-from ragkit.retrieve.base import Found, Parts, Where
+from ragkit.retrieve.base import RetrieverDependencies, ScoredKeys, Where
 from ragkit.retrieve.hybrid import HybridRetriever
-from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import HybridOptions
 from ragkit.split.base import Splitter
-from ragkit.split.chunks import chunks_of, embedding_text
-from ragkit.split.measure import word_piece_starts
+from ragkit.split.chunks import build_chunks, embedding_text
+from ragkit.split.measure import estimate_token_starts
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 from ragkit.store.base import Store
 
-SHIPPED = "minilm"
-RECIPE = "collection"
+DEFAULT_EMBEDDER = "minilm"
+BUILD_FINGERPRINT = "collection"
 """Stands in the ids of chunks that were made here, so that they are those of no knowledge base."""
 
 
-class StorePassages(MemoryPassages):
+class StorePassages(InMemoryChunkIndex):
     """Chunks whose vectors are searched in a vector store; the lexical index is kept in memory."""
 
     def __init__(self, chunks: Sequence[Chunk], embeddings: Rows, store: Store) -> None:
@@ -38,7 +38,7 @@ class StorePassages(MemoryPassages):
         if documents:
             store.add_documents(documents, embeddings)
 
-    def search_dense(self, query: Row, top_k: int, where: Where = None) -> Found:
+    def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
         """The nearest chunks, as the store finds them; documents in it that are not ours are passed over."""
         if not self._keys:
             return []
@@ -46,7 +46,7 @@ class StorePassages(MemoryPassages):
         return [(self._keys[one.document.id], one.score) for one in found if one.document.id in self._keys]
 
 
-class Collection:
+class DocumentSearcher:
     """Keeps `Searcher` over some documents: split, embedded and put into a store when it is made."""
 
     def __init__(
@@ -58,12 +58,14 @@ class Collection:
         top_k: int = 8,
     ) -> None:
         """Without an embedder it is the shipped one; without a splitter chunks have 200 tokens, 40 of overlap."""
-        self._embedder = embedder or EMBEDDERS.find(SHIPPED)()
+        self._embedder = embedder or EMBEDDERS.find(DEFAULT_EMBEDDER)()
         self._documents = {document.source or document.id: document for document in documents}
-        chunks = self._chunks(documents, splitter or RecursiveSplitter(RecursiveOptions()))
+        chunks = self._split_documents(documents, splitter or RecursiveSplitter(RecursiveOptions()))
         rows = self._embedder.embed_texts([embedding_text(chunk) for chunk in chunks])
         self._passages = StorePassages(chunks, rows, store)
-        self._retriever = HybridRetriever(HybridOptions(top_k=top_k), Parts(self._passages, self._embedder))
+        self._retriever = HybridRetriever(
+            HybridOptions(top_k=top_k), RetrieverDependencies(self._passages, self._embedder)
+        )
 
     def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         """The passages that speak of a question, best first."""
@@ -89,14 +91,14 @@ class Collection:
         """Never: the documents are those that were handed over."""
         return False
 
-    def _chunks(self, documents: Sequence[Document], splitter: Splitter) -> list[Chunk]:
+    def _split_documents(self, documents: Sequence[Document], splitter: Splitter) -> list[Chunk]:
         embedder = self._embedder
-        starts, most = word_piece_starts, None
-        if isinstance(embedder, Tokenizing):
+        starts, most = estimate_token_starts, None
+        if isinstance(embedder, TokenizingEmbedder):
             starts, most = embedder.token_starts, embedder.max_tokens
         found: list[Chunk] = []
         for document in documents:
             # text that was handed over has no source: its id stands for it in citations
             named = document if document.source else replace(document, source=document.id)
-            found += chunks_of(named, splitter, starts, RECIPE, max_tokens=most)
+            found += build_chunks(named, splitter, starts, BUILD_FINGERPRINT, max_tokens=most)
         return found

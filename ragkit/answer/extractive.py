@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.providers.base import Completion, Provider, Request
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.answer.base import Searcher
-from ragkit.answer.evidence import THRESHOLD
-from ragkit.answer.sentences import Sentence, best_sentences
-from ragkit.answer.tool import TOOL_NAME, Outcome
+from ragkit.answer.evidence import EVIDENCE_THRESHOLD
+from ragkit.answer.sentences import ScoredAnswerUnit, select_answer_units
+from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens
 
 NOT_IN_DOCUMENTS = "Not in these documents."
 """What an answer begins with when the passages do not hold one."""
-LIMIT = 3
+MAX_SENTENCES = 3
 """Sentences of an answer."""
-FREE = Tokens(cost_usd=0.0)
+ZERO_COST = Tokens(cost_usd=0.0)
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Quote:
 
     n: int
     hit: Hit
-    sentence: Sentence
+    unit: ScoredAnswerUnit
 
 
 @dataclass(frozen=True)
-class Draft:
+class ExtractiveAnswer:
     """What an answer was composed of: the object behind its message."""
 
     quotes: tuple[Quote, ...]
@@ -43,36 +43,36 @@ class ExtractiveProvider(Provider):
     name = "extractive"
     default_model = "extractive"
 
-    def __init__(self, searcher: Searcher, *, threshold: float = THRESHOLD) -> None:
+    def __init__(self, searcher: Searcher, *, threshold: float = EVIDENCE_THRESHOLD) -> None:
         """Below `threshold`, a probability, it does not answer."""
         self._searcher = searcher
         self._threshold = threshold
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """A call of the tool after a question; an answer after the tool's result."""
         last = request.messages[-1]
-        if last.role is Role.TOOL and isinstance(last.data, Outcome):
-            return Completion(self._answer(last.data), FREE)
+        if last.role is Role.TOOL and isinstance(last.data, RetrievedPassages):
+            return Completion(self._compose_answer(last.data), ZERO_COST)
         if last.role is Role.TOOL:
-            return Completion(Message.assistant(last.content), FREE)
+            return Completion(Message.assistant(last.content), ZERO_COST)
         call = ToolCall(TOOL_NAME, {"query": last.content})
-        return Completion(Message.assistant("", [call]), FREE, "tool_calls")
+        return Completion(Message.assistant("", [call]), ZERO_COST, "tool_calls")
 
-    def _answer(self, outcome: Outcome) -> Message:
-        sentences = best_sentences(outcome.query, outcome.hits, self._searcher, LIMIT)
+    def _compose_answer(self, outcome: RetrievedPassages) -> Message:
+        sentences = select_answer_units(outcome.query, outcome.hits, self._searcher, MAX_SENTENCES)
         abstained = outcome.evidence < self._threshold or not sentences
         quotes: list[Quote] = []
         for sentence in sentences:
-            quotes.append(Quote(len(quotes) + 1, outcome.hits[sentence.hit], sentence))
-        draft = Draft(tuple(quotes), abstained)
-        return Message(Role.ASSISTANT, _refusal(draft) if abstained else _text(draft), data=draft)
+            quotes.append(Quote(len(quotes) + 1, outcome.hits[sentence.hit_index], sentence))
+        draft = ExtractiveAnswer(tuple(quotes), abstained)
+        return Message(Role.ASSISTANT, _format_abstention(draft) if abstained else _format_answer(draft), data=draft)
 
 
-def _text(draft: Draft) -> str:
+def _format_answer(draft: ExtractiveAnswer) -> str:
     """A line for each statement: they come from different places, and do not make one paragraph."""
-    return "\n".join(f"{' '.join(quote.sentence.text.split())} [{quote.n}]" for quote in draft.quotes)
+    return "\n".join(f"{' '.join(quote.unit.text.split())} [{quote.n}]" for quote in draft.quotes)
 
 
-def _refusal(draft: Draft) -> str:
+def _format_abstention(draft: ExtractiveAnswer) -> str:
     near = " ".join(f"[{quote.n}]" for quote in draft.quotes)
     return f"{NOT_IN_DOCUMENTS} The nearest passages: {near}" if near else NOT_IN_DOCUMENTS

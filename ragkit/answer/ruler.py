@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ragkit.answer.base import Narrows, Searcher
+from ragkit.answer.base import FilteringSearcher, Searcher
 
-_PAIRS = (
+_CALIBRATION_PAIRS = (
     ("How do I get my money back?", "Customers may return goods within thirty days and receive a full refund."),
     (
         "When does the library open on Sundays?",
@@ -30,49 +30,49 @@ _PAIRS = (
     ),
     ("Where do these birds spend the winter?", "In autumn the flock migrates south and stays on the African coast."),
 )
-_LEAST = 3.0  # deviations
+_MIN_SEPARATION = 3.0  # deviations
 
 
 @dataclass(frozen=True)
-class Ruler:
+class ScoreCalibration:
     """The mean cosine of a question with its answer, and with the answers to others."""
 
     related: float
     unrelated: float
-    noise: float
+    unrelated_std: float
     """Standard deviation of the cosines with the answers to others."""
 
     @property
-    def tells(self) -> bool:
+    def is_discriminative(self) -> bool:
         """Whether the two lie apart far enough to tell an answer from another text."""
-        return self.related - self.unrelated > _LEAST * self.noise
+        return self.related - self.unrelated > _MIN_SEPARATION * self.unrelated_std
 
-    def nearness(self, cosine: float) -> float:
+    def normalize(self, cosine: float) -> float:
         """A cosine on the common scale: 0 is as near as any text, 1 as near as an answer. Only if `tells`."""
         return (cosine - self.unrelated) / (self.related - self.unrelated)
 
 
-_MEASURED: WeakKeyDictionary[Searcher, Ruler] = WeakKeyDictionary()
+_CALIBRATIONS: WeakKeyDictionary[Searcher, ScoreCalibration] = WeakKeyDictionary()
 _LOCK = Lock()
 
 
-def ruler_of(searcher: Searcher) -> Ruler:
+def get_calibration(searcher: Searcher) -> ScoreCalibration:
     """The ruler of a searcher's embedder; measured when it is first asked for, which embeds sixteen sentences.
 
     It is kept for as long as the searcher lives, which therefore must be hashable, as objects of plain classes are.
     """
-    searcher = searcher.whole if isinstance(searcher, Narrows) else searcher
-    known = _MEASURED.get(searcher)
+    searcher = searcher.inner if isinstance(searcher, FilteringSearcher) else searcher
+    known = _CALIBRATIONS.get(searcher)
     if known is None:
         with _LOCK:  # runs that begin side by side shall not pay for it one by one
-            known = _MEASURED.get(searcher)
+            known = _CALIBRATIONS.get(searcher)
             if known is None:
-                known = _MEASURED[searcher] = _measure(searcher)
+                known = _CALIBRATIONS[searcher] = _calibrate(searcher)
     return known
 
 
-def _measure(searcher: Searcher) -> Ruler:
-    rows = np.asarray(searcher.embed([text for pair in _PAIRS for text in pair]), np.float64)
+def _calibrate(searcher: Searcher) -> ScoreCalibration:
+    rows = np.asarray(searcher.embed([text for pair in _CALIBRATION_PAIRS for text in pair]), np.float64)
     cosines = rows[0::2] @ rows[1::2].T
-    others = cosines[~np.eye(len(_PAIRS), dtype=bool)]
-    return Ruler(float(np.diag(cosines).mean()), float(others.mean()), float(others.std()))
+    others = cosines[~np.eye(len(_CALIBRATION_PAIRS), dtype=bool)]
+    return ScoreCalibration(float(np.diag(cosines).mean()), float(others.mean()), float(others.std()))

@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.answer.base import Searcher
-from ragkit.answer.questions import Kind, holds, kind_of
-from ragkit.answer.statements import Statement, statements
-from ragkit.answer.words import AskedWords
+from ragkit.answer.questions import AnswerType, contains_answer_type, detect_answer_type
+from ragkit.answer.statements import AnswerUnit, extract_answer_units
+from ragkit.answer.words import QuestionTerms
 from ragkit.records import Hit
-from ragkit.retrieve.terms import terms
+from ragkit.retrieve.terms import extract_terms
 
-PASSAGES = 8
+MAX_PASSAGES = 8
 """Passages that sentences are taken from."""
-EMBEDDED = 24
+MAX_EMBEDDED_UNITS = 24
 """Statements that are embedded: the best ones by their words. Embedding is what costs time."""
 
-WEIGHTS: Mapping[str, float] = MappingProxyType(
+FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
         # cosine of the question with the statement; with it and the one before, or behind, in the passage
         "meaning": 4.7,
@@ -60,15 +60,15 @@ WEIGHTS: Mapping[str, float] = MappingProxyType(
     }
 )
 """What each thing that is known of a statement counts. All but the last were fitted; that one is a judgement."""
-ANOTHER_SENTENCE = 0.8
+EXTRA_SENTENCE_PENALTY = 0.8
 """What each further sentence of a statement costs, since an answer has room for few."""
-SAME_PASSAGE = 0.35
+SAME_PASSAGE_PENALTY = 0.35
 """What each statement that was taken costs the others of its passage: when it is the wrong one, so are they."""
-_ALIKE = 0.9  # share of the terms: statements that have more in common say the same
+_DUPLICATE_OVERLAP = 0.9  # share of the terms: statements that have more in common say the same
 
 
 @dataclass(frozen=True)
-class Sentence(Statement):
+class ScoredAnswerUnit(AnswerUnit):
     """A statement that was chosen."""
 
     score: float = 0.0
@@ -76,134 +76,151 @@ class Sentence(Statement):
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class AnswerCandidates:
     """The statements of some passages and what is known of each."""
 
-    statements: list[Statement]
-    values: NDArray[np.float64]
+    units: list[AnswerUnit]
+    features: NDArray[np.float64]
     """(len(statements), len(WEIGHTS)): one column for each weight, in their order."""
-    terms: list[frozenset[str]]
+    unit_terms: list[frozenset[str]]
 
 
-def best_sentences(question: str, hits: Sequence[Hit], searcher: Searcher, limit: int = 3) -> list[Sentence]:
+def select_answer_units(
+    question: str, hits: Sequence[Hit], searcher: Searcher, limit: int = 3
+) -> list[ScoredAnswerUnit]:
     """The statements of the best passages that answer a question best, best first.
 
     They have `limit` sentences at most, taken together, unless every statement alone has more: then it is the best
     one. What two passages say in the same words comes once. Empty without passages.
     """
-    found = candidates(question, hits, searcher)
-    scores = found.values @ np.array(list(WEIGHTS.values()))
+    found = build_candidates(question, hits, searcher)
+    scores = found.features @ np.array(list(FEATURE_WEIGHTS.values()))
     return [
-        Sentence(one.hit, one.source, one.start, one.end, one.text, one.under, one.sentences, float(scores[at]))
-        for at in chosen(found, scores, limit)
-        for one in [found.statements[at]]
+        ScoredAnswerUnit(
+            one.hit_index,
+            one.source,
+            one.start,
+            one.end,
+            one.text,
+            one.heading_context,
+            one.sentence_count,
+            float(scores[at]),
+        )
+        for at in select_diverse(found, scores, limit)
+        for one in [found.units[at]]
     ]
 
 
-def candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> Candidates:
+def build_candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> AnswerCandidates:
     """The statements of the best passages that are worth a look, with everything that is known of them."""
-    asked = AskedWords(question, searcher)
-    known = _Known(question, asked, hits[:PASSAGES])
-    by_words = known.values @ np.array([WEIGHTS[name] for name in _BY_WORDS])
-    kept = np.sort(np.argsort(-by_words, kind="stable")[:EMBEDDED])
-    found = [known.statements[at] for at in kept]
-    meanings = _meanings(question, found, kept, searcher)
-    values = np.hstack([meanings, known.values[kept]])  # in the order of WEIGHTS: it begins with the meanings
-    return Candidates(found, values, [known.terms[at] for at in kept])
+    asked = QuestionTerms(question, searcher)
+    known = _LexicalScorer(question, asked, hits[:MAX_PASSAGES])
+    by_words = known.features @ np.array([FEATURE_WEIGHTS[name] for name in _LEXICAL_FEATURES])
+    kept = np.sort(np.argsort(-by_words, kind="stable")[:MAX_EMBEDDED_UNITS])
+    found = [known.units[at] for at in kept]
+    meanings = _embedding_features(question, found, kept, searcher)
+    values = np.hstack([meanings, known.features[kept]])  # in the order of WEIGHTS: it begins with the meanings
+    return AnswerCandidates(found, values, [known.unit_terms[at] for at in kept])
 
 
-def chosen(found: Candidates, scores: NDArray[np.float64], limit: int) -> list[int]:
+def select_diverse(found: AnswerCandidates, scores: NDArray[np.float64], limit: int) -> list[int]:
     """Places of the statements that make up the best answer of at most `limit` sentences, best first."""
-    left = scores - ANOTHER_SENTENCE * np.array([one.sentences - 1 for one in found.statements])
-    passages = np.array([one.hit for one in found.statements])
+    left = scores - EXTRA_SENTENCE_PENALTY * np.array([one.sentence_count - 1 for one in found.units])
+    passages = np.array([one.hit_index for one in found.units])
     taken: list[int] = []
     room = limit
     for _ in range(len(left)):
         at = int(np.argmax(left))
         left[at] = -math.inf
-        size = found.statements[at].sentences
-        if size > room or any(_same(found, at, one) for one in taken):
+        size = found.units[at].sentence_count
+        if size > room or any(_is_duplicate(found, at, one) for one in taken):
             continue
         taken.append(at)
         room -= size
-        left[passages == passages[at]] -= SAME_PASSAGE
+        left[passages == passages[at]] -= SAME_PASSAGE_PENALTY
     return taken or ([int(np.argmax(scores))] if limit > 0 and len(scores) else [])
 
 
-def _same(found: Candidates, first: int, second: int) -> bool:
+def _is_duplicate(found: AnswerCandidates, first: int, second: int) -> bool:
     """Whether two statements overlap in their document, or hold nearly the same words."""
-    one, other = found.statements[first], found.statements[second]
+    one, other = found.units[first], found.units[second]
     if one.source == other.source and one.start < other.end and other.start < one.end:
         return True
-    words, others = found.terms[first], found.terms[second]
-    return len(words & others) >= _ALIKE * len(words | others)
+    words, others = found.unit_terms[first], found.unit_terms[second]
+    return len(words & others) >= _DUPLICATE_OVERLAP * len(words | others)
 
 
-_BY_MEANING = ("meaning", "meaning_before", "meaning_after")
-_BY_WORDS = tuple(name for name in WEIGHTS if name not in _BY_MEANING)
-_KINDS = {
-    Kind.DATE: "date",
-    Kind.NUMBER: "number",
-    Kind.PERSON: "person",
-    Kind.PLACE: "place",
-    Kind.NAME: "name",
+_EMBEDDING_FEATURES = ("meaning", "meaning_before", "meaning_after")
+_LEXICAL_FEATURES = tuple(name for name in FEATURE_WEIGHTS if name not in _EMBEDDING_FEATURES)
+_ANSWER_TYPE_FEATURES = {
+    AnswerType.DATE: "date",
+    AnswerType.NUMBER: "number",
+    AnswerType.PERSON: "person",
+    AnswerType.PLACE: "place",
+    AnswerType.NAME: "name",
 }
 
 
-def _meanings(
-    question: str, found: Sequence[Statement], places: NDArray[np.int64], searcher: Searcher
+def _embedding_features(
+    question: str, found: Sequence[AnswerUnit], places: NDArray[np.int64], searcher: Searcher
 ) -> NDArray[np.float64]:
     """Cosine of the question with each statement, alone, with the one before and with the one behind: (n, 3)."""
     if not found:
-        return np.zeros((0, len(_BY_MEANING)))
+        return np.zeros((0, len(_EMBEDDING_FEATURES)))
     rows = np.asarray(searcher.embed([one.text for one in found]), np.float64)
     query = np.asarray(searcher.embed_question(question), np.float64)
     values = np.repeat((rows @ query)[:, None], 3, axis=1)
     for at in range(1, len(found)):
-        if found[at].hit == found[at - 1].hit and places[at] == places[at - 1] + 1:
+        if found[at].hit_index == found[at - 1].hit_index and places[at] == places[at - 1] + 1:
             both = rows[at] + rows[at - 1]
             values[at, 1] = values[at - 1, 2] = both @ query / (np.linalg.norm(both) or 1.0)
     return values
 
 
-class _Known:
+class _LexicalScorer:
     """What is known of statements without embedding them."""
 
-    def __init__(self, question: str, asked: AskedWords, hits: Sequence[Hit]) -> None:
-        self.statements = statements(hits)
-        self.terms = [frozenset(terms(one.text)) for one in self.statements]
-        self._question, self._asked, self._kind = question, asked, kind_of(question)
-        self._passages = _passages(asked, hits)
-        rows = [self._row(at) for at in range(len(self.statements))]
-        self.values = np.array([[row.get(name, 0.0) for name in _BY_WORDS] for row in rows]).reshape(-1, len(_BY_WORDS))
+    def __init__(self, question: str, asked: QuestionTerms, hits: Sequence[Hit]) -> None:
+        self.units = extract_answer_units(hits)
+        self.unit_terms = [frozenset(extract_terms(one.text)) for one in self.units]
+        self._question, self._question_terms, self._answer_type = question, asked, detect_answer_type(question)
+        self._passage_features = _passage_features(asked, hits)
+        rows = [self._unit_features(at) for at in range(len(self.units))]
+        self.features = np.array([[row.get(name, 0.0) for name in _LEXICAL_FEATURES] for row in rows]).reshape(
+            -1, len(_LEXICAL_FEATURES)
+        )
 
-    def _row(self, at: int) -> dict[str, float]:
-        one, there, asked = self.statements[at], self.terms[at], self._asked
-        words = asked.share(there)
+    def _unit_features(self, at: int) -> dict[str, float]:
+        one, there, asked = self.units[at], self.unit_terms[at], self._question_terms
+        words = asked.coverage(there)
         row = {
-            **self._passages[one.hit],
+            **self._passage_features[one.hit_index],
             "words": words,
-            "words_before": self._with_neighbour(at, at - 1) - words,
-            "words_after": self._with_neighbour(at, at + 1) - words,
-            "words_under": asked.share(there | frozenset(terms(one.under))) - words,
-            "words_alike": asked.share_alike(there),
-            "names": asked.share_of_names(there),
-            "noun": asked.share_of_noun(there),
-            "pairs": asked.share_of_pairs(terms(one.text)),
+            "words_before": self._coverage_with_neighbour(at, at - 1) - words,
+            "words_after": self._coverage_with_neighbour(at, at + 1) - words,
+            "words_under": asked.coverage(there | frozenset(extract_terms(one.heading_context))) - words,
+            "words_alike": asked.prefix_coverage(there),
+            "names": asked.name_coverage(there),
+            "noun": asked.noun_coverage(there),
+            "pairs": asked.bigram_coverage(extract_terms(one.text)),
             "length": math.log(max(3, len(one.text.split()))),
             "open": float(one.text.endswith(("?", ":"))),
         }
-        if self._kind in _KINDS:
-            row[_KINDS[self._kind]] = float(holds(self._kind, one.text, self._question))
+        if self._answer_type in _ANSWER_TYPE_FEATURES:
+            row[_ANSWER_TYPE_FEATURES[self._answer_type]] = float(
+                contains_answer_type(self._answer_type, one.text, self._question)
+            )
         return row
 
-    def _with_neighbour(self, at: int, neighbour: int) -> float:
+    def _coverage_with_neighbour(self, at: int, neighbour: int) -> float:
         """The share of the asked words in a statement and its neighbour in the passage; without one in it alone."""
-        beside = 0 <= neighbour < len(self.statements) and self.statements[neighbour].hit == self.statements[at].hit
-        return self._asked.share(self.terms[at] | self.terms[neighbour] if beside else self.terms[at])
+        beside = 0 <= neighbour < len(self.units) and self.units[neighbour].hit_index == self.units[at].hit_index
+        return self._question_terms.coverage(
+            self.unit_terms[at] | self.unit_terms[neighbour] if beside else self.unit_terms[at]
+        )
 
 
-def _passages(asked: AskedWords, hits: Sequence[Hit]) -> list[dict[str, float]]:
+def _passage_features(asked: QuestionTerms, hits: Sequence[Hit]) -> list[dict[str, float]]:
     """What is known of each passage as a whole; scores as distances to the best one, 0 where there are none."""
     dense = [hit.scores.get("dense") for hit in hits]
     bm25 = [hit.scores.get("lexical", 0.0) for hit in hits]
@@ -213,7 +230,7 @@ def _passages(asked: AskedWords, hits: Sequence[Hit]) -> list[dict[str, float]]:
         {
             "passage_meaning": cosine - nearest if cosine is not None else 0.0,
             "passage_bm25": score / strongest if strongest > 0 else 0.0,
-            "passage_words": asked.share(frozenset(terms(f"{hit.chunk.header} {hit.chunk.text}"))),
+            "passage_words": asked.coverage(frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))),
         }
         for hit, cosine, score in zip(hits, dense, bm25, strict=True)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragkit.answer.base import Answer
-from ragkit.index.names import shown
+from ragkit.index.names import display_name
 from ragkit.records import JSON, Hit
 from ragkit.retrieve.base import Explanation
 
@@ -13,7 +13,7 @@ def answer_json(answer: Answer) -> dict[str, JSON]:
     found = answer.to_json()
     citations = found["citations"]
     assert isinstance(citations, list)  # noqa: S101 - `to_json` made it
-    return {**found, "citations": [{**one, "source": shown(str(one["source"]))} for one in citations]}
+    return {**found, "citations": [{**one, "source": display_name(str(one["source"]))} for one in citations]}
 
 
 def hit_json(hit: Hit) -> dict[str, JSON]:
@@ -22,13 +22,13 @@ def hit_json(hit: Hit) -> dict[str, JSON]:
     return {
         "rank": hit.rank,
         "chunk_id": chunk.id,
-        "source": shown(chunk.source),
+        "source": display_name(chunk.source),
         "text": chunk.text,
         "score": round(hit.score, 6),
         "scores": {
-            "dense": _rounded(hit, "dense"),
-            "lexical": _rounded(hit, "lexical"),
-            "rerank": _rounded(hit, "rerank"),
+            "dense": _rounded_score(hit, "dense"),
+            "lexical": _rounded_score(hit, "lexical"),
+            "rerank": _rounded_score(hit, "rerank"),
         },
         "start": chunk.start,
         "end": chunk.end,
@@ -40,11 +40,11 @@ def hit_json(hit: Hit) -> dict[str, JSON]:
     }
 
 
-def explained_json(one: Explanation, explain: bool) -> dict[str, JSON]:
+def explanation_json(one: Explanation, explain: bool) -> dict[str, JSON]:
     """A hit of `search --json`; with `explain` also why it stands where it stands."""
     found = hit_json(one.hit)
-    return {**found, "explain": {"ranks": dict(one.ranks), "shares": dict(one.shares)}} if explain else found
+    return {**found, "explain": {"ranks": dict(one.ranks), "shares": dict(one.contributions)}} if explain else found
 
 
-def _rounded(hit: Hit, name: str) -> float | None:
+def _rounded_score(hit: Hit, name: str) -> float | None:
     return round(hit.scores[name], 6) if name in hit.scores else None

@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 from ragkit.records import Chunk, Hit
 from ragkit.split.sentences import sentence_spans
 
-SHORT = 40
+MIN_STANDALONE_CHARS = 40
 """Characters: a sentence below this goes together with its neighbour, and is not counted as one."""
-LEANING = 100
+MAX_PRONOUN_START_CHARS = 100
 """Characters: below this, a sentence that begins with "he", "it", "this" goes together with the one before."""
-_LONGEST_JOINED = 400
-_LONGEST_LEAD = 160
-_WRAPPED = 40  # a shorter line ends where its author wanted it to
+_MAX_MERGED_CHARS = 400
+_MAX_LEAD_CHARS = 160
+_MIN_WRAPPED_CHARS = 40  # a shorter line ends where its author wanted it to
 
 
 @dataclass(frozen=True)
-class Statement:
+class AnswerUnit:
     """A piece of a passage. `start` and `end` are offsets into its document."""
 
-    hit: int
+    hit_index: int
     """Place of its hit in the list that was searched, from 0."""
     source: str
     """Where its passage comes from."""
@@ -35,153 +35,157 @@ class Statement:
     end: int
     text: str
     """As it reads in an answer: the words of [start:end] on one line, with the context that a row or an item needs."""
-    under: str = ""
+    heading_context: str = ""
     """What it stands below: title and headings of its passage, the question that it is part of the answer to."""
-    sentences: int = 1
+    sentence_count: int = 1
     """How many sentences it is made of, very short ones and questions left out; 1 at least."""
 
 
-def statements(hits: Sequence[Hit]) -> list[Statement]:
+def extract_answer_units(hits: Sequence[Hit]) -> list[AnswerUnit]:
     """The statements of all passages, by hit and by place; what overlapping passages share comes once."""
-    found: dict[tuple[str, int], Statement] = {}
+    found: dict[tuple[str, int], AnswerUnit] = {}
     for number, hit in enumerate(hits):
-        for statement in _of_chunk(hit.chunk, number):
+        for statement in _extract_from_chunk(hit.chunk, number):
             # by their ends: a chunk that begins within a sentence or a row holds only the rest of it
             place = (statement.source, statement.end)
             if place not in found or found[place].start > statement.start:
                 found[place] = statement
-    return sorted(found.values(), key=lambda statement: (statement.hit, statement.start))
+    return sorted(found.values(), key=lambda statement: (statement.hit_index, statement.start))
 
 
 _WORD = re.compile(r"[^\W_]")
-_FENCE = re.compile(r"(?:`{3}|~{3})\w*$")
+_CODE_FENCE = re.compile(r"(?:`{3}|~{3})\w*$")
 _BLOCK_MARKS = re.compile(r"^[^\S\n]*+(?:(?:#{1,6}|>|[-*+•▪◦‣])\s+)+", re.MULTILINE)
 _EMPHASIS = re.compile(r"\*{2,3}|(?<![\w*])\*(?=\w)|(?<=[\w.,:;!?)])\*(?![\w*])|\"{3}|`{3}\w*")
-_ITEM = re.compile(r"(?:[-*+•▪◦‣]|\d{1,3}[.)]|[A-Za-z][.)])\s")
+_LIST_ITEM = re.compile(r"(?:[-*+•▪◦‣]|\d{1,3}[.)]|[A-Za-z][.)])\s")
 _BULLET = re.compile(r"[-*+•▪◦‣]\s")
-_ENTRY = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
+_KEY_VALUE_LINE = re.compile(r"[\w.\[\] -]{1,60}[:=]\s")
 _RECORD_ENTRY = re.compile(r"(\S{0,400}\[\d{1,9}\])\.(\S{1,400}): ")
 _NAMING_KEYS = frozenset({"name", "title", "key", "id"})
-_STOPS = frozenset('.!?…:;"”)')
+_SENTENCE_ENDS = frozenset('.!?…:;"”)')
 _DOCSTRING = '"""'
-_LEANS = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
+_PRONOUN_START = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|their|its|such|both)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _TextSpan:
     """A span of a chunk on the way to becoming a statement."""
 
     start: int
     end: int
     raw: str
-    under: str
+    heading_context: str
     lead: str = ""
     """What has to be read before it."""
     columns: tuple[str, ...] = ()
-    sentences: int = 1
+    sentence_count: int = 1
 
 
-def _of_chunk(chunk: Chunk, number: int) -> Iterator[Statement]:
-    pieces = _pieces(chunk)
+def _extract_from_chunk(chunk: Chunk, number: int) -> Iterator[AnswerUnit]:
+    pieces = _split_chunk(chunk)
     if chunk.metadata.get("format") != "code":  # there a bar means "or"
-        pieces = _with_columns(pieces)
-    for piece in _joined(_with_leads(pieces, chunk.text), chunk.text):
-        text = _readable(piece)
+        pieces = _attach_columns(pieces)
+    for piece in _merge_fragments(_attach_leads(pieces, chunk.text), chunk.text):
+        text = _to_readable_text(piece)
         if _WORD.search(text):
             start, end = chunk.start + piece.start, chunk.start + piece.end
             source = chunk.source or chunk.document_id
-            yield Statement(number, source, start, end, text, piece.under, piece.sentences)
+            yield AnswerUnit(number, source, start, end, text, piece.heading_context, piece.sentence_count)
 
 
-def _pieces(chunk: Chunk) -> list[_Piece]:
+def _split_chunk(chunk: Chunk) -> list[_TextSpan]:
     """The sentences of a chunk, without those that only mark or name a part of it."""
-    names = {_plain(name) for name in (chunk.title, *chunk.heading)}
+    names = {_normalize_heading(name) for name in (chunk.title, *chunk.heading)}
     hash_is_heading = chunk.metadata.get("format", "markdown") == "markdown"
-    found: list[_Piece] = []
+    found: list[_TextSpan] = []
     heading = question = ""
     for start, end in sentence_spans(chunk.text):
         raw = chunk.text[start:end]
-        if _FENCE.match(raw) or not (_WORD.search(raw) or _is_rule(raw)):
+        if _CODE_FENCE.match(raw) or not (_WORD.search(raw) or _is_table_rule(raw)):
             continue
-        if (hash_is_heading and raw.startswith("#") and "\n" not in raw) or _plain(raw) in names:
-            heading, question = _plain(raw), ""
+        if (hash_is_heading and raw.startswith("#") and "\n" not in raw) or _normalize_heading(raw) in names:
+            heading, question = _normalize_heading(raw), ""
             continue
-        if _is_alone(chunk.text, start, end) and raw.endswith("?"):
+        if _is_on_own_line(chunk.text, start, end) and raw.endswith("?"):
             question = raw
-        found.append(_Piece(start, end, raw, " ".join(filter(None, (chunk.header, heading, question)))))
+        found.append(_TextSpan(start, end, raw, " ".join(filter(None, (chunk.header, heading, question)))))
     return found
 
 
-def _followed(pieces: Sequence[_Piece]) -> Iterator[tuple[_Piece, str]]:
+def _with_next_text(pieces: Sequence[_TextSpan]) -> Iterator[tuple[_TextSpan, str]]:
     """Each piece with the text of the next one; '' behind the last."""
     for at, piece in enumerate(pieces, start=1):
         yield piece, pieces[at].raw if at < len(pieces) else ""
 
 
-def _plain(text: str) -> str:
+def _normalize_heading(text: str) -> str:
     """A heading without its marks, in small letters."""
     return " ".join(re.sub(r"[#*_`>|]+", " ", text).lower().split()).rstrip(".:")
 
 
-def _is_alone(text: str, start: int, end: int) -> bool:
+def _is_on_own_line(text: str, start: int, end: int) -> bool:
     """Whether [start:end] has lines of its own."""
     line = text.rfind("\n", 0, start) + 1
     return not text[line:start].strip() and text[end : end + 1] in ("", "\n", "\r")
 
 
-def _is_rule(raw: str) -> bool:
+def _is_table_rule(raw: str) -> bool:
     """The line between the head and the body of a Markdown table."""
     return "|" in raw and "--" in raw and not _WORD.search(raw)
 
 
-def _cells(raw: str) -> tuple[str, ...]:
+def _split_cells(raw: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in raw.strip().strip("|").split("|"))
 
 
-def _is_row(raw: str) -> bool:
+def _is_table_row(raw: str) -> bool:
     return "\n" not in raw and (raw.startswith("|") or " | " in raw)
 
 
-def _with_columns(pieces: Sequence[_Piece]) -> list[_Piece]:
+def _attach_columns(pieces: Sequence[_TextSpan]) -> list[_TextSpan]:
     """Rows of tables with the names of their columns. The row of names is no statement, nor is the rule under it."""
-    found: list[_Piece] = []
+    found: list[_TextSpan] = []
     columns: tuple[str, ...] = ()
     before = ""
-    for piece, following in _followed(pieces):
-        first = _is_row(piece.raw) and not _is_row(before)
+    for piece, following in _with_next_text(pieces):
+        first = _is_table_row(piece.raw) and not _is_table_row(before)
         before = piece.raw
-        if not _is_row(piece.raw):
+        if not _is_table_row(piece.raw):
             columns = ()
-        elif first and _is_head(piece.raw, following):
-            columns = _cells(piece.raw)
+        elif first and _is_table_header(piece.raw, following):
+            columns = _split_cells(piece.raw)
             continue
-        elif _is_rule(piece.raw):
+        elif _is_table_rule(piece.raw):
             continue
         found.append(replace(piece, columns=columns))
     return found
 
 
-def _is_head(row: str, following: str) -> bool:
+def _is_table_header(row: str, following: str) -> bool:
     """A first row is the names of the columns when a rule follows, or another row and no cell of it is a number."""
-    if _is_rule(following):
+    if _is_table_rule(following):
         return True
-    return _is_row(following) and len(_cells(following)) == len(_cells(row)) and not re.search(r"\d", row)
+    return (
+        _is_table_row(following)
+        and len(_split_cells(following)) == len(_split_cells(row))
+        and not re.search(r"\d", row)
+    )
 
 
-def _with_leads(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
+def _attach_leads(pieces: Sequence[_TextSpan], text: str) -> list[_TextSpan]:
     """Items of a list with the line that introduces them, entries of a record with the one that names it."""
-    found: list[_Piece] = []
+    found: list[_TextSpan] = []
     lead = ""
     names: dict[str, str] = {}
-    for piece, following in _followed(pieces):
+    for piece, following in _with_next_text(pieces):
         entry = _RECORD_ENTRY.match(piece.raw)
         if entry is not None:
-            found.append(_of_record(piece, entry, names))
-        elif _ITEM.match(piece.raw) is not None:
+            found.append(_attach_record_name(piece, entry, names))
+        elif _LIST_ITEM.match(piece.raw) is not None:
             found.append(replace(piece, lead=lead))
-        elif piece.raw.endswith(":") and len(piece.raw) <= _LONGEST_LEAD:
+        elif piece.raw.endswith(":") and len(piece.raw) <= _MAX_LEAD_CHARS:
             lead = piece.raw
-            if not _ITEM.match(following):
+            if not _LIST_ITEM.match(following):
                 found.append(piece)
         else:
             if found and "\n" in text[found[-1].end : piece.start]:  # else it is the rest of an item
@@ -190,7 +194,7 @@ def _with_leads(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
     return found
 
 
-def _of_record(piece: _Piece, entry: re.Match[str], names: dict[str, str]) -> _Piece:
+def _attach_record_name(piece: _TextSpan, entry: re.Match[str], names: dict[str, str]) -> _TextSpan:
     """An entry such as `telescopes[1].lens.diameter: 23` with the line that names telescopes[1]."""
     record, key = entry.groups()
     if key in _NAMING_KEYS:
@@ -198,70 +202,90 @@ def _of_record(piece: _Piece, entry: re.Match[str], names: dict[str, str]) -> _P
             names[record] = piece.raw
         return piece
     outer = " ".join(name for path, name in names.items() if record.startswith(path))
-    return replace(piece, lead=f"{names[record]};" if record in names else "", under=f"{piece.under} {outer}".strip())
+    return replace(
+        piece,
+        lead=f"{names[record]};" if record in names else "",
+        heading_context=f"{piece.heading_context} {outer}".strip(),
+    )
 
 
-def _joined(pieces: Sequence[_Piece], text: str) -> list[_Piece]:
+def _merge_fragments(pieces: Sequence[_TextSpan], text: str) -> list[_TextSpan]:
     """Pieces that cannot be read alone, put together with a neighbour."""
-    found: list[_Piece] = []
+    found: list[_TextSpan] = []
     for piece in pieces:
-        if found and _belong_together(found[-1], piece, text):
-            found[-1] = _together(found[-1], piece, text)
+        if found and _should_merge(found[-1], piece, text):
+            found[-1] = _merge(found[-1], piece, text)
         else:
             found.append(piece)
     return found
 
 
-def _together(first: _Piece, second: _Piece, text: str) -> _Piece:
+def _merge(first: _TextSpan, second: _TextSpan, text: str) -> _TextSpan:
     gap = text[first.end : second.start]
-    cut = _is_cut(first, second, text)
-    if "\n" in gap and not cut and not _is_ended(first.raw):  # a title, or a term and its meaning
+    cut = _is_wrapped_line(first, second, text)
+    if "\n" in gap and not cut and not _ends_sentence(first.raw):  # a title, or a term and its meaning
         gap = ": "
-    whole = len(first.raw) >= SHORT and len(second.raw) >= SHORT and not cut and not first.raw.endswith("?")
-    count = first.sentences + (second.sentences if whole else 0)
-    return replace(first, end=second.end, raw=f"{first.raw}{gap}{second.raw}", under=second.under, sentences=count)
+    whole = (
+        len(first.raw) >= MIN_STANDALONE_CHARS
+        and len(second.raw) >= MIN_STANDALONE_CHARS
+        and not cut
+        and not first.raw.endswith("?")
+    )
+    count = first.sentence_count + (second.sentence_count if whole else 0)
+    return replace(
+        first,
+        end=second.end,
+        raw=f"{first.raw}{gap}{second.raw}",
+        heading_context=second.heading_context,
+        sentence_count=count,
+    )
 
 
-def _belong_together(first: _Piece, second: _Piece, text: str) -> bool:
-    if _is_row(first.raw) or _is_row(second.raw) or second.end - first.start > _LONGEST_JOINED:
+def _should_merge(first: _TextSpan, second: _TextSpan, text: str) -> bool:
+    if _is_table_row(first.raw) or _is_table_row(second.raw) or second.end - first.start > _MAX_MERGED_CHARS:
         return False
     gap = text[first.end : second.start]
     if gap.strip():
         return False
     if "\n" not in gap:
-        leans = len(second.raw) < LEANING and _LEANS.match(second.raw) is not None
-        return len(first.raw) < SHORT or len(second.raw) < SHORT or leans
-    if second.raw.startswith(_DOCSTRING) or _is_cut(first, second, text):
+        leans = len(second.raw) < MAX_PRONOUN_START_CHARS and _PRONOUN_START.match(second.raw) is not None
+        return len(first.raw) < MIN_STANDALONE_CHARS or len(second.raw) < MIN_STANDALONE_CHARS or leans
+    if second.raw.startswith(_DOCSTRING) or _is_wrapped_line(first, second, text):
         return True
-    title = len(first.raw) < SHORT and not _BULLET.match(first.raw)
-    asks = first.raw.endswith("?") and second.under.endswith(first.raw)
-    return (title or asks) and _is_ended(second.raw) and not _ITEM.match(second.raw) and not _ENTRY.match(second.raw)
+    title = len(first.raw) < MIN_STANDALONE_CHARS and not _BULLET.match(first.raw)
+    asks = first.raw.endswith("?") and second.heading_context.endswith(first.raw)
+    return (
+        (title or asks)
+        and _ends_sentence(second.raw)
+        and not _LIST_ITEM.match(second.raw)
+        and not _KEY_VALUE_LINE.match(second.raw)
+    )
 
 
-def _is_cut(first: _Piece, second: _Piece, text: str) -> bool:
+def _is_wrapped_line(first: _TextSpan, second: _TextSpan, text: str) -> bool:
     """A line that was wrapped in a text where most were not: no stop at its end, a small letter behind the break."""
-    if text.count("\n", first.end, second.start) != 1 or len(first.raw) < _WRAPPED:
+    if text.count("\n", first.end, second.start) != 1 or len(first.raw) < _MIN_WRAPPED_CHARS:
         return False
-    if _is_ended(first.raw) or _ENTRY.match(second.raw):
+    if _ends_sentence(first.raw) or _KEY_VALUE_LINE.match(second.raw):
         return False
     return second.raw.lstrip("> ")[:1].islower()
 
 
-def _is_ended(raw: str) -> bool:
+def _ends_sentence(raw: str) -> bool:
     """Whether a piece ends with a stop, a colon or a quotation."""
-    return raw.rstrip("*_`")[-1:] in _STOPS
+    return raw.rstrip("*_`")[-1:] in _SENTENCE_ENDS
 
 
-def _readable(piece: _Piece) -> str:
-    if not _is_row(piece.raw):
-        return " ".join(f"{_unmarked(piece.lead)} {_unmarked(piece.raw)}".split())
-    cells = _cells(_unmarked(piece.raw))
+def _to_readable_text(piece: _TextSpan) -> str:
+    if not _is_table_row(piece.raw):
+        return " ".join(f"{_strip_markup(piece.lead)} {_strip_markup(piece.raw)}".split())
+    cells = _split_cells(_strip_markup(piece.raw))
     if len(cells) != len(piece.columns):
         return " | ".join(cell for cell in cells if cell)
     named = (f"{name}: {cell}" if name else cell for name, cell in zip(piece.columns, cells, strict=True) if cell)
     return "; ".join(named)
 
 
-def _unmarked(text: str) -> str:
+def _strip_markup(text: str) -> str:
     """Without the marks of lists, quotations and emphasis."""
     return _EMPHASIS.sub("", _BLOCK_MARKS.sub("", text))

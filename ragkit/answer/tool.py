@@ -9,21 +9,21 @@ from threading import Lock
 from typing import Literal, Protocol
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
-from ragkit.agent.tools.schema import Signature, read_signature
+from ragkit.agent.tools.schema import ToolSignature, read_signature
 from ragkit.answer.base import Searcher, Where
-from ragkit.answer.evidence import evidence
-from ragkit.index.names import shown
+from ragkit.answer.evidence import estimate_evidence
+from ragkit.index.names import display_name
 from ragkit.records import Hit
 from ragkit.store.where import parse_where
 
 TOOL_NAME = "search_knowledge_base"
-SHOWN = "ragkit.shown"
+SHOWN_PASSAGES_KEY = "ragkit.shown"
 """Where a run's state keeps the ids of the passages that the model was shown: the n-th of them is [n]."""
 NOTHING_FOUND = "No passage was found."
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RetrievedPassages:
     """What one search gave: the object behind the tool's text."""
 
     query: str
@@ -47,7 +47,7 @@ class RAGTool:
     @property
     def tool(self) -> Tool:
         """The tool, as an agent takes it."""
-        told = _signature()
+        told = _tool_signature()
         return Tool(TOOL_NAME, told.summary, self._search, told.schema, signature=told)
 
     def search_knowledge_base(self, query: str, top_k: int = 0, where: str = "") -> ToolResult:
@@ -66,21 +66,23 @@ class RAGTool:
         hits = self._searcher.search(query, top_k or self._top_k, condition)
         if self._threshold is not None:
             hits = [hit for hit in hits if hit.score >= self._threshold]
-        outcome = Outcome(query, tuple(hits), self._numbers(hits, context), evidence(query, hits, self._searcher))
-        return ToolResult(passages(outcome), outcome)
+        outcome = RetrievedPassages(
+            query, tuple(hits), self._assign_numbers(hits, context), estimate_evidence(query, hits, self._searcher)
+        )
+        return ToolResult(format_passages(outcome), outcome)
 
-    def _numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
+    def _assign_numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
         """The number of each hit: the one that it had before, or the next free one. Calls may run side by side."""
         with self._lock:
-            known = context.state.get(SHOWN)
+            known = context.state.get(SHOWN_PASSAGES_KEY)
             ids = [str(one) for one in known] if isinstance(known, list) else []
             ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
-            context.state[SHOWN] = list(ids)
+            context.state[SHOWN_PASSAGES_KEY] = list(ids)
         return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
 
 
 @cache
-def _signature() -> Signature:
+def _tool_signature() -> ToolSignature:
     """What the tool takes. Read once: a server makes an agent for every answer."""
     return read_signature(RAGTool._search, context_type=ToolContext, hidden=("self",))
 
@@ -88,12 +90,12 @@ def _signature() -> Signature:
 class SemanticSearchTool(RAGTool):
     """The tool for searching by meaning alone: exact words count for nothing more than what they mean."""
 
-    def __init__(self, searcher: SearchesByMode, *, top_k: int = 5, score_threshold: float | None = None) -> None:
+    def __init__(self, searcher: MultiModeSearcher, *, top_k: int = 5, score_threshold: float | None = None) -> None:
         """`searcher` is a knowledge base; `score_threshold` is a cosine here."""
-        super().__init__(_Dense(searcher), top_k=top_k, score_threshold=score_threshold)
+        super().__init__(_DenseSearcher(searcher), top_k=top_k, score_threshold=score_threshold)
 
 
-class SearchesByMode(Searcher, Protocol):
+class MultiModeSearcher(Searcher, Protocol):
     """A searcher that can be told how to search."""
 
     def search(
@@ -106,10 +108,10 @@ class SearchesByMode(Searcher, Protocol):
         """The passages that speak of a question, best first."""
 
 
-class _Dense:
+class _DenseSearcher:
     """A searcher held to one mode."""
 
-    def __init__(self, searcher: SearchesByMode) -> None:
+    def __init__(self, searcher: MultiModeSearcher) -> None:
         self._searcher = searcher
         self.term_weights = searcher.term_weights
         self.embed = searcher.embed
@@ -121,16 +123,16 @@ class _Dense:
         return self._searcher.search(question, top_k, where, "dense")
 
 
-def passages(outcome: Outcome) -> str:
+def format_passages(outcome: RetrievedPassages) -> str:
     """The passages as a model reads them: number, place and text."""
     if not outcome.hits:
         return NOTHING_FOUND
     here = Path.cwd()  # asked once: it lets other threads go first each time
-    return "\n\n".join(_passage(n, hit, here) for n, hit in zip(outcome.numbers, outcome.hits, strict=True))
+    return "\n\n".join(_format_passage(n, hit, here) for n, hit in zip(outcome.numbers, outcome.hits, strict=True))
 
 
-def _passage(n: int, hit: Hit, here: Path) -> str:
+def _format_passage(n: int, hit: Hit, here: Path) -> str:
     chunk = hit.chunk
     place = f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
     heading = f", under {' > '.join(chunk.heading)}" if chunk.heading else ""
-    return f"[{n}] {shown(chunk.source, here)}, {place}{heading}\n{chunk.text}"
+    return f"[{n}] {display_name(chunk.source, here)}, {place}{heading}\n{chunk.text}"

@@ -6,36 +6,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragkit.bench.results import Baseline, Saved
+from ragkit.bench.results import BenchBaseline, SavedStoreResult
 from ragkit.errors import InvalidOption, MissingExtra
 
 RECALL_TOLERANCE = 0.01
 """How far a recall may fall: a share of the queries' answers, not of the recall."""
 HIGHER_IS_BETTER = ("recall", "qps_1", "qps_n", "build_rate", "add_rate", "delete_rate", "read_gb_s", "recall_after")
-CHECKED = ("recall", "recall_after", "p50_ms", "qps_n", "build_rate", "disk_bytes")
+CHECKED_METRICS = ("recall", "recall_after", "p50_ms", "qps_n", "build_rate", "disk_bytes")
 """What `--check` holds against the baseline; recall and p50 under each filter too. The rest is too unsteady."""
-BESIDES = ("asked", "raw_bytes", "import_s", "put_s")
+NEUTRAL_METRICS = ("asked", "raw_bytes", "import_s", "put_s")
 """Figures of which none is better than another."""
 
 
 @dataclass(frozen=True)
-class Difference:
+class MetricDifference:
     """One figure of one store in two results."""
 
     label: str
-    setting: str
+    sweep_point: str
     """JSON of the options that differ from the entry; `{}`: none."""
-    figure: str
+    metric: str
     before: float
     after: float
 
     @property
-    def change(self) -> float:
+    def relative_change(self) -> float:
         """How much better it is now, as a share of what it was: below 0 it is worse."""
         if not self.before:
             return 0.0
         up = (self.after - self.before) / abs(self.before)
-        return up if higher_is_better(self.figure) else -up
+        return up if higher_is_better(self.metric) else -up
 
 
 def higher_is_better(figure: str) -> bool:
@@ -43,28 +43,28 @@ def higher_is_better(figure: str) -> bool:
     return figure.rpartition(":")[2] in HIGHER_IS_BETTER
 
 
-def regressions(baseline: Baseline, now: Sequence[Saved], tolerance: float) -> list[str]:
+def find_regressions(baseline: BenchBaseline, now: Sequence[SavedStoreResult], tolerance: float) -> list[str]:
     """What is worse now than in the baseline by more than the tolerance, a line each; empty: all is well.
 
     Both are of the same rows and queries: `check_comparable` says so before anything is measured.
     """
     present = {line.label: line for line in now}
     found: list[str] = []
-    for before in baseline.lines:
+    for before in baseline.stores:
         after = present.get(before.label)
         if before.status != "ok":
             continue
         if after is None or after.status != "ok":
             found.append(f"{before.label}: {after.status if after else 'not measured'}, and was ok")
             continue
-        found += _worse(before, after, tolerance)
+        found += _store_regressions(before, after, tolerance)
     return found
 
 
-def check_comparable(baseline: Baseline, data: str, top_k: int, threads: int) -> None:
+def check_comparable(baseline: BenchBaseline, data: str, top_k: int, threads: int) -> None:
     """Raises InvalidOption when the baseline is of other rows or queries, or was asked for otherwise."""
     for what, met, wanted in (
-        ("the rows and queries", baseline.data, data),
+        ("the rows and queries", baseline.data_fingerprint, data),
         ("top_k", baseline.top_k, top_k),
         ("the threads", baseline.threads, threads),
     ):
@@ -72,32 +72,36 @@ def check_comparable(baseline: Baseline, data: str, top_k: int, threads: int) ->
             raise InvalidOption(f"--check: {what} of the baseline", met, f"{wanted!r}, as measured now,")
 
 
-def _worse(before: Saved, after: Saved, tolerance: float) -> list[str]:
+def _store_regressions(before: SavedStoreResult, after: SavedStoreResult, tolerance: float) -> list[str]:
     found = []
-    for figure, value in before.figures.items():
+    for figure, value in before.metrics.items():
         filtered = figure.endswith((":recall", ":p50_ms"))
-        if figure not in after.figures or not (figure in CHECKED or filtered):
+        if figure not in after.metrics or not (figure in CHECKED_METRICS or filtered):
             continue
-        one = Difference(before.label, "{}", figure, value, after.figures[figure])
+        one = MetricDifference(before.label, "{}", figure, value, after.metrics[figure])
         is_recall = "recall" in figure
-        if (is_recall and one.after < one.before - RECALL_TOLERANCE) or (not is_recall and one.change < -tolerance):
-            found.append(f"{one.label}: {figure} was {one.before:.4g} and is {one.after:.4g} ({-one.change:.0%} worse)")
+        if (is_recall and one.after < one.before - RECALL_TOLERANCE) or (
+            not is_recall and one.relative_change < -tolerance
+        ):
+            found.append(
+                f"{one.label}: {figure} was {one.before:.4g} and is {one.after:.4g} ({-one.relative_change:.0%} worse)"
+            )
     return found
 
 
 @dataclass(frozen=True)
-class Compared:
+class BenchComparison:
     """What `compare` has found."""
 
     before: str
     """Names of the runs."""
     after: str
-    differences: tuple[Difference, ...]
-    only: Mapping[str, tuple[str, ...]]
+    differences: tuple[MetricDifference, ...]
+    only_in: Mapping[str, tuple[str, ...]]
     """By run, the stores that the other one lacks."""
 
 
-def compare(a: Path, b: Path | None = None) -> Compared:
+def compare_runs(a: Path, b: Path | None = None) -> BenchComparison:
     """Hold two results against each other: the medians of every figure that both have, by store.
 
     Args:
@@ -112,7 +116,11 @@ def compare(a: Path, b: Path | None = None) -> Compared:
         import duckdb  # noqa: PLC0415 - only a comparison needs it
     except ImportError as error:
         raise MissingExtra("comparing benchmarks", extra="bench") from error
-    before, after = (_figures(a, 1), _figures(a)) if b is None else (_figures(a), _figures(b))
+    before, after = (
+        (_measurements_path(a, 1), _measurements_path(a))
+        if b is None
+        else (_measurements_path(a), _measurements_path(b))
+    )
     with duckdb.connect() as connection:
         rows = connection.execute(
             """
@@ -135,10 +143,12 @@ def compare(a: Path, b: Path | None = None) -> Compared:
             for side in (before, after)
         }
     only = {one.stem: tuple(sorted(stores[one] - stores[other])) for one, other in ((before, after), (after, before))}
-    return Compared(before.stem, after.stem, tuple(Difference(*row) for row in rows if row[2] not in BESIDES), only)
+    return BenchComparison(
+        before.stem, after.stem, tuple(MetricDifference(*row) for row in rows if row[2] not in NEUTRAL_METRICS), only
+    )
 
 
-def _figures(place: Path, back: int = 0) -> Path:
+def _measurements_path(place: Path, back: int = 0) -> Path:
     """The Parquet file of a run: that of a file in `runs`, or the latest of a directory, or one before it."""
     if place.suffix == ".json":
         path = place.parent.parent / "figures" / f"{place.stem}.parquet"

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from ragkit.errors import InvalidOption, InvalidVector, MissingExtra
 from ragkit.store.base import Rows
 
-FIELD = "bucket"
+FILTER_FIELD = "bucket"
 """The metadata that filters ask for: a number from 0 to BUCKETS - 1, drawn by lot for each row."""
 BUCKETS = 10_000
-BLOCK = 20_000
+BLOCK_ROWS = 20_000
 """Rows that are made, scaled or compared at once."""
-SPREAD = 0.8
+CLUSTER_SPREAD = 0.8
 """How far a made row is from the middle of its cluster, whose length is 1."""
 
 
@@ -34,7 +34,7 @@ class Dataset:
     folder: Path
     name: str
     """For people: what it is and how many."""
-    base: int
+    base_count: int
     """How many rows a store is built with; those behind them are added later."""
     seed: int
     """Of the rows that are deleted."""
@@ -55,10 +55,10 @@ class Dataset:
         return np.load(self.folder / "buckets.npy")  # type: ignore[no-any-return]
 
     @property
-    def deleted(self) -> NDArray[np.int64]:
+    def deleted_rows(self) -> NDArray[np.int64]:
         """The hundredth of the base rows that is deleted, rising."""
         lot = np.random.default_rng(self.seed + 1)
-        return np.sort(lot.choice(self.base, max(1, self.base // 100), replace=False))
+        return np.sort(lot.choice(self.base_count, max(1, self.base_count // 100), replace=False))
 
     def texts(self, first: int, last: int) -> list[str]:
         """The texts of some rows."""
@@ -72,48 +72,48 @@ class Dataset:
     def fingerprint(self) -> str:
         """The same for the same rows and queries: shape, all queries, and a thousand rows."""
         rows = self.rows
-        digest = blake2b(repr((rows.shape, self.base, self.seed)).encode(), digest_size=8)
+        digest = blake2b(repr((rows.shape, self.base_count, self.seed)).encode(), digest_size=8)
         digest.update(rows[:: max(1, len(rows) // 1000)].tobytes())
         digest.update(self.queries.tobytes())
         return digest.hexdigest()
 
 
-def limit_of(share: float) -> int:
+def bucket_limit(share: float) -> int:
     """The bucket below which a filter of this share ends."""
     return max(1, round(share * BUCKETS))
 
 
-def generate(folder: Path, rows: int, dimension: int, *, queries: int = 200, seed: int = 1) -> Dataset:
+def generate_dataset(folder: Path, rows: int, dimension: int, *, queries: int = 200, seed: int = 1) -> Dataset:
     """Rows in clusters, as embeddings of texts are: a few directions carry most of what differs within a cluster.
 
     There are about as many clusters as the square root of the rows, of very different sizes. Queries are drawn as
     rows are, and are none of them.
     """
     lot = np.random.default_rng(seed)
-    centres = _unit(lot.standard_normal((max(2, round(rows**0.5)), dimension), np.float32))
+    centres = _normalize_rows(lot.standard_normal((max(2, round(rows**0.5)), dimension), np.float32))
     weights = (1 + np.arange(dimension)) ** -0.25
     turn = np.linalg.qr(lot.standard_normal((dimension, dimension)))[0]
-    shape = (SPREAD * weights[:, None] / np.linalg.norm(weights) * turn).astype(np.float32)
+    shape = (CLUSTER_SPREAD * weights[:, None] / np.linalg.norm(weights) * turn).astype(np.float32)
     sizes = lot.pareto(2.0, len(centres)) + 0.2
     sizes /= sizes.sum()
 
     def drawn(n: int) -> Rows:
         noise = lot.standard_normal((n, dimension), np.float32) @ shape
-        return _unit(centres[lot.choice(len(centres), n, p=sizes)] + noise)
+        return _normalize_rows(centres[lot.choice(len(centres), n, p=sizes)] + noise)
 
     total = rows + max(1, rows // 100)
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "queries.npy", drawn(queries))
     out = open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(total, dimension))
-    for first in range(0, total, BLOCK):
-        out[first : first + BLOCK] = drawn(len(out[first : first + BLOCK]))
+    for first in range(0, total, BLOCK_ROWS):
+        out[first : first + BLOCK_ROWS] = drawn(len(out[first : first + BLOCK_ROWS]))
     out.flush()
-    _write_rest(folder, (f"row {number}" for number in range(total)), total, seed)
+    _write_metadata(folder, (f"row {number}" for number in range(total)), total, seed)
     return Dataset(folder, f"{rows:,} rows x {dimension}, made in clusters, seed {seed}", rows, seed)
 
 
 @dataclass(frozen=True)
-class Given:
+class ExternalVectors:
     """Rows from elsewhere: chunks of a knowledge base, say."""
 
     name: str
@@ -127,7 +127,7 @@ class Given:
     """Neighbours in the list may belong together: which rows are added last is then drawn by lot."""
 
 
-def write(folder: Path, given: Given, *, queries: int = 200, seed: int = 1) -> Dataset:
+def write_dataset(folder: Path, given: ExternalVectors, *, queries: int = 200, seed: int = 1) -> Dataset:
     """Write rows from elsewhere for the processes of a benchmark. A hundredth of them is left to be added later.
 
     Raises:
@@ -143,18 +143,20 @@ def write(folder: Path, given: Given, *, queries: int = 200, seed: int = 1) -> D
     if len(order) < 20 or not len(asked):
         raise InvalidOption("data", f"{len(given.rows)} rows", "at least 30 rows")
     folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "queries.npy", _unit(np.asarray(asked[:queries], np.float32)))
+    np.save(folder / "queries.npy", _normalize_rows(np.asarray(asked[:queries], np.float32)))
     out = open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(len(order), given.rows.shape[1]))
-    for first in range(0, len(order), BLOCK):
-        out[first : first + BLOCK] = _unit(np.asarray(given.rows[order[first : first + BLOCK]], np.float32), first)
+    for first in range(0, len(order), BLOCK_ROWS):
+        out[first : first + BLOCK_ROWS] = _normalize_rows(
+            np.asarray(given.rows[order[first : first + BLOCK_ROWS]], np.float32), first
+        )
     out.flush()
     texts = given.texts
-    _write_rest(folder, (texts[i] if texts else f"row {i}" for i in order.tolist()), len(order), seed)
+    _write_metadata(folder, (texts[i] if texts else f"row {i}" for i in order.tolist()), len(order), seed)
     base = len(order) - max(1, len(order) // 100)
     return Dataset(folder, f"{given.name}: {base:,} rows x {given.rows.shape[1]}", base, seed)
 
 
-def read_hdf5(file: Path) -> Given:
+def read_hdf5(file: Path) -> ExternalVectors:
     """A file in ann-benchmarks' layout: rows in `train`, queries in `test`. Its own neighbours are not used.
 
     Rows are scaled to length 1 and compared by their cosine, also those of a Euclidean data set: neighbours and
@@ -173,10 +175,10 @@ def read_hdf5(file: Path) -> Given:
             rows, queries = np.asarray(opened["train"], np.float32), np.asarray(opened["test"], np.float32)
     except (OSError, KeyError, ValueError) as error:
         raise InvalidOption("--hdf5", str(file), f"a file in ann-benchmarks' layout ({error})") from error
-    return Given(file.stem, rows, queries, shuffle=False)
+    return ExternalVectors(file.stem, rows, queries, shuffle=False)
 
 
-def _write_rest(folder: Path, texts: Iterator[str], total: int, seed: int) -> None:
+def _write_metadata(folder: Path, texts: Iterator[str], total: int, seed: int) -> None:
     np.save(folder / "buckets.npy", np.random.default_rng(seed + 2).integers(0, BUCKETS, total, np.int32))
     ends = np.zeros(total + 1, np.int64)
     with (folder / "texts.bin").open("wb") as file:
@@ -185,7 +187,7 @@ def _write_rest(folder: Path, texts: Iterator[str], total: int, seed: int) -> No
     np.save(folder / "texts.npy", ends)
 
 
-def _unit(rows: Rows, first: int = 0) -> Rows:
+def _normalize_rows(rows: Rows, first: int = 0) -> Rows:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     wrong = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
     if len(wrong):

@@ -8,15 +8,15 @@ from typing import cast
 
 import numpy as np
 
-from ragkit.bench.datasets import FIELD
+from ragkit.bench.datasets import FILTER_FIELD
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows
 
-NAME = "numpy"
+REFERENCE_NAME = "numpy"
 """What the floor is called in a settings file. No store has this name."""
 
 
-class NumpyFloor:
+class NumpyReference:
     """Exact search as numpy does it: all rows in memory, one product, the best of it. No checks, no texts, no files."""
 
     persistent = False
@@ -29,27 +29,29 @@ class NumpyFloor:
         self._matrix: Rows = np.zeros((0, 0), np.float32)
         self._pending: list[Rows] = []
         self._documents: list[Document] = []
-        self._live = np.zeros(0, np.bool_)
-        self._fields = np.zeros(0, np.int64)
-        self._at: dict[str, int] = {}
+        self._live_mask = np.zeros(0, np.bool_)
+        self._buckets = np.zeros(0, np.int64)
+        self._row_by_id: dict[str, int] = {}
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> None:
         """Put rows with new ids in."""
         start = len(self._documents)
         self._documents.extend(documents)
-        self._at.update((document.id, start + number) for number, document in enumerate(documents))
+        self._row_by_id.update((document.id, start + number) for number, document in enumerate(documents))
         self._pending.append(embeddings)
-        self._live = np.append(self._live, np.ones(len(documents), np.bool_))
-        self._fields = np.append(self._fields, [cast("int", document.metadata[FIELD]) for document in documents])
+        self._live_mask = np.append(self._live_mask, np.ones(len(documents), np.bool_))
+        self._buckets = np.append(
+            self._buckets, [cast("int", document.metadata[FILTER_FIELD]) for document in documents]
+        )
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
         """The nearest rows; of filters it knows `{field: {"$lt": n}}` alone."""
         if self._pending:
             self._matrix = np.concatenate([self._matrix.reshape(-1, len(query_embedding)), *self._pending])
             self._pending = []
-        keep = self._live
+        keep = self._live_mask
         if filter:
-            keep = keep & (self._fields < cast("Mapping[str, int]", filter[FIELD])["$lt"])
+            keep = keep & (self._buckets < cast("Mapping[str, int]", filter[FILTER_FIELD])["$lt"])
         if keep.all():
             rows, scores = None, self._matrix @ query_embedding
         elif keep.mean() > 0.2:  # gathering the rows would cost more than the product with all of them
@@ -68,12 +70,12 @@ class NumpyFloor:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Take rows out of what is found."""
-        self._live[[self._at[one] for one in ids]] = False
+        self._live_mask[[self._row_by_id[one] for one in ids]] = False
         return len(ids)
 
     def count(self) -> int:
         """How many rows are there."""
-        return int(self._live.sum())
+        return int(self._live_mask.sum())
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -6,10 +6,10 @@ from base64 import b64encode
 from collections.abc import Mapping
 from html import escape
 
-from ragkit.bench.results import Outcome
-from ragkit.bench.tables import Table, fallen, notes, tables
+from ragkit.bench.results import BenchResult
+from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, incomplete_stores
 
-ALT = {
+ALT_TEXTS = {
     "recall-qps": "Queries a second on one thread against recall, a line for each store",
     "latency": "Latency percentiles of each store",
     "filters": "Latency of each store by the share of the rows that a filter lets through",
@@ -32,16 +32,16 @@ footer { margin-top: 3rem; font-size: .8rem; color: #777; }
 """
 
 
-def page(outcome: Outcome, pictures: Mapping[str, bytes]) -> str:
+def render_bench_report(outcome: BenchResult, pictures: Mapping[str, bytes]) -> str:
     """The report, pictures (PNG, by name) inlined."""
     found = [
         f"<h1>Vector stores on {escape(str(outcome.data['name']))}</h1>",
-        "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes(outcome)) + "</ul>",
-        *(_picture(name, raw) for name, raw in pictures.items()),
-        *(_table(table) for table in tables(outcome)),
-        _fallen(outcome),
-        _versions(outcome),
-        f"<footer>Run {escape(outcome.run)} of <code>ragkit bench</code>,"
+        "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in describe_conditions(outcome)) + "</ul>",
+        *(_render_picture(name, raw) for name, raw in pictures.items()),
+        *(_render_table(table) for table in build_tables(outcome)),
+        _render_incomplete(outcome),
+        _render_versions(outcome),
+        f"<footer>Run {escape(outcome.run_id)} of <code>ragkit bench</code>,"
         f" data {escape(str(outcome.data['fingerprint']))}. Recall counts every row whose score reaches that of the"
         f" last wanted one; a first call is never timed.</footer>",
     ]
@@ -50,12 +50,12 @@ def page(outcome: Outcome, pictures: Mapping[str, bytes]) -> str:
     return f"{head}<title>ragkit bench</title><style>{STYLE}</style>\n{body}</html>\n"
 
 
-def _picture(name: str, raw: bytes) -> str:
-    return f"<img alt='{escape(ALT.get(name, name))}' src='data:image/png;base64,{b64encode(raw).decode()}'>"
+def _render_picture(name: str, raw: bytes) -> str:
+    return f"<img alt='{escape(ALT_TEXTS.get(name, name))}' src='data:image/png;base64,{b64encode(raw).decode()}'>"
 
 
-def _table(table: Table) -> str:
-    first = len(table.rows) - table.floors
+def _render_table(table: ResultTable) -> str:
+    first = len(table.rows) - table.reference_rows
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     rows = "".join(
         f"<tr{' class=floor' if number >= first else ''}>"
@@ -69,18 +69,18 @@ def _table(table: Table) -> str:
     )
 
 
-def _fallen(outcome: Outcome) -> str:
+def _render_incomplete(outcome: BenchResult) -> str:
     rows = "".join(
         f"<tr><td>{escape(label)}</td><td>{escape(status)}</td><td class=say>{escape(reason)}</td></tr>"
-        for label, status, reason in fallen(outcome)
+        for label, status, reason in incomplete_stores(outcome)
     )
     return f"<h2>Not measured, or not in full</h2><table>{rows}</table>" if rows else ""
 
 
-def _versions(outcome: Outcome) -> str:
+def _render_versions(outcome: BenchResult) -> str:
     core = outcome.machine["versions"]
     rows = [("all", core if isinstance(core, dict) else {})]
-    rows += [(line.entry.label, line.versions) for line in outcome.lines if line.versions]
+    rows += [(line.entry.label, line.versions) for line in outcome.stores if line.versions]
     cells = "".join(
         f"<tr><td>{escape(label)}</td><td class=say>"
         f"{escape(', '.join(f'{name} {version}' for name, version in versions.items() if version))}</td></tr>"

@@ -11,10 +11,10 @@ from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, cast
 
-from ragkit.bench.floor import NAME
-from ragkit.bench.results import Line, Outcome
-from ragkit.bench.tables import number, read_floor, share_name
-from ragkit.bench.truth import condition_of
+from ragkit.bench.floor import REFERENCE_NAME
+from ragkit.bench.results import BenchResult, StoreResult
+from ragkit.bench.tables import format_number, format_share, read_lower_bound
+from ragkit.bench.truth import condition_name
 from ragkit.errors import MissingExtra
 
 try:
@@ -27,36 +27,36 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#C98A00", "#3A9BD1", "#7A5195", "#8C6D31", "#4D4D4D", "#B2182B")
-SHAPES = ("o", "s", "D", "^", "v", "P", "X", "p", "h", "<")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p", "h", "<")
 INK, PALE, GRID = "#222222", "#777777", "#E4E4E4"
 DPI = 144
-WIDTH = 9.6
+WIDTH_INCHES = 9.6
 LABEL_POINTS = 9
 
 
-def plots(outcome: Outcome) -> dict[str, bytes]:
+def render_plots(outcome: BenchResult) -> dict[str, bytes]:
     """PNG files by name, without a suffix; those that nothing was measured for are left out."""
-    lines = [line for line in outcome.lines if "p50_ms" in line.medians()]
+    lines = [line for line in outcome.stores if "p50_ms" in line.medians()]
     if not lines:
         return {}
     looks = {
-        line.entry.label: (COLOURS[number % len(COLOURS)], SHAPES[(number + number // 10) % len(SHAPES)])
-        for number, line in enumerate(one for one in outcome.lines if one.entry.name != NAME)
+        line.entry.label: (COLOURS[number % len(COLOURS)], MARKERS[(number + number // 10) % len(MARKERS)])
+        for number, line in enumerate(one for one in outcome.stores if one.entry.name != REFERENCE_NAME)
     }
-    looks |= {line.entry.label: (PALE, "o") for line in outcome.lines if line.entry.name == NAME}
+    looks |= {line.entry.label: (PALE, "o") for line in outcome.stores if line.entry.name == REFERENCE_NAME}
     found = {
-        "recall-qps": _recall_qps(outcome, lines, looks),
-        "latency": _latency(outcome, lines, looks),
-        "filters": _filters(outcome, lines, looks),
-        "build-disk": _keeping(outcome, lines, looks),
+        "recall-qps": _plot_recall_qps(outcome, lines, looks),
+        "latency": _plot_latency(outcome, lines, looks),
+        "filters": _plot_filters(outcome, lines, looks),
+        "build-disk": _plot_storage(outcome, lines, looks),
     }
-    return {name: _png(figure) for name, figure in found.items() if figure is not None}
+    return {name: _to_png(figure) for name, figure in found.items() if figure is not None}
 
 
-Looks = Mapping[str, tuple[str, str]]
+PlotStyles = Mapping[str, tuple[str, str]]
 
 
-def front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Of (recall, speed), those that no other point beats in both, by rising recall."""
     kept: list[tuple[float, float]] = []
     for recall, speed in sorted(points, reverse=True):
@@ -65,7 +65,7 @@ def front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return kept[::-1]
 
 
-def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_labels(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Places moved as little as is easy so that each is a gap from the next, between low and high where they fit."""
     order = sorted(range(len(places)), key=lambda one: places[one])
     moved = [places[one] for one in order]
@@ -84,8 +84,8 @@ def spread(places: Sequence[float], gap: float, low: float, high: float) -> list
     return back
 
 
-def _recall_qps(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure:
-    figure, axes = _canvas(
+def _plot_recall_qps(outcome: BenchResult, lines: Sequence[StoreResult], looks: PlotStyles) -> Figure:
+    figure, axes = _new_figure(
         "Recall against speed",
         f"queries a second on one thread, by recall@{outcome.settings['top_k']}; up and to the right is better",
         outcome,
@@ -95,9 +95,9 @@ def _recall_qps(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure
     every: list[tuple[float, float]] = []
     for line in lines:
         colour, shape = looks[line.entry.label]
-        points = [(found["recall"], found["qps_1"]) for _, found in line.curve()]
-        best = front(points)
-        is_floor = line.entry.name == NAME
+        points = [(found["recall"], found["qps_1"]) for _, found in line.curve_points()]
+        best = pareto_front(points)
+        is_floor = line.entry.name == REFERENCE_NAME
         every += [] if is_floor else points
         axes.plot(*zip(*points, strict=True), shape, color=colour, alpha=0.35, ms=6, mew=0)
         axes.plot(*zip(*best, strict=True), f"-{shape}", color=colour, lw=1.8, ms=7, mec="white", mew=0.8)
@@ -108,13 +108,13 @@ def _recall_qps(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure
     axes.set_yscale("log")
     axes.set_xlabel(f"recall@{outcome.settings['top_k']}")
     axes.set_ylabel("queries a second, one thread")
-    whole = front(every)
+    whole = pareto_front(every)
     if len(whole) > 1:
         axes.plot(*zip(*whole, strict=True), color=INK, lw=7, alpha=0.10, solid_capstyle="round", zorder=0)
         axes.annotate(
             "best of all", whole[0], (-2, 9), textcoords="offset points", color=PALE, fontsize=8.5, fontstyle="italic"
         )
-    read = read_floor(outcome)
+    read = read_lower_bound(outcome)
     if read:
         axes.axhline(1e3 / read[0], color=PALE, lw=1, ls=(0, (5, 3)), zorder=0)
         axes.annotate(
@@ -126,14 +126,14 @@ def _recall_qps(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure
             color=PALE,
             fontsize=8.5,
         )
-    _plain(axes, "y")
-    _label_right(axes, ends, looks)
+    _format_ticks(axes, "y")
+    _label_lines(axes, ends, looks)
     return figure
 
 
-def _latency(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure:
+def _plot_latency(outcome: BenchResult, lines: Sequence[StoreResult], looks: PlotStyles) -> Figure:
     ordered = sorted(lines, key=lambda line: -line.medians()["p50_ms"])
-    figure, axes = _canvas(
+    figure, axes = _new_figure(
         "How long a query takes",
         "one thread: half of the queries stay under the large mark (p50), 95 of 100 under the ring, 99 under the bar",
         outcome,
@@ -150,13 +150,13 @@ def _latency(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure:
         axes.plot(p95, place, "o", mfc="white", mec=colour, mew=1.6, ms=6.5)
         axes.plot(p50, place, shape, color=colour, ms=8.5, mec="white", mew=0.8)
         axes.annotate(
-            number(p50), (p50, place), (-9, 0), textcoords="offset points", ha="right", va="center",
+            format_number(p50), (p50, place), (-9, 0), textcoords="offset points", ha="right", va="center",
             fontsize=LABEL_POINTS, color=INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )  # fmt: skip
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     axes.set_xlim(low / 1.6, high * 1.1)
-    read = read_floor(outcome)
+    read = read_lower_bound(outcome)
     if read and read[0] > axes.get_xlim()[0]:
         axes.axvline(read[0], color=PALE, lw=1, ls=(0, (5, 3)), zorder=0)
         axes.annotate(
@@ -164,18 +164,18 @@ def _latency(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure:
             color=PALE, fontsize=8.5, va="center",
         )  # fmt: skip
     axes.set_ylim(-0.6, len(ordered) - 0.2)
-    _names(axes, ordered, looks)
+    _label_stores(axes, ordered, looks)
     axes.set_xlabel("milliseconds")
-    _plain(axes, "x")
+    _format_ticks(axes, "x")
     return figure
 
 
-def _filters(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure | None:
+def _plot_filters(outcome: BenchResult, lines: Sequence[StoreResult], looks: PlotStyles) -> Figure | None:
     shares = [*cast("Sequence[float]", outcome.settings["shares"])]
-    measured = [line for line in lines if any(f"{condition_of(share)}:p50_ms" in line.medians() for share in shares)]
+    measured = [line for line in lines if any(f"{condition_name(share)}:p50_ms" in line.medians() for share in shares)]
     if not measured:
         return None
-    figure, axes = _canvas(
+    figure, axes = _new_figure(
         "Asking with a filter",
         "median time of a query, by the share of the rows that the filter lets through; a ring: recall below 0.99",
         outcome,
@@ -187,7 +187,7 @@ def _filters(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure | 
         found = line.medians()
         points = [(1.0, found["p50_ms"], found["recall"])]
         for share in sorted(shares, reverse=True):
-            name = condition_of(share)
+            name = condition_name(share)
             if f"{name}:p50_ms" in found:
                 points.append((share, found[f"{name}:p50_ms"], found[f"{name}:recall"]))
         axes.plot(
@@ -203,17 +203,17 @@ def _filters(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure | 
     axes.set_xlim(1.35, min(shares) / 1.25)
     axes.xaxis.set_major_locator(FixedLocator([1.0, *shares]))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: "all" if value > 0.99 else share_name(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: "all" if value > 0.99 else format_share(value)))
     axes.set_xlabel("rows that the filter lets through")
     axes.set_ylabel("milliseconds, p50")
-    _plain(axes, "y")
-    _label_right(axes, ends, looks)
+    _format_ticks(axes, "y")
+    _label_lines(axes, ends, looks)
     return figure
 
 
-def _keeping(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure:
+def _plot_storage(outcome: BenchResult, lines: Sequence[StoreResult], looks: PlotStyles) -> Figure:
     ordered = sorted(lines, key=lambda line: line.medians().get("build_rate", 0.0))
-    figure = Figure(figsize=(WIDTH, 2.1 + 0.33 * len(ordered)), dpi=DPI)
+    figure = Figure(figsize=(WIDTH_INCHES, 2.1 + 0.33 * len(ordered)), dpi=DPI)
     panels = figure.subplots(1, 3, sharey=True)
     for axes, title, name in zip(
         panels,
@@ -221,30 +221,34 @@ def _keeping(outcome: Outcome, lines: Sequence[Line], looks: Looks) -> Figure:
         ("build_rate", "disk", "memory"),
         strict=True,
     ):
-        _bars(axes, [_kept(line.medians(), name) for line in ordered], [looks[line.entry.label][0] for line in ordered])
+        _draw_bars(
+            axes,
+            [_storage_value(line.medians(), name) for line in ordered],
+            [looks[line.entry.label][0] for line in ordered],
+        )
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
     panels[0].set_ylim(-0.6, len(ordered) - 0.4)
-    _names(panels[0], ordered, looks)
+    _label_stores(panels[0], ordered, looks)
     height = figure.get_figheight()
     figure.subplots_adjust(left=0.17, right=0.98, top=1 - 1.05 / height, bottom=0.48 / height, wspace=0.09)
-    _head(figure, "Building and keeping", "longer is better on the left, shorter on the right", outcome)
+    _draw_title(figure, "Building and keeping", "longer is better on the left, shorter on the right", outcome)
     return figure
 
 
-def _bars(axes: Axes, values: Sequence[float | None], colours: Sequence[str]) -> None:
+def _draw_bars(axes: Axes, values: Sequence[float | None], colours: Sequence[str]) -> None:
     """A bar a line, with its number; where there is none it says so."""
-    _clean(axes, "x")
+    _style_axes(axes, "x")
     axes.tick_params(labelbottom=False)
     axes.set_xlim(0, max(value for value in [*values, 1.0] if value is not None) * 1.24)
     for place, (value, colour) in enumerate(zip(values, colours, strict=True)):
         axes.barh(place, value or 0, height=0.62, color=colour, alpha=0.85)
         axes.annotate(
-            "–" if value is None else number(value), (value or 0, place), (4, 0), textcoords="offset points",
+            "–" if value is None else format_number(value), (value or 0, place), (4, 0), textcoords="offset points",
             va="center", fontsize=8.5, color=PALE if value is None else INK,
         )  # fmt: skip
 
 
-def _kept(found: Mapping[str, float], name: str) -> float | None:
+def _storage_value(found: Mapping[str, float], name: str) -> float | None:
     if name == "disk":
         return found["disk_bytes"] / found["raw_bytes"] if "disk_bytes" in found else None
     if name == "memory":
@@ -252,24 +256,24 @@ def _kept(found: Mapping[str, float], name: str) -> float | None:
     return found.get(name)
 
 
-def _canvas(
+def _new_figure(
     title: str,
     subtitle: str,
-    outcome: Outcome,
+    outcome: BenchResult,
     height: float,
     *,
     across: tuple[float, float] = (0.085, 0.8),
     grid: Literal["x", "y", "both"] = "both",
 ) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(WIDTH, height), dpi=DPI)
+    figure = Figure(figsize=(WIDTH_INCHES, height), dpi=DPI)
     axes = figure.add_subplot()
     figure.subplots_adjust(left=across[0], right=across[1], top=1 - 0.85 / height, bottom=0.62 / height)
-    _clean(axes, grid)
-    _head(figure, title, subtitle, outcome)
+    _style_axes(axes, grid)
+    _draw_title(figure, title, subtitle, outcome)
     return figure, axes
 
 
-def _head(figure: Figure, title: str, subtitle: str, outcome: Outcome) -> None:
+def _draw_title(figure: Figure, title: str, subtitle: str, outcome: BenchResult) -> None:
     height = figure.get_figheight()
     figure.text(0.012, 1 - 0.14 / height, title, fontsize=14, fontweight="bold", color=INK, va="top")
     figure.text(0.012, 1 - 0.44 / height, subtitle, fontsize=9, color=PALE, va="top")
@@ -277,7 +281,7 @@ def _head(figure: Figure, title: str, subtitle: str, outcome: Outcome) -> None:
     figure.text(0.988, 1 - 0.18 / height, said, fontsize=7.5, color=PALE, va="top", ha="right")
 
 
-def _clean(axes: Axes, grid: Literal["x", "y", "both"]) -> None:
+def _style_axes(axes: Axes, grid: Literal["x", "y", "both"]) -> None:
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.set_axisbelow(True)
@@ -287,7 +291,7 @@ def _clean(axes: Axes, grid: Literal["x", "y", "both"]) -> None:
     axes.yaxis.label.set_color(PALE)
 
 
-def _plain(axes: Axes, which: str) -> None:
+def _format_ticks(axes: Axes, which: str) -> None:
     """Numbers as people write them, also on a logarithmic axis."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
@@ -297,13 +301,13 @@ def _plain(axes: Axes, which: str) -> None:
     axis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
 
 
-def _names(axes: Axes, lines: Sequence[Line], looks: Looks) -> None:
+def _label_stores(axes: Axes, lines: Sequence[StoreResult], looks: PlotStyles) -> None:
     axes.set_yticks(range(len(lines)), [line.entry.label for line in lines], fontsize=9.5)
     for tick, line in zip(axes.get_yticklabels(), lines, strict=True):
         tick.set_color(looks[line.entry.label][0])
 
 
-def _label_right(axes: Axes, ends: Sequence[tuple[str, float, float]], looks: Looks) -> None:
+def _label_lines(axes: Axes, ends: Sequence[tuple[str, float, float]], looks: PlotStyles) -> None:
     """The name of each line at the right edge, tied to the line's end, none over another."""
     axes.set_xlim(axes.get_xlim())
     axes.set_ylim(axes.get_ylim())  # fixed from here on: what follows is counted in pixels
@@ -311,7 +315,7 @@ def _label_right(axes: Axes, ends: Sequence[tuple[str, float, float]], looks: Lo
     low, high, right = edge.y0, edge.y1, edge.x1
     at = [axes.transData.transform((x, y)) for _, x, y in ends]
     gap = 1.45 * LABEL_POINTS * DPI / 72
-    places = spread([float(y) for _, y in at], gap, low, high)
+    places = spread_labels([float(y) for _, y in at], gap, low, high)
     for (label, x, y), place in zip(ends, places, strict=True):
         axes.annotate(
             label, (x, y), (right + 16 * DPI / 72, place), textcoords="figure pixels", va="center",
@@ -321,7 +325,7 @@ def _label_right(axes: Axes, ends: Sequence[tuple[str, float, float]], looks: Lo
         )  # fmt: skip
 
 
-def _png(figure: Figure) -> bytes:
+def _to_png(figure: Figure) -> bytes:
     out = BytesIO()
     figure.savefig(out, format="png", facecolor="white")
     return out.getvalue()

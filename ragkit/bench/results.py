@@ -9,16 +9,16 @@ from pathlib import Path
 from statistics import median
 from typing import Literal, TypeAlias, cast
 
-from ragkit.bench.settings import Entry, Setting
+from ragkit.bench.settings import BenchEntry, SweepPoint
 from ragkit.errors import InvalidOption
-from ragkit.masking import is_secret, without_password
+from ragkit.masking import is_secret, mask_passwords
 from ragkit.records import JSON
 
-Status: TypeAlias = Literal["ok", "missing", "failed", "time limit", "interrupted"]
-FORMAT = 1
+StoreStatus: TypeAlias = Literal["ok", "missing", "failed", "time limit", "interrupted"]
+FORMAT_VERSION = 1
 """Of the JSON file."""
 
-FIGURES: Mapping[str, str] = {
+METRIC_DESCRIPTIONS: Mapping[str, str] = {
     "recall": "share of the nearest rows that were found",
     "p50_ms": "time of a query that half of them stay under, one thread",
     "p95_ms": "the same for 95 of 100",
@@ -49,15 +49,15 @@ FIGURES: Mapping[str, str] = {
     "dollars": "US dollars for a million queries, one thread",
 }
 """What each figure is. Under a filter its name is preceded by the filter's: `f1:p50_ms`."""
-SEARCHING = ("recall", "p50_ms", "p95_ms", "p99_ms", "qps_1", "cpu_ms", "asked")
+SEARCH_METRICS = ("recall", "p50_ms", "p95_ms", "p99_ms", "qps_1", "cpu_ms", "asked")
 """The figures of a round: those that a point of a curve has."""
 
 
 @dataclass(frozen=True)
-class Figure:
+class Measurement:
     """One number as it was measured."""
 
-    setting: Setting
+    sweep_point: SweepPoint
     """The point of the curve; empty: the entry as it stands."""
     name: str
     value: float
@@ -66,71 +66,71 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Latencies:
+class QueryLatencies:
     """Each query of a round, in milliseconds, in the order of the queries."""
 
-    setting: Setting
+    sweep_point: SweepPoint
     condition: str
     round: int
     ms: tuple[float, ...]
 
 
 @dataclass
-class Line:
+class StoreResult:
     """All that is known of one entry. It grows while the benchmark runs."""
 
-    entry: Entry
-    status: Status = "ok"
+    entry: BenchEntry
+    status: StoreStatus = "ok"
     reason: str = ""
     """Why it is not ok."""
     versions: dict[str, str] = field(default_factory=dict)
     """Of the packages that it needs beyond the core."""
-    figures: list[Figure] = field(default_factory=list)
-    latencies: list[Latencies] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
+    latencies: list[QueryLatencies] = field(default_factory=list)
 
-    def medians(self, setting: Setting | None = None) -> dict[str, float]:
+    def medians(self, setting: SweepPoint | None = None) -> dict[str, float]:
         """Of each figure the median of its rounds, at one point of the curve; None: the entry as it stands."""
         taken: dict[str, list[float]] = {}
-        for figure in self.figures:
-            if dict(figure.setting) == dict(setting or {}):
+        for figure in self.measurements:
+            if dict(figure.sweep_point) == dict(setting or {}):
                 taken.setdefault(figure.name, []).append(figure.value)
         return {name: median(values) for name, values in taken.items()}
 
-    def curve(self) -> Iterator[tuple[Setting, dict[str, float]]]:
+    def curve_points(self) -> Iterator[tuple[SweepPoint, dict[str, float]]]:
         """Each point that was measured, with its medians."""
-        for point in self.entry.points():
+        for point in self.entry.sweep_points():
             figures = self.medians(point)
             if "recall" in figures:
                 yield point, figures
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BenchResult:
     """A benchmark's whole result."""
 
-    run: str
+    run_id: str
     """Its name: the time at which it began, and something drawn by lot."""
     machine: Mapping[str, JSON]
     data: Mapping[str, JSON]
     settings: Mapping[str, JSON]
-    lines: tuple[Line, ...]
+    stores: tuple[StoreResult, ...]
 
     def to_json(self) -> dict[str, JSON]:
         """The shape of the JSON file and of `bench --json`."""
         return {
-            "format": FORMAT,
-            "run": self.run,
+            "format": FORMAT_VERSION,
+            "run": self.run_id,
             "machine": self.machine,
             "data": self.data,
             "settings": self.settings,
-            "stores": [_line_json(line) for line in self.lines],
+            "stores": [_store_json(line) for line in self.stores],
         }
 
 
-def _line_json(line: Line) -> dict[str, JSON]:
+def _store_json(line: StoreResult) -> dict[str, JSON]:
     curve: list[JSON] = [
-        {"setting": dict(setting), **_round({name: figures[name] for name in SEARCHING if name in figures})}
-        for setting, figures in line.curve()
+        {"setting": dict(setting), **_round_values({name: figures[name] for name in SEARCH_METRICS if name in figures})}
+        for setting, figures in line.curve_points()
     ]
     return {
         "label": line.entry.label,
@@ -138,68 +138,71 @@ def _line_json(line: Line) -> dict[str, JSON]:
         "status": line.status,
         "reason": line.reason,
         "versions": dict(line.versions),
-        "options": _told(line.entry.options),
-        "figures": _round(line.medians()),
+        "options": _public_options(line.entry.options),
+        "figures": _round_values(line.medians()),
         "curve": curve if line.entry.sweep else [],
     }
 
 
-def _told(options: Mapping[str, JSON]) -> dict[str, JSON]:
+def _public_options(options: Mapping[str, JSON]) -> dict[str, JSON]:
     """The options as they may be passed on: without keys, and without passwords in addresses."""
     return {
-        name: without_password(value) if isinstance(value, str) else value
+        name: mask_passwords(value) if isinstance(value, str) else value
         for name, value in options.items()
         if not is_secret(name)
     }
 
 
-def _round(figures: Mapping[str, float]) -> dict[str, JSON]:
+def _round_values(figures: Mapping[str, float]) -> dict[str, JSON]:
     return {name: float(f"{value:.6g}") for name, value in figures.items()}
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedStoreResult:
     """One entry of a result that was read back."""
 
     label: str
     status: str
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Baseline:
+class BenchBaseline:
     """A result that was read back, as far as others are held against it."""
 
-    run: str
+    run_id: str
     cpu: str
-    data: str
+    data_fingerprint: str
     """Fingerprint of the rows and queries."""
     top_k: int
     threads: int
-    lines: tuple[Saved, ...]
+    stores: tuple[SavedStoreResult, ...]
 
 
-def read_baseline(path: Path) -> Baseline:
+def read_baseline(path: Path) -> BenchBaseline:
     """A JSON file that a benchmark wrote. Raises InvalidOption."""
     try:
         tree = json.loads(path.read_text("utf-8"))
-        if tree["format"] != FORMAT:
-            raise InvalidOption("--check", str(path), f"a result of format {FORMAT}, this one is of {tree['format']},")
-        lines = tuple(Saved(one["label"], one["status"], one["figures"]) for one in tree["stores"])
-        return Baseline(
-            run=tree["run"],
+        if tree["format"] != FORMAT_VERSION:
+            raise InvalidOption(
+                "--check", str(path), f"a result of format {FORMAT_VERSION}, this one is of {tree['format']},"
+            )
+        lines = tuple(SavedStoreResult(one["label"], one["status"], one["figures"]) for one in tree["stores"])
+        return BenchBaseline(
+            run_id=tree["run"],
             cpu=tree["machine"]["cpu"],
-            data=tree["data"]["fingerprint"],
+            data_fingerprint=tree["data"]["fingerprint"],
             top_k=tree["settings"]["top_k"],
             threads=tree["settings"]["threads"],
-            lines=lines,
+            stores=lines,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidOption("--check", str(path), f"a result of `ragkit bench` ({error})") from error
 
 
-def saved(outcome: Outcome) -> tuple[Saved, ...]:
+def to_saved_results(outcome: BenchResult) -> tuple[SavedStoreResult, ...]:
     """The lines of a result, as they are when they are read back."""
     return tuple(
-        Saved(line.entry.label, line.status, cast("dict[str, float]", _round(line.medians()))) for line in outcome.lines
+        SavedStoreResult(line.entry.label, line.status, cast("dict[str, float]", _round_values(line.medians())))
+        for line in outcome.stores
     )

@@ -24,19 +24,19 @@ from typing import cast
 from ragkit.errors import InvalidOption, did_you_mean
 from ragkit.records import JSON
 
-Setting = Mapping[str, JSON]
+SweepPoint = Mapping[str, JSON]
 """Options that differ from those of the entry: one point of a curve. Empty: the entry as it stands."""
 
 _HERE = Path(__file__).resolve().parent
 
 
-def _least(option: str, met: float, least: float) -> None:
+def _require_at_least(option: str, met: float, least: float) -> None:
     if not met >= least:
         raise InvalidOption(option, met, f"{least:g} or more")
 
 
 @dataclass(frozen=True)
-class Entry:
+class BenchEntry:
     """One line of the benchmark: a store with its options."""
 
     name: str
@@ -56,7 +56,7 @@ class Entry:
         if not self.label:
             object.__setattr__(self, "label", self.name)
 
-    def points(self) -> Iterator[Setting]:
+    def sweep_points(self) -> Iterator[SweepPoint]:
         """The entry as it stands, then every combination of the sweep."""
         yield {}
         if self.sweep:
@@ -65,7 +65,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedData:
     """The rows that are made when no others are given."""
 
     rows: int = 10_000
@@ -74,17 +74,17 @@ class Generated:
     """Columns of a row, at least 2."""
 
     def __post_init__(self) -> None:
-        _least("data.rows", self.rows, 100)
-        _least("data.dimension", self.dimension, 2)
+        _require_at_least("data.rows", self.rows, 100)
+        _require_at_least("data.dimension", self.dimension, 2)
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """All of a settings file."""
 
-    stores: tuple[Entry, ...]
+    stores: tuple[BenchEntry, ...]
     """The lines of the benchmark, in the order of its tables."""
-    data: Generated = Generated()
+    data: GeneratedData = GeneratedData()
     """The rows that are made when no others are given."""
     top_k: int = 10
     """How many hits a search asks for."""
@@ -117,10 +117,10 @@ class Settings:
             if labels.count(label) > 1:
                 raise InvalidOption("label", label, "a label that no other store has")
         for option in ("top_k", "queries", "filtered_queries", "rounds", "warm_up", "batch"):
-            _least(option, getattr(self, option), 1)
-        _least("threads", self.threads, 0)
+            _require_at_least(option, getattr(self, option), 1)
+        _require_at_least("threads", self.threads, 0)
         for option in ("round_seconds", "store_seconds"):
-            _least(option, getattr(self, option), 0.001)
+            _require_at_least(option, getattr(self, option), 0.001)
         for share in self.shares:
             if not 0 < share < 1:
                 raise InvalidOption("shares", share, "a share of the rows, between 0 and 1,")
@@ -128,15 +128,15 @@ class Settings:
     @property
     def thread_count(self) -> int:
         """How many threads ask at once, once 0 is resolved."""
-        return self.threads or len(cores())
+        return self.threads or len(available_cores())
 
 
-def cores() -> list[int]:
+def available_cores() -> list[int]:
     """The cores that this process may use."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
-def shipped(name: str) -> Path | None:
+def find_shipped_settings(name: str) -> Path | None:
     """The settings file that is shipped under this name (`quick`, `full`), or None."""
     packaged = _HERE / "settings_files"
     folder = packaged if packaged.is_dir() else _HERE.parent.parent / "configs"
@@ -144,12 +144,12 @@ def shipped(name: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def read_settings(file: str | Path) -> Settings:
+def read_settings(file: str | Path) -> BenchSettings:
     """A settings file, or one of those that are shipped by its name. Raises InvalidOption with file and key."""
     from ruamel.yaml import YAML  # noqa: PLC0415 - a benchmark without a file does not pay for it
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - as above
 
-    path = shipped(str(file)) or Path(file)
+    path = find_shipped_settings(str(file)) or Path(file)
     try:
         tree = YAML(typ="safe", pure=True).load(StringIO(path.read_text("utf-8")))
     except FileNotFoundError as error:
@@ -157,37 +157,39 @@ def read_settings(file: str | Path) -> Settings:
     except (OSError, UnicodeDecodeError, YAMLError) as error:
         raise InvalidOption(f"the settings {path}", " ".join(str(error).split()), "a YAML file") from error
     try:
-        return settings_of(tree)
+        return parse_settings(tree)
     except InvalidOption as error:
-        raise InvalidOption(f"{path}: {error.option}", error.met, error.wanted) from error
+        raise InvalidOption(f"{path}: {error.option}", error.value, error.expected) from error
 
 
-def settings_of(tree: object) -> Settings:
+def parse_settings(tree: object) -> BenchSettings:
     """Parsed YAML as settings. Raises InvalidOption with the key."""
-    table = _table("the settings", tree)
-    values = _values(Settings, table, "")
+    table = _require_mapping("the settings", tree)
+    values = _check_keys(BenchSettings, table, "")
     listed = table.get("stores")
     if not isinstance(listed, list):
         raise InvalidOption("stores", listed, "a list of stores")
-    values["stores"] = tuple(_entry(one, f"stores[{number}]") for number, one in enumerate(listed))
+    values["stores"] = tuple(_parse_entry(one, f"stores[{number}]") for number, one in enumerate(listed))
     if "data" in table:
-        values["data"] = Generated(**_numbers(Generated, _table("data", table["data"]), "data."))
+        values["data"] = GeneratedData(
+            **_parse_numbers(GeneratedData, _require_mapping("data", table["data"]), "data.")
+        )
     if "shares" in table:
         if not isinstance(table["shares"], list):
             raise InvalidOption("shares", table["shares"], "a list of shares")
-        values["shares"] = tuple(_number("shares", one, float) for one in table["shares"])
+        values["shares"] = tuple(_parse_number("shares", one, float) for one in table["shares"])
     for option, value in values.items():
         if option not in {"stores", "data", "shares"}:
-            values[option] = _number(option, value, float if option.endswith("seconds") else int)
-    return Settings(**values)  # type: ignore[arg-type]  # each was checked by its field above
+            values[option] = _parse_number(option, value, float if option.endswith("seconds") else int)
+    return BenchSettings(**values)  # type: ignore[arg-type]  # each was checked by its field above
 
 
-def expanded(options: Mapping[str, JSON]) -> dict[str, JSON]:
+def expand_variables(options: Mapping[str, JSON]) -> dict[str, JSON]:
     """The options with `${NAME}` filled in from the environment. Raises InvalidOption where it is not set."""
-    return {option: _expanded(option, value) for option, value in options.items()}
+    return {option: _expand_variable(option, value) for option, value in options.items()}
 
 
-def _expanded(option: str, value: JSON) -> JSON:
+def _expand_variable(option: str, value: JSON) -> JSON:
     if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
         return value
     name, _, fallback = value[2:-1].partition(":-")
@@ -197,25 +199,27 @@ def _expanded(option: str, value: JSON) -> JSON:
     return found
 
 
-def _entry(tree: object, where: str) -> Entry:
-    values = _values(Entry, _table(where, tree), f"{where}.")
+def _parse_entry(tree: object, where: str) -> BenchEntry:
+    values = _check_keys(BenchEntry, _require_mapping(where, tree), f"{where}.")
     if not isinstance(values.get("name"), str):
         raise InvalidOption(f"{where}.name", values.get("name"), "the name of a store")
     if not isinstance(values.get("label", ""), str):
         raise InvalidOption(f"{where}.label", values["label"], "a word or two")
-    values["options"] = _table(f"{where}.options", values.get("options") or {})
-    sweep = _table(f"{where}.sweep", values.get("sweep") or {})
+    values["options"] = _require_mapping(f"{where}.options", values.get("options") or {})
+    sweep = _require_mapping(f"{where}.sweep", values.get("sweep") or {})
     for option, tried in sweep.items():
         if not isinstance(tried, list) or not tried:
             raise InvalidOption(f"{where}.sweep.{option}", tried, "a list of values")
     values["sweep"] = {option: tuple(cast("list[JSON]", tried)) for option, tried in sweep.items()}
     for price in ("dollars_per_hour", "dollars_per_million_queries"):
         if values.get(price) is not None:
-            values[price] = _number(f"{where}.{price}", values[price], float)
-    return Entry(**values)  # type: ignore[arg-type]  # each was checked by its field above
+            values[price] = _parse_number(f"{where}.{price}", values[price], float)
+    return BenchEntry(**values)  # type: ignore[arg-type]  # each was checked by its field above
 
 
-def _values(kind: type[Settings | Entry | Generated], table: Mapping[str, object], where: str) -> dict[str, object]:
+def _check_keys(
+    kind: type[BenchSettings | BenchEntry | GeneratedData], table: Mapping[str, object], where: str
+) -> dict[str, object]:
     known = [one.name for one in fields(kind)]
     for key in table:
         if key not in known:
@@ -228,18 +232,18 @@ def _values(kind: type[Settings | Entry | Generated], table: Mapping[str, object
     return dict(table)
 
 
-def _numbers(kind: type[Generated], table: Mapping[str, object], where: str) -> dict[str, int]:
-    return {key: int(_number(where + key, value, int)) for key, value in _values(kind, table, where).items()}
+def _parse_numbers(kind: type[GeneratedData], table: Mapping[str, object], where: str) -> dict[str, int]:
+    return {key: int(_parse_number(where + key, value, int)) for key, value in _check_keys(kind, table, where).items()}
 
 
-def _number(option: str, met: object, kind: type[int] | type[float]) -> float:
+def _parse_number(option: str, met: object, kind: type[int] | type[float]) -> float:
     whole = kind is int
     if isinstance(met, bool) or not isinstance(met, int if whole else int | float) or not math.isfinite(met):
         raise InvalidOption(option, met, "a whole number" if whole else "a number")
     return met
 
 
-def _table(where: str, tree: object) -> dict[str, object]:
+def _require_mapping(where: str, tree: object) -> dict[str, object]:
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         raise InvalidOption(where, tree, "a mapping")
     return tree

@@ -13,65 +13,68 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.bench.datasets import BLOCK, Dataset, limit_of
+from ragkit.bench.datasets import BLOCK_ROWS, Dataset, bucket_limit
 from ragkit.store.base import Rows
 
 Mask = NDArray[np.bool_]
-TIE = 1e-6
+TIE_TOLERANCE = 1e-6
 """Scores that differ by no more than this are the same."""
-SPARE = 22
+EXTRA_CANDIDATES = 22
 """Candidates beyond k that are scored again in float64."""
 
 
-def condition_of(share: float) -> str:
+def condition_name(share: float) -> str:
     """What the filter of a share is called: `f50`, `f0.1`."""
     return f"f{share * 100:g}"
 
 
 @dataclass(frozen=True)
-class Truth:
+class GroundTruth:
     """Under one condition, what each query must find."""
 
-    bar: NDArray[np.float64]
+    kth_scores: NDArray[np.float64]
     """(queries,): the score of the last row that counts."""
-    wanted: int
+    expected_count: int
     """How many hits are complete: top_k, or all rows that match where they are fewer."""
-    allowed: Mask
+    matching_rows: Mask
     """(rows,): which rows match."""
 
     def recall(self, rows: Rows, query: Rows, number: int, found: Sequence[int]) -> float:
         """How much of what query `number` must find is among the rows found: 0 to 1."""
-        if not self.wanted:
+        if not self.expected_count:
             return 1.0 if not found else 0.0
-        distinct = np.fromiter((row for row in dict.fromkeys(found) if self.allowed[row]), np.int64)
+        distinct = np.fromiter((row for row in dict.fromkeys(found) if self.matching_rows[row]), np.int64)
         scores = rows[distinct].astype(np.float64) @ query.astype(np.float64)
-        return min(int((scores >= self.bar[number] - TIE).sum()), self.wanted) / self.wanted
+        return (
+            min(int((scores >= self.kth_scores[number] - TIE_TOLERANCE).sum()), self.expected_count)
+            / self.expected_count
+        )
 
 
-def conditions(data: Dataset, shares: Sequence[float]) -> dict[str, Mask]:
+def condition_masks(data: Dataset, shares: Sequence[float]) -> dict[str, Mask]:
     """Which rows match: all that a store is built with, those of each filter, and those that remain at the end."""
     buckets = data.buckets
-    built = np.arange(len(buckets)) < data.base
-    masks = {"all": built, **{condition_of(share): built & (buckets < limit_of(share)) for share in shares}}
+    built = np.arange(len(buckets)) < data.base_count
+    masks = {"all": built, **{condition_name(share): built & (buckets < bucket_limit(share)) for share in shares}}
     masks["after"] = np.ones(len(buckets), np.bool_)
-    masks["after"][data.deleted] = False
+    masks["after"][data.deleted_rows] = False
     return masks
 
 
-def compute(data: Dataset, shares: Sequence[float], top_k: int) -> dict[str, Truth]:
+def compute_ground_truth(data: Dataset, shares: Sequence[float], top_k: int) -> dict[str, GroundTruth]:
     """Exact search under every condition: float32 products choose the candidates, float64 decides."""
     rows, queries = data.rows, data.queries
-    masks = conditions(data, shares)
-    best = {name: _Best(len(queries), top_k + SPARE) for name in masks}
-    for first in range(0, len(rows), BLOCK):
-        scores = queries @ rows[first : first + BLOCK].T
+    masks = condition_masks(data, shares)
+    best = {name: _TopRows(len(queries), top_k + EXTRA_CANDIDATES) for name in masks}
+    for first in range(0, len(rows), BLOCK_ROWS):
+        scores = queries @ rows[first : first + BLOCK_ROWS].T
         for name, mask in masks.items():
-            columns = np.flatnonzero(mask[first : first + BLOCK])
-            best[name].take(scores if len(columns) == scores.shape[1] else scores[:, columns], columns + first)
-    return {name: _decided(rows, queries, best[name], mask, top_k) for name, mask in masks.items()}
+            columns = np.flatnonzero(mask[first : first + BLOCK_ROWS])
+            best[name].update(scores if len(columns) == scores.shape[1] else scores[:, columns], columns + first)
+    return {name: _rescore(rows, queries, best[name], mask, top_k) for name, mask in masks.items()}
 
 
-class _Best:
+class _TopRows:
     """The best rows of each query so far."""
 
     def __init__(self, queries: int, keep: int) -> None:
@@ -79,7 +82,7 @@ class _Best:
         self._scores = np.zeros((queries, 0), np.float32)
         self.rows = np.zeros((queries, 0), np.int64)
 
-    def take(self, scores: NDArray[np.float32], numbers: NDArray[np.int64]) -> None:
+    def update(self, scores: NDArray[np.float32], numbers: NDArray[np.int64]) -> None:
         if scores.shape[1] > self._keep:
             at = np.argpartition(-scores, self._keep, axis=1)[:, : self._keep]
             scores, own = np.take_along_axis(scores, at, 1), numbers[at]
@@ -91,22 +94,24 @@ class _Best:
         self._scores, self.rows = np.take_along_axis(scores, at, 1), np.take_along_axis(own, at, 1)
 
 
-def _decided(rows: Rows, queries: Rows, best: _Best, mask: Mask, top_k: int) -> Truth:
+def _rescore(rows: Rows, queries: Rows, best: _TopRows, mask: Mask, top_k: int) -> GroundTruth:
     wanted = min(top_k, int(mask.sum()))
     bar = np.full(len(queries), np.inf)
     for number, query in enumerate(queries if wanted else ()):
         scores = rows[best.rows[number]].astype(np.float64) @ query.astype(np.float64)
         bar[number] = np.sort(scores)[::-1][wanted - 1]
-    return Truth(bar, wanted, mask)
+    return GroundTruth(bar, wanted, mask)
 
 
-def save(folder: Path, truths: Mapping[str, Truth]) -> None:
+def save_ground_truth(folder: Path, truths: Mapping[str, GroundTruth]) -> None:
     """Write for the processes of a benchmark."""
     for name, truth in truths.items():
-        np.savez(folder / f"truth-{name}.npz", bar=truth.bar, wanted=truth.wanted, allowed=truth.allowed)
+        np.savez(
+            folder / f"truth-{name}.npz", bar=truth.kth_scores, wanted=truth.expected_count, allowed=truth.matching_rows
+        )
 
 
-def load(folder: Path, name: str) -> Truth:
+def load_ground_truth(folder: Path, name: str) -> GroundTruth:
     """What `save` wrote for one condition."""
     with np.load(folder / f"truth-{name}.npz") as arrays:
-        return Truth(arrays["bar"], int(arrays["wanted"]), arrays["allowed"])
+        return GroundTruth(arrays["bar"], int(arrays["wanted"]), arrays["allowed"])

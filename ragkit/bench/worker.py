@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from ragkit.bench.measure import Bench, Job, operations
+from ragkit.bench.measure import BenchJob, StoreBench, operations
 
 
 def main(job: Path) -> None:
@@ -19,7 +19,7 @@ def main(job: Path) -> None:
     # Packages print to standard output as they like: answers go to where it pointed before.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    known = dict(operations(Bench(Job(**json.loads(job.read_text("utf-8"))))))
+    known = dict(operations(StoreBench(BenchJob(**json.loads(job.read_text("utf-8"))))))
     for line in sys.stdin:
         asked = json.loads(line)
         figures = known[asked["do"]](**asked["with"])

@@ -20,8 +20,8 @@ from ragkit.errors import (
     UnknownName,
 )
 
-EXIT_ERROR, EXIT_USAGE, EXIT_SETTINGS, EXIT_BUDGET = 1, 2, 3, 4
-EXIT_UNSOUND, EXIT_UNSUPPORTED, EXIT_SOME_FAILED, EXIT_INTERRUPTED = 5, 6, 7, 130
+EXIT_ERROR, EXIT_USAGE, EXIT_SETTINGS_MISMATCH, EXIT_BUDGET_EXCEEDED = 1, 2, 3, 4
+EXIT_VERIFY_FAILED, EXIT_UNSUPPORTED, EXIT_PARTIAL_FAILURE, EXIT_INTERRUPTED = 5, 6, 7, 130
 
 VERBS = {
     "init": "write a commented ragkit.yaml and .ragkitignore",
@@ -49,7 +49,7 @@ VERBS = {
 }
 
 
-class Verbs(click.Group):
+class VerbGroup(click.Group):
     """The group: verbs are found in `ragkit.cli.<verb>`, so that --help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -78,7 +78,7 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="ragkit")
 @click.option("--kb", metavar="DIR", help="The knowledge base (default: .ragkit, or RAGKIT_KB).")
 @click.option("--config", metavar="FILE", help="A pipeline file instead of the ragkit.yaml that is found.")
@@ -99,9 +99,9 @@ def cli(ctx: click.Context, /, **flags: object) -> None:
 def exit_code(error: RagkitError) -> int:
     """The exit code of an error."""
     codes: tuple[tuple[type[RagkitError], int], ...] = (
-        (SettingsMismatch, EXIT_SETTINGS),
-        (BudgetExceeded, EXIT_BUDGET),
-        (PriceUnknown, EXIT_BUDGET),
+        (SettingsMismatch, EXIT_SETTINGS_MISMATCH),
+        (BudgetExceeded, EXIT_BUDGET_EXCEEDED),
+        (PriceUnknown, EXIT_BUDGET_EXCEEDED),
         (InvalidFilter, EXIT_USAGE),
         (InvalidOption, EXIT_USAGE),
         (UnknownName, EXIT_USAGE),

@@ -9,7 +9,7 @@ import click
 from ragkit.answer.base import Answer
 from ragkit.answer.shapes import answer_json
 from ragkit.cli import EXIT_UNSUPPORTED
-from ragkit.cli.common import Shell, verb
+from ragkit.cli.common import CliContext, with_common_options
 from ragkit.cli.money import max_cost_option
 from ragkit.cli.show_answer import print_answer, print_trace
 from ragkit.cli.terminal import echo
@@ -22,9 +22,9 @@ from ragkit.cli.terminal import echo
 @click.option("--strict", is_flag=True, help="Exit with 6 when the documents do not hold an answer.")
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @click.option("--trace", is_flag=True, help="Show each step, with times and tokens.")
-@verb
+@with_common_options
 def command(
-    shell: Shell,
+    shell: CliContext,
     question: str | None,
     model: str | None,
     max_cost: float | None,
@@ -38,28 +38,28 @@ def command(
         ragkit ask "How do I retry?"
         echo "How do I retry?" | ragkit ask --json
     """
-    asked = (question if question is not None else _stdin()).strip()
+    asked = (question if question is not None else _read_stdin()).strip()
     if not asked:
         raise click.UsageError('ask something: ragkit ask "How do I retry?"')
     streams = not (no_stream or shell.json) and sys.stdout.isatty()
-    with shell.open() as kb:
+    with shell.open_knowledge_base() as kb:
         on_text = (lambda piece: echo(piece, nl=False)) if streams else None
         answer = kb.ask(asked, model=model, max_cost_usd=max_cost, on_text=on_text)
-        freshness = shell.say_freshness(kb)
+        freshness = shell.report_freshness(kb)
     if shell.json:
-        shell.out_json({**answer_json(answer), "freshness": freshness})
+        shell.write_json({**answer_json(answer), "freshness": freshness})
     else:
-        _show(shell, answer, streamed=streams, trace=trace)
+        _print_result(shell, answer, streamed=streams, trace=trace)
     return EXIT_UNSUPPORTED if strict and answer.abstained else 0
 
 
-def _stdin() -> str:
+def _read_stdin() -> str:
     if sys.stdin.isatty():
         raise click.UsageError('ask something: ragkit ask "How do I retry?"')
     return sys.stdin.read()
 
 
-def _show(shell: Shell, answer: Answer, *, streamed: bool, trace: bool) -> None:
+def _print_result(shell: CliContext, answer: Answer, *, streamed: bool, trace: bool) -> None:
     print_answer(shell, answer, streamed=streamed)
     if trace:
         print_trace(shell, answer)

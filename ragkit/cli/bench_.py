@@ -11,33 +11,33 @@ from pathlib import Path
 import click
 import numpy as np
 
-from ragkit.bench.compare import Compared, check_comparable, compare, regressions
-from ragkit.bench.datasets import Dataset, Given, generate, read_hdf5, write
-from ragkit.bench.results import Baseline, Outcome, read_baseline, saved
-from ragkit.bench.run import Run
-from ragkit.bench.settings import Settings, read_settings
+from ragkit.bench.compare import BenchComparison, check_comparable, compare_runs, find_regressions
+from ragkit.bench.datasets import Dataset, ExternalVectors, generate_dataset, read_hdf5, write_dataset
+from ragkit.bench.results import BenchBaseline, BenchResult, read_baseline, to_saved_results
+from ragkit.bench.run import BenchRun
+from ragkit.bench.settings import BenchSettings, read_settings
 from ragkit.cli import EXIT_ERROR
-from ragkit.cli.bench_show import Progress, show_compared, show_outcome
-from ragkit.cli.common import Shell, verb
+from ragkit.cli.bench_show import BenchProgress, print_comparison, print_results
+from ragkit.cli.common import CliContext, with_common_options
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.records import JSON
 
-BATCH = 500
+BATCH_SIZE = 500
 """Chunks read at once."""
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetSource:
     """Where the rows come from; nothing given: the knowledge base, or made rows where there is none."""
 
-    made: bool = False
+    generated: bool = False
     hdf5: Path | None = None
     questions: Path | None = None
     """Asked of the knowledge base."""
 
     def __post_init__(self) -> None:
-        if self.made + (self.hdf5 is not None) + (self.questions is not None) > 1:
+        if self.generated + (self.hdf5 is not None) + (self.questions is not None) > 1:
             raise InvalidOption("--generate, --hdf5, --questions", "more than one of them", "one")
 
 
@@ -61,9 +61,9 @@ class Source:
 @click.option("--out", type=Path, metavar="DIR", help="Write results, pictures and a report; earlier runs stay.")
 @click.option("--check", type=Path, metavar="FILE", help="Exit with 1 where a figure is worse than in this result.")
 @click.option("--tolerance", type=float, default=0.15, show_default=True, help="By which share it may be worse.")
-@verb
+@with_common_options
 def command(
-    shell: Shell,
+    shell: CliContext,
     file: str,
     questions: Path | None,
     generate: int | None,
@@ -89,7 +89,7 @@ def command(
     """
     if click.get_current_context().invoked_subcommand:
         return 0
-    settings = _only(read_settings(file), stores)
+    settings = _select_stores(read_settings(file), stores)
     settings = replace(
         settings,
         top_k=settings.top_k if top_k is None else top_k,
@@ -98,65 +98,68 @@ def command(
         seed=settings.seed if seed is None else seed,
         store_seconds=settings.store_seconds if store_seconds is None else store_seconds,
     )
-    source = Source(generate is not None or dim is not None, hdf5, questions)
-    if source.made:
+    source = DatasetSource(generate is not None or dim is not None, hdf5, questions)
+    if source.generated:
         data = replace(settings.data, rows=generate or settings.data.rows, dimension=dim or settings.data.dimension)
         settings = replace(settings, data=data)
-    plan = Plan(settings, source, scratch, out, read_baseline(check) if check else None, tolerance)
-    return _measured(shell, plan)
+    plan = BenchPlan(settings, source, scratch, out, read_baseline(check) if check else None, tolerance)
+    return _run_benchmark(shell, plan)
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """What the flags come to."""
 
-    settings: Settings
-    source: Source
+    settings: BenchSettings
+    source: DatasetSource
     scratch: Path | None
     out: Path | None
-    baseline: Baseline | None
+    baseline: BenchBaseline | None
     tolerance: float
 
 
-def _measured(shell: Shell, plan: Plan) -> int:
+def _run_benchmark(shell: CliContext, plan: BenchPlan) -> int:
     """Measure, write, say; returns the exit code."""
-    write_report = _report() if plan.out else None
+    write_report = _load_report_writer() if plan.out else None
     if not plan.tolerance >= 0:
         raise InvalidOption("--tolerance", plan.tolerance, "0 or more")
 
-    def tell(outcome: Outcome, worse: list[str]) -> None:
+    def tell(outcome: BenchResult, worse: list[str]) -> None:
         written = str(write_report(plan.out, outcome)) if write_report and plan.out else None
         if shell.json:
-            shell.out_json({**outcome.to_json(), "report": written, "regressions": [*worse]})
+            shell.write_json({**outcome.to_json(), "report": written, "regressions": [*worse]})
         else:
-            show_outcome(outcome)
+            print_results(outcome)
         if written:
-            shell.say(f"report: {written}")
+            shell.log(f"report: {written}")
         for line in worse:
-            shell.say(f"worse: {line}")
+            shell.log(f"worse: {line}")
 
-    with tempfile.TemporaryDirectory(prefix="ragkit-bench-", dir=plan.scratch) as folder, Progress(shell) as progress:
-        data = _data(shell, plan.settings, Path(folder) / "data", plan.source)
+    with (
+        tempfile.TemporaryDirectory(prefix="ragkit-bench-", dir=plan.scratch) as folder,
+        BenchProgress(shell) as progress,
+    ):
+        data = _load_dataset(shell, plan.settings, Path(folder) / "data", plan.source)
         if plan.baseline:
             settings = plan.settings
             check_comparable(plan.baseline, data.fingerprint(), settings.top_k, settings.thread_count)
-        run = Run(plan.settings, data, progress.event)
+        run = BenchRun(plan.settings, data, progress.handle_event)
         try:
             outcome = run.run()
         except KeyboardInterrupt:
             progress.stop()
-            tell(run.outcome, [])
+            tell(run.result, [])
             raise
     baseline = plan.baseline
     if baseline and baseline.cpu != outcome.machine["cpu"]:
-        shell.say(f"the baseline is of another machine ({baseline.cpu}): its times say little here")
-    worse = regressions(baseline, saved(outcome), plan.tolerance) if baseline else []
+        shell.log(f"the baseline is of another machine ({baseline.cpu}): its times say little here")
+    worse = find_regressions(baseline, to_saved_results(outcome), plan.tolerance) if baseline else []
     tell(outcome, worse)
-    measured = any(line.status == "ok" for line in outcome.lines)
+    measured = any(line.status == "ok" for line in outcome.stores)
     return EXIT_ERROR if worse or not measured else 0
 
 
-def _report() -> Callable[[Path, Outcome], Path]:
+def _load_report_writer() -> Callable[[Path, BenchResult], Path]:
     """What writes a report. Asked for first: what is not installed is said before an hour of measuring, not after."""
     from ragkit.bench.report import write_report  # noqa: PLC0415 - brings in Arrow and Matplotlib
 
@@ -166,32 +169,32 @@ def _report() -> Callable[[Path, Outcome], Path]:
 @command.command("compare")
 @click.argument("before", type=Path)
 @click.argument("after", type=Path, required=False)
-@verb
-def compare_(shell: Shell, before: Path, after: Path | None) -> None:
+@with_common_options
+def compare_(shell: CliContext, before: Path, after: Path | None) -> None:
     """Hold two results against each other: directories (their latest run) or files DIR/runs/RUN.json.
 
     With one directory, its last two runs.
     """
-    found = compare(before, after)
-    shell.out_json(_compared_json(found)) if shell.json else show_compared(found)
+    found = compare_runs(before, after)
+    shell.write_json(_comparison_json(found)) if shell.json else print_comparison(found)
 
 
-def _compared_json(found: Compared) -> dict[str, JSON]:
+def _comparison_json(found: BenchComparison) -> dict[str, JSON]:
     return {
         "before": found.before,
         "after": found.after,
         "differences": [
             {
-                "label": one.label, "setting": one.setting, "figure": one.figure, "before": one.before,
-                "after": one.after, "better_by": one.change,
+                "label": one.label, "setting": one.sweep_point, "figure": one.metric, "before": one.before,
+                "after": one.after, "better_by": one.relative_change,
             }
             for one in found.differences
         ],
-        "only": {run: list(labels) for run, labels in found.only.items()},
+        "only": {run: list(labels) for run, labels in found.only_in.items()},
     }  # fmt: skip
 
 
-def _only(settings: Settings, stores: str | None) -> Settings:
+def _select_stores(settings: BenchSettings, stores: str | None) -> BenchSettings:
     """The settings with these lines alone, by label or store."""
     if stores is None:
         return settings
@@ -203,37 +206,39 @@ def _only(settings: Settings, stores: str | None) -> Settings:
     return replace(settings, stores=tuple(e for e in settings.stores if {e.label, e.name} & {*wanted}))
 
 
-def _data(shell: Shell, settings: Settings, folder: Path, source: Source) -> Dataset:
+def _load_dataset(shell: CliContext, settings: BenchSettings, folder: Path, source: DatasetSource) -> Dataset:
     """The rows: made, from a file, from the knowledge base, or made after all where there is none to be found."""
     if source.hdf5 is not None:
-        return write(folder, read_hdf5(source.hdf5), queries=settings.queries, seed=settings.seed)
+        return write_dataset(folder, read_hdf5(source.hdf5), queries=settings.queries, seed=settings.seed)
     nothing = source.questions is None and shell.kb == Path(".ragkit") and not shell.kb.exists()
-    if source.made or nothing:
-        if not source.made:
-            shell.say("no knowledge base here (--kb DIR): made rows are used")
+    if source.generated or nothing:
+        if not source.generated:
+            shell.log("no knowledge base here (--kb DIR): made rows are used")
         data = settings.data
-        return generate(folder, data.rows, data.dimension, queries=settings.queries, seed=settings.seed)
-    with shell.open() as kb:
-        given = _chunks(kb, shell.kb, source.questions)
-    return write(folder, given, queries=settings.queries, seed=settings.seed)
+        return generate_dataset(folder, data.rows, data.dimension, queries=settings.queries, seed=settings.seed)
+    with shell.open_knowledge_base() as kb:
+        given = _load_chunks(kb, shell.kb, source.questions)
+    return write_dataset(folder, given, queries=settings.queries, seed=settings.seed)
 
 
-def _chunks(kb: KnowledgeBase, place: Path, questions: Path | None) -> Given:
+def _load_chunks(kb: KnowledgeBase, place: Path, questions: Path | None) -> ExternalVectors:
     """The chunks of a knowledge base with their rows; questions of a file, else some chunks are held back."""
-    with kb.reader.view() as view:
+    with kb.reader.snapshot() as view:
         arrays = view.arrays
-        keys = arrays.keys.tolist()
-        rows = arrays.matrix[arrays.vectors]
+        keys = arrays.chunk_keys.tolist()
+        rows = arrays.matrix[arrays.vector_rows]
         texts = [
-            chunk.text for first in range(0, len(keys), BATCH) for chunk in view.chunks(keys[first : first + BATCH])
+            chunk.text
+            for first in range(0, len(keys), BATCH_SIZE)
+            for chunk in view.chunks(keys[first : first + BATCH_SIZE])
         ]
     asked = None
     if questions is not None:
-        asked = np.stack([kb.embed_question(line) for line in _lines(questions)])
-    return Given(f"chunks of {place}", rows, asked, texts)
+        asked = np.stack([kb.embed_question(line) for line in _read_questions(questions)])
+    return ExternalVectors(f"chunks of {place}", rows, asked, texts)
 
 
-def _lines(file: Path) -> list[str]:
+def _read_questions(file: Path) -> list[str]:
     """The questions of a file: a line each, or the `question` of each line's JSON."""
     try:
         lines = [line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()]

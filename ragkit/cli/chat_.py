@@ -7,11 +7,11 @@ import sys
 import click
 
 from ragkit.answer.shapes import answer_json
-from ragkit.cli.common import Shell, verb
+from ragkit.cli.common import CliContext, with_common_options
 from ragkit.cli.money import max_cost_option
 from ragkit.cli.show_answer import print_answer
 from ragkit.cli.terminal import echo
-from ragkit.usage.meter import Meter, metered
+from ragkit.usage.meter import Meter, use_meter
 
 PROMPT = "> "
 
@@ -19,16 +19,16 @@ PROMPT = "> "
 @click.command()
 @click.option("--model", metavar="PROVIDER:MODEL", help="Who answers (default: as the pipeline says).")
 @max_cost_option("What the whole conversation may cost")
-@verb
-def command(shell: Shell, model: str | None, max_cost: float | None) -> None:
+@with_common_options
+def command(shell: CliContext, model: str | None, max_cost: float | None) -> None:
     """Answer questions, each with what was said before in mind. An empty line or Ctrl-D ends it."""
-    with shell.open() as kb, metered(Meter(budget_usd=max_cost)):
+    with shell.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
         conversation = kb.chat(model=model)
         while question := _next_question():
-            kb.afford(conversation, question, known=max_cost is not None)
+            kb.check_budget(conversation, question, known=max_cost is not None)
             answer = conversation.ask(question)
             if shell.json:
-                shell.out_json(answer_json(answer))
+                shell.write_json(answer_json(answer))
             else:
                 print_answer(shell, answer, streamed=False)
 

@@ -6,22 +6,22 @@ import sys
 
 import click
 
-from ragkit.cli.common import Shell, figures, verb
+from ragkit.cli.common import CliContext, format_count, with_common_options
 
 
 @click.command()
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@verb
-def command(shell: Shell, yes: bool) -> None:
+@with_common_options
+def command(shell: CliContext, yes: bool) -> None:
     """Take every document and vector out. The files themselves are not touched."""
-    with shell.open() as kb:
+    with shell.open_knowledge_base() as kb:
         count = kb.status().documents
         if count and not yes:
             if not sys.stdin.isatty():
-                raise click.UsageError(f"{figures(count, 'document')} would go: say --yes")
-            click.confirm(f"take {figures(count, 'document')} out of {shell.kb}?", abort=True, err=True)
+                raise click.UsageError(f"{format_count(count, 'document')} would go: say --yes")
+            click.confirm(f"take {format_count(count, 'document')} out of {shell.kb}?", abort=True, err=True)
         kb.clear()
     if shell.json:
-        shell.out_json({"kb": str(shell.kb), "removed": count})
+        shell.write_json({"kb": str(shell.kb), "removed": count})
     else:
-        shell.out(f"{figures(count, 'document')} removed")
+        shell.write(f"{format_count(count, 'document')} removed")

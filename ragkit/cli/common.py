@@ -14,13 +14,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 
 from ragkit.cli.terminal import echo
-from ragkit.index.names import shown
+from ragkit.index.names import display_name
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.stored import stored_pipeline
+from ragkit.pipeline.stored import read_stored_pipeline
 from ragkit.records import JSON, Chunk
 
-_LINE_ENDS = re.compile("[\x7f-\x9f\u2028\u2029]")
+_JSON_CONTROL_CHARS = re.compile("[\x7f-\x9f\u2028\u2029]")
 """What JSON lets stand though some readers end a line there, or obey it."""
 
 P = ParamSpec("P")
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Shell:
+class CliContext:
     """The flags that every verb takes, before it or after it."""
 
     kb: Path
@@ -37,47 +37,47 @@ class Shell:
     verbose: bool
     json: bool
 
-    def say(self, line: str = "", *, level: int = 0) -> None:
+    def log(self, line: str = "", *, level: int = 0) -> None:
         """A line for the person, on stderr: nothing with -q, and lines of level 1 only with -v."""
         if not self.quiet and (level == 0 or self.verbose):
             echo(line, err=True)
 
-    def out(self, line: str = "") -> None:
+    def write(self, line: str = "") -> None:
         """A line of the answer, on stdout."""
         echo(line)
 
-    def out_json(self, value: Mapping[str, JSON]) -> None:
+    def write_json(self, value: Mapping[str, JSON]) -> None:
         """One JSON object on one line, on stdout."""
         text = json.dumps(value, ensure_ascii=False)
-        click.echo(_LINE_ENDS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text))
+        click.echo(_JSON_CONTROL_CHARS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text))
 
-    def pipeline(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> Pipeline | None:
+    def load_pipeline(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> Pipeline | None:
         """The pipeline that was asked for; None: what the knowledge base was built with."""
         chosen = name or os.environ.get("RAGKIT_PIPELINE") or self.config or Pipeline.find()
         if chosen is not None:
             return Pipeline.load(chosen, overrides)
         if not overrides:
             return None
-        stored = stored_pipeline(self.kb)
+        stored = read_stored_pipeline(self.kb)
         return (
             Pipeline.load("default", overrides) if stored is None else Pipeline.from_yaml(stored, overrides=overrides)
         )
 
-    def open(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> KnowledgeBase:
+    def open_knowledge_base(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> KnowledgeBase:
         """The knowledge base, held against the pipeline that was asked for. It must be there."""
-        kb = KnowledgeBase.open(self.kb, self.pipeline(name, overrides))
-        kb.require()
+        kb = KnowledgeBase.open(self.kb, self.load_pipeline(name, overrides))
+        kb.require_exists()
         return kb
 
-    def say_freshness(self, kb: KnowledgeBase) -> dict[str, JSON]:
+    def report_freshness(self, kb: KnowledgeBase) -> dict[str, JSON]:
         """Look whether the sources changed since the last run; say so, and give it as JSON."""
         found = kb.freshness()
-        for line in found.lines():
-            self.say(f"note: {line}")
+        for line in found.messages():
+            self.log(f"note: {line}")
         return found.to_json()
 
 
-def verb(function: Callable[Concatenate[Shell, P], R]) -> Callable[P, R]:
+def with_common_options(function: Callable[Concatenate[CliContext, P], R]) -> Callable[P, R]:
     """Give a verb the common options; it receives them as a Shell."""
 
     @click.option("--kb", "kb_", metavar="DIR", help="The knowledge base (default: .ragkit, or RAGKIT_KB).")
@@ -95,7 +95,7 @@ def verb(function: Callable[Concatenate[Shell, P], R]) -> Callable[P, R]:
             ctx.color = False
         kb = own["kb"] or before.get("kb") or os.environ.get("RAGKIT_KB") or ".ragkit"
         config = own["config"] or before.get("config")
-        shell = Shell(
+        shell = CliContext(
             Path(str(kb)),
             str(config) if config else None,
             bool(own["quiet"] or before.get("quiet")),
@@ -107,9 +107,9 @@ def verb(function: Callable[Concatenate[Shell, P], R]) -> Callable[P, R]:
     return command
 
 
-def place(chunk: Chunk) -> str:
+def format_location(chunk: Chunk) -> str:
     """Where a chunk stands, as a person reads it: `guide.md:10-24` or `paper.pdf, page 3`."""
-    name = shown(chunk.source)
+    name = display_name(chunk.source)
     if chunk.page is not None:
         return f"{name}, page {chunk.page}"
     lines = f"{chunk.start_line}" if chunk.start_line == chunk.end_line else f"{chunk.start_line}-{chunk.end_line}"
@@ -120,7 +120,7 @@ def chunk_json(chunk: Chunk) -> dict[str, JSON]:
     """The contract's line of `list --chunks --json`."""
     return {
         "id": chunk.id,
-        "source": shown(chunk.source),
+        "source": display_name(chunk.source),
         "start": chunk.start,
         "end": chunk.end,
         "text": chunk.text,
@@ -133,12 +133,12 @@ def chunk_json(chunk: Chunk) -> dict[str, JSON]:
     }
 
 
-def figures(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """`1 file`, `1,200 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Bytes for people: `1.4 MB`."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:

@@ -15,11 +15,18 @@ import click
 
 from ragkit import __version__
 from ragkit.cli import EXIT_ERROR
-from ragkit.cli.common import Shell, verb
+from ragkit.cli.common import CliContext, with_common_options
 from ragkit.errors import RagkitError
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "COHERE_API_KEY", "VOYAGE_API_KEY")
+API_KEY_VARIABLES = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "GROQ_API_KEY",
+    "COHERE_API_KEY",
+    "VOYAGE_API_KEY",
+)
 
 
 @dataclass(frozen=True)
@@ -28,39 +35,39 @@ class Check:
 
     name: str
     ok: bool
-    what: str
+    detail: str
     fix: str = ""
     """A command that helps, when it is not well; an optional thing that is missing is well, and has one too."""
 
 
 @click.command()
-@verb
-def command(shell: Shell) -> int:
+@with_common_options
+def command(shell: CliContext) -> int:
     """Say what is installed and whether it works. Exits with 1 when something that is needed does not."""
-    checks = [*_core(), *_extras(), *_keys(), *_knowledge_base(shell)]
+    checks = [*_check_core(), *_check_extras(), *_check_keys(), *_check_knowledge_base(shell)]
     if shell.json:
-        shell.out_json({"checks": [{"name": c.name, "ok": c.ok, "what": c.what, "fix": c.fix} for c in checks]})
+        shell.write_json({"checks": [{"name": c.name, "ok": c.ok, "what": c.detail, "fix": c.fix} for c in checks]})
     else:
         for check in checks:
             mark = click.style("ok  ", fg="green") if check.ok else click.style("FAIL", fg="red")
             fix = f"  -> {check.fix}" if check.fix else ""
-            shell.out(f"{mark} {check.name}: {check.what}{fix}")
+            shell.write(f"{mark} {check.name}: {check.detail}{fix}")
     return 0 if all(check.ok for check in checks) else EXIT_ERROR
 
 
-def _core() -> Iterator[Check]:
+def _check_core() -> Iterator[Check]:
     yield Check("ragkit", True, f"{__version__} on Python {'.'.join(map(str, sys.version_info[:3]))}")
-    yield _try("sqlite", _sqlite, "use a Python whose sqlite3 has FTS5")
-    yield _try("embedder minilm", _minilm, "pip install --force-reinstall ragkit")
+    yield _run_check("sqlite", _check_sqlite, "use a Python whose sqlite3 has FTS5")
+    yield _run_check("embedder minilm", _check_minilm, "pip install --force-reinstall ragkit")
 
 
-def _sqlite() -> str:
+def _check_sqlite() -> str:
     with sqlite3.connect(":memory:") as connection:
         connection.execute("CREATE VIRTUAL TABLE t USING fts5(a)")
     return f"{sqlite3.sqlite_version} with FTS5"
 
 
-def _minilm() -> str:
+def _check_minilm() -> str:
     # here: the doctor's patient may be the import itself
     from ragkit.embed.minilm import MiniLM  # noqa: PLC0415
 
@@ -68,7 +75,7 @@ def _minilm() -> str:
     return f"{model.fingerprint}, {len(model.probe())} columns"
 
 
-def _extras() -> Iterator[Check]:
+def _check_extras() -> Iterator[Check]:
     """Every optional dependency group, and whether its packages are here."""
     groups: dict[str, list[str]] = {}
     for line in requires("ragkit") or []:
@@ -76,12 +83,12 @@ def _extras() -> Iterator[Check]:
         if found and found[2] != "all":
             groups.setdefault(found[2], []).append(found[1])
     for extra, packages in sorted(groups.items()):
-        missing = [name for name in packages if not _installed(name)]
+        missing = [name for name in packages if not _is_installed(name)]
         fix = f"pip install 'ragkit[{extra}]'" if missing else ""
         yield Check(f"extra {extra}", True, f"not installed: {', '.join(missing)}" if missing else "installed", fix)
 
 
-def _installed(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     try:
         version(package)
     except PackageNotFoundError:
@@ -89,12 +96,12 @@ def _installed(package: str) -> bool:
     return True
 
 
-def _keys() -> Iterator[Check]:
-    there = [key for key in KEYS if os.environ.get(key)]
+def _check_keys() -> Iterator[Check]:
+    there = [key for key in API_KEY_VARIABLES if os.environ.get(key)]
     yield Check("keys", True, ", ".join(there) + " set" if there else "none set: answers are quoted, at no cost")
 
 
-def _knowledge_base(shell: Shell) -> Iterator[Check]:
+def _check_knowledge_base(shell: CliContext) -> Iterator[Check]:
     if not shell.kb.exists():
         yield Check("knowledge base", True, f"none at {shell.kb}", "ragkit index FOLDER")
         return
@@ -104,10 +111,10 @@ def _knowledge_base(shell: Shell) -> Iterator[Check]:
             status = kb.status()
         return f"{status.documents} documents, {status.chunks} chunks at {shell.kb}"
 
-    yield _try("knowledge base", look, f"ragkit verify --kb {shell.kb}")
+    yield _run_check("knowledge base", look, f"ragkit verify --kb {shell.kb}")
 
 
-def _try(name: str, look: Callable[[], str], fix: str) -> Check:
+def _run_check(name: str, look: Callable[[], str], fix: str) -> Check:
     try:
         return Check(name, True, look())
     except (RagkitError, ImportError, OSError, sqlite3.Error) as error:

@@ -14,27 +14,27 @@ from tempfile import TemporaryDirectory
 import click
 
 from ragkit import __version__
-from ragkit.cli import EXIT_BUDGET, EXIT_ERROR
-from ragkit.cli.common import Shell, verb
-from ragkit.cli.eval_models import Helpers, helpers
+from ragkit.cli import EXIT_BUDGET_EXCEEDED, EXIT_ERROR
+from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.eval_models import EvalModels, open_eval_models
 from ragkit.cli.files import write_file
 from ragkit.cli.money import max_cost_option
 from ragkit.errors import RagkitError
-from ragkit.evaluate.automatic import automatic
-from ragkit.evaluate.junit import junit
-from ragkit.evaluate.page import page
-from ragkit.evaluate.questions import Question, read_questions, spread
-from ragkit.evaluate.report import Change, Report, compare, report
-from ragkit.evaluate.run import Depths, Outcome, System, evaluate
-from ragkit.index.names import shown
+from ragkit.evaluate.automatic import generate_questions
+from ragkit.evaluate.junit import to_junit_xml
+from ragkit.evaluate.page import render_evaluation_report
+from ragkit.evaluate.questions import Question, read_questions, write_beir_documents
+from ragkit.evaluate.report import EvaluationReport, MetricChange, build_report, compare_with_baseline
+from ragkit.evaluate.run import Depths, EvaluatedSystem, QuestionResult, evaluate_questions
+from ragkit.index.names import display_name
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Citation
-from ragkit.retrieve.terms import terms
+from ragkit.retrieve.terms import extract_terms
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EvalOptions:
     """What was asked for on the command line."""
 
     questions: Path | None
@@ -67,9 +67,9 @@ class Wanted:
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JSON.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write it as a page to read.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="Write it as JUnit XML.")
-@verb
+@with_common_options
 def command(
-    shell: Shell,
+    shell: CliContext,
     questions: Path | None,
     auto: int | None,
     write_with: str | None,
@@ -107,109 +107,117 @@ def command(
         raise click.UsageError("--write-with writes the questions of --auto N")
     if judge is not None and retrieval_only:
         raise click.UsageError("--judge judges answers, and --retrieval-only asks for none")
-    wanted = Wanted(questions, pipeline, overrides, auto, seed, depth, retrieval_only, model)
-    with helpers(shell, judge, write_with, max_cost) as help_, _opened(shell, wanted, help_) as (kb, asked):
+    wanted = EvalOptions(questions, pipeline, overrides, auto, seed, depth, retrieval_only, model)
+    with (
+        open_eval_models(shell, judge, write_with, max_cost) as help_,
+        _open_inputs(shell, wanted, help_) as (kb, asked),
+    ):
         if write is not None:
             write_file(write, "".join(json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in asked))
-        _warn_of_strangers(shell, kb, asked)
-        _warn_of_bare(shell, asked)
-        outcomes = _outcomes(shell, kb, asked, wanted, help_)
-        found = replace(report(outcomes, _settings(kb, wanted), seed), models=help_.to_dict())
-    changes = compare(found, baseline, max_drop, seed) if baseline is not None else []
-    _write_reports(found, changes, Files(out, html, junit_file), max_drop)
+        _warn_unknown_sources(shell, kb, asked)
+        _warn_unlabelled_questions(shell, asked)
+        outcomes = _run_questions(shell, kb, asked, wanted, help_)
+        found = replace(build_report(outcomes, _settings_json(kb, wanted), seed), models=help_.to_dict())
+    changes = compare_with_baseline(found, baseline, max_drop, seed) if baseline is not None else []
+    _write_reports(found, changes, ReportFiles(out, html, junit_file), max_drop)
     if shell.json:
         compared: list[JSON] = [{"name": c.name, "before": c.before, "now": c.now, "p": c.p} for c in changes]
-        shell.out_json({**found.to_dict(), "compared": compared, "dropped": [c.name for c in changes if c.dropped]})
+        shell.write_json({**found.to_dict(), "compared": compared, "dropped": [c.name for c in changes if c.dropped]})
     else:
-        _print(shell, found, changes)
-        for line in help_.lines():
-            shell.out(line)
+        _print_report(shell, found, changes)
+        for line in help_.summary_lines():
+            shell.write(line)
     for one in changes:
         if one.dropped:
-            shell.say(f"{one.name} fell by {one.before - one.now:.4f}; at most {max_drop:g} was allowed")
-    if help_.over is not None:
-        shell.say(f"error: {help_.over}; what was judged is kept")
-        return EXIT_BUDGET
+            shell.log(f"{one.name} fell by {one.before - one.now:.4f}; at most {max_drop:g} was allowed")
+    if help_.budget_error is not None:
+        shell.log(f"error: {help_.budget_error}; what was judged is kept")
+        return EXIT_BUDGET_EXCEEDED
     return EXIT_ERROR if any(one.dropped for one in changes) else 0
 
 
 @contextmanager
-def _opened(shell: Shell, wanted: Wanted, models: Helpers) -> Iterator[tuple[KnowledgeBase, list[Question]]]:
+def _open_inputs(
+    shell: CliContext, wanted: EvalOptions, models: EvalModels
+) -> Iterator[tuple[KnowledgeBase, list[Question]]]:
     """The knowledge base and the questions. A BEIR folder brings its own documents."""
     folder = wanted.questions
     if folder is not None and (folder / "corpus.jsonl").exists():
         asked = read_questions(folder)
         with TemporaryDirectory(prefix="ragkit-eval-") as scratch:
-            names = spread(folder, Path(scratch) / "documents")
-            chosen = shell.pipeline(wanted.pipeline, wanted.overrides) or Pipeline.default()
+            names = write_beir_documents(folder, Path(scratch) / "documents")
+            chosen = shell.load_pipeline(wanted.pipeline, wanted.overrides) or Pipeline.default()
             with KnowledgeBase.open(Path(scratch) / "kb", chosen) as kb:
-                shell.say(f"indexing {len(names):,} documents of {folder}")
+                shell.log(f"indexing {len(names):,} documents of {folder}")
                 kb.index(Path(scratch) / "documents")
-                yield kb, [one.renamed(names) for one in asked]
+                yield kb, [one.with_renamed_sources(names) for one in asked]
         return
-    with shell.open(wanted.pipeline, wanted.overrides) as kb:
+    with shell.open_knowledge_base(wanted.pipeline, wanted.overrides) as kb:
         if wanted.auto is None:
             assert folder is not None  # noqa: S101 - one of the two was given
             yield kb, read_questions(folder)
             return
         if models.writer is not None:
-            made = models.write(kb, wanted.auto, wanted.seed)
+            made = models.write_questions(kb, wanted.auto, wanted.seed)
         else:
             documents = [found for source, _, _ in kb.documents() if (found := kb.document(source)) is not None]
-            made = [one.relative(shown) for one in automatic(documents, terms, wanted.auto, wanted.seed)]
+            made = [
+                one.with_display_sources(display_name)
+                for one in generate_questions(documents, extract_terms, wanted.auto, wanted.seed)
+            ]
         if len(made) < wanted.auto:
-            shell.say(f"the documents give {len(made)} questions, not {wanted.auto}")
+            shell.log(f"the documents give {len(made)} questions, not {wanted.auto}")
         if not made:
             raise RagkitError("no question can be made of these documents: write some into a file")
         yield kb, made
 
 
-def _warn_of_strangers(shell: Shell, kb: KnowledgeBase, asked: Sequence[Question]) -> None:
+def _warn_unknown_sources(shell: CliContext, kb: KnowledgeBase, asked: Sequence[Question]) -> None:
     """A source that is not there makes every figure low: said before, not found out afterwards."""
-    there = [shown(source) for source, _, _ in kb.documents()]
+    there = [display_name(source) for source, _, _ in kb.documents()]
     ends = {"/".join(name.split("/")[at:]) for name in there for at in range(name.count("/") + 1)} | set(there)
     missing = sorted({name for one in asked for name in one.sources} - ends)
     if missing:
-        shell.say(
+        shell.log(
             f"{len(missing)} of the sources that the questions name are not in the knowledge base, {missing[0]!r} for "
             "one: what they answer counts as missed"
         )
 
 
-def _warn_of_bare(shell: Shell, asked: Sequence[Question]) -> None:
+def _warn_unlabelled_questions(shell: CliContext, asked: Sequence[Question]) -> None:
     """A question of which nothing is known counts in few figures, most often by a slip of the pen in a key."""
     bare = [one for one in asked if one.answerable and not one.answers and not one.sources]
     if bare:
-        shell.say(
+        shell.log(
             f"{len(bare)} of {len(asked)} questions have neither `answers` nor `sources`, {bare[0].text[:60]!r} for "
             "one: all that counts of them is a refusal, as wrong; add either, or `answerable: false` where documents"
             " are silent"
         )
 
 
-def _outcomes(
-    shell: Shell, kb: KnowledgeBase, asked: Sequence[Question], wanted: Wanted, models: Helpers
-) -> list[Outcome]:
+def _run_questions(
+    shell: CliContext, kb: KnowledgeBase, asked: Sequence[Question], wanted: EvalOptions, models: EvalModels
+) -> list[QuestionResult]:
     ask = None if wanted.retrieval_only else (lambda question: kb.ask(question, model=wanted.model))
     depths = Depths(wanted.depth, max(50, 5 * wanted.depth))
     kb.search(asked[0].text, 1)  # the embedder is loaded now, not in the time of the first question
-    found: list[Outcome] = []
-    system = System(kb.search, ask, shown, lambda cited: _passage(kb, cited))
+    found: list[QuestionResult] = []
+    system = EvaluatedSystem(kb.search, ask, display_name, lambda cited: _cited_text(kb, cited))
     shows = sys.stderr.isatty() and not shell.quiet
-    for outcome in evaluate(system, asked, depths):
-        found.append(models.judged(outcome))
+    for outcome in evaluate_questions(system, asked, depths):
+        found.append(models.judge_outcome(outcome))
         if shows:
             click.echo(f"\r{len(found)} of {len(asked)} questions", err=True, nl=len(found) == len(asked))
     return found
 
 
-def _passage(kb: KnowledgeBase, cited: Citation) -> str:
+def _cited_text(kb: KnowledgeBase, cited: Citation) -> str:
     """The whole chunk of a citation."""
     chunk = kb.chunk(cited.chunk_id)
     return chunk.text if chunk is not None else cited.quote
 
 
-def _settings(kb: KnowledgeBase, wanted: Wanted) -> dict[str, JSON]:
+def _settings_json(kb: KnowledgeBase, wanted: EvalOptions) -> dict[str, JSON]:
     return {
         "ragkit": __version__,
         "python": platform.python_version(),
@@ -221,7 +229,7 @@ def _settings(kb: KnowledgeBase, wanted: Wanted) -> dict[str, JSON]:
 
 
 @dataclass(frozen=True)
-class Files:
+class ReportFiles:
     """Where the report is written to; None: not in this form."""
 
     json: Path | None
@@ -229,25 +237,27 @@ class Files:
     junit: Path | None
 
 
-def _write_reports(found: Report, changes: Sequence[Change], files: Files, max_drop: float) -> None:
+def _write_reports(
+    found: EvaluationReport, changes: Sequence[MetricChange], files: ReportFiles, max_drop: float
+) -> None:
     if files.json is not None:
         write_file(files.json, json.dumps(found.to_dict(), ensure_ascii=False) + "\n")
     if files.html is not None:
-        write_file(files.html, page(found, changes) + "\n")
+        write_file(files.html, render_evaluation_report(found, changes) + "\n")
     if files.junit is not None:
-        write_file(files.junit, junit(found, changes, max_drop))
+        write_file(files.junit, to_junit_xml(found, changes, max_drop))
 
 
-def _print(shell: Shell, found: Report, changes: Sequence[Change]) -> None:
+def _print_report(shell: CliContext, found: EvaluationReport, changes: Sequence[MetricChange]) -> None:
     before = {one.name: one for one in changes}
     head = f"{'figure':<24}{'mean':>8}   {'95 % interval':<18}{'questions':>9}"
-    shell.out(click.style(head + (f"{'before':>10}{'p':>8}" if changes else ""), bold=True))
-    for name, one in found.figures.items():
+    shell.write(click.style(head + (f"{'before':>10}{'p':>8}" if changes else ""), bold=True))
+    for name, one in found.metrics.items():
         line = f"{name:<24}{one.mean:>8.4f}   {f'{one.low:.4f} to {one.high:.4f}':<18}{one.n:>9}"
         old = before.get(name)
         if old is not None:
             line = click.style(line + f"{old.before:>10.4f}{old.p:>8.3f}", fg="red" if old.dropped else None)
-        shell.out(line)
+        shell.write(line)
     times = found.milliseconds
     parts = [
         f"{what} {times[f'{what}_p50']:.1f} ms (p95 {times[f'{what}_p95']:.1f})"
@@ -255,6 +265,6 @@ def _print(shell: Shell, found: Report, changes: Sequence[Change]) -> None:
         if f"{what}_p50" in times
     ]
     cost = "price unknown" if found.cost_usd is None else f"cost ${found.cost_usd:.4f}"
-    shell.out(f"{len(found.outcomes)} questions; {', '.join(parts)}; {cost}")
-    for failed in found.errors[:5]:
-        shell.say(f"{failed.question.id}: {failed.error}")
+    shell.write(f"{len(found.outcomes)} questions; {', '.join(parts)}; {cost}")
+    for failed in found.failed_questions[:5]:
+        shell.log(f"{failed.question.id}: {failed.error}")

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from ragkit.cli import EXIT_ERROR
-from ragkit.cli.common import Shell, verb
+from ragkit.cli.common import CliContext, with_common_options
 
-PIPELINE = """\
+PIPELINE_TEMPLATE = """\
 # How ragkit builds and searches the index of this folder. Every line may be left out.
 # Check it with `ragkit pipeline validate`; see all settings with `ragkit pipeline show --resolved`.
 extends: default
@@ -22,7 +22,7 @@ extends: default
 # answer:   {provider: auto, max_iterations: 6, max_cost_usd: 0.05}
 """
 
-IGNORE = """\
+IGNORE_TEMPLATE = """\
 # Files that ragkit does not index, written as in a .gitignore (which is honoured too).
 node_modules/
 *.log
@@ -31,12 +31,12 @@ node_modules/
 
 @click.command()
 @click.argument("folder", default=".", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path))
-@verb
-def command(shell: Shell, folder: Path) -> int:
+@with_common_options
+def command(shell: CliContext, folder: Path) -> int:
     """Write a commented ragkit.yaml and .ragkitignore. Files that exist are left as they are."""
     folder.mkdir(parents=True, exist_ok=True)
     written, there = [], []
-    for name, text in (("ragkit.yaml", PIPELINE), (".ragkitignore", IGNORE)):
+    for name, text in (("ragkit.yaml", PIPELINE_TEMPLATE), (".ragkitignore", IGNORE_TEMPLATE)):
         try:
             with (folder / name).open("x", encoding="utf-8") as stream:
                 stream.write(text)
@@ -44,12 +44,12 @@ def command(shell: Shell, folder: Path) -> int:
         except FileExistsError:
             there.append(str(folder / name))
     if shell.json:
-        shell.out_json({"written": written, "there": there})
+        shell.write_json({"written": written, "there": there})
         return 0 if written else EXIT_ERROR
     for name in written:
-        shell.out(f"wrote {name}")
+        shell.write(f"wrote {name}")
     for name in there:
-        shell.say(f"{name} is there already: left as it is")
+        shell.log(f"{name} is there already: left as it is")
     if written:
-        shell.say("next: ragkit index .")
+        shell.log("next: ragkit index .")
     return 0 if written else EXIT_ERROR

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragkit.cli.common import Shell, figures, verb
+from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.cli.money import max_cost_option
-from ragkit.cli.serve_ import TOKEN, bound, show_logs, tokens_of
+from ragkit.cli.serve_ import TOKEN_ENV, bind_socket, configure_logging, load_tokens
 from ragkit.index.report import IndexReport
 from ragkit.records import JSON
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on.")
 @click.option("--port", default=8322, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help=f"Bearer tokens, one a line (also {TOKEN}). Needed beyond loopback.")  # fmt: skip
+              help=f"Bearer tokens, one a line (also {TOKEN_ENV}). Needed beyond loopback.")  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A further name that it is asked for by.")
 @click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="A site whose pages may ask.")
 @click.option("--allow-index", is_flag=True, help="Let clients bring the index in line with its own sources.")
 @click.option("--model", metavar="PROVIDER:MODEL", help="Who answers `ask` (default: as the pipeline says).")
 @max_cost_option("Do not begin an answer that is likely to cost more, and stop it when it does")
 @click.option("--client-config", is_flag=True, help="Print what goes into an MCP client's settings, and end.")
-@verb
+@with_common_options
 def command(
-    shell: Shell,
+    shell: CliContext,
     http: bool,
     host: str,
     port: int,
@@ -57,43 +57,43 @@ def command(
     """
     if client_config:
         extra = [*(["--allow-index"] if allow_index else []), *(["--model", model] if model else [])]
-        shell.out_json(_client_config(shell, extra))
+        shell.write_json(_client_config(shell, extra))
         return
     # imported here: what a client's settings are is told without the SDK
     tools, server = import_module("ragkit.server.mcp_tools"), import_module("ragkit.server.mcp")
-    with shell.open() as kb:
-        kb.ready()
+    with shell.open_knowledge_base() as kb:
+        kb.require_ready()
         kb.agent(model)  # a model that cannot be asked is met now, not by the first question
-        index = (lambda: _index(shell)) if allow_index else None
+        index = (lambda: _run_index(shell)) if allow_index else None
         made: McpServer = server.McpServer(tools.Desk(kb, tools.Answering(model, max_cost), index))
         if http:
             settings = import_module("ragkit.server.settings").ServerSettings
-            _serve_http(shell, made, settings(host, port, tokens_of(shell, token_file), hosts, origins))
+            _serve_http(shell, made, settings(host, port, load_tokens(shell, token_file), hosts, origins))
             return
-        shell.say(f"{figures(kb.status().documents, 'document')} of {shell.kb} over stdin and stdout", level=1)
+        shell.log(f"{format_count(kb.status().documents, 'document')} of {shell.kb} over stdin and stdout", level=1)
         if sys.stdin.isatty():
-            shell.say("an MCP client starts this by itself: `ragkit mcp --client-config` says how; Ctrl-C ends it")
+            shell.log("an MCP client starts this by itself: `ragkit mcp --client-config` says how; Ctrl-C ends it")
         asyncio.run(made.serve_stdio())
 
 
-def _serve_http(shell: Shell, server: McpServer, settings: ServerSettings) -> None:
+def _serve_http(shell: CliContext, server: McpServer, settings: ServerSettings) -> None:
     over_http, serve = import_module("ragkit.server.mcp_http"), import_module("ragkit.server.serve")
-    sock = bound(settings)
+    sock = bind_socket(settings)
     address = f"{serve.url_of(sock)}{over_http.PATH}"
-    shell.say(f"{shell.kb} is served at {address} (Ctrl-C stops it)")
+    shell.log(f"{shell.kb} is served at {address} (Ctrl-C stops it)")
     if shell.json:
-        shell.out_json({"url": address, "kb": str(shell.kb)})
-    show_logs(shell)
+        shell.write_json({"url": address, "kb": str(shell.kb)})
+    configure_logging(shell)
     serve.run(over_http.mcp_app(server, settings), settings, sock, last=True)
 
 
-def _index(shell: Shell) -> IndexReport:
+def _run_index(shell: CliContext) -> IndexReport:
     """Bring the knowledge base in line with the sources that it has. Its own instance: searches go on beside it."""
-    with shell.open() as kb:
+    with shell.open_knowledge_base() as kb:
         return kb.index(*kb.status().sources)
 
 
-def _client_config(shell: Shell, extra: list[str]) -> dict[str, JSON]:
+def _client_config(shell: CliContext, extra: list[str]) -> dict[str, JSON]:
     """The entry that most MCP clients take: how to start this server for this knowledge base."""
     program = shutil.which("ragkit")
     start = [program] if program else [sys.executable, "-m", "ragkit"]

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import click
 
-from ragkit.errors import plain
+from ragkit.errors import format_amount
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _finite(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+def _check_finite(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     if value is not None and not isfinite(value):
         raise click.BadParameter(f"{value} is no amount of US dollars", param=parameter)
     return value
@@ -26,17 +26,17 @@ def max_cost_option(help_text: str) -> Callable[[Command], Command]:
         type=click.FloatRange(min=0),
         metavar="USD",
         envvar="RAGKIT_MAX_COST",
-        callback=_finite,
+        callback=_check_finite,
         help=f"{help_text} (also RAGKIT_MAX_COST).",
     )
 
 
-def dollars(cost: float | None) -> str:
+def format_usd(cost: float | None) -> str:
     """`$0.0012`, `no cost`, `price unknown`. Two digits that say something, however small the amount."""
     if cost is None:
         return "price unknown"
     if cost == 0:
         return "no cost"
     if cost < 0.0001:
-        return f"${plain(cost)}"
+        return f"${format_amount(cost)}"
     return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"

@@ -6,36 +6,36 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ragkit.cli.common import Shell
-from ragkit.index.names import shown
-from ragkit.index.report import Embedded, Event, FileRead, Planned
+from ragkit.cli.common import CliContext
+from ragkit.index.names import display_name
+from ragkit.index.report import FileRead, IndexEvent, PlanCreated, TextsEmbedded
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-EVERY_SECONDS = 15.0
+LOG_INTERVAL_S = 15.0
 """Between two lines where there is no terminal."""
 
 
-class Counting:
+class CountProgress:
     """A bar over things that are counted one way, on a terminal; elsewhere a line now and then."""
 
-    def __init__(self, shell: Shell, what: str, verb: str) -> None:
+    def __init__(self, shell: CliContext, what: str, verb: str) -> None:
         self._shell = shell
-        self._what, self._verb = what, verb
+        self._noun, self._verb = what, verb
         self._bar: Bar | None = None
         self._task: TaskID | None = None
-        self._said = time.monotonic()
+        self._logged_at = time.monotonic()
 
-    def __enter__(self) -> Counting:
+    def __enter__(self) -> CountProgress:
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
-    def at(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         """Show how far it is."""
         if self._bar is None and not self._shell.quiet and sys.stderr.isatty():
             from rich.console import Console  # noqa: PLC0415 - as below
@@ -46,52 +46,52 @@ class Counting:
             self._bar.start()
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done, total=total)
-        elif time.monotonic() - self._said >= EVERY_SECONDS:
-            self._said = time.monotonic()
-            self._shell.say(f"{done:,} of {total:,} {self._what} {self._verb}")
+        elif time.monotonic() - self._logged_at >= LOG_INTERVAL_S:
+            self._logged_at = time.monotonic()
+            self._shell.log(f"{done:,} of {total:,} {self._noun} {self._verb}")
 
 
-class Progress:
+class IndexProgress:
     """Told of every event of a run, in a `with` block."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: CliContext) -> None:
         self._shell = shell
         self._bar: Bar | None = None
         self._task: TaskID | None = None
-        self._files = self._read = self._chunks = self._embedded = 0
-        self._started = self._said = time.monotonic()
-        self._over = False
+        self._total_files = self._files_read = self._chunks = self._embedded = 0
+        self._started = self._logged_at = time.monotonic()
+        self._stopped = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> IndexProgress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.end()
+        self.stop()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Take the bar away; events after this are not shown."""
-        self._over = True
+        self._stopped = True
         if self._bar is not None:
             self._bar.stop()
 
-    def event(self, event: Event) -> None:
+    def handle_event(self, event: IndexEvent) -> None:
         """Show one event."""
-        if self._over:
+        if self._stopped:
             return
-        if isinstance(event, Planned):
-            self._files = event.files
+        if isinstance(event, PlanCreated):
+            self._total_files = event.files
             if event.files and not self._shell.quiet and sys.stderr.isatty():
-                self._start()
+                self._start_bar()
         elif isinstance(event, FileRead):
-            self._read += 1
+            self._files_read += 1
             self._chunks += event.chunks
-            if event.problem:
-                self._shell.say(f"{shown(event.source)}: {event.problem}", level=1)
-        elif isinstance(event, Embedded):
+            if event.error:
+                self._shell.log(f"{display_name(event.source)}: {event.error}", level=1)
+        elif isinstance(event, TextsEmbedded):
             self._embedded += event.texts
-        self._show()
+        self._update()
 
-    def _start(self) -> None:
+    def _start_bar(self) -> None:
         # here, not at the head: a run without a terminal shall not pay for the import
         from rich.console import Console  # noqa: PLC0415
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -109,15 +109,17 @@ class Progress:
         self._task = self._bar.add_task("indexing", total=None, rate="")
         self._bar.start()
 
-    def _show(self) -> None:
+    def _update(self) -> None:
         rate = self._embedded / max(time.monotonic() - self._started, 1e-9)
         if self._bar is not None and self._task is not None:
             # files that are not yet read count as the mean of those that are
-            guess = self._chunks * self._files // max(self._read, 1)
-            text = f"{self._read}/{self._files} files" + (f", {rate:.0f} chunks/s" if self._embedded else "")
+            guess = self._chunks * self._total_files // max(self._files_read, 1)
+            text = f"{self._files_read}/{self._total_files} files" + (
+                f", {rate:.0f} chunks/s" if self._embedded else ""
+            )
             self._bar.update(self._task, completed=self._embedded, total=max(guess, self._embedded) or None, rate=text)
-        elif time.monotonic() - self._said >= EVERY_SECONDS:
-            self._said = time.monotonic()
-            self._shell.say(
-                f"{self._read} of {self._files} files read, {self._embedded:,} chunks embedded ({rate:.0f}/s)"
+        elif time.monotonic() - self._logged_at >= LOG_INTERVAL_S:
+            self._logged_at = time.monotonic()
+            self._shell.log(
+                f"{self._files_read} of {self._total_files} files read, {self._embedded:,} chunks embedded ({rate:.0f}/s)"
             )

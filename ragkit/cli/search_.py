@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from ragkit.answer.shapes import explained_json
-from ragkit.cli.common import Shell, place, verb
-from ragkit.pipeline.knowledge_base import Mode
+from ragkit.answer.shapes import explanation_json
+from ragkit.cli.common import CliContext, format_location, with_common_options
+from ragkit.pipeline.knowledge_base import SearchMode
 from ragkit.records import JSON
 from ragkit.retrieve.base import Explanation
 from ragkit.store.where import parse_where
-from ragkit.usage.meter import Meter, metered
+from ragkit.usage.meter import Meter, use_meter
 
-PREVIEW = 320
+PREVIEW_CHARS = 320
 """Characters of a passage that are printed."""
 
 
@@ -22,9 +22,9 @@ PREVIEW = 320
 @click.option("--where", metavar="EXPR", help="""A condition on metadata: 'format == "pdf" and year >= 2020'.""")
 @click.option("--mode", type=click.Choice(["dense", "lexical", "hybrid"]), help="How to search.")
 @click.option("--explain", is_flag=True, help="Say why each passage stands where it stands.")
-@verb
+@with_common_options
 def command(
-    shell: Shell, question: str, top_k: int | None, where: str | None, mode: Mode | None, explain: bool
+    shell: CliContext, question: str, top_k: int | None, where: str | None, mode: SearchMode | None, explain: bool
 ) -> None:
     """Find the passages that speak of QUESTION.
 
@@ -34,28 +34,30 @@ def command(
     """
     condition = parse_where(where) if where else None
     meter = Meter()
-    with metered(meter), shell.open() as kb:
+    with use_meter(meter), shell.open_knowledge_base() as kb:
         found = kb.explain(question, top_k, condition, mode)
-        freshness = shell.say_freshness(kb)
+        freshness = shell.report_freshness(kb)
     if shell.json:
-        hits: list[JSON] = [explained_json(one, explain) for one in found]
+        hits: list[JSON] = [explanation_json(one, explain) for one in found]
         usage = meter.usage().to_dict()
-        shell.out_json({"question": question, "hits": hits, "usage": usage, "freshness": freshness})
+        shell.write_json({"question": question, "hits": hits, "usage": usage, "freshness": freshness})
         return
     for one in found:
-        _print(shell, one, explain)
+        _print_hit(shell, one, explain)
     if not found:
-        shell.say("nothing found")
+        shell.log("nothing found")
 
 
-def _print(shell: Shell, one: Explanation, explain: bool) -> None:
+def _print_hit(shell: CliContext, one: Explanation, explain: bool) -> None:
     hit = one.hit
     heading = " > ".join(hit.chunk.heading)
-    shell.out(f"{hit.rank}. {click.style(place(hit.chunk), bold=True)}" + (f"  {heading}" if heading else ""))
+    shell.write(
+        f"{hit.rank}. {click.style(format_location(hit.chunk), bold=True)}" + (f"  {heading}" if heading else "")
+    )
     if explain:
         scores = ", ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
         ranks = ", ".join(f"{name} #{rank}" for name, rank in one.ranks.items())
-        shares = " + ".join(f"{share:.3f} {name}" for name, share in one.shares.items())
-        shell.out(f"   score {hit.score:.3f} = {shares}; {scores}; {ranks}")
+        shares = " + ".join(f"{share:.3f} {name}" for name, share in one.contributions.items())
+        shell.write(f"   score {hit.score:.3f} = {shares}; {scores}; {ranks}")
     text = " ".join(hit.chunk.text.split())
-    shell.out(f"   {text[:PREVIEW]}{'...' if len(text) > PREVIEW else ''}\n")
+    shell.write(f"   {text[:PREVIEW_CHARS]}{'...' if len(text) > PREVIEW_CHARS else ''}\n")

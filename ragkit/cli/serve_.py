@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragkit.cli.common import Shell, verb
+from ragkit.cli.common import CliContext, with_common_options
 from ragkit.errors import InvalidOption, MissingExtra, RagkitError
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ragkit.server.settings import ServerSettings
 
-TOKEN = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
-WORKER = "RAGKIT_SERVER_WORKER"
+TOKEN_ENV = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
+WORKER_ENV = "RAGKIT_SERVER_WORKER"
 """Environment variable: what a worker process is told by the one that starts it. Tokens are not in it."""
 
 
@@ -35,7 +35,7 @@ WORKER = "RAGKIT_SERVER_WORKER"
 @click.option("--model", "models", multiple=True, metavar="PROVIDER:MODEL",
               help="Who answers (default: as the pipeline says). Again: what else requests may choose.")  # fmt: skip
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help=f"Bearer tokens, one a line (also {TOKEN}). Needed beyond loopback.")  # fmt: skip
+              help=f"Bearer tokens, one a line (also {TOKEN_ENV}). Needed beyond loopback.")  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A further name that it is asked for by.")
 @click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="A site whose pages may ask.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
@@ -48,9 +48,9 @@ WORKER = "RAGKIT_SERVER_WORKER"
 @click.option("--grace", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="Answers may go on for so long when it is stopped (default: 10).")  # fmt: skip
 @click.option("--keep-days", type=click.FloatRange(min=0, min_open=True), help="For sessions and traces (default: 90).")
-@verb
+@with_common_options
 def command(
-    shell: Shell,
+    shell: CliContext,
     host: str,
     port: int,
     models: tuple[str, ...],
@@ -73,7 +73,7 @@ def command(
         ragkit serve --model openai:gpt-4o-mini --port 8000
         RAGKIT_SERVER_TOKEN=... ragkit serve --host 0.0.0.0 --workers 4
     """
-    serve, settings_of = _server(), import_module("ragkit.server.settings")
+    serve, settings_of = _import_server(), import_module("ragkit.server.settings")
     wanted = {
         "running": max_running,
         "waiting": max_waiting,
@@ -85,26 +85,26 @@ def command(
     limits = replace(settings_of.Limits(), **{name: value for name, value in wanted.items() if value is not None})
     keeping = settings_of.Keeping() if keep_days is None else settings_of.Keeping(days=keep_days)
     settings = settings_of.ServerSettings(
-        host, port, tokens_of(shell, token_file), hosts, origins, models, serve.share(limits, workers), keeping
+        host, port, load_tokens(shell, token_file), hosts, origins, models, serve.share(limits, workers), keeping
     )
-    with shell.open() as kb:
+    with shell.open_knowledge_base() as kb:
         for model in models or (None,):
             kb.agent(model)  # a model that cannot be asked is met now, not by the first client
-        sock = bound(settings)
-        shell.say(f"{shell.kb} is served at {serve.url_of(sock)} (Ctrl-C stops it)")
+        sock = bind_socket(settings)
+        shell.log(f"{shell.kb} is served at {serve.url_of(sock)} (Ctrl-C stops it)")
         if shell.json:
-            shell.out_json({"url": serve.url_of(sock), "kb": str(shell.kb)})
-        show_logs(shell)
+            shell.write_json({"url": serve.url_of(sock), "kb": str(shell.kb)})
+        configure_logging(shell)
         if workers == 1:
-            serve.run(application(kb, settings), settings, sock, last=True)
+            serve.run(create_application(kb, settings), settings, sock, last=True)
             return
-    os.environ[TOKEN] = "\n".join(settings.tokens)
+    os.environ[TOKEN_ENV] = "\n".join(settings.tokens)
     told = {**asdict(settings), "tokens": [], "kb": str(shell.kb), "config": shell.config, "quiet": shell.quiet}
-    os.environ[WORKER] = json.dumps(told)
-    serve.run_workers("ragkit.cli.serve_:worker", settings, sock, workers)
+    os.environ[WORKER_ENV] = json.dumps(told)
+    serve.run_workers("ragkit.cli.serve_:create_worker_application", settings, sock, workers)
 
 
-def application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bool = True) -> FastAPI:
+def create_application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bool = True) -> FastAPI:
     """The application for a knowledge base, with MCP at /mcp where that is installed.
 
     `alone`: no other process serves the same port.
@@ -119,12 +119,12 @@ def application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bool = Tr
     return made
 
 
-def worker() -> FastAPI:
+def create_worker_application() -> FastAPI:
     """The application of one of several worker processes, as the one that started it said."""
     of = import_module("ragkit.server.settings")
-    told = json.loads(os.environ[WORKER])
-    shell = Shell(Path(told["kb"]), told["config"], told["quiet"], verbose=False, json=False)
-    tokens = tokens_of(shell, None)
+    told = json.loads(os.environ[WORKER_ENV])
+    shell = CliContext(Path(told["kb"]), told["config"], told["quiet"], verbose=False, json=False)
+    tokens = load_tokens(shell, None)
     settings = of.ServerSettings(
         told["host"],
         told["port"],
@@ -135,11 +135,11 @@ def worker() -> FastAPI:
         of.Limits(**told["limits"]),
         of.Keeping(**told["keeping"]),
     )
-    show_logs(shell)
-    return application(shell.open(), settings, alone=False)
+    configure_logging(shell)
+    return create_application(shell.open_knowledge_base(), settings, alone=False)
 
 
-def bound(settings: ServerSettings) -> socket.socket:
+def bind_socket(settings: ServerSettings) -> socket.socket:
     """The socket of an address. Raises InvalidOption when it is not to be had."""
     try:
         found: socket.socket = import_module("ragkit.server.serve").listen(settings)
@@ -150,20 +150,20 @@ def bound(settings: ServerSettings) -> socket.socket:
     return found
 
 
-def tokens_of(shell: Shell, file: Path | None) -> tuple[str, ...]:
+def load_tokens(shell: CliContext, file: Path | None) -> tuple[str, ...]:
     """The bearer tokens that the operator gave, in the environment and in a file; says so when others can read it."""
     if file and file.stat().st_mode & 0o077:
-        shell.say(f"note: {file} can be read by others on this machine: chmod 600 {file}")
-    text = os.environ.get(TOKEN, "") + "\n" + (file.read_text("utf-8") if file else "")
+        shell.log(f"note: {file} can be read by others on this machine: chmod 600 {file}")
+    text = os.environ.get(TOKEN_ENV, "") + "\n" + (file.read_text("utf-8") if file else "")
     return tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
 
 
-def show_logs(shell: Shell) -> None:
+def configure_logging(shell: CliContext) -> None:
     """Let the server's logs go to stderr; with -q only what is wrong."""
     import_module("ragkit.server.logs").log_to_stderr("WARNING" if shell.quiet else "INFO")
 
 
-def _server() -> ModuleType:
+def _import_server() -> ModuleType:
     try:
         return import_module("ragkit.server.serve")
     except ImportError as error:

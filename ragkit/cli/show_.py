@@ -10,47 +10,47 @@ from pathlib import Path
 import click
 
 from ragkit.cli import EXIT_ERROR
-from ragkit.cli.common import Shell, chunk_json, place, verb
+from ragkit.cli.common import CliContext, chunk_json, format_location, with_common_options
 from ragkit.errors import LoadError
-from ragkit.index.names import shown, source_name
-from ragkit.index.web import is_url, normal
+from ragkit.index.names import display_name, source_id
+from ragkit.index.web import is_url, normalize_url
 
 
 @click.command()
 @click.argument("id", metavar="ID|SOURCE")
-@verb
-def command(shell: Shell, id: str) -> int:
+@with_common_options
+def command(shell: CliContext, id: str) -> int:
     """Show the chunk with this id, or the text of a document as it was indexed."""
     name = id.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")  # bytes as sources have them
-    with shell.open() as kb:
+    with shell.open_knowledge_base() as kb:
         chunk = kb.chunk(name)
-        document = None if chunk else next(filter(None, map(kb.document, _names(name))), None)
+        document = None if chunk else next(filter(None, map(kb.document, _candidate_sources(name))), None)
     if chunk is not None:
         if shell.json:
-            shell.out_json(chunk_json(chunk))
+            shell.write_json(chunk_json(chunk))
         else:
-            shell.out(f"{click.style(place(chunk), bold=True)}  {chunk.header}\n\n{chunk.text}")
+            shell.write(f"{click.style(format_location(chunk), bold=True)}  {chunk.header}\n\n{chunk.text}")
         return 0
     if document is None:
-        shell.say(f"error: {id!r} is neither the id of a chunk nor an indexed file: see ragkit list")
+        shell.log(f"error: {id!r} is neither the id of a chunk nor an indexed file: see ragkit list")
         return EXIT_ERROR
     if shell.json:
-        shell.out_json({
-            "id": document.id, "source": shown(document.source), "title": document.title, "format": document.format,
+        shell.write_json({
+            "id": document.id, "source": display_name(document.source), "title": document.title, "format": document.format,
             "text": document.text, "metadata": dict(document.metadata),
         })  # fmt: skip
     else:
-        shell.out(document.text)
+        shell.write(document.text)
     return 0
 
 
-def _names(written: str) -> Iterator[str]:
+def _candidate_sources(written: str) -> Iterator[str]:
     """The names that a source may have, as a person writes it. They are looked up; no file is opened."""
     yield written
     if is_url(written):
         with suppress(LoadError):  # no URL after all
-            yield normal(written)
+            yield normalize_url(written)
         return
-    yield source_name(Path(os.path.abspath(written)))  # noqa: PTH100 - a link may stand there by now
+    yield source_id(Path(os.path.abspath(written)))  # noqa: PTH100 - a link may stand there by now
     with suppress(OSError, RuntimeError, ValueError):  # a loop of links; a name that no file can have
-        yield source_name(Path(written).resolve())
+        yield source_id(Path(written).resolve())

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from ragkit.cli.common import Shell, verb
+from ragkit.cli.common import CliContext, with_common_options
 from ragkit.cli.files import write_file
 from ragkit.cli.money import max_cost_option
 from ragkit.errors import RagkitError
-from ragkit.pipeline.tuning import Tuned, Tuning
+from ragkit.pipeline.tuning import GridSearch, TuneResult
 from ragkit.pipeline.tuning_grid import read_grid
-from ragkit.pipeline.tuning_report import remarks, table, to_json, winner_file
+from ragkit.pipeline.tuning_report import format_remarks, format_trial_table, format_winner_file, tune_result_to_json
 
 
 @click.command()
@@ -33,9 +33,9 @@ from ragkit.pipeline.tuning_report import remarks, table, to_json, winner_file
 )
 @max_cost_option("Stop before all trials together cost more")
 @click.option("--jobs", type=click.IntRange(min=0), default=0, help="Workers that read and split files.")
-@verb
+@with_common_options
 def command(
-    shell: Shell,
+    shell: CliContext,
     grid: Path,
     work: Path,
     write: Path,
@@ -57,32 +57,34 @@ def command(
     if write.exists() and not force:
         raise RagkitError(f"{write} is there already: name another file with --write, or add --force")
     if picture is not None:
-        _drawing()  # a missing extra is told now, not after an hour
+        _load_plotter()  # a missing extra is told now, not after an hour
     read = read_grid(grid)
-    shell.say(f"{len(read.trials)} trials")
-    tuned = Tuning(read, work, jobs, shell.say).run(max_cost)
-    write_file(write, winner_file(tuned, dt.datetime.now(dt.UTC).date()))
+    shell.log(f"{len(read.trials)} trials")
+    tuned = GridSearch(read, work, jobs, shell.log).run(max_cost)
+    write_file(write, format_winner_file(tuned, dt.datetime.now(dt.UTC).date()))
     if picture is not None:
-        write_file(picture, _drawing()(tuned))
+        write_file(picture, _load_plotter()(tuned))
     if shell.json:
-        shell.out_json({**to_json(tuned), "written": str(write), "plot": str(picture) if picture else None})
+        shell.write_json(
+            {**tune_result_to_json(tuned), "written": str(write), "plot": str(picture) if picture else None}
+        )
         return 0
-    _print(shell, tuned)
-    shell.say(f"written: {write}" + (f", {picture}" if picture else ""))
+    _print_table(shell, tuned)
+    shell.log(f"written: {write}" + (f", {picture}" if picture else ""))
     return 0
 
 
-def _drawing() -> Callable[[Tuned], bytes]:
+def _load_plotter() -> Callable[[TuneResult], bytes]:
     """What draws; Matplotlib is imported here and not by those who want no picture. Raises MissingExtra."""
-    from ragkit.pipeline.tuning_plot import plot  # noqa: PLC0415
+    from ragkit.pipeline.tuning_plot import render_plot  # noqa: PLC0415
 
-    return plot
+    return render_plot
 
 
-def _print(shell: Shell, tuned: Tuned) -> None:
-    head, *rows = table(tuned)
-    shell.out(click.style(head, bold=True))
+def _print_table(shell: CliContext, tuned: TuneResult) -> None:
+    head, *rows = format_trial_table(tuned)
+    shell.write(click.style(head, bold=True))
     for row in rows:
-        shell.out(click.style(row, fg="green") if row.startswith("*") else row)
-    for line in remarks(tuned):
-        shell.out(line)
+        shell.write(click.style(row, fg="green") if row.startswith("*") else row)
+    for line in format_remarks(tuned):
+        shell.write(line)

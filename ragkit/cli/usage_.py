@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from ragkit.cli.common import Shell, verb
-from ragkit.cli.money import dollars
+from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.money import format_usd
 from ragkit.records import JSON
 from ragkit.usage.ledger import GROUPS, Period, Spending
 
@@ -18,8 +18,8 @@ NO_TOOL = "(no tool)"
 @click.option("--by", type=click.Choice(list(GROUPS)), help="Only this table (default: all of them).")
 @click.option("--since", metavar="WHEN", help="From 2026-11-20, 2026-11-20T14:30 or 7d (days back) on, in UTC.")
 @click.option("--until", metavar="WHEN", help="Up to then; a day is included.")
-@verb
-def command(shell: Shell, by: str | None, since: str | None, until: str | None) -> None:
+@with_common_options
+def command(shell: CliContext, by: str | None, since: str | None, until: str | None) -> None:
     """Say what was spent on the knowledge base: by day, model, tool, pipeline and verb.
 
     Every call of a model, an embedder or a reranker that used tokens is on record, local ones too.
@@ -28,23 +28,25 @@ def command(shell: Shell, by: str | None, since: str | None, until: str | None) 
         ragkit usage --since 7d
         ragkit usage --by model --json
     """
-    period = Period.read(since, until)
-    with shell.open() as kb:
-        total = kb.ledger.total(period)
-        tables = {group: kb.ledger.by(group, period) for group in GROUPS if by in {None, group}}
+    period = Period.parse(since, until)
+    with shell.open_knowledge_base() as kb:
+        total = kb.ledger.total_spending(period)
+        tables = {group: kb.ledger.spending_by(group, period) for group in GROUPS if by in {None, group}}
     if shell.json:
-        shell.out_json(_json(shell, period, total, tables))
+        shell.write_json(_usage_json(shell, period, total, tables))
         return
-    shell.out(_line("total", total))
+    shell.write(_format_row("total", total))
     for group, rows in tables.items():
         if rows:
-            _print(shell, group, rows)
+            _print_group(shell, group, rows)
     if total.total_cost_usd is None:
-        shell.say(f"calls whose price is known cost {dollars(total.known_cost_usd)}; put the others into "
+        shell.log(f"calls whose price is known cost {format_usd(total.known_cost_usd)}; put the others into "
                   "configs/prices.yaml")  # fmt: skip
 
 
-def _json(shell: Shell, period: Period, total: Spending, tables: dict[str, list[Spending]]) -> dict[str, JSON]:
+def _usage_json(
+    shell: CliContext, period: Period, total: Spending, tables: dict[str, list[Spending]]
+) -> dict[str, JSON]:
     found: dict[str, JSON] = {
         "kb": str(shell.kb),
         "since": period.since.isoformat() if period.since else None,
@@ -56,19 +58,19 @@ def _json(shell: Shell, period: Period, total: Spending, tables: dict[str, list[
     return found
 
 
-def _print(shell: Shell, group: str, rows: Sequence[Spending]) -> None:
-    shell.out(f"\nby {group}")
+def _print_group(shell: CliContext, group: str, rows: Sequence[Spending]) -> None:
+    shell.write(f"\nby {group}")
     names = [row.name or NO_TOOL for row in rows]
     width = max(map(len, names))
     for name, row in zip(names, rows, strict=True):
-        shell.out(_line(f"  {name:{width}}", row))
+        shell.write(_format_row(f"  {name:{width}}", row))
 
 
-def _line(name: str, row: Spending) -> str:
+def _format_row(name: str, row: Spending) -> str:
     llm = row.prompt_tokens + row.completion_tokens
     parts = [f"{row.runs:,} runs" if row.runs != 1 else "1 run", f"{row.calls:,} calls" if row.calls != 1 else "1 call"]
     if llm:
         parts.append(f"{row.prompt_tokens:,} + {row.completion_tokens:,} tokens")
     if row.embedding_tokens:
         parts.append(f"{row.embedding_tokens:,} embedded")
-    return f"{name}  {dollars(row.total_cost_usd)}  ({', '.join(parts)})"
+    return f"{name}  {format_usd(row.total_cost_usd)}  ({', '.join(parts)})"

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import click
 
-from ragkit.cli import EXIT_UNSOUND
-from ragkit.cli.common import Shell, figures, verb
+from ragkit.cli import EXIT_VERIFY_FAILED
+from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 
 
 @click.command()
 @click.option("--repair", is_flag=True, help="Make again what is wrong, from the sources.")
-@verb
-def command(shell: Shell, repair: bool) -> int:
+@with_common_options
+def command(shell: CliContext, repair: bool) -> int:
     """Check every row, vector and term against what was written. Exits with 5 when something is wrong."""
-    with KnowledgeBase.open(shell.kb, shell.pipeline(), check=False) as kb:
+    with KnowledgeBase.open(shell.kb, shell.load_pipeline(), check=False) as kb:
         found = kb.verify(repair=repair)
     if shell.json:
-        shell.out_json({
-            "kb": found.kb, "sound": found.sound, "documents": found.documents, "chunks": found.chunks,
-            "vectors": found.vectors, "problems": [{"part": p.part, "what": p.what} for p in found.problems],
+        shell.write_json({
+            "kb": found.kb, "sound": found.is_sound, "documents": found.documents, "chunks": found.chunks,
+            "vectors": found.vectors, "problems": [{"part": p.part, "what": p.message} for p in found.problems],
             "repaired": list(found.repaired),
         })  # fmt: skip
     else:
         for line in found.repaired:
-            shell.out(f"repaired: {line}")
+            shell.write(f"repaired: {line}")
         for problem in found.problems:
-            shell.out(f"{problem.part}: {problem.what}")
-        counted = f"{figures(found.documents, 'document')}, {figures(found.chunks, 'chunk')}"
-        shell.out(f"{counted}: sound" if found.sound else f"{figures(len(found.problems), 'problem')}: "
+            shell.write(f"{problem.part}: {problem.message}")
+        counted = f"{format_count(found.documents, 'document')}, {format_count(found.chunks, 'chunk')}"
+        shell.write(f"{counted}: sound" if found.is_sound else f"{format_count(len(found.problems), 'problem')}: "
                   f"ragkit verify --repair --kb {shell.kb}")  # fmt: skip
-    return 0 if found.sound else EXIT_UNSOUND
+    return 0 if found.is_sound else EXIT_VERIFY_FAILED

@@ -7,16 +7,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragkit.cli import EXIT_INTERRUPTED
-from ragkit.cli.common import Shell, figures
-from ragkit.index.names import shown
+from ragkit.cli.common import CliContext, format_count
+from ragkit.index.names import display_name
 from ragkit.index.report import IndexReport
 from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.pipeline.watching import Failed, Ran, watched
-from ragkit.pipeline.writing import IndexRun
+from ragkit.pipeline.watching import IndexCompleted, IndexFailed, watch_and_index
+from ragkit.pipeline.writing import IndexOptions
 
 
 def watch_sources(
-    shell: Shell, kb: KnowledgeBase, sources: Sequence[Path], run: IndexRun, show: Callable[[IndexReport], None]
+    shell: CliContext,
+    kb: KnowledgeBase,
+    sources: Sequence[Path],
+    run: IndexOptions,
+    show: Callable[[IndexReport], None],
 ) -> int:
     """Index after every change until Ctrl-C, which ends it between two steps of a run; returns the exit code.
 
@@ -24,32 +28,32 @@ def watch_sources(
     """
     first = True
     try:
-        for outcome in watched(kb, [source.resolve() for source in sources], run):
-            if isinstance(outcome, Failed):
-                shell.say(f"{_now()} error: {outcome.error}; trying again")
+        for outcome in watch_and_index(kb, [source.resolve() for source in sources], run):
+            if isinstance(outcome, IndexFailed):
+                shell.log(f"{_now()} error: {outcome.error}; trying again")
                 continue
             if first or shell.json:
                 show(outcome.report)
             else:
                 _print_changes(shell, outcome)
             if first:
-                shell.say(f"watching {', '.join(map(str, sources))}: Ctrl-C ends it")
+                shell.log(f"watching {', '.join(map(str, sources))}: Ctrl-C ends it")
             first = False
     except KeyboardInterrupt:
-        shell.say("no longer watching; what was done is kept")
+        shell.log("no longer watching; what was done is kept")
     return EXIT_INTERRUPTED
 
 
-def _print_changes(shell: Shell, ran: Ran) -> None:
+def _print_changes(shell: CliContext, ran: IndexCompleted) -> None:
     for note in ran.report.notes:
-        shell.say(f"note: {note}")
-    for source in ran.removed:
-        shell.out(f"{_now()} removed {shown(source)}")
-    for file in ran.read:
-        if file.problem:
-            shell.out(f"{_now()} failed {shown(file.source)}: {file.problem}")
+        shell.log(f"note: {note}")
+    for source in ran.removed_sources:
+        shell.write(f"{_now()} removed {display_name(source)}")
+    for file in ran.files_read:
+        if file.error:
+            shell.write(f"{_now()} failed {display_name(file.source)}: {file.error}")
         else:
-            shell.out(f"{_now()} indexed {shown(file.source)}, {figures(file.chunks, 'chunk')}")
+            shell.write(f"{_now()} indexed {display_name(file.source)}, {format_count(file.chunks, 'chunk')}")
 
 
 def _now() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragkit.embed.base import EmbeddingProvider
-from ragkit.registry import Place, Registry
+from ragkit.registry import PartSpec, Registry
 
 _OPTIONS = "ragkit.embed.service_options"
 
@@ -11,18 +11,28 @@ EMBEDDERS: Registry[EmbeddingProvider] = Registry(
     "embedder",
     "embedders",
     {
-        "cohere": Place("ragkit.embed.cohere:CohereEmbeddingProvider", "cohere", f"{_OPTIONS}:CohereEmbeddingOptions"),
-        "gemini": Place("ragkit.embed.gemini:GeminiEmbeddingProvider", "gemini", f"{_OPTIONS}:GeminiEmbeddingOptions"),
-        "hashing": Place("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
-        "minilm": Place("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
-        "ollama": Place("ragkit.embed.ollama:OllamaEmbeddingProvider", "ollama", f"{_OPTIONS}:OllamaEmbeddingOptions"),
-        "openai": Place("ragkit.embed.openai:OpenAIEmbeddingProvider", "openai", f"{_OPTIONS}:OpenAIEmbeddingOptions"),
-        "sentence_transformers": Place(
+        "cohere": PartSpec(
+            "ragkit.embed.cohere:CohereEmbeddingProvider", "cohere", f"{_OPTIONS}:CohereEmbeddingOptions"
+        ),
+        "gemini": PartSpec(
+            "ragkit.embed.gemini:GeminiEmbeddingProvider", "gemini", f"{_OPTIONS}:GeminiEmbeddingOptions"
+        ),
+        "hashing": PartSpec("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
+        "minilm": PartSpec("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
+        "ollama": PartSpec(
+            "ragkit.embed.ollama:OllamaEmbeddingProvider", "ollama", f"{_OPTIONS}:OllamaEmbeddingOptions"
+        ),
+        "openai": PartSpec(
+            "ragkit.embed.openai:OpenAIEmbeddingProvider", "openai", f"{_OPTIONS}:OpenAIEmbeddingOptions"
+        ),
+        "sentence_transformers": PartSpec(
             "ragkit.embed.sentence_transformers:SentenceTransformersEmbedder",
             "sentence-transformers",
             f"{_OPTIONS}:SentenceTransformersOptions",
         ),
-        "static": Place("ragkit.embed.static:StaticEmbedder"),
-        "voyage": Place("ragkit.embed.voyage:VoyageEmbeddingProvider", "voyage", f"{_OPTIONS}:VoyageEmbeddingOptions"),
+        "static": PartSpec("ragkit.embed.static:StaticEmbedder"),
+        "voyage": PartSpec(
+            "ragkit.embed.voyage:VoyageEmbeddingProvider", "voyage", f"{_OPTIONS}:VoyageEmbeddingOptions"
+        ),
     },
 )

@@ -33,7 +33,7 @@ class EmbeddingProvider(Protocol):
 
 
 @runtime_checkable
-class Tokenizing(Protocol):
+class TokenizingEmbedder(Protocol):
     """An embedder that knows its own tokens. The splitter measures chunks with them."""
 
     @property
@@ -48,7 +48,7 @@ class Tokenizing(Protocol):
 
 
 @runtime_checkable
-class Priced(Protocol):
+class PricedEmbedder(Protocol):
     """An embedder that says who charges for its tokens, as the price book knows them. Most do; see `PriceBook`."""
 
     @property
@@ -67,27 +67,27 @@ PROBE_COSINE = 0.98
 
 
 @runtime_checkable
-class Probing(Protocol):
+class ProbingEmbedder(Protocol):
     """An embedder that can show, at no cost, which weights it runs."""
 
     def probe(self) -> Row:
         """The row of PROBE_TEXT: (dimension,). An index keeps it and compares it when it is opened again."""
 
 
-def unit(rows: NDArray[np.floating]) -> Rows:
+def normalize_rows(rows: NDArray[np.floating]) -> Rows:
     """Scale every row to length 1; a zero row stays zero. (n, dimension) in, (n, dimension) float32 out."""
     rows = np.asarray(rows, np.float32)
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.asarray(rows / np.where(lengths == 0, 1, lengths), np.float32)
 
 
-def probe_of(embedder: EmbeddingProvider) -> Row:
+def embed_probe(embedder: EmbeddingProvider) -> Row:
     """The row of PROBE_TEXT, by the embedder's own `probe` where it has one: (dimension,)."""
-    return embedder.probe() if isinstance(embedder, Probing) else embedder.embed_query(PROBE_TEXT)
+    return embedder.probe() if isinstance(embedder, ProbingEmbedder) else embedder.embed_query(PROBE_TEXT)
 
 
 @runtime_checkable
-class Batching(Protocol):
+class BatchingEmbedder(Protocol):
     """An embedder that sends texts to a service, in batches of its own, several of them side by side."""
 
     @property

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 
-def usable_cores() -> int:
+def usable_cpu_count() -> int:
     """Cores that this process may use, which in a container are fewer than there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+def batch_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Places of texts, long ones first; a batch holds texts of one length and at most `budget` tokens, or one text.
 
     Texts of one length need no padding, which costs time, and no mask. Each place comes once.
@@ -29,7 +29,7 @@ def by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
             yield places[first : first + size]
 
 
-def in_threads(compute: Callable[[list[int]], None], batches: Sequence[list[int]], threads: int) -> None:
+def run_batches_in_threads(compute: Callable[[list[int]], None], batches: Sequence[list[int]], threads: int) -> None:
     """Compute every batch, at most `threads` at a time. At an error or Ctrl-C what has not begun is dropped.
 
     Context variables travel with the work: a meter counts what is reported there.

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from ragkit.embed.base import EmbeddingProvider, Row, Rows
-from ragkit.embed.parts import Embedding
+from ragkit.embed.parts import EmbeddingJob
 from ragkit.records import content_id
 
 
@@ -22,12 +22,12 @@ class VectorCache(Protocol):
         """Keep these rows; a key that is known gets the new row."""
 
 
-def text_key(fingerprint: str, text: str) -> str:
+def text_cache_key(fingerprint: str, text: str) -> str:
     """The key of a text's row: 32 hex digits, of the text and of what embeds it."""
     return content_id(fingerprint, "text", text)
 
 
-def query_key(fingerprint: str, text: str) -> str:
+def query_cache_key(fingerprint: str, text: str) -> str:
     """The key of a question's row. Some models embed the same words otherwise when they are a question."""
     return content_id(fingerprint, "query", text)
 
@@ -55,12 +55,12 @@ class CachedEmbedder:
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """One row per text, in order: (len(texts), dimension). What is new is kept as it comes, error or not."""
         fingerprint = self.fingerprint
-        keys = [text_key(fingerprint, text) for text in texts]
+        keys = [text_cache_key(fingerprint, text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
-        known = self._known(list(wanted))
+        known = self._load_cached(list(wanted))
         missing = [key for key in wanted if key not in known]
         if missing:
-            known |= self._fresh(missing, [wanted[key] for key in missing])
+            known |= self._embed_missing(missing, [wanted[key] for key in missing])
         rows = np.empty((len(keys), self.dimension), np.float32)
         for place, key in enumerate(keys):
             rows[place] = known[key]
@@ -68,19 +68,19 @@ class CachedEmbedder:
 
     def embed_query(self, text: str) -> Row:
         """The row of a question: (dimension,)."""
-        key = query_key(self.fingerprint, text)
-        known = self._known([key])
+        key = query_cache_key(self.fingerprint, text)
+        known = self._load_cached([key])
         if key not in known:
             known[key] = self.inner.embed_query(text)
             self._cache.put_many(known)
         return known[key]
 
-    def _fresh(self, keys: Sequence[str], texts: Sequence[str]) -> dict[str, Row]:
+    def _embed_missing(self, keys: Sequence[str], texts: Sequence[str]) -> dict[str, Row]:
         """Rows of new texts, each kept as soon as it has come: an error later on loses none of them."""
         found: dict[str, Row] = {}
-        embedding = Embedding(self.inner, texts)
+        embedding = EmbeddingJob(self.inner, texts)
         try:
-            for places, rows in embedding.rest():
+            for places, rows in embedding.iter_remaining():
                 new = {keys[place]: row for place, row in zip(places, rows, strict=True)}
                 self._cache.put_many(new)
                 found |= new
@@ -88,7 +88,7 @@ class CachedEmbedder:
             embedding.close()
         return found
 
-    def _known(self, keys: Sequence[str]) -> dict[str, Row]:
+    def _load_cached(self, keys: Sequence[str]) -> dict[str, Row]:
         """A row that was kept with another width is as good as none."""
         shape = (self.dimension,)
         return {key: row for key, row in self._cache.get_many(keys).items() if row.shape == shape}

@@ -14,8 +14,8 @@ import httpx
 from cohere.core.api_error import ApiError
 from cohere.v2.client import OMIT
 
-from ragkit.embed.calls import key_of, refused
-from ragkit.embed.service import Answered, Kind, ServiceEmbedder
+from ragkit.embed.calls import error_from_status, resolve_api_key
+from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import CohereEmbeddingOptions
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
@@ -26,7 +26,7 @@ class CohereEmbeddingProvider(ServiceEmbedder):
     """Cohere's embeddings: texts as `search_document`, questions as `search_query`. The key is COHERE_API_KEY."""
 
     service = SERVICE
-    widths: ClassVar[Mapping[str, int]] = {
+    model_dimensions: ClassVar[Mapping[str, int]] = {
         "embed-v4.0": 1536,
         "embed-english-v3.0": 1024,
         "embed-multilingual-v3.0": 1024,
@@ -38,16 +38,16 @@ class CohereEmbeddingProvider(ServiceEmbedder):
         """`api_key` goes before the one in the environment."""
         self._options = options or CohereEmbeddingOptions()
         super().__init__(self._options)
-        self._key = api_key
+        self._api_key = api_key
 
     @property
     def input_types(self) -> tuple[str, ...]:
         """`search_document` and `search_query`."""
         return ("search_document", "search_query")
 
-    def request(self, texts: Sequence[str], kind: Kind) -> Answered:
+    def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/v2/embed`. Raises ProviderError."""
-        with translated(self._options.timeout_s):
+        with translate_errors(self._options.timeout_s):
             answer = self._client.embed(
                 model=self.model,
                 texts=list(texts),
@@ -57,19 +57,19 @@ class CohereEmbeddingProvider(ServiceEmbedder):
             )
         billed = answer.meta.billed_units if answer.meta else None
         tokens = billed.input_tokens if billed else None
-        return Answered(answer.embeddings.float_ or [], None if tokens is None else int(tokens))
+        return EmbeddingResponse(answer.embeddings.float_ or [], None if tokens is None else int(tokens))
 
     @cached_property
     def _client(self) -> cohere.ClientV2:
         http = httpx.Client(timeout=self._options.timeout_s, follow_redirects=True)
-        self.close_with(http.close)
-        return client(self._key, self._options.base_url, http)
+        self.close_on_finalize(http.close)
+        return create_client(self._api_key, self._options.base_url, http)
 
 
-def client(key: str | None, base_url: str, http: httpx.Client) -> cohere.ClientV2:
+def create_client(key: str | None, base_url: str, http: httpx.Client) -> cohere.ClientV2:
     """Cohere's own client over `http`, without its retries. Raises AuthenticationFailed where no key is set."""
     return cohere.ClientV2(
-        api_key=key_of(SERVICE, key, "COHERE_API_KEY", "CO_API_KEY"),
+        api_key=resolve_api_key(SERVICE, key, "COHERE_API_KEY", "CO_API_KEY"),
         base_url=base_url or os.environ.get("CO_API_URL") or None,
         httpx_client=http,
         max_retries=0,
@@ -78,7 +78,7 @@ def client(key: str | None, base_url: str, http: httpx.Client) -> cohere.ClientV
 
 
 @contextmanager
-def translated(timeout_s: float) -> Iterator[None]:
+def translate_errors(timeout_s: float) -> Iterator[None]:
     """Cohere's errors, and those of its HTTP client, as ours."""
     try:
         yield
@@ -88,6 +88,6 @@ def translated(timeout_s: float) -> Iterator[None]:
         if error.status_code is None or error.status_code < 400:
             raise ConnectionFailed(SERVICE, f"no whole answer came ({error.body})") from error
         said = error.body.get("message", "") if isinstance(error.body, dict) else str(error.body or "")
-        raise refused(SERVICE, error.status_code, str(said), error.headers) from error
+        raise error_from_status(SERVICE, error.status_code, str(said), error.headers) from error
     except (httpx.HTTPError, json.JSONDecodeError) as error:
         raise ConnectionFailed(SERVICE, f"no whole answer came ({error})") from error

@@ -12,13 +12,13 @@ import httpx2
 from google import genai
 from google.genai import errors, types
 
-from ragkit.embed.calls import key_of, refused
-from ragkit.embed.service import Answered, Kind, ServiceEmbedder
+from ragkit.embed.calls import error_from_status, resolve_api_key
+from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import GeminiEmbeddingOptions
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
-TASKS = {"document": "RETRIEVAL_DOCUMENT", "query": "RETRIEVAL_QUERY"}
-_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
+TASK_TYPES = {"document": "RETRIEVAL_DOCUMENT", "query": "RETRIEVAL_QUERY"}
+_RETRY_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class GeminiEmbeddingProvider(ServiceEmbedder):
@@ -28,57 +28,63 @@ class GeminiEmbeddingProvider(ServiceEmbedder):
     """
 
     service = "gemini"
-    widths: ClassVar[Mapping[str, int]] = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
+    model_dimensions: ClassVar[Mapping[str, int]] = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
 
     def __init__(self, options: GeminiEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
         """`api_key` goes before the one in the environment."""
         self._options = options or GeminiEmbeddingOptions()
         super().__init__(self._options)
-        self._key = api_key
+        self._api_key = api_key
 
     @property
     def input_types(self) -> tuple[str, ...]:
         """`RETRIEVAL_DOCUMENT` and `RETRIEVAL_QUERY`."""
-        return tuple(TASKS.values())
+        return tuple(TASK_TYPES.values())
 
-    def request(self, texts: Sequence[str], kind: Kind) -> Answered:
+    def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `:batchEmbedContents`. Raises ProviderError."""
-        config = types.EmbedContentConfig(task_type=TASKS[kind], output_dimensionality=self._options.dimensions or None)
+        config = types.EmbedContentConfig(
+            task_type=TASK_TYPES[kind], output_dimensionality=self._options.dimensions or None
+        )
         contents = [types.Content(parts=[types.Part(text=text)]) for text in texts]
         try:
             answer = self._client.models.embed_content(model=self.model, contents=contents, config=config)
         except errors.APIError as error:
-            headers = {"retry-after": delay} if (delay := _delay(error)) else getattr(error.response, "headers", {})
-            raise refused(self.service, error.code, str(error.message or error.status), headers) from error
+            headers = (
+                {"retry-after": delay}
+                if (delay := _read_retry_delay(error))
+                else getattr(error.response, "headers", {})
+            )
+            raise error_from_status(self.service, error.code, str(error.message or error.status), headers) from error
         except httpx2.TimeoutException as error:
             raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
         except (httpx2.HTTPError, json.JSONDecodeError, errors.UnknownApiResponseError) as error:
             raise ConnectionFailed(self.service, f"no whole answer came ({error})") from error
         usage = answer.usage_metadata
-        return Answered(
+        return EmbeddingResponse(
             [one.values or [] for one in answer.embeddings or []], usage.prompt_token_count if usage else None
         )
 
     @cached_property
     def _client(self) -> genai.Client:
         client = genai.Client(
-            api_key=key_of(self.service, self._key, "GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            api_key=resolve_api_key(self.service, self._api_key, "GEMINI_API_KEY", "GOOGLE_API_KEY"),
             http_options=types.HttpOptions(
                 base_url=self._options.base_url or None,
                 timeout=int(self._options.timeout_s * 1000),
                 retry_options=types.HttpRetryOptions(attempts=1),
             ),
         )
-        self.close_with(client.close)
+        self.close_on_finalize(client.close)
         return client
 
 
-def _delay(error: errors.APIError) -> str:
+def _read_retry_delay(error: errors.APIError) -> str:
     """The seconds to wait that stand in the error itself, as `RetryInfo`; '' where none do."""
     told = error.details.get("error") if isinstance(error.details, dict) else None
     details = told.get("details") if isinstance(told, dict) else None
     for one in details if isinstance(details, list) else []:
-        found = _DELAY.fullmatch(str(one.get("retryDelay", ""))) if isinstance(one, dict) else None
+        found = _RETRY_DELAY.fullmatch(str(one.get("retryDelay", ""))) if isinstance(one, dict) else None
         if found:
             return found[1]
     return ""

@@ -15,12 +15,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.embed.base import PROBE_TEXT, Row, Rows, unit
+from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.options import HashingOptions
 
-VERSION = 1
+HASHING_VERSION = 1
 """Raised whenever a row changes for the same text and dimension."""
-TRIPLES_WEIGHT = 0.5
+TRIGRAM_WEIGHT = 0.5
 """Length of the part of a word that its letter triples make up, against 1 for the word itself."""
 
 _WORD = re.compile(r"\w+")
@@ -52,15 +52,15 @@ class HashingEmbedder:
     @property
     def fingerprint(self) -> str:
         """The version of the method and the dimension."""
-        return f"hashing-{VERSION}:{self.dimension}"
+        return f"hashing-{HASHING_VERSION}:{self.dimension}"
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """One row per text, in order: (len(texts), dimension)."""
         rows = np.empty((len(texts), self.dimension), np.float64)
         for place, text in enumerate(texts):
-            rows[place] = self._sums(text)
+            rows[place] = self._sum_features(text)
         rows[~rows.any(axis=1), 0] = 1
-        return unit(rows)
+        return normalize_rows(rows)
 
     def embed_query(self, text: str) -> Row:
         """The row of a question: (dimension,)."""
@@ -74,25 +74,25 @@ class HashingEmbedder:
         """Character offset of each word's start: (n_words,), rising. Punctuation is no word."""
         return np.array([match.start() for match in _WORD.finditer(text)], np.int64)
 
-    def _sums(self, text: str) -> NDArray[np.float64]:
+    def _sum_features(self, text: str) -> NDArray[np.float64]:
         # sorted: a sum of floats depends on its order, a bag of words must not
         counts = sorted(Counter(_WORD.findall(text.lower())).items())
         if not counts:
             return np.zeros(self.dimension)
-        features = [_features(word, self.dimension) for word, _ in counts]
+        features = [_hash_features(word, self.dimension) for word, _ in counts]
         columns = np.concatenate([columns for columns, _ in features])
         weights = [values * (1 + np.log(count)) for (_, values), (_, count) in zip(features, counts, strict=True)]
         return np.bincount(columns, np.concatenate(weights), self.dimension).astype(np.float64)
 
 
 @lru_cache(maxsize=16_384)
-def _features(word: str, dimension: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _hash_features(word: str, dimension: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Columns and signed weights of a word: itself first, then the letter triples of `<word>`."""
     framed = f"<{word}>"
     triples = [framed[place : place + 3] for place in range(len(framed) - 2)]
     # the hash of a str differs from one process to the next, crc32 does not; a lone surrogate may stand in a word
     hashes = np.array([crc32(part.encode("utf-8", "surrogatepass")) for part in (word, *triples)], np.int64)
-    values = np.full(len(hashes), TRIPLES_WEIGHT / np.sqrt(len(triples)))
+    values = np.full(len(hashes), TRIGRAM_WEIGHT / np.sqrt(len(triples)))
     values[0] = 1
     # a sign of its own lets words that fall together cancel out instead of looking alike
     return (hashes >> 1) % dimension, np.where(hashes & 1, values, -values)

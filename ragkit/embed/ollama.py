@@ -10,8 +10,8 @@ import httpx
 import ollama
 import pydantic
 
-from ragkit.embed.calls import refused
-from ragkit.embed.service import Answered, Kind, ServiceEmbedder
+from ragkit.embed.calls import error_from_status
+from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import OllamaEmbeddingOptions
 from ragkit.errors import ConnectionFailed, InvalidRequest, RequestTimeout
 
@@ -31,7 +31,7 @@ class OllamaEmbeddingProvider(ServiceEmbedder):
         prompts = (self._options.document_prompt, self._options.query_prompt)
         return prompts if any(prompts) else ()
 
-    def request(self, texts: Sequence[str], kind: Kind) -> Answered:
+    def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/api/embed`. Raises ProviderError."""
         prompt = self._options.document_prompt if kind == "document" else self._options.query_prompt
         try:
@@ -45,21 +45,21 @@ class OllamaEmbeddingProvider(ServiceEmbedder):
             if error.status_code == 404:
                 hint = f"it has no model {self.model!r}: ollama pull {self.model}"
                 raise InvalidRequest(self.service, hint, status=404) from error
-            raise refused(self.service, error.status_code, error.error) from error
+            raise error_from_status(self.service, error.status_code, error.error) from error
         except httpx.TimeoutException as error:
             raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
         except ConnectionError as error:
             raise ConnectionFailed(self.service, "it cannot be reached: ollama serve, or set OLLAMA_HOST") from error
         except (httpx.HTTPError, json.JSONDecodeError, pydantic.ValidationError) as error:
             raise ConnectionFailed(self.service, f"no whole answer came ({error})") from error
-        return Answered([list(row) for row in answer.embeddings], answer.prompt_eval_count)
+        return EmbeddingResponse([list(row) for row in answer.embeddings], answer.prompt_eval_count)
 
-    def price(self, tokens: int) -> float | None:
+    def request_cost(self, tokens: int) -> float | None:
         """Nothing: 0.0."""
         return 0.0
 
     @cached_property
     def _client(self) -> ollama.Client:
         client = ollama.Client(host=self._options.base_url or None, timeout=self._options.timeout_s)
-        self.close_with(client.close)
+        self.close_on_finalize(client.close)
         return client

@@ -9,7 +9,7 @@ import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
 from ragkit.embed.base import Rows
-from ragkit.errors import Damaged
+from ragkit.errors import KnowledgeBaseDamaged
 
 ort.disable_telemetry_events()
 
@@ -27,7 +27,7 @@ class OnnxSession:
     """A loaded model. Safe to call from several threads; each call computes on the thread that makes it."""
 
     def __init__(self, model: bytes, path: str) -> None:
-        """Load the bytes of a model; `path` is for messages. Raises Damaged."""
+        """Load the bytes of a model; `path` is for messages. Raises KnowledgeBaseDamaged."""
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
@@ -35,9 +35,9 @@ class OnnxSession:
             self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except LOAD_ERRORS as error:
             reason = f"cannot be loaded by onnxruntime {ort.__version__}"
-            raise Damaged(path, reason, "pip install --upgrade onnxruntime") from error
+            raise KnowledgeBaseDamaged(path, reason, "pip install --upgrade onnxruntime") from error
 
-    def rows(self, ids: Sequence[Sequence[int]]) -> Rows:
+    def run(self, ids: Sequence[Sequence[int]]) -> Rows:
         """Token ids of texts of one length, (texts, tokens) -> (texts, dimension)."""
         (rows,) = self._session.run(["rows"], {"input_ids": np.array(ids, np.int64)})
         return np.asarray(rows, np.float32)

@@ -10,8 +10,8 @@ from typing import ClassVar
 import httpx2
 import openai
 
-from ragkit.embed.calls import key_of, refused
-from ragkit.embed.service import Answered, Kind, ServiceEmbedder
+from ragkit.embed.calls import error_from_status, resolve_api_key
+from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import OpenAIEmbeddingOptions
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
@@ -20,7 +20,7 @@ class OpenAIEmbeddingProvider(ServiceEmbedder):
     """OpenAI's embeddings. The key is OPENAI_API_KEY, the address may be OPENAI_BASE_URL."""
 
     service = "openai"
-    widths: ClassVar[Mapping[str, int]] = {
+    model_dimensions: ClassVar[Mapping[str, int]] = {
         "text-embedding-3-small": 1536,
         "text-embedding-3-large": 3072,
         "text-embedding-ada-002": 1536,
@@ -30,9 +30,9 @@ class OpenAIEmbeddingProvider(ServiceEmbedder):
         """`api_key` goes before the one in the environment. A server of your own (`base_url`) may need none."""
         self._options = options or OpenAIEmbeddingOptions()
         super().__init__(self._options)
-        self._key = api_key
+        self._api_key = api_key
 
-    def request(self, texts: Sequence[str], kind: Kind) -> Answered:
+    def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/embeddings`. Raises ProviderError."""
         width = self._options.dimensions
         try:
@@ -42,16 +42,18 @@ class OpenAIEmbeddingProvider(ServiceEmbedder):
         except openai.APITimeoutError as error:
             raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
         except openai.APIStatusError as error:
-            raise refused(self.service, error.status_code, error.message, error.response.headers) from error
+            raise error_from_status(self.service, error.status_code, error.message, error.response.headers) from error
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:
             raise ConnectionFailed(self.service, f"{self._client.base_url} gave no whole answer ({error})") from error
         ordered = sorted(answer.data, key=lambda one: one.index)
-        return Answered([one.embedding for one in ordered], answer.usage.total_tokens if answer.usage else None)
+        return EmbeddingResponse(
+            [one.embedding for one in ordered], answer.usage.total_tokens if answer.usage else None
+        )
 
     @cached_property
     def _client(self) -> openai.OpenAI:
         elsewhere = self._options.base_url or os.environ.get("OPENAI_BASE_URL", "")
-        key = key_of(self.service, self._key, "OPENAI_API_KEY", optional=bool(elsewhere))
+        key = resolve_api_key(self.service, self._api_key, "OPENAI_API_KEY", optional=bool(elsewhere))
         client = openai.OpenAI(api_key=key, base_url=elsewhere or None, timeout=self._options.timeout_s, max_retries=0)
-        self.close_with(client.close)
+        self.close_on_finalize(client.close)
         return client

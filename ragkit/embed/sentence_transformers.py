@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from ragkit.embed.base import PROBE_TEXT, Row, Rows, unit
+from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.service_options import SentenceTransformersOptions
 from ragkit.errors import InvalidOption
 from ragkit.records import content_id
 from ragkit.usage.meter import record_embedding
 
-PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-NO_LIMIT = 2**31 - 1
+TORCH_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+UNLIMITED_TOKENS = 2**31 - 1
 
 
 class SentenceTransformersEmbedder:
@@ -44,58 +44,58 @@ class SentenceTransformersEmbedder:
         """The model, its version, its files where it is a folder, and what changes a vector: not device and batches."""
         options = self._options
         settings = (options.revision, options.document_prompt, options.query_prompt, options.precision)
-        digest = content_id(*settings, str(options.dimensions), *_files(Path(options.model)))[:16]
+        digest = content_id(*settings, str(options.dimensions), *_list_files(Path(options.model)))[:16]
         return f"sentence-transformers:{Path(options.model).name}:{digest}"
 
     @property
     def max_tokens(self) -> int:
         """Tokens of one text that the model reads, special tokens included."""
-        return int(self._model.max_seq_length or NO_LIMIT)
+        return int(self._model.max_seq_length or UNLIMITED_TOKENS)
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """One row per text, in order: (len(texts), dimension)."""
-        return self._rows([self._options.document_prompt + text for text in texts])
+        return self._embed([self._options.document_prompt + text for text in texts])
 
     def embed_query(self, text: str) -> Row:
         """The row of a question: (dimension,)."""
-        return cast("Row", self._rows([self._options.query_prompt + text])[0])
+        return cast("Row", self._embed([self._options.query_prompt + text])[0])
 
     def probe(self) -> Row:
         """The row of a fixed sentence: (dimension,)."""
-        return cast("Row", self._encoded([PROBE_TEXT])[0])
+        return cast("Row", self._encode([PROBE_TEXT])[0])
 
     def token_starts(self, text: str) -> NDArray[np.int64]:
         """Character offset of each token's start: (n_tokens,), never falling. Special tokens are left out."""
         with self._lock:
             tokens = self._model.tokenizer(
-                _encodable(text), add_special_tokens=False, return_offsets_mapping=True, verbose=False
+                _replace_surrogates(text), add_special_tokens=False, return_offsets_mapping=True, verbose=False
             )
         return np.array([start for start, end in tokens["offset_mapping"] if end > start], np.int64)
 
-    def _rows(self, texts: Sequence[str]) -> Rows:
-        rows = self._encoded(texts)
-        record_embedding(Path(self._options.model).name, self._count(texts), 0.0, provider="local")
+    def _embed(self, texts: Sequence[str]) -> Rows:
+        rows = self._encode(texts)
+        record_embedding(Path(self._options.model).name, self._count_tokens(texts), 0.0, provider="local")
         return rows
 
-    def _encoded(self, texts: Sequence[str]) -> Rows:
+    def _encode(self, texts: Sequence[str]) -> Rows:
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         model = self._model
         with self._lock:
             rows = model.encode(
-                [_encodable(text) for text in texts],
+                [_replace_surrogates(text) for text in texts],
                 batch_size=self._options.batch_size,
                 show_progress_bar=False,
                 convert_to_numpy=True,
             )
-        return unit(np.asarray(rows, np.float32))
+        return normalize_rows(np.asarray(rows, np.float32))
 
-    def _count(self, texts: Sequence[str]) -> int:
+    def _count_tokens(self, texts: Sequence[str]) -> int:
         """Tokens that the model read of some texts."""
         if not texts:
             return 0
         with self._lock:
-            tokens = self._model.tokenizer([_encodable(text) for text in texts], verbose=False)["input_ids"]
+            tokens = self._model.tokenizer([_replace_surrogates(text) for text in texts], verbose=False)["input_ids"]
         return sum(min(len(ids), self.max_tokens) for ids in tokens)
 
     @cached_property
@@ -108,14 +108,14 @@ class SentenceTransformersEmbedder:
                 revision=options.revision or None,
                 truncate_dim=options.dimensions or None,
                 local_files_only=os.environ.get("RAGKIT_OFFLINE") == "1",
-                model_kwargs={"torch_dtype": PRECISIONS[options.precision]},
+                model_kwargs={"torch_dtype": TORCH_DTYPES[options.precision]},
             )
         except (OSError, ValueError) as error:
             wanted = "the folder of a sentence-transformers model, or its name on the Hugging Face hub"
             raise InvalidOption("embed.model", options.model, wanted) from error
 
 
-def _files(folder: Path) -> list[str]:
+def _list_files(folder: Path) -> list[str]:
     """Names and sizes of the files of a model's folder; none where it is no folder."""
     if not folder.is_dir():
         return [str(folder)]
@@ -123,6 +123,6 @@ def _files(folder: Path) -> list[str]:
     return [f"{path.relative_to(folder)}:{path.stat().st_size}" for path in files]
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """The text with every lone surrogate, which UTF-8 cannot hold, replaced by U+FFFD. Offsets stay the same."""
     return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)

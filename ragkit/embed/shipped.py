@@ -7,31 +7,33 @@ import json
 from collections.abc import Mapping, Set
 from pathlib import Path
 
-from ragkit.errors import Damaged
+from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.records import JSON
 
-REINSTALL = "pip install --force-reinstall ragkit"
+REINSTALL_COMMAND = "pip install --force-reinstall ragkit"
 
 
-def read_card(path: Path, keys: Set[str]) -> Mapping[str, JSON]:
-    """What a card says. Raises Damaged when it cannot be read, or lacks one of these keys."""
+def read_model_card(path: Path, keys: Set[str]) -> Mapping[str, JSON]:
+    """What a card says. Raises KnowledgeBaseDamaged when it cannot be read, or lacks one of these keys."""
     try:
         card = json.loads(path.read_bytes())
     except OSError as error:
-        raise Damaged(str(path), f"cannot be read ({error.strerror})", REINSTALL) from error
+        raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error.strerror})", REINSTALL_COMMAND) from error
     except ValueError as error:
-        raise Damaged(str(path), "is not JSON", REINSTALL) from error
+        raise KnowledgeBaseDamaged(str(path), "is not JSON", REINSTALL_COMMAND) from error
     if not isinstance(card, dict) or not keys <= card.keys():
-        raise Damaged(str(path), "is not the card of a model", REINSTALL)
+        raise KnowledgeBaseDamaged(str(path), "is not the card of a model", REINSTALL_COMMAND)
     return card
 
 
-def read_checked(path: Path, sha256: str | None) -> bytes:
-    """The bytes of a file, once they are known to be the right ones. Raises Damaged."""
+def read_verified(path: Path, sha256: str | None) -> bytes:
+    """The bytes of a file, once they are known to be the right ones. Raises KnowledgeBaseDamaged."""
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise Damaged(str(path), f"cannot be read ({error.strerror})", REINSTALL) from error
+        raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error.strerror})", REINSTALL_COMMAND) from error
     if hashlib.sha256(raw).hexdigest() != sha256:
-        raise Damaged(str(path), "is cut short or altered: its sha256 is not the one it was shipped with", REINSTALL)
+        raise KnowledgeBaseDamaged(
+            str(path), "is cut short or altered: its sha256 is not the one it was shipped with", REINSTALL_COMMAND
+        )
     return raw

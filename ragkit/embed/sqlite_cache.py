@@ -13,9 +13,9 @@ from types import TracebackType
 import numpy as np
 
 from ragkit.embed.base import Row
-from ragkit.errors import Damaged, Locked
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
 
-WAIT_SECONDS = 30.0
+BUSY_TIMEOUT_S = 30.0
 """How long another process may write before this one gives up."""
 
 
@@ -26,15 +26,15 @@ class SqliteVectorCache:
         """Open the file; it is made if missing, its folder is not.
 
         Raises:
-            Damaged: the file is no SQLite file, or cannot be opened.
-            Locked: another process has been writing for more than half a minute.
+            KnowledgeBaseDamaged: the file is no SQLite file, or cannot be opened.
+            KnowledgeBaseLocked: another process has been writing for more than half a minute.
         """
         self._path = path
         self._lock = Lock()
-        with self._translated():
-            self._connection = sqlite3.connect(path, timeout=WAIT_SECONDS, check_same_thread=False)
+        with self._translate_errors():
+            self._connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
         try:
-            with self._translated():
+            with self._translate_errors():
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, row BLOB NOT NULL)")
         except BaseException:
@@ -42,16 +42,16 @@ class SqliteVectorCache:
             raise
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        """The rows of those keys that are known. Raises Damaged, Locked."""
+        """The rows of those keys that are known. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
         query = "SELECT key, row FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
-        with self._lock, self._translated():
+        with self._lock, self._translate_errors():
             found = self._connection.execute(query, (json.dumps(list(keys)),)).fetchall()
         return {key: np.frombuffer(raw, "<f4").astype(np.float32) for key, raw in found if len(raw) % 4 == 0}
 
     def put_many(self, rows: Mapping[str, Row]) -> None:
-        """Keep these rows, all or none. Raises Damaged, Locked."""
+        """Keep these rows, all or none. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
         values = [(key, np.asarray(row, "<f4").tobytes()) for key, row in rows.items()]
-        with self._lock, self._translated(), self._connection:
+        with self._lock, self._translate_errors(), self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", values)
 
     def close(self) -> None:
@@ -68,11 +68,11 @@ class SqliteVectorCache:
         self.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise Locked(str(self._path), "another process") from error
+                raise KnowledgeBaseLocked(str(self._path), "another process") from error
             reason = f"cannot be used as a cache of vectors ({error})"
-            raise Damaged(str(self._path), reason, f"rm {self._path}, which costs only time") from error
+            raise KnowledgeBaseDamaged(str(self._path), reason, f"rm {self._path}, which costs only time") from error

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.embed.base import PROBE_TEXT, Row, Rows, unit
+from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.minilm import MODEL_FOLDER as TOKENIZER_FOLDER
-from ragkit.embed.shipped import read_card, read_checked
+from ragkit.embed.shipped import read_model_card, read_verified
 from ragkit.records import content_id
 from ragkit.usage.meter import record_embedding
 
 if TYPE_CHECKING:
-    from ragkit.embed.wordpiece import WordPiece
+    from ragkit.embed.wordpiece import WordPieceTokenizer
 
 MODEL_FOLDER = Path(__file__).parent / "static_model"
 MAX_TOKENS = 8192
 """Tokens of one text that are read. There is no need for a limit; a text of more has no one subject."""
 
 
-class Card(TypedDict):
+class StaticModelCard(TypedDict):
     """What `static.json` says, as far as it is used here."""
 
     name: str
@@ -45,7 +45,7 @@ class StaticEmbedder:
     Every method may be called from several threads at once.
 
     Raises:
-        Damaged: a file is missing, cut short or altered. On construction for the card, else on first use.
+        KnowledgeBaseDamaged: a file is missing, cut short or altered. On construction for the card, else on first use.
     """
 
     provider = "local"
@@ -54,7 +54,7 @@ class StaticEmbedder:
     def __init__(self, *, folder: Path = MODEL_FOLDER) -> None:
         """Cheap: reads a small JSON file. `folder` holds the vectors; only tests give another."""
         self._folder = folder
-        self._card = cast("Card", read_card(folder / "static.json", Card.__required_keys__))
+        self._card = cast("StaticModelCard", read_model_card(folder / "static.json", StaticModelCard.__required_keys__))
 
     @property
     def dimension(self) -> int:
@@ -74,7 +74,7 @@ class StaticEmbedder:
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """One row per text, in order: (len(texts), 256)."""
-        rows, tokens = self._rows(texts)
+        rows, tokens = self._embed(texts)
         record_embedding("static", tokens, 0.0, provider="local")
         return rows
 
@@ -84,38 +84,38 @@ class StaticEmbedder:
 
     def probe(self) -> Row:
         """The row of a fixed sentence: (256,)."""
-        return cast("Row", self._rows([PROBE_TEXT])[0][0])
+        return cast("Row", self._embed([PROBE_TEXT])[0][0])
 
     def token_starts(self, text: str) -> NDArray[np.int64]:
         """Character offset of each token's start, as `minilm` has it: (n_tokens,), never falling."""
-        return self._wordpiece.starts(text)
+        return self._tokenizer.token_starts(text)
 
-    def _rows(self, texts: Sequence[str]) -> tuple[Rows, int]:
+    def _embed(self, texts: Sequence[str]) -> tuple[Rows, int]:
         """The rows of some texts, and how many tokens were read."""
         rows = np.zeros((len(texts), self.dimension), np.float32)
         if not len(texts):
             return rows, 0
-        ids = [row[1:-1] for row in self._wordpiece.ids(texts)[0]]  # without [CLS] and [SEP]
-        vectors = self._vectors
+        ids = [row[1:-1] for row in self._tokenizer.token_ids(texts)[0]]  # without [CLS] and [SEP]
+        vectors = self._token_vectors
         for place, tokens in enumerate(ids):  # one by one: what is summed stays in the processor's cache
             rows[place] = vectors.take(np.array(tokens, np.int64), axis=0).sum(axis=0)
         rows[~rows.any(axis=1), 0] = 1
-        return unit(rows), sum(map(len, ids))
+        return normalize_rows(rows), sum(map(len, ids))
 
     @cached_property
-    def _vectors(self) -> NDArray[np.float32]:
+    def _token_vectors(self) -> NDArray[np.float32]:
         """(tokens, 256): 31 MB."""
-        vectors, scales = (np.load(io.BytesIO(self._read(name))) for name in ("vectors.npy", "scales.npy"))
+        vectors, scales = (np.load(io.BytesIO(self._read_file(name))) for name in ("vectors.npy", "scales.npy"))
         return np.asarray(vectors * scales[:, None], np.float32)
 
     @cached_property
-    def _wordpiece(self) -> WordPiece:
+    def _tokenizer(self) -> WordPieceTokenizer:
         # here, not at the head: asking for a fingerprint shall not import the package
-        from ragkit.embed.wordpiece import WordPiece  # noqa: PLC0415
+        from ragkit.embed.wordpiece import WordPieceTokenizer  # noqa: PLC0415
 
-        return WordPiece(self._read("tokenizer.json"), MAX_TOKENS)
+        return WordPieceTokenizer(self._read_file("tokenizer.json"), MAX_TOKENS)
 
-    def _read(self, name: str) -> bytes:
+    def _read_file(self, name: str) -> bytes:
         """The bytes of a file, once they are known to be the right ones. The tokenizer is that of `minilm`."""
         folder = TOKENIZER_FOLDER if name == "tokenizer.json" else self._folder
-        return read_checked(folder / name, self._card["sha256"].get(name))
+        return read_verified(folder / name, self._card["sha256"].get(name))

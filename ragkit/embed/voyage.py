@@ -12,12 +12,12 @@ import voyageai
 from voyageai import error as errors
 from voyageai.client import Client
 
-from ragkit.embed.calls import key_of, refused
-from ragkit.embed.service import Answered, Kind, ServiceEmbedder
+from ragkit.embed.calls import error_from_status, resolve_api_key
+from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import VoyageEmbeddingOptions
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
-CONNECTIONS = 32
+MAX_CONNECTIONS = 32
 """Kept open at most."""
 
 
@@ -25,7 +25,7 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
     """Voyage's embeddings: texts as `document`, questions as `query`. The key is VOYAGE_API_KEY."""
 
     service = "voyage"
-    widths: ClassVar[Mapping[str, int]] = {
+    model_dimensions: ClassVar[Mapping[str, int]] = {
         "voyage-4-large": 1024,
         "voyage-4": 1024,
         "voyage-4-lite": 1024,
@@ -41,14 +41,14 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
         """`api_key` goes before the one in the environment."""
         self._options = options or VoyageEmbeddingOptions()
         super().__init__(self._options)
-        self._key = api_key
+        self._api_key = api_key
 
     @property
     def input_types(self) -> tuple[str, ...]:
         """`document` and `query`."""
         return ("document", "query")
 
-    def request(self, texts: Sequence[str], kind: Kind) -> Answered:
+    def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/embeddings`. Raises ProviderError."""
         try:
             answer = self._client.embed(
@@ -63,29 +63,29 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
             status = error.http_status or 0
             if status < 400:
                 raise ConnectionFailed(self.service, f"no whole answer came ({error})") from error
-            raise refused(self.service, status, str(error), error.headers) from error
-        return Answered(answer.embeddings, answer.total_tokens)
+            raise error_from_status(self.service, status, str(error), error.headers) from error
+        return EmbeddingResponse(answer.embeddings, answer.total_tokens)
 
     @cached_property
     def _client(self) -> Client:
         return Client(
-            api_key=key_of(self.service, self._key, "VOYAGE_API_KEY"),
+            api_key=resolve_api_key(self.service, self._api_key, "VOYAGE_API_KEY"),
             max_retries=0,
             timeout=self._options.timeout_s,
             base_url=self._options.base_url or os.environ.get("VOYAGE_BASE_URL") or None,
         )
 
 
-def _session() -> requests.Session:
+def _create_session() -> requests.Session:
     session = requests.Session()
-    session.mount("https://", requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS))
-    session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=CONNECTIONS))
+    session.mount("https://", requests.adapters.HTTPAdapter(pool_maxsize=MAX_CONNECTIONS))
+    session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=MAX_CONNECTIONS))
     return session
 
 
 # The package opens connections for every thread anew, and leaves them open when the thread ends. It takes one session
 # for all threads where it is given one.
-voyageai.requestssession = voyageai.requestssession or _session()
+voyageai.requestssession = voyageai.requestssession or _create_session()
 
 AnthropicEmbeddingProvider = VoyageEmbeddingProvider
 """Anthropic has no embedder of its own."""

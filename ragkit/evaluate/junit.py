@@ -5,10 +5,10 @@ from __future__ import annotations
 import xml.etree.ElementTree as Xml
 from collections.abc import Sequence
 
-from ragkit.evaluate.report import Change, Report
+from ragkit.evaluate.report import EvaluationReport, MetricChange
 
 
-def junit(report: Report, changes: Sequence[Change], max_drop: float) -> str:
+def to_junit_xml(report: EvaluationReport, changes: Sequence[MetricChange], max_drop: float) -> str:
     """A test case for each figure that is compared, and for each question whose answer failed."""
     cases: list[tuple[str, str, str]] = [
         (
@@ -20,8 +20,8 @@ def junit(report: Report, changes: Sequence[Change], max_drop: float) -> str:
         )
         for one in changes
     ]
-    cases += [("figures", name, "") for name in report.figures if not changes]
-    cases += [("questions", f"{one.question.id} {one.question.text}", one.error) for one in report.errors]
+    cases += [("figures", name, "") for name in report.metrics if not changes]
+    cases += [("questions", f"{one.question.id} {one.question.text}", one.error) for one in report.failed_questions]
     root = Xml.Element("testsuites")
     suite = Xml.SubElement(
         root,

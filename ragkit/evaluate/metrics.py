@@ -21,17 +21,17 @@ def ndcg(ranking: Sequence[str], grades: Grades, depth: int) -> float:
     Source: Järvelin and Kekäläinen, ACM Transactions on Information Systems 20(4), 2002, doi:10.1145/582415.582418.
     """
     ideal = sorted(grades.values(), reverse=True)[:depth]
-    return _discounted([grades.get(one, 0) for one in ranking[:depth]]) / _discounted(ideal)
+    return _dcg([grades.get(one, 0) for one in ranking[:depth]]) / _dcg(ideal)
 
 
 def recall(ranking: Sequence[str], grades: Grades, depth: int) -> float:
     """The share of the relevant documents that stand among the first `depth`."""
-    return _relevant(ranking, grades, depth) / sum(grade > 0 for grade in grades.values())
+    return _count_relevant(ranking, grades, depth) / sum(grade > 0 for grade in grades.values())
 
 
 def precision(ranking: Sequence[str], grades: Grades, depth: int) -> float:
     """The share of the first `depth` places that hold a relevant document; an empty place holds none."""
-    return _relevant(ranking, grades, depth) / depth
+    return _count_relevant(ranking, grades, depth) / depth
 
 
 def reciprocal_rank(ranking: Sequence[str], grades: Grades, depth: int) -> float:
@@ -49,23 +49,23 @@ def average_precision(ranking: Sequence[str], grades: Grades, depth: int) -> flo
     return total / sum(grade > 0 for grade in grades.values())
 
 
-def hit(ranking: Sequence[str], grades: Grades, depth: int) -> float:
+def hit_rate(ranking: Sequence[str], grades: Grades, depth: int) -> float:
     """1 when a relevant document is among the first `depth`, else 0."""
-    return float(_relevant(ranking, grades, depth) > 0)
+    return float(_count_relevant(ranking, grades, depth) > 0)
 
 
-RANKING: Mapping[str, Metric] = {
+RANKING_METRICS: Mapping[str, Metric] = {
     "ndcg": ndcg,
     "recall": recall,
     "precision": precision,
     "mrr": reciprocal_rank,
     "map": average_precision,
-    "hit_rate": hit,
+    "hit_rate": hit_rate,
 }
 """By the name that a report gives them, before the `@depth`."""
 
 
-def plain(text: str) -> str:
+def normalize_answer(text: str) -> str:
     """A text as SQuAD compares it: lower case, without punctuation, articles and double spaces.
 
     Source: the evaluation script of SQuAD 2.0, Rajpurkar, Jia and Liang, 2018, arXiv:1806.03822.
@@ -74,20 +74,22 @@ def plain(text: str) -> str:
     return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", bare).split())
 
 
-def contains(answer: str, wanted: Sequence[str]) -> float:
+def contains_answer(answer: str, wanted: Sequence[str]) -> float:
     """1 when one of the wanted answers stands in the answer, both as SQuAD compares them, at bounds of words."""
-    there = f" {plain(answer)} "
-    return float(any(f" {plain(one)} " in there for one in wanted))
+    there = f" {normalize_answer(answer)} "
+    return float(any(f" {normalize_answer(one)} " in there for one in wanted))
 
 
 def exact_match(answer: str, wanted: Sequence[str]) -> float:
     """1 when the answer is one of the wanted ones, both as SQuAD compares them."""
-    return float(any(plain(answer) == plain(one) for one in wanted))
+    return float(any(normalize_answer(answer) == normalize_answer(one) for one in wanted))
 
 
 def token_f1(answer: str, wanted: Sequence[str]) -> float:
     """The F1 of the words of the answer against the nearest wanted one, as SQuAD has it."""
-    return max((_f1(plain(answer).split(), plain(one).split()) for one in wanted), default=0.0)
+    return max(
+        (_token_f1(normalize_answer(answer).split(), normalize_answer(one).split()) for one in wanted), default=0.0
+    )
 
 
 def auroc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
@@ -111,15 +113,15 @@ def auroc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
     return wins / (len(positive) * len(negative))
 
 
-def _relevant(ranking: Sequence[str], grades: Grades, depth: int) -> int:
+def _count_relevant(ranking: Sequence[str], grades: Grades, depth: int) -> int:
     return sum(grades.get(one, 0) > 0 for one in ranking[:depth])
 
 
-def _discounted(gains: Sequence[int]) -> float:
+def _dcg(gains: Sequence[int]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
 
 
-def _f1(answer: list[str], wanted: list[str]) -> float:
+def _token_f1(answer: list[str], wanted: list[str]) -> float:
     if not answer or not wanted:
         return float(answer == wanted)
     same = sum((Counter(answer) & Counter(wanted)).values())

@@ -15,27 +15,27 @@ from ragkit.agent.providers.base import Provider
 from ragkit.agent.result import partial_result
 from ragkit.errors import RagkitError
 from ragkit.records import JSON
-from ragkit.usage.meter import Call, UsageStats
+from ragkit.usage.meter import MeteredCall, UsageStats
 
 MAX_TOKENS = 2048
 """Of one answer: a long answer has some thirty statements."""
 
 
 @dataclass
-class Model:
+class StructuredModel:
     """Who is asked, and what was spent so far."""
 
     provider: Provider
     name: str = ""
     """The model's name as its service knows it; empty: the provider's choice."""
     cache: Cache | None = None
-    on_call: Callable[[Call], None] | None = None
+    on_call: Callable[[MeteredCall], None] | None = None
     """Told of each call: a ledger."""
     usage: UsageStats = field(default_factory=UsageStats)
     """What was spent, and what the cache saved."""
     requests: int = 0
     """Requests that went to the service."""
-    known: int = 0
+    cache_hits: int = 0
     """Questions that the cache answered."""
 
     @property
@@ -43,7 +43,7 @@ class Model:
         """`provider:model`."""
         return f"{self.provider.name}:{self.name or self.provider.default_model}"
 
-    def ask(self, instructions: str, message: str, form: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    def complete_json(self, instructions: str, message: str, form: Mapping[str, JSON]) -> Mapping[str, JSON]:
         """One answer of the given form.
 
         Args:
@@ -70,20 +70,20 @@ class Model:
         except RagkitError as error:
             partial = partial_result(error)
             if partial is not None:
-                self._count(partial.usage, partial.iterations)
+                self._add_usage(partial.usage, partial.iterations)
             raise
-        self._count(result.usage, result.iterations)
+        self._add_usage(result.usage, result.iterations)
         parsed = result.parsed
         assert isinstance(parsed, Mapping)  # noqa: S101 - the form is an object's
         return parsed
 
     def to_dict(self) -> dict[str, JSON]:
         """Who was asked, how often, and what it cost."""
-        return {"model": self.label, "requests": self.requests, "known": self.known, "usage": self.usage.to_dict()}
+        return {"model": self.label, "requests": self.requests, "known": self.cache_hits, "usage": self.usage.to_dict()}
 
-    def _count(self, usage: UsageStats, iterations: int) -> None:
+    def _add_usage(self, usage: UsageStats, iterations: int) -> None:
         before = self.usage
         self.usage = before + usage
         from_service = bool(usage.prompt_tokens or usage.completion_tokens or not usage.cached_tokens)
         self.requests += iterations if from_service else 0
-        self.known += 0 if from_service else 1
+        self.cache_hits += 0 if from_service else 1

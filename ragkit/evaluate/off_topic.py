@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-OFF_TOPIC: tuple[str, ...] = (
+OFF_TOPIC_QUESTIONS: tuple[str, ...] = (
     "How long should I boil an ostrich egg?",
     "When should I prune a pear tree?",
     "Which chords are in a twelve-bar blues?",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from ragkit.evaluate.report import Change, Report
-from ragkit.evaluate.run import Outcome, Shown
+from ragkit.evaluate.report import EvaluationReport, MetricChange
+from ragkit.evaluate.run import QuestionResult, ReportedHit
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --bad: #c2410c; --good: #15803d }
@@ -24,7 +24,9 @@ code { font-size: .9em }
 """
 
 
-def page(report: Report, changes: Sequence[Change] = (), title: str = "Evaluation") -> str:
+def render_evaluation_report(
+    report: EvaluationReport, changes: Sequence[MetricChange] = (), title: str = "Evaluation"
+) -> str:
     """The whole page. Text of documents and answers is escaped: it can inject nothing."""
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
@@ -37,7 +39,7 @@ def page(report: Report, changes: Sequence[Change] = (), title: str = "Evaluatio
             f"<td><div class=bar><i style='width:{100 * one.mean:.1f}%'></i>"
             f"<b style='left:{100 * one.low:.1f}%;width:{100 * (one.high - one.low):.1f}%'></b></div>"
             f"<td class=n>{one.n}</tr>"
-            for name, one in report.figures.items()
+            for name, one in report.metrics.items()
         ),
         "</table><p>" + ", ".join(f"{escape(k)} {v:.1f} ms" for k, v in report.milliseconds.items()),
         f"; cost {'unknown' if report.cost_usd is None else f'${report.cost_usd:.4f}'}</p>",
@@ -53,19 +55,19 @@ def page(report: Report, changes: Sequence[Change] = (), title: str = "Evaluatio
         ]
         parts.append("</table>")
     parts.append("<h2>Questions</h2>")
-    parts += [_question(one) for one in sorted(report.outcomes, key=_goodness)]
+    parts += [_render_question(one) for one in sorted(report.outcomes, key=_mean_quality)]
     return "\n".join(parts) + "\n"
 
 
-def _goodness(one: Outcome) -> float:
+def _mean_quality(one: QuestionResult) -> float:
     """The worst first: that is what one comes to look at."""
-    values = list(one.figures.values())
+    values = list(one.metrics.values())
     wrong = one.abstained == one.question.answerable and one.answer is not None
     return -2.0 if one.error else (sum(values) / len(values) if values else 1.0) - wrong
 
 
-def _question(one: Outcome) -> str:
-    figures = ", ".join(f"{escape(name)} {value:.2f}" for name, value in one.figures.items())
+def _render_question(one: QuestionResult) -> str:
+    figures = ", ".join(f"{escape(name)} {value:.2f}" for name, value in one.metrics.items())
     right = " / ".join(map(escape, one.question.sources)) or "nothing answers it"
     answer = ""
     if one.error:
@@ -75,32 +77,32 @@ def _question(one: Outcome) -> str:
         wanted = f" (wanted: {escape(' or '.join(one.question.answers))})" if one.question.answers else ""
         answer = (
             f"<p><b>{said}</b>, evidence {one.evidence:.2f}{wanted}</p><blockquote>{escape(one.answer)}</blockquote>"
-            f"{_judged(one)}<p>Citations</p><ol>{''.join(map(_shown, one.citations))}</ol>"
+            f"{_render_judgement(one)}<p>Citations</p><ol>{''.join(map(_render_hit, one.citations))}</ol>"
         )
-    mark = "bad" if _goodness(one) < 0.5 else "good"
+    mark = "bad" if _mean_quality(one) < 0.5 else "good"
     return (
         f"<details><summary class={mark}>{escape(one.question.text)} "
         f"<span class=soft>{escape(one.question.kind)}</span></summary>"
         f"<p class=soft>{escape(one.question.id)}: {right}. {figures}</p>{answer}"
-        f"<p>Hits</p><ol>{''.join(map(_shown, one.hits))}</ol></details>"
+        f"<p>Hits</p><ol>{''.join(map(_render_hit, one.hits))}</ol></details>"
     )
 
 
-def _judged(one: Outcome) -> str:
+def _render_judgement(one: QuestionResult) -> str:
     """What the judge said of an answer."""
-    if one.judged is None:
+    if one.judgement is None:
         return ""
-    statements = one.judged.get("statements")
+    statements = one.judgement.get("statements")
     items = [
         f"<li class={'good' if row.get('supported') else 'bad'}>{escape(str(row.get('statement')))} "
         f"<span class=soft>{escape(str(row.get('passages')))}</span>"
         for row in (statements if isinstance(statements, list) else [])
         if isinstance(row, Mapping)
     ]
-    return f"<p>Judged: {escape(str(one.judged.get('reason', '')))}</p><ol>{''.join(items)}</ol>"
+    return f"<p>Judged: {escape(str(one.judgement.get('reason', '')))}</p><ol>{''.join(items)}</ol>"
 
 
-def _shown(one: Shown) -> str:
+def _render_hit(one: ReportedHit) -> str:
     place = f"<code>{escape(one.source)}:{one.line}</code>"
     mark = " <span class=good>answers</span>" if one.right else ""
     false = "" if one.verified else " <span class=bad>not found in its source</span>"

@@ -14,7 +14,7 @@ from ragkit.store.vectorfile import VectorFile
 
 
 @dataclass
-class VectorBank:
+class ReusableVectors:
     """The vectors of one embedder in some knowledge bases. Opened anew for each question: a text's hash is asked once.
 
     The embedder's weights must be those that the vectors are from; a knowledge base looks at its own when it is opened.
@@ -23,25 +23,25 @@ class VectorBank:
     directories: Sequence[Path]
     fingerprint: str
     """Of the embedder."""
-    taken: int = 0
+    reused_count: int = 0
     """Vectors that were handed out so far."""
 
-    def known(self, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
-        """The vectors of those texts that any of the knowledge bases has. Raises Damaged."""
+    def find_vectors(self, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
+        """The vectors of those texts that any of the knowledge bases has. Raises KnowledgeBaseDamaged."""
         found: dict[bytes, Row] = {}
         for directory in self.directories:
             missing = [key for key in keys if key not in found]
             if missing:
-                found |= self._of(directory, missing)
-        self.taken += len(found)
+                found |= self._find_in(directory, missing)
+        self.reused_count += len(found)
         return found
 
-    def _of(self, directory: Path, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
+    def _find_in(self, directory: Path, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
         with closing(open_catalog(directory, check_seal=False)) as connection:
             connection.execute("BEGIN")  # the file and the numbers of its rows are of one moment
             catalog = Catalog(connection)
             embedder = catalog.embedder(self.fingerprint)
-            rows = catalog.vector_rows(embedder.key, keys) if embedder is not None else {}
+            rows = catalog.find_vector_rows(embedder.key, keys) if embedder is not None else {}
             if embedder is None or not rows:
                 return {}
             place, fix = directory / embedder.file, repair_command(directory)
@@ -53,7 +53,7 @@ class VectorBank:
                 return {key: matrix[row].copy() for key, row in rows.items()}
 
 
-def distinct_vectors(directories: Iterable[Path]) -> int:
+def count_distinct_vectors(directories: Iterable[Path]) -> int:
     """How many different (text, embedder) the knowledge bases have vectors of."""
     found: set[tuple[str, bytes]] = set()
     for directory in directories:

@@ -63,18 +63,18 @@ class Catalog:
 
     # meta
 
-    def get(self, key: str) -> str | None:
+    def get_meta(self, key: str) -> str | None:
         """A value of the `meta` table."""
         row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
-    def set(self, key: str, value: str) -> None:
+    def set_meta(self, key: str, value: str) -> None:
         """Put a value into the `meta` table."""
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def generation(self) -> int:
         """How many times the visible content has changed."""
-        return int(self.get("generation") or 0)
+        return int(self.get_meta("generation") or 0)
 
     # roots and files
 
@@ -114,11 +114,11 @@ class Catalog:
 
     def add_document(self, document: Document, content_hash: str, recipe: str, *, live: bool) -> int:
         """Insert a document; returns its key."""
-        values = document_values(document)
+        values = document_to_row(document)
         cursor = self.connection.execute(
             "INSERT INTO documents (id, source, title, format, language, metadata, page_starts, headings, body,"
             " content_hash, recipe, live, checksum) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            (*values, content_hash, recipe, int(live), checksum(values)),
+            (*values, content_hash, recipe, int(live), row_checksum(values)),
         )
         return int(cursor.lastrowid or 0)
 
@@ -127,8 +127,8 @@ class Catalog:
         first = int(self.connection.execute("SELECT coalesce(max(key), 0) + 1 FROM chunks").fetchone()[0])
         rows: list[tuple[object, ...]] = []
         for chunk, vector in zip(chunks, vectors, strict=True):
-            values = chunk_values(chunk)
-            rows.append((first + len(rows), document, vector, int(live), checksum(values), *values))
+            values = chunk_to_row(chunk)
+            rows.append((first + len(rows), document, vector, int(live), row_checksum(values), *values))
         self.connection.executemany(
             "INSERT INTO chunks (key, document, vector, live, checksum, id, start, end, start_line, end_line,"
             " page, heading, text) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -136,7 +136,7 @@ class Catalog:
         )
         return range(first, first + len(rows))
 
-    def staged(self) -> dict[tuple[str, str, str], int]:
+    def staged_documents(self) -> dict[tuple[str, str, str], int]:
         """Documents that were worked on but not published: (source, content hash, recipe) -> key."""
         rows = self.connection.execute("SELECT source, content_hash, recipe, key FROM documents WHERE live = 0")
         return {(row[0], row[1], row[2]): row[3] for row in rows}
@@ -184,7 +184,7 @@ class Catalog:
         """Keep the embedder's row for the probe sentence: float32, little-endian."""
         self.connection.execute("UPDATE embedders SET probe = ? WHERE key = ?", (probe, embedder))
 
-    def vector_rows(self, embedder: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
+    def find_vector_rows(self, embedder: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
         """The row of each text that has a vector; texts without one are left out."""
         found: dict[bytes, int] = {}
         for at in range(0, len(hashes), 500):
@@ -208,12 +208,12 @@ class Catalog:
 _FILE_COLUMNS = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
 
 
-def checksum(values: Sequence[object]) -> int:
+def row_checksum(values: Sequence[object]) -> int:
     """CRC-32 over a row's values: any single flipped bit changes it."""
     return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
 
 
-def document_values(document: Document) -> tuple[str | bytes, ...]:
+def document_to_row(document: Document) -> tuple[str | bytes, ...]:
     """The stored columns of a document, in the order of `document_of`."""
     return (
         document.id,
@@ -228,8 +228,8 @@ def document_values(document: Document) -> tuple[str | bytes, ...]:
     )
 
 
-def document_of(values: Sequence[str | bytes]) -> Document:
-    """The document that `document_values` stored."""
+def document_from_row(values: Sequence[str | bytes]) -> Document:
+    """The document that `document_to_row` stored."""
     identity, source, title, form, language, metadata, pages, headings, body = values
     assert isinstance(body, bytes)  # noqa: S101 - the schema is STRICT
     return Document(
@@ -245,12 +245,12 @@ def document_of(values: Sequence[str | bytes]) -> Document:
     )
 
 
-def text_length(body: bytes) -> int:
+def stored_text_length(body: bytes) -> int:
     """How many characters a stored text has."""
     return len(zlib.decompress(body).decode("utf-8"))
 
 
-def chunk_values(chunk: Chunk) -> tuple[str | int | None, ...]:
+def chunk_to_row(chunk: Chunk) -> tuple[str | int | None, ...]:
     """The stored columns of a chunk that are its own; source, title and metadata are its document's."""
     return (
         chunk.id,

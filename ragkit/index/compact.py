@@ -16,13 +16,13 @@ from ragkit.index.catalog import Catalog, EmbedderRow
 from ragkit.index.session import WriteSession
 from ragkit.store.vectorfile import VectorFile
 
-LEAST_UNUSED = 1_000
+MIN_UNUSED_VECTORS = 1_000
 """Fewer vectors without a chunk are never worth the work. Above that, as many as have one are kept."""
-_COPY_ROWS = 8_192
+_COPY_BATCH_ROWS = 8_192
 """Rows that are copied at a time."""
 
 
-def compacted(session: WriteSession, embedder: EmbedderRow, vectors: VectorFile) -> VectorFile:
+def compact_vectors(session: WriteSession, embedder: EmbedderRow, vectors: VectorFile) -> VectorFile:
     """The vector file of the embedder in use, made anew without the rows that no chunk has where those are too many.
 
     Nothing is embedded. A full disk puts it off; a crash leaves the old file or the new one.
@@ -33,32 +33,32 @@ def compacted(session: WriteSession, embedder: EmbedderRow, vectors: VectorFile)
         vectors: its file, with every row committed.
     """
     catalog = session.catalog
-    if vectors.rows < LEAST_UNUSED or catalog.get("embedder") != embedder.fingerprint:
+    if vectors.rows < MIN_UNUSED_VECTORS or catalog.get_meta("embedder") != embedder.fingerprint:
         return vectors
-    used = _used(catalog)
-    if vectors.rows - len(used) < max(LEAST_UNUSED, len(used) + 1):
+    used = _used_rows(catalog)
+    if vectors.rows - len(used) < max(MIN_UNUSED_VECTORS, len(used) + 1):
         return vectors
-    fresh = session.new_vectors(embedder.dimension)
+    fresh = session.create_vectors(embedder.dimension)
     try:
         matrix = vectors.matrix()
-        for at in range(0, len(used), _COPY_ROWS):
-            fresh.append(matrix[used[at : at + _COPY_ROWS]])
+        for at in range(0, len(used), _COPY_BATCH_ROWS):
+            fresh.append(matrix[used[at : at + _COPY_BATCH_ROWS]])
         fresh.sync()
     except StoreError:
         with suppress(OSError):
             fresh.path.unlink()
         return vectors
-    _move(catalog, embedder, fresh, used)
+    _renumber_rows(catalog, embedder, fresh, used)
     return fresh
 
 
-def _used(catalog: Catalog) -> NDArray[np.int64]:
+def _used_rows(catalog: Catalog) -> NDArray[np.int64]:
     """The rows that chunks have, rising."""
     rows = catalog.connection.execute("SELECT DISTINCT vector FROM chunks ORDER BY vector")
     return np.fromiter((row for (row,) in rows), np.int64)
 
 
-def _move(catalog: Catalog, embedder: EmbedderRow, file: VectorFile, used: NDArray[np.int64]) -> None:
+def _renumber_rows(catalog: Catalog, embedder: EmbedderRow, file: VectorFile, used: NDArray[np.int64]) -> None:
     """Number everything anew, in one transaction: row i of the new file is row used[i] of the old one."""
     connection = catalog.connection
     with catalog.transaction():
@@ -75,5 +75,5 @@ def _move(catalog: Catalog, embedder: EmbedderRow, file: VectorFile, used: NDArr
             "UPDATE embedders SET file = ?, file_id = ?, rows = ? WHERE key = ?",
             (file.path.name, file.file_id, file.rows, embedder.key),
         )
-        catalog.set("generation", str(catalog.generation() + 1))
+        catalog.set_meta("generation", str(catalog.generation() + 1))
         connection.execute("DROP TABLE moved")

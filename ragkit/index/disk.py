@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ragkit.errors import CannotWrite, Damaged, KnowledgeBaseError, Locked
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseError, KnowledgeBaseLocked, KnowledgeBaseWriteFailed
 
-FULL = "free some room, and run the same command again"
-_REFUSED = "see to it that it can be written, and run the same command again"
-_FAILS = "look after the disk, and run the same command again"
-_HINTS = {errno.ENOSPC: FULL, errno.EDQUOT: FULL, errno.EIO: _FAILS}
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+DISK_FULL_HINT = "free some room, and run the same command again"
+_NOT_WRITABLE_HINT = "see to it that it can be written, and run the same command again"
+_DISK_FAILURE_HINT = "look after the disk, and run the same command again"
+_HINT_BY_ERRNO = {errno.ENOSPC: DISK_FULL_HINT, errno.EDQUOT: DISK_FULL_HINT, errno.EIO: _DISK_FAILURE_HINT}
+_CORRUPT_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 @contextmanager
-def refusals(directory: Path, fix: str) -> Iterator[None]:
+def translate_io_errors(directory: Path, fix: str) -> Iterator[None]:
     """Errors of the operating system and of SQLite, in a block that writes to a knowledge base, as ours.
 
     Args:
@@ -26,27 +26,29 @@ def refusals(directory: Path, fix: str) -> Iterator[None]:
         fix: what to type when it is damaged.
 
     Raises:
-        CannotWrite: the disk is full, fails, or may not be written to.
-        Locked: another process kept a file locked for too long.
-        Damaged: SQLite finds that a file is not a database of its own.
+        KnowledgeBaseWriteFailed: the disk is full, fails, or may not be written to.
+        KnowledgeBaseLocked: another process kept a file locked for too long.
+        KnowledgeBaseDamaged: SQLite finds that a file is not a database of its own.
     """
     try:
         yield
     except BrokenPipeError:  # whoever reads what is printed has gone: that is not the disk
         raise
     except (OSError, sqlite3.DatabaseError) as error:
-        raise refusal(error, directory, fix) from error
+        raise to_knowledge_base_error(error, directory, fix) from error
 
 
-def refusal(error: OSError | sqlite3.DatabaseError, directory: Path, fix: str) -> KnowledgeBaseError:
+def to_knowledge_base_error(error: OSError | sqlite3.DatabaseError, directory: Path, fix: str) -> KnowledgeBaseError:
     """The error of ours for one of theirs."""
     if isinstance(error, OSError):
         path = str(error.filename or directory)
-        return CannotWrite(path, error.strerror or str(error), _HINTS.get(error.errno or 0, _REFUSED))
+        return KnowledgeBaseWriteFailed(
+            path, error.strerror or str(error), _HINT_BY_ERRNO.get(error.errno or 0, _NOT_WRITABLE_HINT)
+        )
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in _CORRUPT:
-        return Damaged(str(directory), f"cannot be read ({error})", fix)
+    if code in _CORRUPT_CODES:
+        return KnowledgeBaseDamaged(str(directory), f"cannot be read ({error})", fix)
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return Locked(str(directory), "another process")
-    hint = {sqlite3.SQLITE_FULL: FULL, sqlite3.SQLITE_IOERR: _FAILS}.get(code, _REFUSED)
-    return CannotWrite(str(directory), str(error), hint)
+        return KnowledgeBaseLocked(str(directory), "another process")
+    hint = {sqlite3.SQLITE_FULL: DISK_FULL_HINT, sqlite3.SQLITE_IOERR: _DISK_FAILURE_HINT}.get(code, _NOT_WRITABLE_HINT)
+    return KnowledgeBaseWriteFailed(str(directory), str(error), hint)

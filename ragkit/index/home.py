@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragkit.errors import Damaged, NotAKnowledgeBase
+from ragkit.errors import KnowledgeBaseDamaged, NotAKnowledgeBase
 from ragkit.index.lock import is_locked
-from ragkit.index.schema import FORMAT, connect, create_tables
-from ragkit.index.seal import broken_seals, read_seal, sync_directory, write_durably
+from ragkit.index.schema import CATALOG_FORMAT, create_catalog_tables, open_connection
+from ragkit.index.seal import find_changed_files, fsync_directory, read_checksums, write_file_durably
 
-MARKER = "ragkit-kb.json"
+MARKER_FILE = "ragkit-kb.json"
 """Says that a directory is a knowledge base; the folder walk leaves such directories out."""
-CATALOG = "index.sqlite"
+CATALOG_FILE = "index.sqlite"
 
 
 def repair_command(directory: Path) -> str:
@@ -25,41 +25,41 @@ def repair_command(directory: Path) -> str:
     return f"`ragkit verify --repair --kb {directory}`"
 
 
-def exists(directory: Path) -> bool:
+def knowledge_base_exists(directory: Path) -> bool:
     """Whether there is a knowledge base here, whole or not."""
-    return (directory / MARKER).exists() or (directory / CATALOG).exists()
+    return (directory / MARKER_FILE).exists() or (directory / CATALOG_FILE).exists()
 
 
 @dataclass(frozen=True)
-class NewBase:
+class NewKnowledgeBase:
     """What a knowledge base that has to be made begins with."""
 
-    recipe: str
+    fingerprint_json: str
     """The recipe as one line of JSON."""
-    prepare: Callable[[sqlite3.Connection], None]
+    create_lexical_tables: Callable[[sqlite3.Connection], None]
     """Lays out tables that others keep in the catalog: the lexical index. Called inside the transaction."""
 
 
-def create(directory: Path, new_base: NewBase) -> None:
+def create_knowledge_base(directory: Path, new_base: NewKnowledgeBase) -> None:
     """Make an empty knowledge base. After a crash in here there is none, or a whole one."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = directory / f"{CATALOG}.new"
-    for leftover in directory.glob(f"{CATALOG}*"):
+    new = directory / f"{CATALOG_FILE}.new"
+    for leftover in directory.glob(f"{CATALOG_FILE}*"):
         leftover.unlink()
     identity = secrets.token_hex(16)
-    connection = connect(new, create=True)
-    create_tables(connection)
-    settled = {"format": str(FORMAT), "id": identity, "recipe": new_base.recipe, "generation": "0"}
+    connection = open_connection(new, create=True)
+    create_catalog_tables(connection)
+    settled = {"format": str(CATALOG_FORMAT), "id": identity, "recipe": new_base.fingerprint_json, "generation": "0"}
     connection.execute("BEGIN IMMEDIATE")
-    new_base.prepare(connection)
+    new_base.create_lexical_tables(connection)
     connection.executemany("INSERT INTO meta VALUES (?, ?)", settled.items())
     connection.execute("COMMIT")
     # when it is closed SQLite would do this too, and say nothing if the disk failed; the log has the old name
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     connection.close()
     new.chmod(0o600)
-    new.rename(directory / CATALOG)
-    sync_directory(directory)
+    new.rename(directory / CATALOG_FILE)
+    fsync_directory(directory)
     write_marker(directory, identity)
 
 
@@ -68,8 +68,8 @@ def write_marker(directory: Path, identity: str, roots: Sequence[str] = ()) -> N
 
     The sources stand here a second time, so that a lost catalog can be built again.
     """
-    body = {"what": "a ragkit knowledge base", "format": FORMAT, "id": identity, "roots": list(roots)}
-    write_durably(directory / MARKER, (json.dumps(body, indent=1) + "\n").encode())
+    body = {"what": "a ragkit knowledge base", "format": CATALOG_FORMAT, "id": identity, "roots": list(roots)}
+    write_file_durably(directory / MARKER_FILE, (json.dumps(body, indent=1) + "\n").encode())
 
 
 def open_catalog(directory: Path, *, check_seal: bool = True) -> sqlite3.Connection:
@@ -77,64 +77,64 @@ def open_catalog(directory: Path, *, check_seal: bool = True) -> sqlite3.Connect
 
     Raises:
         NotAKnowledgeBase: there is none, or it was made by a newer version.
-        Damaged: a file is missing, cut short, foreign or altered.
+        KnowledgeBaseDamaged: a file is missing, cut short, foreign or altered.
     """
-    if not exists(directory):
+    if not knowledge_base_exists(directory):
         raise NotAKnowledgeBase(str(directory), "is not a knowledge base", "build it with `ragkit index FOLDER`")
     if check_seal:
-        _check_seal(directory)
-    path = directory / CATALOG
+        _verify_checksums(directory)
+    path = directory / CATALOG_FILE
     if not path.exists():
-        raise _damaged(directory, "is missing")
+        raise _damaged_error(directory, "is missing")
     try:
-        connection = connect(path)
+        connection = open_connection(path)
         meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
     except sqlite3.DatabaseError as error:
-        raise _damaged(directory, f"cannot be read ({error})") from error
+        raise _damaged_error(directory, f"cannot be read ({error})") from error
     if "format" not in meta or "id" not in meta:
-        raise _damaged(directory, "holds no settings")
+        raise _damaged_error(directory, "holds no settings")
     if not meta["format"].isdecimal():
-        raise _damaged(directory, "holds settings that cannot be read")
-    if int(meta["format"]) > FORMAT:
-        if any(fault.file == CATALOG for fault in broken_seals(directory)):
-            raise _damaged(directory, "is not what was written (its checksum differs)")
-        reason = f"has layout {meta['format']}, this ragkit knows {FORMAT}"
+        raise _damaged_error(directory, "holds settings that cannot be read")
+    if int(meta["format"]) > CATALOG_FORMAT:
+        if any(fault.file == CATALOG_FILE for fault in find_changed_files(directory)):
+            raise _damaged_error(directory, "is not what was written (its checksum differs)")
+        reason = f"has layout {meta['format']}, this ragkit knows {CATALOG_FORMAT}"
         raise NotAKnowledgeBase(str(directory), reason, "update ragkit with `pip install -U ragkit`")
-    marked = marker_id(directory)
+    marked = read_marker_id(directory)
     if marked is not None and marked != meta["id"]:
-        raise _damaged(directory, "belongs to another knowledge base")
+        raise _damaged_error(directory, "belongs to another knowledge base")
     return connection
 
 
-def marker_id(directory: Path) -> str | None:
+def read_marker_id(directory: Path) -> str | None:
     """The id in the marker file; None when there is no readable one (the catalog alone is enough)."""
     try:
-        found = json.loads((directory / MARKER).read_bytes())["id"]
+        found = json.loads((directory / MARKER_FILE).read_bytes())["id"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
 
 
-def marked_roots(directory: Path) -> list[str]:
+def read_marker_roots(directory: Path) -> list[str]:
     """The sources that the marker file names; none when it cannot be read."""
     try:
-        roots = json.loads((directory / MARKER).read_bytes())["roots"]
+        roots = json.loads((directory / MARKER_FILE).read_bytes())["roots"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [root for root in roots if isinstance(root, str)] if isinstance(roots, list) else []
 
 
-def _check_seal(directory: Path) -> None:
+def _verify_checksums(directory: Path) -> None:
     """Compare the files with their seal. A writer that comes in between takes the seal away: then look again."""
     for _ in range(20):
-        before = read_seal(directory)
-        faults = broken_seals(directory)
+        before = read_checksums(directory)
+        faults = find_changed_files(directory)
         if not faults:
             return
-        if not is_locked(directory) and read_seal(directory) == before:
-            raise Damaged(str(directory / faults[0].file), faults[0].reason, repair_command(directory))
+        if not is_locked(directory) and read_checksums(directory) == before:
+            raise KnowledgeBaseDamaged(str(directory / faults[0].file), faults[0].reason, repair_command(directory))
         time.sleep(0.05)
 
 
-def _damaged(directory: Path, reason: str) -> Damaged:
-    return Damaged(str(directory / CATALOG), reason, repair_command(directory))
+def _damaged_error(directory: Path, reason: str) -> KnowledgeBaseDamaged:
+    return KnowledgeBaseDamaged(str(directory / CATALOG_FILE), reason, repair_command(directory))

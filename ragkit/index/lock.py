@@ -13,27 +13,27 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from ragkit.errors import Locked
+from ragkit.errors import KnowledgeBaseLocked
 
 LOCK_FILE = "lock"
 
 
 class WriterLock:
-    """Held from `__enter__` to `__exit__`. Raises Locked, with the holder's name, when another process has it."""
+    """Held from `__enter__` to `__exit__`. Raises KnowledgeBaseLocked, with the holder's name, when another process has it."""
 
     def __init__(self, directory: Path, *, wait_seconds: float = 0.5) -> None:
         self._path = directory / LOCK_FILE
-        self._wait = wait_seconds
+        self._timeout_s = wait_seconds
         self._handle: int | None = None
 
     def __enter__(self) -> WriterLock:
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        until = time.monotonic() + self._wait
-        while not _try(handle):
+        until = time.monotonic() + self._timeout_s
+        while not _try_lock(handle):
             if time.monotonic() >= until:
-                holder = _holder(handle)
+                holder = _read_holder(handle)
                 os.close(handle)
-                raise Locked(str(self._path.parent), holder)
+                raise KnowledgeBaseLocked(str(self._path.parent), holder)
             time.sleep(0.05)
         note = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(handle, 0)
@@ -57,12 +57,12 @@ def is_locked(directory: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _try(handle, shared=True)
+        return not _try_lock(handle, shared=True)
     finally:
         os.close(handle)
 
 
-def _try(handle: int, *, shared: bool = False) -> bool:
+def _try_lock(handle: int, *, shared: bool = False) -> bool:
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -70,7 +70,7 @@ def _try(handle: int, *, shared: bool = False) -> bool:
     return True
 
 
-def _holder(handle: int) -> str:
+def _read_holder(handle: int) -> str:
     try:
         note = json.loads(os.pread(handle, 4096, 0))
         return f"process {note['pid']} on {note['host']} since {note['since']}"

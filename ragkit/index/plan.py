@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ragkit.errors import LoadError
 from ragkit.index.catalog import FileRow
-from ragkit.index.names import is_within, source_name
+from ragkit.index.names import is_within, source_id
 from ragkit.load.files import FileStat
-from ragkit.load.walk import Found, Skipped
+from ragkit.load.walk import FoundFile, SkippedPath
 
 RACY_NS = 2_000_000_000
 """A file younger than this when it was looked at may change again within the clock's tick:
@@ -18,21 +18,21 @@ its times are not trusted next time, its content is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class FileTask:
     """One file to be read, split and embedded."""
 
     source: str
     path: Path
     stat: FileStat
-    before: FileRow | None
+    previous: FileRow | None
     """What the catalog says of it; None for a file that it does not know."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class IndexPlan:
     """What one run will do."""
 
-    work: tuple[Work, ...]
+    tasks: tuple[FileTask, ...]
     touched: tuple[FileRow, ...]
     """Known files with other times and the same content: their rows, brought up to date."""
     unchanged: int
@@ -47,33 +47,36 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.work or self.touched or self.removed)
+        return not (self.tasks or self.touched or self.removed)
 
 
 @dataclass(frozen=True)
-class PlanOptions:
+class IndexPlanOptions:
     """How the catalog's rows are compared."""
 
-    recipe_of: Callable[[str], str]
+    current_fingerprint: Callable[[str], str]
     """Recipe of a stored row -> the recipe that the same loader has today."""
     content_hash: Callable[[Path], str]
     """Digest of a file's bytes, as the loaders compute it. Raises LoadError or OSError."""
     retry_failed: bool = False
-    everything: bool = False
+    reindex_all: bool = False
     """Take up every file again, changed or not."""
-    name_of: Callable[[Path], str] = source_name
+    resolve_source_id: Callable[[Path], str] = source_id
     """The name of the source that a path holds: the path as text, or the URL of a page's copy."""
 
 
 def make_plan(
-    found: Iterable[Found | Skipped], roots: Sequence[str], known: Mapping[str, FileRow], options: PlanOptions
-) -> Plan:
+    found: Iterable[FoundFile | SkippedPath],
+    roots: Sequence[str],
+    known: Mapping[str, FileRow],
+    options: IndexPlanOptions,
+) -> IndexPlan:
     """Compare a walk over `roots` with the rows of the catalog.
 
     A file counts as unchanged only if size, times and inode are all as they were, else by its content.
     Rows below a folder that could not be read stay as they are; rows below no root are left alone.
     """
-    work: list[Work] = []
+    work: list[FileTask] = []
     touched: list[FileRow] = []
     failed: list[FileRow] = []
     skipped: dict[str, str] = {}
@@ -81,16 +84,16 @@ def make_plan(
     kept: set[str] = set()
     unchanged = 0
     for entry in found:
-        source = options.name_of(entry.path)
-        if isinstance(entry, Skipped):
+        source = options.resolve_source_id(entry.path)
+        if isinstance(entry, SkippedPath):
             skipped[source] = entry.reason
             unreadable += [source] if entry.unreadable else []
             continue
         kept.add(source)
         row = known.get(source)
-        current = _still_good(entry, row, options)
+        current = _current_row(entry, row, options)
         if row is None or current is None:
-            work.append(Work(source, entry.path, entry.stat, row))
+            work.append(FileTask(source, entry.path, entry.stat, row))
             continue
         if current is not row:
             touched.append(current)
@@ -107,7 +110,7 @@ def make_plan(
         and any(is_within(source, root) for root in roots)
         and not any(is_within(source, folder) and source != folder for folder in unreadable)
     ]
-    return Plan(tuple(work), tuple(touched), unchanged, tuple(removed), tuple(failed), tuple(skipped.items()))
+    return IndexPlan(tuple(work), tuple(touched), unchanged, tuple(removed), tuple(failed), tuple(skipped.items()))
 
 
 def stat_to_store(stat: FileStat, looked_at_ns: int) -> FileStat:
@@ -117,21 +120,21 @@ def stat_to_store(stat: FileStat, looked_at_ns: int) -> FileStat:
     return stat
 
 
-def _still_good(found: Found, row: FileRow | None, options: PlanOptions) -> FileRow | None:
+def _current_row(found: FoundFile, row: FileRow | None, options: IndexPlanOptions) -> FileRow | None:
     """The row that describes the file as it is now, or None when the file must be worked on."""
-    if row is None or options.everything or row.recipe != options.recipe_of(row.recipe):
+    if row is None or options.reindex_all or row.recipe != options.current_fingerprint(row.recipe):
         return None
     if row.status == "failed" and options.retry_failed:
         return None
     stat = found.stat
     if (row.size, row.mtime_ns, row.ctime_ns, row.inode) == (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode):
         return row
-    if not _same_content(found.path, row, options):
+    if not _has_same_content(found.path, row, options):
         return None
     return replace(row, size=stat.size, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode)
 
 
-def _same_content(path: Path, row: FileRow, options: PlanOptions) -> bool:
+def _has_same_content(path: Path, row: FileRow, options: IndexPlanOptions) -> bool:
     try:
         return bool(row.content_hash) and options.content_hash(path) == row.content_hash
     except (LoadError, OSError):

@@ -19,7 +19,7 @@ from ragkit.records import JSON
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BuildFingerprint:
     """What decides the chunks and vectors of a knowledge base."""
 
     load: Mapping[str, JSON]
@@ -38,24 +38,24 @@ class Recipe:
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, line: str) -> Recipe:
+    def from_json(cls, line: str) -> BuildFingerprint:
         """The recipe that `to_json` wrote."""
         return cls(**json.loads(line))
 
-    def differences(self, wanted: Recipe) -> list[str]:
+    def differences(self, wanted: BuildFingerprint) -> list[str]:
         """What a knowledge base with this recipe would have to change for `wanted`, in words; empty if nothing."""
         found: list[str] = []
         for station in ("load", "split", "embed"):
             old, new = getattr(self, station), getattr(wanted, station)
             found += [
-                f"{station}.{key} is {_shown(old.get(key))}, {_shown(new.get(key))} was asked for"
+                f"{station}.{key} is {_format_value(old.get(key))}, {_format_value(new.get(key))} was asked for"
                 for key in sorted({*old, *new})
                 if old.get(key) != new.get(key)
             ]
         return found
 
 
-def check_weights(kb: str, stored: bytes, probe: NDArray[np.float32]) -> None:
+def check_embedder_weights(kb: str, stored: bytes, probe: NDArray[np.float32]) -> None:
     """Raises SettingsMismatch when the probe sentence's vector is not the one that the knowledge base was built with.
 
     Args:
@@ -69,7 +69,7 @@ def check_weights(kb: str, stored: bytes, probe: NDArray[np.float32]) -> None:
         raise SettingsMismatch(kb, [difference], f"`ragkit index --rebuild --kb {kb}`")
 
 
-def _shown(value: JSON) -> str:
+def _format_value(value: JSON) -> str:
     if value is None:
         return "not set"
     text = value if isinstance(value, str) else json.dumps(value)

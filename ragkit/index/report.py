@@ -9,7 +9,7 @@ from ragkit.records import JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanCreated:
     """The plan is made; work begins."""
 
     files: int
@@ -27,32 +27,32 @@ class FileRead:
     source: str
     chunks: int
     bytes: int
-    problem: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class TextsEmbedded:
     """Some chunks were embedded and their vectors are on disk."""
 
     texts: int
     tokens: int
-    pending: int
+    pending_texts: int
     """Texts that were read and still wait for their vectors."""
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class GenerationPublished:
     """Searches see a new generation from here on."""
 
     generation: int
     files: int
 
 
-Event: TypeAlias = Planned | FileRead | Embedded | Published
+IndexEvent: TypeAlias = PlanCreated | FileRead | TextsEmbedded | GenerationPublished
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FileFailure:
     """A file that could not be indexed."""
 
     source: str
@@ -61,7 +61,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class EmbeddingEstimate:
     """What embedding is likely to cost."""
 
     model: str
@@ -90,11 +90,11 @@ class IndexReport:
     """Texts that went through the embedder; equal texts and known ones do not."""
     tokens: int
     """Tokens of those texts, as the embedder counts them."""
-    failures: tuple[Failure, ...]
+    failures: tuple[FileFailure, ...]
     skipped: tuple[tuple[str, str], ...]
     """(source, reason)."""
     seconds: float
-    stations: dict[str, float] = field(default_factory=dict)
+    stage_seconds: dict[str, float] = field(default_factory=dict)
     """Seconds of work at each station, `load`, `split`, `embed` and `store`, added up over all that work side by side:
     together they may be more than `seconds`."""
     dry_run: bool = False
@@ -102,7 +102,7 @@ class IndexReport:
     """What else a person should know: repairs that were made, for instance."""
     usage: dict[str, JSON] = field(default_factory=dict)
     """As the contract's USAGE."""
-    estimate: Estimate | None = None
+    estimate: EmbeddingEstimate | None = None
     """Of a dry run: what the run would cost."""
 
     def to_json(self) -> dict[str, JSON]:
@@ -117,7 +117,7 @@ class IndexReport:
             "skipped": [{"source": source, "reason": reason} for source, reason in self.skipped],
             "usage": dict(self.usage),
             "seconds": round(self.seconds, 3),
-            "stations": dict(self.stations),
+            "stations": dict(self.stage_seconds),
             "dry_run": self.dry_run,
             "notes": list(self.notes),
             "estimate": self.estimate.to_json() if self.estimate else None,

@@ -11,14 +11,14 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ragkit.embed.base import Rows
-from ragkit.index.plan import Work
+from ragkit.index.plan import FileTask
 from ragkit.load.files import FileStat
-from ragkit.load.parse import Failed
+from ragkit.load.parse import ParseFailure
 from ragkit.records import Chunk, Document
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedFile:
     """A file that was read, parsed and split: all that a build needs of it, and nothing that depends on an index."""
 
     document: Document
@@ -40,7 +40,7 @@ class Prepared:
     """The same for splitting, headers and terms."""
 
 
-class Embedding(NamedTuple):
+class EmbeddedTexts(NamedTuple):
     """The vectors of one window of texts."""
 
     rows: Rows
@@ -49,28 +49,28 @@ class Embedding(NamedTuple):
     """Wall clock time that the embedder took."""
 
 
-Pending: TypeAlias = Callable[[], Embedding]
+PendingEmbedding: TypeAlias = Callable[[], EmbeddedTexts]
 """An embedding under way: the call waits for it. Raises what the embedder raises."""
 
 
-class Runner(Protocol):
+class BuildRunner(Protocol):
     """Drives the workers of one build. Used as a context manager; leaving it stops whatever is under way."""
 
     @property
-    def windows(self) -> int:
+    def max_parallel_batches(self) -> int:
         """How many windows it embeds side by side, 1 or more."""
 
-    def prepare(self, work: Sequence[Work]) -> Iterator[tuple[Work, Prepared | Failed]]:
+    def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """What becomes of each file, in their order, each exactly once, ahead of the caller by a bounded amount.
 
         Raises:
             WorkerError: workers cannot be started, or are lost again and again.
         """
 
-    def embed(self, texts: Sequence[str]) -> Pending:
+    def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
         """Begin to embed some texts and return at once."""
 
-    def __enter__(self) -> Runner: ...
+    def __enter__(self) -> BuildRunner: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

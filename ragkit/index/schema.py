@@ -11,13 +11,13 @@ from pathlib import Path
 
 from ragkit.store import sqlite_files
 
-FORMAT = 1
+CATALOG_FORMAT = 1
 """The version of the layout. A newer one than this is refused, an older one is brought up to date."""
 
-BUSY_SECONDS = 30.0
+BUSY_TIMEOUT_S = 30.0
 """How long a connection waits for another one's commit before it gives up."""
 
-TABLES = """
+CREATE_TABLES_SQL = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
 -- What was named on the command line, as absolute paths; files below them are looked after.
@@ -75,25 +75,25 @@ CREATE TABLE derived (
 """
 
 
-UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError)
+CORRUPT_DATA_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError)
 """What our own code raises when a catalog's numbers and texts are not what it wrote: a bit that turned can make any
 value of one, also one of another type."""
 
 
-def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
+def open_connection(path: Path, *, create: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode: transactions are begun and ended by name.
 
     The file must exist unless `create`; it is never made by accident. May be used by one thread at a time.
     """
     mode = "rwc" if create else "rw"
-    connection = sqlite_files.connect(path, mode, BUSY_SECONDS)
+    connection = sqlite_files.connect(path, mode, BUSY_TIMEOUT_S)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA cache_size=-65536")
     connection.execute("PRAGMA temp_store=MEMORY")
     return connection
 
 
-def add_indexes(connection: sqlite3.Connection) -> None:
+def create_missing_indexes(connection: sqlite3.Connection) -> None:
     """Give a catalog, a new one or of an earlier version, the indexes that came later than its tables.
 
     They change no layout: a catalog without them is read too, only slower, and one with them by earlier versions. (Of
@@ -102,9 +102,9 @@ def add_indexes(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX IF NOT EXISTS documents_by_id ON documents (id)")
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
+def create_catalog_tables(connection: sqlite3.Connection) -> None:
     """Lay out a new catalog, in one transaction. Raises sqlite3.OperationalError when it cannot be."""
     [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":  # SQLite stays in the old mode when the disk fails, and does not say so
         raise sqlite3.OperationalError(f"its log cannot be made, the journal mode stays {mode!r}")
-    connection.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
+    connection.executescript(f"BEGIN IMMEDIATE;{CREATE_TABLES_SQL}COMMIT;")

@@ -14,22 +14,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragkit.store.sqlite_files import reading
+from ragkit.store.sqlite_files import open_shared_handle
 
-SEAL_FILE = "seal.json"
-_BLOCK = 1 << 22
+CHECKSUM_FILE = "seal.json"
+_BLOCK_BYTES = 1 << 22
 """Bytes read at a time."""
 
 
 @dataclass(frozen=True)
-class Fault:
+class FileChange:
     """A file that is not what it was when the knowledge base was sealed."""
 
     file: str
     reason: str
 
 
-def write_durably(path: Path, data: bytes) -> None:
+def write_file_durably(path: Path, data: bytes) -> None:
     """Replace a file so that after a power cut it is the old one or the new one, whole."""
     temporary = path.with_name(path.name + ".new")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -40,10 +40,10 @@ def write_durably(path: Path, data: bytes) -> None:
     finally:
         os.close(handle)
     temporary.rename(path)
-    sync_directory(path.parent)
+    fsync_directory(path.parent)
 
 
-def sync_directory(path: Path) -> None:
+def fsync_directory(path: Path) -> None:
     """Make renames and new names in a directory survive a power cut."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -52,23 +52,25 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def seal(directory: Path, names: Iterable[str]) -> None:
+def write_checksums(directory: Path, names: Iterable[str]) -> None:
     """Record the files as they are now. The caller holds the writer's lock and has flushed everything."""
-    files = {name: {"size": (directory / name).stat().st_size, "crc": _crc(directory / name)} for name in names}
+    files = {name: {"size": (directory / name).stat().st_size, "crc": _file_crc32(directory / name)} for name in names}
     body = json.dumps(files, sort_keys=True)
-    write_durably(directory / SEAL_FILE, json.dumps({"files": body, "crc": zlib.crc32(body.encode())}).encode())
+    write_file_durably(
+        directory / CHECKSUM_FILE, json.dumps({"files": body, "crc": zlib.crc32(body.encode())}).encode()
+    )
 
 
-def unseal(directory: Path) -> None:
+def delete_checksums(directory: Path) -> None:
     """Take the seal away before anything is changed."""
-    (directory / SEAL_FILE).unlink(missing_ok=True)
-    sync_directory(directory)
+    (directory / CHECKSUM_FILE).unlink(missing_ok=True)
+    fsync_directory(directory)
 
 
-def read_seal(directory: Path) -> dict[str, dict[str, int]] | None:
+def read_checksums(directory: Path) -> dict[str, dict[str, int]] | None:
     """What the seal says, by file name, or None when there is none or it is itself damaged."""
     try:
-        outer = json.loads((directory / SEAL_FILE).read_bytes())
+        outer = json.loads((directory / CHECKSUM_FILE).read_bytes())
         if zlib.crc32(outer["files"].encode()) != outer["crc"]:
             return None
         files: dict[str, dict[str, int]] = json.loads(outer["files"])
@@ -77,26 +79,26 @@ def read_seal(directory: Path) -> dict[str, dict[str, int]] | None:
     return files
 
 
-def broken_seals(directory: Path) -> list[Fault]:
+def find_changed_files(directory: Path) -> list[FileChange]:
     """The files that are not as they were sealed; empty when all are, and when there is no seal."""
     faults = []
-    for name, was in (read_seal(directory) or {}).items():
+    for name, was in (read_checksums(directory) or {}).items():
         path = directory / name
         try:
             size = path.stat().st_size
         except FileNotFoundError:
-            faults.append(Fault(name, "is missing"))
+            faults.append(FileChange(name, "is missing"))
             continue
         if size != was["size"]:
-            faults.append(Fault(name, f"has {size} bytes where {was['size']} were written"))
-        elif _crc(path) != was["crc"]:
-            faults.append(Fault(name, "is not what was written (its checksum differs)"))
+            faults.append(FileChange(name, f"has {size} bytes where {was['size']} were written"))
+        elif _file_crc32(path) != was["crc"]:
+            faults.append(FileChange(name, "is not what was written (its checksum differs)"))
     return faults
 
 
-def _crc(path: Path) -> int:
+def _file_crc32(path: Path) -> int:
     crc = at = 0
-    with reading(path) as handle:
-        while block := os.pread(handle, _BLOCK, at):
+    with open_shared_handle(path) as handle:
+        while block := os.pread(handle, _BLOCK_BYTES, at):
             crc, at = zlib.crc32(block, crc), at + len(block)
     return crc

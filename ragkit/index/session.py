@@ -7,24 +7,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from ragkit.errors import Damaged, NotAKnowledgeBase
+from ragkit.errors import KnowledgeBaseDamaged, NotAKnowledgeBase
 from ragkit.index.catalog import Catalog, EmbedderRow
-from ragkit.index.disk import refusal, refusals
+from ragkit.index.disk import to_knowledge_base_error, translate_io_errors
 from ragkit.index.home import (
-    CATALOG,
-    MARKER,
-    NewBase,
-    create,
-    exists,
-    marked_roots,
-    marker_id,
+    CATALOG_FILE,
+    MARKER_FILE,
+    NewKnowledgeBase,
+    create_knowledge_base,
+    knowledge_base_exists,
     open_catalog,
+    read_marker_id,
+    read_marker_roots,
     repair_command,
     write_marker,
 )
 from ragkit.index.lock import WriterLock
-from ragkit.index.schema import add_indexes
-from ragkit.index.seal import seal, unseal
+from ragkit.index.schema import create_missing_indexes
+from ragkit.index.seal import delete_checksums, write_checksums
 from ragkit.store.vectorfile import VectorFile
 
 
@@ -32,58 +32,58 @@ class WriteSession:
     """Holds the writer's lock from `__enter__` to `__exit__`.
 
     Args:
-        directory: the knowledge base; made when there is none and `new_base` is given.
+        directory: the knowledge base; made when there is none and `new_knowledge_base` is given.
         new_base: what one that has to be made begins with; None: it must exist.
 
     Raises:
-        Locked: another process writes.
-        NotAKnowledgeBase, Damaged: as `open_catalog`.
-        CannotWrite: the disk refuses, now or at any time until `__exit__` has ended.
+        KnowledgeBaseLocked: another process writes.
+        NotAKnowledgeBase, KnowledgeBaseDamaged: as `open_catalog`.
+        KnowledgeBaseWriteFailed: the disk refuses, now or at any time until `__exit__` has ended.
     """
 
-    def __init__(self, directory: Path, new_base: NewBase | None = None) -> None:
+    def __init__(self, directory: Path, new_base: NewKnowledgeBase | None = None) -> None:
         self.directory = directory
-        self._new = new_base
+        self._new_knowledge_base = new_base
         self._stack = ExitStack()
-        self._open: list[VectorFile] = []
+        self._open_files: list[VectorFile] = []
 
     def __enter__(self) -> WriteSession:
-        with refusals(self.directory, repair_command(self.directory)):
-            self._begin()
+        with translate_io_errors(self.directory, repair_command(self.directory)):
+            self._acquire()
         return self
 
-    def _begin(self) -> None:
-        if self._new is not None:
+    def _acquire(self) -> None:
+        if self._new_knowledge_base is not None:
             if self.directory.exists() and not self.directory.is_dir():
                 raise NotAKnowledgeBase(str(self.directory), "is a file", "name a folder with --kb")
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.directory.is_dir():
             self._stack.enter_context(WriterLock(self.directory))
         with self._stack:
-            if self._new is not None and not exists(self.directory):
-                create(self.directory, self._new)
+            if self._new_knowledge_base is not None and not knowledge_base_exists(self.directory):
+                create_knowledge_base(self.directory, self._new_knowledge_base)
             connection = open_catalog(self.directory)
             self._stack.callback(connection.close)
             self.catalog = Catalog(connection)
-            unseal(self.directory)
-            add_indexes(connection)
+            delete_checksums(self.directory)
+            create_missing_indexes(connection)
             self._stack = self._stack.pop_all()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         fix = repair_command(self.directory)
-        with self._stack, refusals(self.directory, fix):
-            if not isinstance(error, Damaged | sqlite3.DatabaseError | OSError):
-                self._settle()
+        with self._stack, translate_io_errors(self.directory, fix):
+            if not isinstance(error, KnowledgeBaseDamaged | sqlite3.DatabaseError | OSError):
+                self._finalize()
         if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, BrokenPipeError):
-            raise refusal(error, self.directory, fix) from error
+            raise to_knowledge_base_error(error, self.directory, fix) from error
 
-    def vectors_for(self, fingerprint: str, dimension: int) -> tuple[EmbedderRow, VectorFile]:
+    def open_vectors(self, fingerprint: str, dimension: int) -> tuple[EmbedderRow, VectorFile]:
         """The vector file of an embedder with this fingerprint and so many columns, made when it is new."""
         known = self.catalog.embedder(fingerprint)
         if known is None:
-            file = self.new_vectors(dimension)
+            file = self.create_vectors(dimension)
             with self.catalog.transaction():
                 known = self.catalog.add_embedder(fingerprint, dimension, file.path.name, file.file_id)
             return known, file
@@ -91,29 +91,29 @@ class WriteSession:
         file = VectorFile.open(
             path, dimension=known.dimension, file_id=known.file_id, rows=known.rows, fix=fix, writable=True
         )
-        self._open.append(file)
+        self._open_files.append(file)
         return known, file
 
-    def new_vectors(self, dimension: int) -> VectorFile:
+    def create_vectors(self, dimension: int) -> VectorFile:
         """An empty vector file. One that the catalog does not name by the end of the session is removed."""
-        file = VectorFile.create(self.directory / self._new_name(), dimension, fix=repair_command(self.directory))
-        self._open.append(file)
+        file = VectorFile.create(self.directory / self._next_file_name(), dimension, fix=repair_command(self.directory))
+        self._open_files.append(file)
         return file
 
-    def _new_name(self) -> str:
+    def _next_file_name(self) -> str:
         """A file name that was never used here, so that no reader takes a new file for an old one."""
-        number = int(self.catalog.get("last_file") or 0) + 1
+        number = int(self.catalog.get_meta("last_file") or 0) + 1
         with self.catalog.transaction():
-            self.catalog.set("last_file", str(number))
+            self.catalog.set_meta("last_file", str(number))
         return f"vectors-{number}.f32"
 
-    def _settle(self) -> None:
+    def _finalize(self) -> None:
         """Bring everything to rest: tails cut off, the log folded in, orphans removed, the seal set."""
         connection = self.catalog.connection
-        for file in self._open:
+        for file in self._open_files:
             file.close()
         named = {row[0] for row in connection.execute("SELECT file FROM embedders")}
-        self._mark()
+        self._update_marker()
         connection.execute("PRAGMA optimize")
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         for orphan in self.directory.glob("vectors-*"):
@@ -121,10 +121,10 @@ class WriteSession:
                 orphan.unlink()
         # Left without a seal when a reader keeps the log open: then single rows are checked instead.
         if not busy:
-            seal(self.directory, [CATALOG, MARKER, *sorted(named)])
+            write_checksums(self.directory, [CATALOG_FILE, MARKER_FILE, *sorted(named)])
 
-    def _mark(self) -> None:
+    def _update_marker(self) -> None:
         """Bring the marker file in line with the catalog."""
-        identity, roots = self.catalog.get("id") or "", self.catalog.roots()
-        if (marker_id(self.directory), marked_roots(self.directory)) != (identity, roots):
+        identity, roots = self.catalog.get_meta("id") or "", self.catalog.roots()
+        if (read_marker_id(self.directory), read_marker_roots(self.directory)) != (identity, roots):
             write_marker(self.directory, identity, roots)

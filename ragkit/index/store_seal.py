@@ -12,69 +12,71 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragkit.index.seal import sync_directory, write_durably
-from ragkit.store.at_rest import Digests, digests, flush
+from ragkit.index.seal import fsync_directory, write_file_durably
+from ragkit.store.at_rest import FileDigests, compute_digests, sync_files
 
 
 @dataclass(frozen=True)
-class StoreSeal:
+class StoreChecksums:
     """What a seal says."""
 
-    catalog: str
+    catalog_id: str
     """The id of the catalog that the store was filled from."""
     generation: int
     """The generation of it that the store holds."""
-    files: Digests
+    files: FileDigests
 
 
-def seal_path(place: Path) -> Path:
+def store_checksum_path(place: Path) -> Path:
     """Where the seal of the store at `place` is kept."""
     return place.parent / f"seal-{place.name}.json"
 
 
-def seal_store(place: Path, catalog: str, generation: int) -> None:
+def write_store_checksums(place: Path, catalog: str, generation: int) -> None:
     """Bring the files of a closed store to disk and write down what they are. Raises OSError."""
-    flush(place)
-    body = json.dumps([catalog, generation, digests(place)], sort_keys=True)
-    write_durably(seal_path(place), json.dumps({"store": body, "crc": zlib.crc32(body.encode())}).encode())
+    sync_files(place)
+    body = json.dumps([catalog, generation, compute_digests(place)], sort_keys=True)
+    write_file_durably(
+        store_checksum_path(place), json.dumps({"store": body, "crc": zlib.crc32(body.encode())}).encode()
+    )
 
 
-def unseal_store(place: Path) -> None:
+def delete_store_checksums(place: Path) -> None:
     """Take the seal away before anything is changed."""
-    if seal_path(place).exists():
-        seal_path(place).unlink(missing_ok=True)
-        sync_directory(place.parent)
+    if store_checksum_path(place).exists():
+        store_checksum_path(place).unlink(missing_ok=True)
+        fsync_directory(place.parent)
 
 
-def seal_mark(place: Path) -> tuple[int, ...]:
+def store_checksum_version(place: Path) -> tuple[int, ...]:
     """What differs between two seals, at the price of a system call; empty when there is none.
 
     A writer takes the seal away before anything else and sets a new one at the end, so that a store whose mark is the
     same before and after was not changed in between.
     """
     try:
-        found = seal_path(place).stat()
+        found = store_checksum_path(place).stat()
     except OSError:
         return ()
     return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
 
 
-def read_store_seal(place: Path) -> StoreSeal | None:
+def read_store_checksums(place: Path) -> StoreChecksums | None:
     """What the seal says; None when there is none, or it cannot be read."""
     try:
-        outer = json.loads(seal_path(place).read_bytes())
+        outer = json.loads(store_checksum_path(place).read_bytes())
         if zlib.crc32(outer["store"].encode()) != outer["crc"]:
             return None
         catalog, generation, files = json.loads(outer["store"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return StoreSeal(catalog, generation, files)
+    return StoreChecksums(catalog, generation, files)
 
 
-def store_fault(place: Path, seal: StoreSeal) -> str:
+def find_store_change(place: Path, seal: StoreChecksums) -> str:
     """The first file that is not as it was sealed, in a few words; '' when all are."""
     try:
-        now = digests(place)
+        now = compute_digests(place)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     for name in sorted({*now, *seal.files}):

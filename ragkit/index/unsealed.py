@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import Damaged
+from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.index.home import open_catalog, repair_command
-from ragkit.index.seal import read_seal
+from ragkit.index.seal import read_checksums
 from ragkit.store.vectorfile import VectorFile, row_checksums
 
 
-def check_unsealed(directory: Path) -> None:
+def verify_vector_rows(directory: Path) -> None:
     """Before a knowledge base is written to: hold its vectors against their checksums, where no seal vouches for them.
 
     A run that was cut off leaves no seal; what rotted since must not be sealed by the next one.
 
     Raises:
-        NotAKnowledgeBase, Damaged: as `open_catalog`.
+        NotAKnowledgeBase, KnowledgeBaseDamaged: as `open_catalog`.
     """
     with closing(open_catalog(directory)) as connection:
-        if read_seal(directory) is not None:
+        if read_checksums(directory) is not None:
             return
         fix = repair_command(directory)
         for key, dimension, name, file_id, rows in connection.execute(
@@ -32,19 +32,19 @@ def check_unsealed(directory: Path) -> None:
         ).fetchall():
             path = directory / name
             with closing(VectorFile.open(path, dimension=dimension, file_id=file_id, rows=rows, fix=fix)) as file:
-                check_rows(connection, key, file.matrix(rows), path, fix)
+                verify_rows(connection, key, file.matrix(rows), path, fix)
 
 
-def check_rows(
+def verify_rows(
     connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32], path: Path, fix: str
 ) -> None:
-    """Hold every vector row against the checksum that the catalog has of it. Raises Damaged."""
-    bad = bad_rows(connection, embedder, matrix)
+    """Hold every vector row against the checksum that the catalog has of it. Raises KnowledgeBaseDamaged."""
+    bad = find_bad_rows(connection, embedder, matrix)
     if bad:
-        raise Damaged(str(path), f"is not what was written ({len(bad)} rows, the first is {bad[0]})", fix)
+        raise KnowledgeBaseDamaged(str(path), f"is not what was written ({len(bad)} rows, the first is {bad[0]})", fix)
 
 
-def bad_rows(connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32]) -> list[int]:
+def find_bad_rows(connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32]) -> list[int]:
     """The numbers of the rows that differ from their checksum, or that the file does not have, rising."""
     pairs = connection.execute("SELECT row, checksum FROM vectors WHERE embedder = ? ORDER BY row", (embedder,))
     rows, stored = np.ascontiguousarray(np.array(pairs.fetchall(), np.int64).reshape(-1, 2).T)

@@ -9,7 +9,7 @@ from ragkit.records import Heading
 
 
 @dataclass(slots=True)
-class Block:
+class LayoutBlock:
     """A paragraph, heading, list item, table row or verbatim piece."""
 
     kind: str
@@ -21,7 +21,7 @@ class Block:
     """Of a web page: main, article, rest or menu."""
 
 
-FOLLOWS: Mapping[str, tuple[str, ...]] = {
+NEXT_LINE_KINDS: Mapping[str, tuple[str, ...]] = {
     "dt": ("dt", "dd"),
     "li": ("li",),
     "line": ("line",),
@@ -30,7 +30,7 @@ FOLLOWS: Mapping[str, tuple[str, ...]] = {
 """Kind -> the kinds that stand on the very next line; all others have an empty line between."""
 
 
-def joined(blocks: Iterable[Block], begin: int = 0) -> tuple[str, tuple[Heading, ...]]:
+def join_blocks(blocks: Iterable[LayoutBlock], begin: int = 0) -> tuple[str, tuple[Heading, ...]]:
     """The text of the blocks, and its headings.
 
     Args:
@@ -43,7 +43,7 @@ def joined(blocks: Iterable[Block], begin: int = 0) -> tuple[str, tuple[Heading,
     for block in blocks:
         if not block.text:
             continue
-        gap = "" if not parts else "\n" if block.kind in FOLLOWS.get(before, ()) else "\n\n"
+        gap = "" if not parts else "\n" if block.kind in NEXT_LINE_KINDS.get(before, ()) else "\n\n"
         length += len(gap)
         if block.kind == "h":
             headings.append(Heading(begin + length, block.level, block.text))

@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 
 from ragkit.errors import LoadError, UnsupportedFormat
-from ragkit.load.encoding import MARKS, without_mark
-from ragkit.load.formats import NAMES, SUFFIXES, file_name, language_of, suffix_of
+from ragkit.load.encoding import BYTE_ORDER_MARKS, guess_utf16_or_utf32
+from ragkit.load.formats import LANGUAGE_BY_FILE_NAME, LOADER_BY_SUFFIX, detect_language, file_name, file_suffix
 from ragkit.load.options import ZipOptions
 from ragkit.load.ziparchive import ZipArchive
 
-SAMPLE = 65_536
+SAMPLE_BYTES = 65_536
 """Bytes that are looked at to tell text from binary."""
 
-PACKED = frozenset({"pdf", "docx", "pptx", "xlsx", "epub"})
+BINARY_FORMATS = frozenset({"pdf", "docx", "pptx", "xlsx", "epub"})
 """Loaders whose formats are never plain text."""
 
 SIGNATURES = (
@@ -49,16 +49,16 @@ SIGNATURES = (
 )
 """First bytes -> what the file is, in words."""
 
-_CFB = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_HTML = re.compile(
+_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_HTML_START = re.compile(
     rb"(?:<\?xml[^>]{0,200}\?>\s*)?(?:(?><!--.{0,2000}?-->)\s*+){0,5}+<(?:!doctype\s+html|html)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_CONTROL = bytes(code for code in range(32) if code not in b"\t\n\x0b\x0c\r\x08\x1b") + b"\x7f"
-_OFFICE = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
+_CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\x0b\x0c\r\x08\x1b") + b"\x7f"
+_OFFICE_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 
 
-def choose(data: bytes, source: str) -> str:
+def detect_loader(data: bytes, source: str) -> str:
     """The name of the loader for a file.
 
     Args:
@@ -69,38 +69,38 @@ def choose(data: bytes, source: str) -> str:
         UnsupportedFormat: no loader takes what it is; the reason says what that is.
         LoadError: it is locked, or damaged beyond telling.
     """
-    named = _named(source)
+    named = _loader_by_name(source)
     if not data.strip():
-        return "text" if named in PACKED else named
+        return "text" if named in BINARY_FORMATS else named
     if data.startswith(b"%PDF-") or (named == "pdf" and b"%PDF-" in data[:1024]):
         return "pdf"
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zip_kind(data, source)
-    if data.startswith(_CFB):
-        raise _old_office(data, source)
-    _refuse_binary(data, source)
-    if named in PACKED | {"text"} and _HTML.match(_without_bom(data[:4096]).lstrip()):
+        return _detect_zip_format(data, source)
+    if data.startswith(_OLE_SIGNATURE):
+        raise _legacy_office_error(data, source)
+    _reject_binary(data, source)
+    if named in BINARY_FORMATS | {"text"} and _HTML_START.match(_strip_utf8_bom(data[:4096]).lstrip()):
         return "html"
-    if named in PACKED:
-        reason = f"is named {suffix_of(source)} but holds plain text"
+    if named in BINARY_FORMATS:
+        reason = f"is named {file_suffix(source)} but holds plain text"
         raise UnsupportedFormat(source, reason, "give it the suffix .txt to have it read")
-    if not suffix_of(source) and language_of(source, data[:200].decode("latin-1")):
+    if not file_suffix(source) and detect_language(source, data[:200].decode("latin-1")):
         return "code"
     return named
 
 
-def _named(source: str) -> str:
+def _loader_by_name(source: str) -> str:
     """The loader by name alone; text for a suffix that is not known."""
-    if file_name(source).lower() in NAMES:
+    if file_name(source).lower() in LANGUAGE_BY_FILE_NAME:
         return "code"
-    return SUFFIXES.get(suffix_of(source), "text")
+    return LOADER_BY_SUFFIX.get(file_suffix(source), "text")
 
 
-def _without_bom(data: bytes) -> bytes:
-    return data.removeprefix(MARKS[0][0])
+def _strip_utf8_bom(data: bytes) -> bytes:
+    return data.removeprefix(BYTE_ORDER_MARKS[0][0])
 
 
-def _refuse_binary(data: bytes, source: str) -> None:
+def _reject_binary(data: bytes, source: str) -> None:
     for signature, what in SIGNATURES:
         if data.startswith(signature):
             raise UnsupportedFormat(source, f"binary file ({what})")
@@ -118,14 +118,14 @@ def _refuse_binary(data: bytes, source: str) -> None:
 
 def is_binary(data: bytes) -> bool:
     """Whether `data` is no text in any encoding: more than 5 % control characters, UTF-16 and UTF-32 apart."""
-    sample = data[:SAMPLE]
-    if sample.startswith(tuple(mark for mark, _ in MARKS)) or without_mark(sample):
+    sample = data[:SAMPLE_BYTES]
+    if sample.startswith(tuple(mark for mark, _ in BYTE_ORDER_MARKS)) or guess_utf16_or_utf32(sample):
         return False
-    control = len(sample) - len(sample.translate(None, _CONTROL))
+    control = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
     return control > max(1, 0.05 * len(sample))
 
 
-def _zip_kind(data: bytes, source: str) -> str:
+def _detect_zip_format(data: bytes, source: str) -> str:
     """What a zip file is, by the names of its parts."""
     archive = ZipArchive(data, source, ZipOptions(max_expanded_mb=1 << 40, max_ratio=1 << 40, max_entries=100_000))
     if "mimetype" in archive:
@@ -136,7 +136,7 @@ def _zip_kind(data: bytes, source: str) -> str:
             raise UnsupportedFormat(source, "an OpenDocument file", "save it as .docx, .xlsx, .pptx or PDF")
     if "META-INF/container.xml" in archive:
         return "epub"
-    for folder, loader in _OFFICE.items():
+    for folder, loader in _OFFICE_FOLDERS.items():
         if any(name.startswith(folder) for name in archive.names):
             if "[Content_Types].xml" not in archive:
                 raise LoadError(source, "damaged: its part '[Content_Types].xml' is missing", "save it again")
@@ -144,7 +144,7 @@ def _zip_kind(data: bytes, source: str) -> str:
     raise UnsupportedFormat(source, "a zip archive", "unpack it and index the folder")
 
 
-def _old_office(data: bytes, source: str) -> LoadError:
+def _legacy_office_error(data: bytes, source: str) -> LoadError:
     """The error for a compound file: a locked Office file, an old Office file or an Outlook message."""
     if "EncryptedPackage".encode("utf-16-le") in data or "EncryptionInfo".encode("utf-16-le") in data:
         return LoadError(source, "password-protected", "save it without a password")

@@ -7,33 +7,37 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 
-from ragkit.load.encoding import decode
-from ragkit.load.formats import file_name, language_of
-from ragkit.load.meta import line_starts, metadata
-from ragkit.load.options import VERSIONS, CodeOptions
+from ragkit.load.encoding import decode_bytes
+from ragkit.load.formats import detect_language, file_name
+from ragkit.load.meta import build_metadata, line_starts
+from ragkit.load.options import LOADER_VERSIONS, CodeOptions
 from ragkit.records import Document, Heading
 
-MAX_PARSED = 2_000_000
+MAX_PARSED_CHARS = 2_000_000
 """Characters up to which Python is parsed; longer files are machine-made and get no headings."""
 
-_C_LIKE = (
+_MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|abstract|final|sealed|open|data|async|pub"
     r"|pub\(crate\)|unsafe|partial|declare|override)[ \t]+){0,6}"
 )
-_TYPES = r"(?:class|interface|enum|struct|trait|record|object|protocol|extension|namespace|module|impl|mod)"
-_FUNCTIONS = r"(?:function\*?|func|fun|fn|def|sub)"
-_BLOCK = re.compile(rf"([ \t]{{0,40}})({_C_LIKE}(?:{_TYPES}|{_FUNCTIONS})[ \t]+(?:\([^()]{{0,80}}\)[ \t]*)?[\w.:$]+)")
-_SQL = re.compile(r"([ \t]*)(create\s+(?:or\s+replace\s+)?(?:table|view|function|procedure|index)\s+[\w.\"]+)", re.I)
-_SHELL = re.compile(r"()((?:function[ \t]+)?[\w-]+)[ \t]*\(\)[ \t]*\{?$")
-_SECTION = re.compile(r"()\[{1,2}([^\[\]]{1,100})\]{1,2}[ \t]*$")
+_TYPE_KEYWORDS = r"(?:class|interface|enum|struct|trait|record|object|protocol|extension|namespace|module|impl|mod)"
+_FUNCTION_KEYWORDS = r"(?:function\*?|func|fun|fn|def|sub)"
+_DEFINITION = re.compile(
+    rf"([ \t]{{0,40}})({_MODIFIERS}(?:{_TYPE_KEYWORDS}|{_FUNCTION_KEYWORDS})[ \t]+(?:\([^()]{{0,80}}\)[ \t]*)?[\w.:$]+)"
+)
+_SQL_DEFINITION = re.compile(
+    r"([ \t]*)(create\s+(?:or\s+replace\s+)?(?:table|view|function|procedure|index)\s+[\w.\"]+)", re.I
+)
+_SHELL_FUNCTION = re.compile(r"()((?:function[ \t]+)?[\w-]+)[ \t]*\(\)[ \t]*\{?$")
+_INI_SECTION = re.compile(r"()\[{1,2}([^\[\]]{1,100})\]{1,2}[ \t]*$")
 
-LINE_RULES: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(("csharp", "cuda", "dart", "go", "groovy", "java", "javascript", "kotlin", "perl"), _BLOCK),
-    **dict.fromkeys(("php", "powershell", "ruby", "rust", "scala", "swift", "typescript"), _BLOCK),
-    "ini": _SECTION,
-    "shell": _SHELL,
-    "sql": _SQL,
-    "toml": _SECTION,
+HEADING_PATTERNS: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("csharp", "cuda", "dart", "go", "groovy", "java", "javascript", "kotlin", "perl"), _DEFINITION),
+    **dict.fromkeys(("php", "powershell", "ruby", "rust", "scala", "swift", "typescript"), _DEFINITION),
+    "ini": _INI_SECTION,
+    "shell": _SHELL_FUNCTION,
+    "sql": _SQL_DEFINITION,
+    "toml": _INI_SECTION,
 }
 """Language -> what a line that begins a named part looks like: its indent, then its words."""
 
@@ -41,20 +45,20 @@ LINE_RULES: Mapping[str, re.Pattern[str]] = {
 class CodeLoader:
     """Keeps every character but the byte order mark."""
 
-    version = VERSIONS["code"]
+    version = LOADER_VERSIONS["code"]
 
     def __init__(self, options: CodeOptions | None = None) -> None:
         self.options = options or CodeOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The source code in `data`; code that does not parse has no headings."""
-        decoded = decode(data, self.options.encoding)
-        language = language_of(source, decoded.text)
+        decoded = decode_bytes(data, self.options.encoding)
+        language = detect_language(source, decoded.text)
         encoding = "" if decoded.encoding == "utf-8" else decoded.encoding
         name = file_name(source).encode("utf-8", "replace").decode()
         return Document(
             text=decoded.text,
-            metadata=metadata("code", source, {"language": language, "encoding": encoding}),
+            metadata=build_metadata("code", source, {"language": language, "encoding": encoding}),
             source=source,
             title=name,
             headings=tuple(code_headings(decoded.text, language)) if self.options.headings else (),
@@ -65,12 +69,12 @@ class CodeLoader:
 
 def code_headings(text: str, language: str) -> Iterator[Heading]:
     """The named parts of `text` in rising order; none for a language without a rule."""
-    if len(text) > MAX_PARSED:
+    if len(text) > MAX_PARSED_CHARS:
         return
     if language == "python":
         yield from _python_headings(text)
-    elif language in LINE_RULES:
-        yield from _line_headings(text, LINE_RULES[language])
+    elif language in HEADING_PATTERNS:
+        yield from _line_headings(text, HEADING_PATTERNS[language])
 
 
 def _python_headings(text: str) -> Iterator[Heading]:

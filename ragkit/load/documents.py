@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Literal
 
 from ragkit.errors import InvalidOption, LoadError, UnsupportedFormat
-from ragkit.load.encoding import clean
-from ragkit.load.fetch import FetchOptions, fetch
+from ragkit.load.encoding import replace_invalid_chars
+from ragkit.load.fetch import FetchOptions, fetch_url
 from ragkit.load.files import MB, read_bytes
-from ragkit.load.formats import SUFFIXES, suffix_of
-from ragkit.load.parse import Failed, ParseLimits, Task, load_bytes
-from ragkit.load.route import Route, Router
-from ragkit.load.walk import FolderOptions, Skipped, walk
+from ragkit.load.formats import LOADER_BY_SUFFIX, file_suffix
+from ragkit.load.parse import ParseFailure, ParseLimits, ParseTask, load_bytes
+from ragkit.load.route import LoaderRoute, Router
+from ragkit.load.walk import FolderOptions, SkippedPath, walk_files
 from ragkit.load.workers import ParsePool
 from ragkit.records import Document, Metadata
 
 LOG = logging.getLogger("ragkit.load")
 
-LIMITS = ParseLimits(file_mb=1024)
+DEFAULT_LIMITS = ParseLimits(max_file_mb=1024)
 
 
 class DocumentLoader:
@@ -35,32 +35,32 @@ class DocumentLoader:
     @staticmethod
     def from_text(text: str, metadata: Metadata | None = None) -> list[Document]:
         """A Document of text that is at hand."""
-        return [Document(text=clean(text), metadata=metadata or {})]
+        return [Document(text=replace_invalid_chars(text), metadata=metadata or {})]
 
     @staticmethod
     def from_file(path: str | os.PathLike[str]) -> list[Document]:
         """A file of any known format. Raises LoadError."""
-        return [_load(path)]
+        return [_load_file(path)]
 
     @staticmethod
     def from_pdf(path: str | os.PathLike[str]) -> list[Document]:
         """A PDF, whatever its name. Raises LoadError."""
-        return [_load(path, "pdf")]
+        return [_load_file(path, "pdf")]
 
     @staticmethod
     def from_csv(path: str | os.PathLike[str]) -> list[Document]:
         """A table in text form, whatever its name; one line of text for each row. Raises LoadError."""
-        return [_load(path, "csv")]
+        return [_load_file(path, "csv")]
 
     @staticmethod
     def from_json(path: str | os.PathLike[str]) -> list[Document]:
         """A JSON file, whatever its name. Raises LoadError."""
-        return [_load(path, "json")]
+        return [_load_file(path, "json")]
 
     @staticmethod
     def from_html(path: str | os.PathLike[str]) -> list[Document]:
         """A web page on disk, whatever its name. Raises LoadError."""
-        return [_load(path, "html")]
+        return [_load_file(path, "html")]
 
     @staticmethod
     def from_directory(
@@ -91,13 +91,13 @@ class DocumentLoader:
             raise LoadError(str(folder), "not there", "look at the path")
         include = (glob,) if isinstance(glob, str) else tuple(glob)
         options = FolderOptions(include=include, exclude=() if recursive else ("/*/",))
-        tasks: list[Task] = []
-        for item in walk(folder, options):
-            if isinstance(item, Skipped):
+        tasks: list[ParseTask] = []
+        for item in walk_files(folder, options):
+            if isinstance(item, SkippedPath):
                 LOG.info("%s: %s", item.path, item.reason)
             else:
-                tasks.append(Task(item.path, str(item.path), item.stat))
-        return _documents(tasks, errors, jobs)
+                tasks.append(ParseTask(item.path, str(item.path), item.stat))
+        return _load_files(tasks, errors, jobs)
 
     @staticmethod
     def from_url(url: str, *, seconds: float = 30.0, max_mb: float = 50, allow_private: bool = False) -> list[Document]:
@@ -112,24 +112,28 @@ class DocumentLoader:
         Raises:
             LoadError: it cannot be fetched, or no text can be taken from it.
         """
-        fetched = fetch(url, FetchOptions(seconds, max_mb, allow_private))
-        suffix = "" if suffix_of(fetched.url) in SUFFIXES else (mimetypes.guess_extension(fetched.media_type) or "")
-        named = fetched.url.rstrip("/") + (suffix if suffix in SUFFIXES else "")
-        _, document = load_bytes(fetched.data, named, Router(), LIMITS)
+        fetched = fetch_url(url, FetchOptions(seconds, max_mb, allow_private))
+        suffix = (
+            ""
+            if file_suffix(fetched.url) in LOADER_BY_SUFFIX
+            else (mimetypes.guess_extension(fetched.media_type) or "")
+        )
+        named = fetched.url.rstrip("/") + (suffix if suffix in LOADER_BY_SUFFIX else "")
+        _, document = load_bytes(fetched.data, named, Router(), DEFAULT_LIMITS)
         return [replace(document, source=fetched.url, id="")]
 
 
-def _load(path: str | os.PathLike[str], name: str = "") -> Document:
+def _load_file(path: str | os.PathLike[str], name: str = "") -> Document:
     source = os.path.abspath(path)  # noqa: PTH100 - as above
-    data = read_bytes(Path(os.path.realpath(path)), None, int(LIMITS.file_mb * MB))
-    return load_bytes(data, source, Router(), LIMITS, name)[1]
+    data = read_bytes(Path(os.path.realpath(path)), None, int(DEFAULT_LIMITS.max_file_mb * MB))
+    return load_bytes(data, source, Router(), DEFAULT_LIMITS, name)[1]
 
 
-def _documents(tasks: Sequence[Task], errors: str, jobs: int) -> list[Document]:
+def _load_files(tasks: Sequence[ParseTask], errors: str, jobs: int) -> list[Document]:
     found: list[Document] = []
-    with ParsePool(jobs, LIMITS, (Route("folder"),)) as pool:
+    with ParsePool(jobs, DEFAULT_LIMITS, (LoaderRoute("folder"),)) as pool:
         for outcome in pool.parse(tasks):
-            if not isinstance(outcome, Failed):
+            if not isinstance(outcome, ParseFailure):
                 found.append(outcome.document)
             elif errors == "raise" and not isinstance(outcome.error, UnsupportedFormat):
                 raise outcome.error

@@ -13,13 +13,13 @@ from charset_normalizer import from_bytes
 
 from ragkit.errors import InvalidOption
 
-SAMPLE = 65_536
+SAMPLE_BYTES = 65_536
 """Bytes that are looked at to guess an encoding."""
 
-FEW = 64
+MIN_GUESSED_BYTES = 64
 """With fewer bytes beyond ASCII than this, a guess by statistics is worth less than the commonest encoding."""
 
-MARKS = (
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -27,25 +27,25 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_HIGH = re.compile(rb"[\x80-\xff]")
-_MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_INVALID_CHARS = re.compile("[\x00\ud800-\udfff]")
+_NON_ASCII = re.compile(rb"[\x80-\xff]")
+_UTF8_SEQUENCE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedText:
     """Text, and the codec that it was read with."""
 
     text: str
     encoding: str
 
 
-def clean(text: str) -> str:
+def replace_invalid_chars(text: str) -> str:
     """`text` with NUL and lone surrogates as U+FFFD: no store keeps them, and the length stays."""
-    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
+    return _INVALID_CHARS.sub("\ufffd", text) if _INVALID_CHARS.search(text) else text
 
 
-def decode(data: bytes, encoding: str = "") -> Decoded:
+def decode_bytes(data: bytes, encoding: str = "") -> DecodedText:
     """The text of `data`; bytes that its encoding does not know become U+FFFD.
 
     Args:
@@ -55,14 +55,14 @@ def decode(data: bytes, encoding: str = "") -> Decoded:
     Raises:
         InvalidOption: Python has no codec `encoding`.
     """
-    for mark, name in MARKS:
+    for mark, name in BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            return Decoded(clean(data[len(mark) :].decode(name, "replace")), name)
-    name = known_codec(encoding) if encoding else guess(data)
-    return Decoded(clean(data.decode(name, "replace")), name)
+            return DecodedText(replace_invalid_chars(data[len(mark) :].decode(name, "replace")), name)
+    name = normalize_codec(encoding) if encoding else guess_encoding(data)
+    return DecodedText(replace_invalid_chars(data.decode(name, "replace")), name)
 
 
-def known_codec(name: str) -> str:
+def normalize_codec(name: str) -> str:
     """The name as Python spells it. Raises InvalidOption when it has no such codec for text."""
     try:
         info = codecs.lookup(name)
@@ -72,19 +72,19 @@ def known_codec(name: str) -> str:
     return info.name
 
 
-def guess(data: bytes) -> str:
+def guess_encoding(data: bytes) -> str:
     """The codec of text without a byte order mark."""
-    wide = without_mark(data[:SAMPLE])
+    wide = guess_utf16_or_utf32(data[:SAMPLE_BYTES])
     if wide:
         return wide
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        return _not_utf8(data)
+        return _guess_legacy_encoding(data)
     return "utf-8"
 
 
-def without_mark(sample: bytes) -> str:
+def guess_utf16_or_utf32(sample: bytes) -> str:
     """UTF-16 or UTF-32 by the places of its zero bytes, or ''. Needs some Latin letters in the text."""
     sample = sample[: len(sample) // 4 * 4]
     if len(sample) < 4 or 0 not in sample:
@@ -100,15 +100,15 @@ def without_mark(sample: bytes) -> str:
     return "utf-16-be" if even > 0.4 and odd < 0.05 else ""
 
 
-def _not_utf8(data: bytes) -> str:
-    high = _HIGH.search(data)
+def _guess_legacy_encoding(data: bytes) -> str:
+    high = _NON_ASCII.search(data)
     start = high.start() if high else 0
-    sample = data[max(0, start - 1024) : start + SAMPLE]
-    count = len(_HIGH.findall(sample))
-    good = sum(len(found) for found in _MULTIBYTE.findall(sample))
+    sample = data[max(0, start - 1024) : start + SAMPLE_BYTES]
+    count = len(_NON_ASCII.findall(sample))
+    good = sum(len(found) for found in _UTF8_SEQUENCE.findall(sample))
     if good > 0.8 * count:
         return "utf-8"  # damaged in places
-    if count < FEW and count < 0.3 * len(sample):
+    if count < MIN_GUESSED_BYTES and count < 0.3 * len(sample):
         return "cp1252"
     best = from_bytes(sample).best()
     return codecs.lookup(best.encoding).name if best else "cp1252"

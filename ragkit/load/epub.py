@@ -10,16 +10,16 @@ from lxml import etree
 
 from ragkit.errors import LoadError
 from ragkit.load.html import read_page
-from ragkit.load.meta import metadata, one_line
-from ragkit.load.ooxml import child, local, named, part_xml
-from ragkit.load.options import VERSIONS, EpubOptions
+from ragkit.load.meta import build_metadata, collapse_whitespace
+from ragkit.load.ooxml import find_child, iter_elements, local_name, parse_part
+from ragkit.load.options import LOADER_VERSIONS, EpubOptions
 from ragkit.load.ziparchive import ZipArchive
 from ragkit.records import JSON, Document, Heading
 
-CONTAINER = "META-INF/container.xml"
-ENCRYPTION = "META-INF/encryption.xml"
-PAGES = ("application/xhtml+xml", "text/html")
-KNOWN = {
+CONTAINER_PATH = "META-INF/container.xml"
+ENCRYPTION_PATH = "META-INF/encryption.xml"
+PAGE_MEDIA_TYPES = ("application/xhtml+xml", "text/html")
+METADATA_KEYS = {
     "title": "title",
     "creator": "author",
     "language": "lang",
@@ -32,22 +32,22 @@ KNOWN = {
 class EpubLoader:
     """Each part of the spine through the HTML reader; a part without a heading gets its own title as one."""
 
-    version = VERSIONS["epub"]
+    version = LOADER_VERSIONS["epub"]
 
     def __init__(self, options: EpubOptions | None = None) -> None:
         self.options = options or EpubOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The book in `data`. Raises LoadError for a locked or damaged one, LoadLimit for a zip bomb."""
+        """The book in `data`. Raises LoadError for a locked or damaged one, LoadLimitExceeded for a zip bomb."""
         archive = ZipArchive(data, source, self.options)
-        package_name = _package(archive)
-        package = part_xml(archive, package_name)
-        known = _known(package)
-        locked = _locked(archive)
+        package_name = _find_package(archive)
+        package = parse_part(archive, package_name)
+        known = _read_metadata(package)
+        locked = _encrypted_parts(archive)
         texts: list[str] = []
         headings: list[Heading] = []
         length = 0
-        for name in _spine(package, posixpath.dirname(package_name)):
+        for name in _spine_parts(package, posixpath.dirname(package_name)):
             if name in locked:
                 raise LoadError(source, "protected against copying (DRM)", "only its own reader can open it")
             if name not in archive:
@@ -61,7 +61,7 @@ class EpubLoader:
             length += len(page.text) + 2
         return Document(
             text="\n\n".join(texts),
-            metadata=metadata("epub", source, {**known, "title": None}),
+            metadata=build_metadata("epub", source, {**known, "title": None}),
             source=source,
             title=str(known.get("title", "")),
             headings=tuple(headings),
@@ -69,34 +69,34 @@ class EpubLoader:
         )
 
 
-def _package(archive: ZipArchive) -> str:
+def _find_package(archive: ZipArchive) -> str:
     """The part that lists the book. Raises LoadError."""
-    for each in named(part_xml(archive, CONTAINER), "rootfile"):
+    for each in iter_elements(parse_part(archive, CONTAINER_PATH), "rootfile"):
         name = unquote(each.get("full-path", ""))
         if name in archive:
             return name
     raise LoadError(archive.source, "its list of chapters is missing", "convert it again, for example with Calibre")
 
 
-def _known(package: etree._Element) -> dict[str, JSON]:
+def _read_metadata(package: etree._Element) -> dict[str, JSON]:
     known: dict[str, JSON] = {}
-    about = child(package, "metadata")
+    about = find_child(package, "metadata")
     for each in about if about is not None else ():
-        words = one_line("".join(each.itertext()))[:1000]
-        if local(each) in KNOWN and words:
-            known.setdefault(KNOWN[local(each)], words)
+        words = collapse_whitespace("".join(each.itertext()))[:1000]
+        if local_name(each) in METADATA_KEYS and words:
+            known.setdefault(METADATA_KEYS[local_name(each)], words)
     return known
 
 
-def _spine(package: etree._Element, folder: str) -> Iterator[str]:
+def _spine_parts(package: etree._Element, folder: str) -> Iterator[str]:
     """The parts of the book's text, in reading order."""
-    manifest, spine = child(package, "manifest"), child(package, "spine")
+    manifest, spine = find_child(package, "manifest"), find_child(package, "spine")
     if manifest is None or spine is None:
         return
     listed = {
         item.get("id", ""): posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
         for item in manifest
-        if item.get("media-type") in PAGES and "nav" not in (item.get("properties") or "").split()
+        if item.get("media-type") in PAGE_MEDIA_TYPES and "nav" not in (item.get("properties") or "").split()
     }
     for entry in spine:
         name = listed.get(entry.get("idref", ""))
@@ -104,9 +104,9 @@ def _spine(package: etree._Element, folder: str) -> Iterator[str]:
             yield name
 
 
-def _locked(archive: ZipArchive) -> frozenset[str]:
+def _encrypted_parts(archive: ZipArchive) -> frozenset[str]:
     """Parts that are encrypted; fonts often are, and do no harm."""
-    if ENCRYPTION not in archive:
+    if ENCRYPTION_PATH not in archive:
         return frozenset()
-    references = named(part_xml(archive, ENCRYPTION), "CipherReference")
+    references = iter_elements(parse_part(archive, ENCRYPTION_PATH), "CipherReference")
     return frozenset(unquote(each.get("URI", "")) for each in references)

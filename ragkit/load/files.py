@@ -11,12 +11,12 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragkit.errors import LoadError, LoadLimit
+from ragkit.errors import LoadError, LoadLimitExceeded
 
 MB = 1024 * 1024
-PIECE = 4 * MB
+READ_SIZE = 4 * MB
 
-_RUN_AGAIN = "run again once nothing writes to it"
+_RETRY_HINT = "run again once nothing writes to it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FileStat:
     inode: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> FileStat:
+    def from_stat(cls, found: os.stat_result) -> FileStat:
         """The four values of what `os.stat` returned."""
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
@@ -39,7 +39,7 @@ class FileChanged(LoadError):
     """A file that was written to between two looks at it. Reading it again may succeed."""
 
 
-def kind_of(mode: int) -> str:
+def describe_file_type(mode: int) -> str:
     """What a file that is no regular file is, in words."""
     kinds = (
         (stat.S_ISFIFO, "a named pipe"),
@@ -53,11 +53,11 @@ def kind_of(mode: int) -> str:
 
 
 def read_bytes(path: Path | bytes, expected: FileStat | None, max_bytes: int) -> bytes:
-    """The bytes of a regular file. See `read_with_stat`."""
-    return read_with_stat(path, expected, max_bytes)[0]
+    """The bytes of a regular file. See `read_bytes_with_stat`."""
+    return read_bytes_with_stat(path, expected, max_bytes)[0]
 
 
-def read_with_stat(path: Path | bytes, expected: FileStat | None, max_bytes: int) -> tuple[bytes, FileStat]:
+def read_bytes_with_stat(path: Path | bytes, expected: FileStat | None, max_bytes: int) -> tuple[bytes, FileStat]:
     """The bytes of a regular file, and the state in which they were read.
 
     A pipe or device is never opened for longer than it takes to see what it is, and never waited for.
@@ -69,7 +69,7 @@ def read_with_stat(path: Path | bytes, expected: FileStat | None, max_bytes: int
 
     Raises:
         FileChanged: its size or time of change is not as expected, or changed while it was read.
-        LoadLimit: it is larger than `max_bytes`.
+        LoadLimitExceeded: it is larger than `max_bytes`.
         LoadError: it is not there, not readable, or no regular file.
     """
     source = os.fsdecode(path)
@@ -77,18 +77,18 @@ def read_with_stat(path: Path | bytes, expected: FileStat | None, max_bytes: int
     try:
         before = os.fstat(handle)
         if not stat.S_ISREG(before.st_mode):
-            raise LoadError(source, f"{kind_of(before.st_mode)}, not a regular file", "leave it out")
+            raise LoadError(source, f"{describe_file_type(before.st_mode)}, not a regular file", "leave it out")
         if expected is not None and (before.st_size, before.st_mtime_ns) != (expected.size, expected.mtime_ns):
-            raise FileChanged(source, "changed after it was found", _RUN_AGAIN)
+            raise FileChanged(source, "changed after it was found", _RETRY_HINT)
         if before.st_size > max_bytes:
-            raise LoadLimit(source, f"larger than {max_bytes / MB:g} MB", "raise max_file_mb")
+            raise LoadLimitExceeded(source, f"larger than {max_bytes / MB:g} MB", "raise max_file_mb")
         data = _read(handle, before.st_size, source)
         after = os.fstat(handle)
     finally:
         os.close(handle)
     if len(data) != before.st_size or (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-        raise FileChanged(source, "changed while it was read", _RUN_AGAIN)
-    return data, FileStat.of(before)
+        raise FileChanged(source, "changed while it was read", _RETRY_HINT)
+    return data, FileStat.from_stat(before)
 
 
 def _open(path: Path | bytes, source: str) -> int:
@@ -99,7 +99,7 @@ def _open(path: Path | bytes, source: str) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise LoadError(source, "a link, not a regular file", "name the file that it leads to") from error
-        raise LoadError(source, reason_of(error), "look at the file and its permissions") from error
+        raise LoadError(source, describe_os_error(error), "look at the file and its permissions") from error
     except ValueError as error:  # a NUL in the path
         raise LoadError(source, "no file can have this name") from error
 
@@ -109,15 +109,15 @@ def _read(handle: int, size: int, source: str) -> bytes:
     pieces: list[bytes] = []
     left = size + 1
     try:
-        while left > 0 and (piece := os.read(handle, min(left, PIECE))):
+        while left > 0 and (piece := os.read(handle, min(left, READ_SIZE))):
             pieces.append(piece)
             left -= len(piece)
     except OSError as error:
-        raise LoadError(source, reason_of(error), "look at the disk or network that it lies on") from error
+        raise LoadError(source, describe_os_error(error), "look at the disk or network that it lies on") from error
     return b"".join(pieces)
 
 
-def reason_of(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """Why the system refused, in plain words and without the path."""
     words = {
         errno.EACCES: "not readable (permission denied)",

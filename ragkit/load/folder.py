@@ -5,7 +5,7 @@ Which files of the folder are read is `walk`'s part; both take the same options.
 
 from __future__ import annotations
 
-from ragkit.load.options import VERSIONS
+from ragkit.load.options import LOADER_VERSIONS
 from ragkit.load.route import Router
 from ragkit.load.walk import FolderOptions
 from ragkit.records import Document
@@ -14,7 +14,7 @@ from ragkit.records import Document
 class FolderLoader:
     """Chooses by content, then by name."""
 
-    version = VERSIONS["folder"]
+    version = LOADER_VERSIONS["folder"]
 
     def __init__(self, options: FolderOptions | None = None) -> None:
         self.options = options or FolderOptions()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 
-LANGUAGES: Mapping[str, str] = {
+LANGUAGE_BY_SUFFIX: Mapping[str, str] = {
     ".bash": "shell",
     ".bat": "batch",
     ".c": "c",
@@ -80,7 +80,7 @@ LANGUAGES: Mapping[str, str] = {
 }
 """Suffixes of source code and settings -> the language, in lower case."""
 
-SUFFIXES: Mapping[str, str] = {
+LOADER_BY_SUFFIX: Mapping[str, str] = {
     ".adoc": "text",
     ".csv": "csv",
     ".docm": "docx",
@@ -111,11 +111,11 @@ SUFFIXES: Mapping[str, str] = {
     ".xhtml": "html",
     ".xlsm": "xlsx",
     ".xlsx": "xlsx",
-    **dict.fromkeys(LANGUAGES, "code"),
+    **dict.fromkeys(LANGUAGE_BY_SUFFIX, "code"),
 }
 """Suffix, in lower case -> the name of the loader that takes it."""
 
-NAMES: Mapping[str, str] = {
+LANGUAGE_BY_FILE_NAME: Mapping[str, str] = {
     "cmakelists.txt": "cmake",
     "containerfile": "dockerfile",
     "dockerfile": "dockerfile",
@@ -129,7 +129,7 @@ NAMES: Mapping[str, str] = {
 }
 """Whole file names of source code, in lower case -> the language."""
 
-INTERPRETERS: Mapping[str, str] = {
+LANGUAGE_BY_INTERPRETER: Mapping[str, str] = {
     "bash": "shell",
     "node": "javascript",
     "perl": "perl",
@@ -148,17 +148,17 @@ def file_name(source: str) -> str:
     return PurePath(tail).name
 
 
-def suffix_of(source: str) -> str:
+def file_suffix(source: str) -> str:
     """The suffix of a path or URL in lower case with its dot, or ''."""
     return PurePath(file_name(source)).suffix.lower()
 
 
-def language_of(source: str, text: str = "") -> str:
+def detect_language(source: str, text: str = "") -> str:
     """The programming language that a name, or else the `#!` line of its text, speaks of; '' when neither does."""
     name = file_name(source)
-    known = NAMES.get(name.lower()) or LANGUAGES.get(suffix_of(source))
+    known = LANGUAGE_BY_FILE_NAME.get(name.lower()) or LANGUAGE_BY_SUFFIX.get(file_suffix(source))
     if known or not text.startswith("#!"):
         return known or ""
     words = text[:200].splitlines()[0][2:].split()
     program = [word for word in words if not word.startswith("-") and "=" not in word and not word.endswith("/env")]
-    return INTERPRETERS.get(PurePath(program[0]).name.rstrip("0123456789."), "") if program else ""
+    return LANGUAGE_BY_INTERPRETER.get(PurePath(program[0]).name.rstrip("0123456789."), "") if program else ""

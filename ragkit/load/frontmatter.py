@@ -13,7 +13,7 @@ from datetime import date, datetime, time
 
 from ragkit.records import JSON
 
-MAX_HEAD = 65_536
+MAX_FRONT_MATTER_CHARS = 65_536
 """Characters of a head; a longer one is text."""
 
 MAX_VALUES = 2_000
@@ -21,8 +21,8 @@ MAX_VALUES = 2_000
 
 MAX_DEPTH = 20
 
-_HEAD = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
-_NOT_YAML = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
+_OPENING_FENCE = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
+_YAML_ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
 """What ruamel.yaml raises for broken input beside its own YAMLError."""
 
 
@@ -34,55 +34,55 @@ class FrontMatter:
     length: int = 0
 
 
-def front_matter(text: str) -> FrontMatter:
+def parse_front_matter(text: str) -> FrontMatter:
     """The head of `text`; empty when there is none or it cannot be read."""
-    opened = _HEAD.match(text)
+    opened = _OPENING_FENCE.match(text)
     if opened is None:
         return FrontMatter()
     fence = opened[1]
     closing = re.compile(r"^(?:---|\.\.\.)[ \t]*$" if fence == "---" else r"^\+\+\+[ \t]*$", re.MULTILINE)
-    window = text[:MAX_HEAD].replace("\r\n", " \n").replace("\r", "\n")  # same length
+    window = text[:MAX_FRONT_MATTER_CHARS].replace("\r\n", " \n").replace("\r", "\n")  # same length
     closed = closing.search(window, opened.end())
     if closed is None:
         return FrontMatter()
     head = window[opened.end() : closed.start()]
-    values = _yaml(head) if fence == "---" else _toml(head)
+    values = _parse_yaml(head) if fence == "---" else _parse_toml(head)
     return FrontMatter(values, closed.end()) if values is not None else FrontMatter()
 
 
-def _toml(head: str) -> Mapping[str, JSON] | None:
+def _parse_toml(head: str) -> Mapping[str, JSON] | None:
     try:
-        return _plain_mapping(tomllib.loads(head))
+        return _to_json_mapping(tomllib.loads(head))
     except (ValueError, RecursionError):
         return None
 
 
-def _yaml(head: str) -> Mapping[str, JSON] | None:
+def _parse_yaml(head: str) -> Mapping[str, JSON] | None:
     from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import, and few files have a head
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     try:
-        return _plain_mapping(YAML(typ="safe", pure=True).load(head))
-    except (YAMLError, *_NOT_YAML):
+        return _to_json_mapping(YAML(typ="safe", pure=True).load(head))
+    except (YAMLError, *_YAML_ERRORS):
         return None
 
 
-def _plain_mapping(value: object) -> Mapping[str, JSON] | None:
+def _to_json_mapping(value: object) -> Mapping[str, JSON] | None:
     if not isinstance(value, Mapping):
         return None
     budget = [MAX_VALUES]
-    return {str(key): _plain(item, budget, 0) for key, item in value.items() if isinstance(key, str | int)}
+    return {str(key): _to_json(item, budget, 0) for key, item in value.items() if isinstance(key, str | int)}
 
 
-def _plain(value: object, budget: list[int], depth: int) -> JSON:
+def _to_json(value: object, budget: list[int], depth: int) -> JSON:
     """`value` as JSON holds it. Raises ValueError beyond the limits, so that no alias bomb unfolds."""
     budget[0] -= 1
     if budget[0] < 0 or depth > MAX_DEPTH:
         raise ValueError("the head is too large")
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, budget, depth + 1) for key, item in value.items()}
+        return {str(key): _to_json(item, budget, depth + 1) for key, item in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
-        return [_plain(item, budget, depth + 1) for item in value]
+        return [_to_json(item, budget, depth + 1) for item in value]
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if value is None or isinstance(value, bool | int | str):

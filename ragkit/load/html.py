@@ -8,28 +8,28 @@ import re
 from lxml import etree
 
 from ragkit.errors import InvalidOption, LoadError
-from ragkit.load.encoding import MARKS, clean, decode, guess, known_codec
-from ragkit.load.htmltext import PageReader, PageText, page_text
-from ragkit.load.meta import metadata
-from ragkit.load.options import VERSIONS, HtmlOptions
+from ragkit.load.encoding import BYTE_ORDER_MARKS, decode_bytes, guess_encoding, normalize_codec, replace_invalid_chars
+from ragkit.load.htmltext import PageReader, PageText, extract_page_text
+from ragkit.load.meta import build_metadata
+from ragkit.load.options import LOADER_VERSIONS, HtmlOptions
 from ragkit.records import Document
 
-PIECE = 65_536
+FEED_SIZE = 65_536
 """Bytes that are handed to the parser at a time."""
 
-KEPT_META = ("author", "description", "keywords", "lang")
+META_NAMES = ("author", "description", "keywords", "lang")
 """What of a page's `<meta>` becomes metadata."""
 
-_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.IGNORECASE)
+_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"""<\?xml[^>]{0,100}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
-_NEVER = frozenset({"utf-7", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"})
+_IMPOSSIBLE_CODECS = frozenset({"utf-7", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"})
 """Codecs that a page which could be read up to its declaration cannot be in; UTF-7 is an attack."""
 
 
 class HtmlLoader:
     """The main text of a page, in reading order; menus, scripts and hidden parts left out."""
 
-    version = VERSIONS["html"]
+    version = LOADER_VERSIONS["html"]
 
     def __init__(self, options: HtmlOptions | None = None) -> None:
         self.options = options or HtmlOptions()
@@ -39,7 +39,7 @@ class HtmlLoader:
         page = read_page(data, source, navigation=self.options.navigation)
         return Document(
             text=page.text,
-            metadata=metadata("html", source, {key: page.meta.get(key) for key in KEPT_META}),
+            metadata=build_metadata("html", source, {key: page.meta.get(key) for key in META_NAMES}),
             source=source,
             title=page.title,
             headings=page.headings,
@@ -49,31 +49,31 @@ class HtmlLoader:
 
 def read_page(data: bytes | str, source: str, *, navigation: bool = False) -> PageText:
     """The readable text of a page given as bytes or as text. Raises LoadError."""
-    text = data if isinstance(data, str) else decode(data, declared(data)).text
-    raw = clean(text).encode("utf-8")
+    text = data if isinstance(data, str) else decode_bytes(data, declared_encoding(data)).text
+    raw = replace_invalid_chars(text).encode("utf-8")
     parser = etree.HTMLParser(target=PageReader(), encoding="utf-8", no_network=True, remove_pis=True)
     try:
-        for start in range(0, len(raw), PIECE):
-            parser.feed(raw[start : start + PIECE])
+        for start in range(0, len(raw), FEED_SIZE):
+            parser.feed(raw[start : start + FEED_SIZE])
         page = parser.close() if raw else PageReader().close()
     except etree.LxmlError as error:
         hint = "open it in a browser and save it again"
         raise LoadError(source, f"the HTML cannot be read ({error})", hint) from error
-    return page_text(page, navigation=navigation)
+    return extract_page_text(page, navigation=navigation)
 
 
-def declared(data: bytes) -> str:
+def declared_encoding(data: bytes) -> str:
     """The codec that a page names and is in, or '' where it names none or says what cannot be."""
-    if data.startswith(tuple(mark for mark, _ in MARKS)):
+    if data.startswith(tuple(mark for mark, _ in BYTE_ORDER_MARKS)):
         return ""
-    found = _XML_ENCODING.match(data[:200]) or _CHARSET.search(data[:4096])
+    found = _XML_ENCODING.match(data[:200]) or _META_CHARSET.search(data[:4096])
     if found is None:
         return ""
     try:
-        name = known_codec(found[1].decode("ascii", "replace"))
+        name = normalize_codec(found[1].decode("ascii", "replace"))
     except InvalidOption:
         return ""
-    if name in _NEVER or (name == "utf-8") != (guess(data) == "utf-8" and not data.isascii()):
+    if name in _IMPOSSIBLE_CODECS or (name == "utf-8") != (guess_encoding(data) == "utf-8" and not data.isascii()):
         return ""  # the bytes say otherwise
     latin = codecs.lookup("latin-1").name
     return "cp1252" if name in (latin, "ascii") else name

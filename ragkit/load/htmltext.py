@@ -10,32 +10,32 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragkit.load.blocks import Block, joined
-from ragkit.load.meta import one_line
+from ragkit.load.blocks import LayoutBlock, join_blocks
+from ragkit.load.meta import collapse_whitespace
 from ragkit.records import Heading
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-SKIPPED = _words(
+SKIPPED_TAGS = _word_set(
     "annotation annotation-xml applet audio button canvas datalist embed head iframe map math-annotation noframes "
     "noscript object script select style svg template textarea video"
 )
 """Elements without readable text."""
 
-BLOCKS = _words(
+BLOCK_TAGS = _word_set(
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol p pre section summary table tbody "
     "tfoot thead tr td th ul"
 )
 """Elements that begin a new line."""
 
-DROPPED = _words("anchor-link gutter hash-link headerlink lineno linenos mw-editsection")
+DROPPED_CLASSES = _word_set("anchor-link gutter hash-link headerlink lineno linenos mw-editsection")
 """Classes of marks beside the text."""
 
-MENUS = _words(
+MENU_CLASSES = _word_set(
     "bd-footer bd-header bd-sidebar breadcrumb breadcrumbs catlinks cookie-banner cookie-notice edit-link footer "
     "md-footer md-header md-sidebar menu nav navbar navbox navigation page-footer pagination prev-next-area "
     "printfooter related rst-footer-buttons sidebar site-footer site-header skip-link skip-to-content sphinxsidebar "
@@ -43,10 +43,12 @@ MENUS = _words(
 )
 """Classes and ids of what stands around a page's own text."""
 
-MENU_ROLES = _words("alertdialog banner contentinfo dialog menu menubar navigation search toolbar")
+MENU_ROLES = _word_set("alertdialog banner contentinfo dialog menu menubar navigation search toolbar")
 
-_HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?![.\d]*[1-9])", re.I)
-_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+_HIDDEN_STYLE = re.compile(
+    r"display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?![.\d]*[1-9])", re.I
+)
+_INVISIBLE_CHARS = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _NEWLINE = "\x00"
 """Stands for `<br>` inside a line that is still being gathered; the parser hands out no NUL."""
 
@@ -63,7 +65,7 @@ class PageText:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenElement:
     """An element that is still open, and what it switched on."""
 
     tag: str
@@ -71,12 +73,12 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Row:
+class _TableRow:
     """A table row that is still open."""
 
     cells: list[str] = field(default_factory=list)
     cell: list[str] | None = None
-    layout: bool = False
+    is_layout: bool = False
     """Its cells hold whole blocks: the table only places them on the page."""
 
 
@@ -84,51 +86,51 @@ class PageReader:
     """Takes the events of an lxml parser (`target=`) and gathers blocks."""
 
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[LayoutBlock] = []
         self.title = ""
         self.meta: dict[str, str] = {}
-        self._open: list[_Open] = []
-        self._on = dict.fromkeys(("skip", "menu", "main", "article", "pre", "list", "title"), 0)
+        self._open_elements: list[_OpenElement] = []
+        self._flag_counts = dict.fromkeys(("skip", "menu", "main", "article", "pre", "list", "title"), 0)
         self._buffer: list[str] = []
-        self._kinds: list[tuple[str, int]] = [("p", 0)]
-        self._rows: list[_Row] = []
+        self._kind_stack: list[tuple[str, int]] = [("p", 0)]
+        self._row_stack: list[_TableRow] = []
         self._bullet = ""
 
     # What lxml calls
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """An element begins."""
-        flags = self._flags(tag, attributes)
+        flags = self._flags_for(tag, attributes)
         if tag == "meta":
-            self._meta(attributes)
+            self._read_meta(attributes)
         elif tag == "html" and attributes.get("lang"):
             self.meta["lang"] = attributes["lang"]
-        if not self._on["skip"] and (tag in BLOCKS or flags):
+        if not self._flag_counts["skip"] and (tag in BLOCK_TAGS or flags):
             self._flush()
-            self._begin(tag)
+            self._begin_element(tag)
         elif tag == "br":
-            self._buffer.append("\n" if self._on["pre"] else _NEWLINE)
-        self._open.append(_Open(tag, flags))
+            self._buffer.append("\n" if self._flag_counts["pre"] else _NEWLINE)
+        self._open_elements.append(_OpenElement(tag, flags))
         for flag in flags:
-            self._on[flag] += 1
+            self._flag_counts[flag] += 1
 
     def end(self, tag: str) -> None:
         """An element ends, and with it what was left open inside it."""
-        while self._open:
-            last = self._open.pop()
-            if self._on["skip"] == ("skip" in last.flags) and (last.tag in BLOCKS or last.flags):
+        while self._open_elements:
+            last = self._open_elements.pop()
+            if self._flag_counts["skip"] == ("skip" in last.flags) and (last.tag in BLOCK_TAGS or last.flags):
                 self._flush()
-                self._finish(last.tag)
+                self._end_element(last.tag)
             for flag in last.flags:
-                self._on[flag] -= 1
+                self._flag_counts[flag] -= 1
             if last.tag == tag:
                 return
 
     def data(self, text: str) -> None:
         """Characters between two tags."""
-        if self._on["title"]:
+        if self._flag_counts["title"]:
             self.title += text
-        elif not self._on["skip"]:
+        elif not self._flag_counts["skip"]:
             self._buffer.append(text)
 
     def comment(self, text: str) -> None:
@@ -136,19 +138,24 @@ class PageReader:
 
     def close(self) -> PageReader:
         """The page ends."""
-        while self._open:
-            self.end(self._open[-1].tag)
+        while self._open_elements:
+            self.end(self._open_elements[-1].tag)
         self._flush()
-        self.title = _visible(self.title)
+        self.title = _strip_invisible(self.title)
         return self
 
     # How elements change what is gathered
 
-    def _flags(self, tag: str, attributes: Mapping[str, str]) -> tuple[str, ...]:
+    def _flags_for(self, tag: str, attributes: Mapping[str, str]) -> tuple[str, ...]:
         flags = []
-        if tag == "title" and not self.title and self._open and self._open[-1].tag in ("head", "html", "body"):
+        if (
+            tag == "title"
+            and not self.title
+            and self._open_elements
+            and self._open_elements[-1].tag in ("head", "html", "body")
+        ):
             flags.append("title")
-        if tag in SKIPPED or (tag not in ("html", "body") and _hidden(attributes)):
+        if tag in SKIPPED_TAGS or (tag not in ("html", "body") and _is_hidden(attributes)):
             flags.append("skip")
         if tag == "main" or attributes.get("role") == "main":
             flags.append("main")
@@ -168,125 +175,125 @@ class PageReader:
         role = attributes.get("role", "")
         if tag == "nav" or role in MENU_ROLES:
             return True
-        outside = not self._on["main"] and not self._on["article"]
+        outside = not self._flag_counts["main"] and not self._flag_counts["article"]
         if outside and (tag in ("header", "footer", "aside") or role == "complementary"):
             return True
         names = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower().split()
-        return any(name in MENUS for name in names[:40])
+        return any(name in MENU_CLASSES for name in names[:40])
 
-    def _meta(self, attributes: Mapping[str, str]) -> None:
+    def _read_meta(self, attributes: Mapping[str, str]) -> None:
         name = (attributes.get("name") or attributes.get("property") or "").lower()
-        content = one_line(attributes.get("content", ""))
+        content = collapse_whitespace(attributes.get("content", ""))
         if name and content and len(content) <= 1000 and len(self.meta) < 50:
             self.meta.setdefault(name, content)
 
-    def _begin(self, tag: str) -> None:
-        row = self._rows[-1] if self._rows else None
-        if row and not row.layout and (tag in ("table", "pre") or _heading_level(tag)):
-            self._unfold(row)
+    def _begin_element(self, tag: str) -> None:
+        row = self._row_stack[-1] if self._row_stack else None
+        if row and not row.is_layout and (tag in ("table", "pre") or _heading_level(tag)):
+            self._convert_row_to_blocks(row)
         if tag == "tr":
-            self._rows.append(_Row())
-        elif tag in ("td", "th") and row and not row.layout:
+            self._row_stack.append(_TableRow())
+        elif tag in ("td", "th") and row and not row.is_layout:
             row.cell = []
         elif tag == "li":
-            self._bullet = "  " * max(0, self._on["list"] - 1) + "- "
+            self._bullet = "  " * max(0, self._flag_counts["list"] - 1) + "- "
         elif tag in ("pre", "dt", "dd") or _heading_level(tag):
-            self._kinds.append(("h" if _heading_level(tag) else tag, _heading_level(tag)))
+            self._kind_stack.append(("h" if _heading_level(tag) else tag, _heading_level(tag)))
 
-    def _finish(self, tag: str) -> None:
-        row = self._rows[-1] if self._rows else None
+    def _end_element(self, tag: str) -> None:
+        row = self._row_stack[-1] if self._row_stack else None
         if tag == "tr" and row:
-            self._rows.pop()
-            if not row.layout and any(row.cells):
-                self._add("row", " | ".join(row.cells))
+            self._row_stack.pop()
+            if not row.is_layout and any(row.cells):
+                self._add_block("row", " | ".join(row.cells))
         elif tag in ("td", "th") and row and row.cell is not None:
-            row.cells.append(one_line(" ".join(row.cell)))
+            row.cells.append(collapse_whitespace(" ".join(row.cell)))
             row.cell = None
         elif tag == "li":
             self._bullet = ""
-        elif (tag in ("pre", "dt", "dd") or _heading_level(tag)) and len(self._kinds) > 1:
-            self._kinds.pop()
+        elif (tag in ("pre", "dt", "dd") or _heading_level(tag)) and len(self._kind_stack) > 1:
+            self._kind_stack.pop()
 
-    def _unfold(self, row: _Row) -> None:
+    def _convert_row_to_blocks(self, row: _TableRow) -> None:
         """The row turns out to hold whole blocks: what was gathered for it becomes blocks too."""
-        row.layout = True
-        for cell in [*row.cells, one_line(" ".join(row.cell or []))]:
+        row.is_layout = True
+        for cell in [*row.cells, collapse_whitespace(" ".join(row.cell or []))]:
             if cell:
-                self._add("p", cell)
+                self._add_block("p", cell)
         row.cells, row.cell = [], None
 
     def _flush(self) -> None:
         """What was gathered since the last block becomes one."""
         raw, self._buffer = "".join(self._buffer), []
-        kind, level = self._kinds[-1]
-        text = _verbatim(raw) if kind == "pre" else _lines(raw)
+        kind, level = self._kind_stack[-1]
+        text = _normalize_preformatted(raw) if kind == "pre" else _normalize_lines(raw)
         if not text.strip():
             return
-        row = self._rows[-1] if self._rows else None
+        row = self._row_stack[-1] if self._row_stack else None
         if row and row.cell is not None:
             row.cell.append(text)
         elif kind == "h":
-            self._add("h", one_line(text).rstrip(" ¶").rstrip(), level)
-        elif kind in ("p", "dd") and self._on["list"]:
-            bullet, self._bullet = self._bullet or "  " * self._on["list"], ""
-            self._add("li", bullet + text.replace("\n", "\n" + " " * len(bullet)))
+            self._add_block("h", collapse_whitespace(text).rstrip(" ¶").rstrip(), level)
+        elif kind in ("p", "dd") and self._flag_counts["list"]:
+            bullet, self._bullet = self._bullet or "  " * self._flag_counts["list"], ""
+            self._add_block("li", bullet + text.replace("\n", "\n" + " " * len(bullet)))
         else:
-            self._add(kind, text)
+            self._add_block(kind, text)
 
-    def _add(self, kind: str, text: str, level: int = 0) -> None:
-        region = next((name for name in ("menu", "main", "article") if self._on[name]), "rest")
-        self.blocks.append(Block(kind, text, level, region))
+    def _add_block(self, kind: str, text: str, level: int = 0) -> None:
+        region = next((name for name in ("menu", "main", "article") if self._flag_counts[name]), "rest")
+        self.blocks.append(LayoutBlock(kind, text, level, region))
 
 
-def page_text(page: PageReader, *, navigation: bool = False) -> PageText:
+def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText:
     """The text of a page that was read to its end.
 
     Args:
         page: the reader after the parser's last event.
         navigation: keep menus and the like; otherwise they stand only where nothing else is.
     """
-    text, headings = joined(page.blocks if navigation else own_blocks(page.blocks))
+    text, headings = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
     first = next((heading.text for heading in headings if heading.level == 1), "")
     return PageText(text, page.title or first, headings, page.meta)
 
 
-def own_blocks(blocks: Sequence[Block]) -> Sequence[Block]:
+def select_main_blocks(blocks: Sequence[LayoutBlock]) -> Sequence[LayoutBlock]:
     """The blocks of `<main>`, or else `<article>`, or else all outside menus; all of them where that is nothing.
 
     `<main>` and `<article>` count only when they hold a fair part of the text outside menus.
     """
     rest = [block for block in blocks if block.region != "menu"]
-    total = _size(rest)
+    total = _text_length(rest)
     for region in ("main", "article"):
         inner = [block for block in rest if block.region == region]
-        if inner and (_size(inner) >= 200 or 4 * _size(inner) >= total):
+        if inner and (_text_length(inner) >= 200 or 4 * _text_length(inner) >= total):
             return inner
     return rest or blocks
 
 
-def _size(blocks: Sequence[Block]) -> int:
+def _text_length(blocks: Sequence[LayoutBlock]) -> int:
     return sum(len(block.text) for block in blocks)
 
 
-def _hidden(attributes: Mapping[str, str]) -> bool:
+def _is_hidden(attributes: Mapping[str, str]) -> bool:
     if "hidden" in attributes and attributes["hidden"] != "until-found":
         return True
-    if "style" in attributes and _HIDING.search(attributes["style"][:2000]):
+    if "style" in attributes and _HIDDEN_STYLE.search(attributes["style"][:2000]):
         return True
-    return "class" in attributes and not DROPPED.isdisjoint(attributes["class"][:2000].split())
+    return "class" in attributes and not DROPPED_CLASSES.isdisjoint(attributes["class"][:2000].split())
 
 
 def _heading_level(tag: str) -> int:
     return int(tag[1]) if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456" else 0
 
 
-def _visible(text: str) -> str:
-    return one_line(_INVISIBLE.sub("", text))
+def _strip_invisible(text: str) -> str:
+    return collapse_whitespace(_INVISIBLE_CHARS.sub("", text))
 
 
-def _lines(raw: str) -> str:
-    return "\n".join(line for line in map(_visible, raw.split(_NEWLINE)) if line)
+def _normalize_lines(raw: str) -> str:
+    return "\n".join(line for line in map(_strip_invisible, raw.split(_NEWLINE)) if line)
 
 
-def _verbatim(raw: str) -> str:
+def _normalize_preformatted(raw: str) -> str:
     return raw.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\n").rstrip()

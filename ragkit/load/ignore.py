@@ -13,7 +13,7 @@ from dataclasses import dataclass
 MAX_RULES = 10_000
 """Rules of one file that are read."""
 
-_CLASSES = {
+_POSIX_CLASSES = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",
     "blank": " \\t",
@@ -36,49 +36,51 @@ class _Rule:
     folders_only: bool
     segments: tuple[re.Pattern[str] | None, ...]
     """One pattern for each part of the path; None stands for `**`, any number of parts."""
-    anywhere: bool
+    matches_any_depth: bool
     """The line names no folder: it is about names at any depth."""
 
     def matches(self, parts: Sequence[str], is_folder: bool) -> bool:
         if self.folders_only and not is_folder:
             return False
-        if self.anywhere:
+        if self.matches_any_depth:
             return self.segments[0] is not None and self.segments[0].fullmatch(parts[-1]) is not None
-        return _match_parts(self.segments, parts)
+        return _matches_path(self.segments, parts)
 
 
 class IgnoreRules:
     """The lines of one file; paths are asked about relative to the folder it stands in."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        rules = [rule for rule in map(_parsed, list(lines)[:MAX_RULES]) if rule is not None]
-        self._last_first = rules[::-1]
-        self._names = [rule.segments[0] for rule in rules if rule.anywhere]
-        self._paths = len(self._names) < len(rules)
-        joined = "|".join(f"(?:{name.pattern})" for name in self._names if name is not None)
-        self._any_name = re.compile(joined, re.DOTALL) if joined else None
+        rules = [rule for rule in map(_parse_rule, list(lines)[:MAX_RULES]) if rule is not None]
+        self._reversed_rules = rules[::-1]
+        self._name_patterns = [rule.segments[0] for rule in rules if rule.matches_any_depth]
+        self._has_path_rules = len(self._name_patterns) < len(rules)
+        joined = "|".join(f"(?:{name.pattern})" for name in self._name_patterns if name is not None)
+        self._combined_name_pattern = re.compile(joined, re.DOTALL) if joined else None
 
     def __bool__(self) -> bool:
-        return bool(self._last_first)
+        return bool(self._reversed_rules)
 
-    def decide(self, parts: Sequence[str], is_folder: bool) -> bool | None:
+    def match(self, parts: Sequence[str], is_folder: bool) -> bool | None:
         """True: ignored; False: kept by a `!` line; None: no line speaks of it.
 
         Args:
             parts: the path from the folder of these rules, part by part.
             is_folder: whether it is a folder.
         """
-        if not self._paths and (self._any_name is None or not self._any_name.fullmatch(parts[-1])):
+        if not self._has_path_rules and (
+            self._combined_name_pattern is None or not self._combined_name_pattern.fullmatch(parts[-1])
+        ):
             return None
-        for rule in self._last_first:
+        for rule in self._reversed_rules:
             if rule.matches(parts, is_folder):
                 return rule.ignores
         return None
 
 
-def _parsed(line: str) -> _Rule | None:
+def _parse_rule(line: str) -> _Rule | None:
     """The rule of a line, or None for a blank line, a comment, or a pattern that can match nothing."""
-    line = _without_trailing_spaces(line.rstrip("\r\n"))
+    line = _strip_trailing_spaces(line.rstrip("\r\n"))
     if not line or line.startswith("#"):
         return None
     ignores = not line.startswith("!")
@@ -95,19 +97,19 @@ def _parsed(line: str) -> _Rule | None:
             raw = ["**", *raw]
             break
     try:
-        segments = tuple(_segment(part) if part != "**" or not anchored else _ANY_DEPTH for part in raw)
+        segments = tuple(_compile_segment(part) if part != "**" or not anchored else _ANY_DEPTH for part in raw)
     except (ValueError, re.error):
         return None
     return _Rule(ignores, folders_only, segments, not anchored)
 
 
-def _without_trailing_spaces(line: str) -> str:
+def _strip_trailing_spaces(line: str) -> str:
     bare = line.rstrip(" ")
     slashes = len(bare) - len(bare.rstrip("\\"))
     return bare + " " if slashes % 2 and len(bare) < len(line) else bare
 
 
-def _segment(glob: str) -> re.Pattern[str]:
+def _compile_segment(glob: str) -> re.Pattern[str]:
     """The pattern of one part of a path. Raises ValueError for one that git never matches."""
     pieces: list[str] = [""]  # what stands between two stars
     place = 0
@@ -118,7 +120,7 @@ def _segment(glob: str) -> re.Pattern[str]:
         elif sign == "?":
             pieces[-1] += "."
         elif sign == "[":
-            place, text = _bracket(glob, place)
+            place, text = _parse_bracket(glob, place)
             pieces[-1] += text
         elif sign == "\\":
             place += 1
@@ -134,7 +136,7 @@ def _segment(glob: str) -> re.Pattern[str]:
     return re.compile(f"{pieces[0]}{inner}.*{pieces[-1]}", re.DOTALL)
 
 
-def _bracket(glob: str, start: int) -> tuple[int, str]:
+def _parse_bracket(glob: str, start: int) -> tuple[int, str]:
     """A set such as `[!a-z]`: the place of its `]`, and its pattern."""
     place = start + 1
     negated = glob[place : place + 1] in ("!", "^")
@@ -144,7 +146,7 @@ def _bracket(glob: str, start: int) -> tuple[int, str]:
     while place < len(glob) and (glob[place] != "]" or place == first):
         named = re.match(r"\[:(\w+):\]", glob[place:])
         if named:
-            inside.append(_CLASSES.get(named[1], ""))
+            inside.append(_POSIX_CLASSES.get(named[1], ""))
             place += named.end()
             continue
         if glob[place] == "\\":
@@ -160,7 +162,7 @@ def _bracket(glob: str, start: int) -> tuple[int, str]:
     return place, f"[{'^' if negated else ''}{''.join(inside)}]"
 
 
-def _match_parts(pattern: Sequence[re.Pattern[str] | None], parts: Sequence[str]) -> bool:
+def _matches_path(pattern: Sequence[re.Pattern[str] | None], parts: Sequence[str]) -> bool:
     """Whether the whole path matches. A later `**` never needs an earlier one to be tried again."""
     at, part = 0, 0
     star, retry = -1, 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ragkit.load.formats import file_name, suffix_of
+from ragkit.load.formats import file_name, file_suffix
 from ragkit.records import JSON, Metadata
 
 _LINE_END = re.compile(r"\r\n?|\n")
-_SPACE = re.compile(r"\s+")
+_WHITESPACE = re.compile(r"\s+")
 
 
-def metadata(kind: str, source: str, extra: Mapping[str, JSON] | None = None) -> Metadata:
+def build_metadata(kind: str, source: str, extra: Mapping[str, JSON] | None = None) -> Metadata:
     """What the content and the name say of a document, never the file system's times.
 
     Empty values of `extra` are left out; `format`, `name` and `suffix` are always ours.
@@ -21,7 +21,7 @@ def metadata(kind: str, source: str, extra: Mapping[str, JSON] | None = None) ->
     known["format"] = kind
     if source:
         known["name"] = file_name(source).encode("utf-8", "replace").decode()
-        known["suffix"] = suffix_of(source).encode("utf-8", "replace").decode()
+        known["suffix"] = file_suffix(source).encode("utf-8", "replace").decode()
     return known
 
 
@@ -30,6 +30,6 @@ def line_starts(text: str) -> list[int]:
     return [0, *(found.end() for found in _LINE_END.finditer(text))]
 
 
-def one_line(text: str) -> str:
+def collapse_whitespace(text: str) -> str:
     """`text` with every run of white space as one space, none at its ends."""
-    return _SPACE.sub(" ", text).strip()
+    return _WHITESPACE.sub(" ", text).strip()

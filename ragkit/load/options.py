@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragkit.errors import InvalidOption
 
-VERSIONS: Mapping[str, str] = {
+LOADER_VERSIONS: Mapping[str, str] = {
     "choose": "1",
     "code": "1",
     "csv": "2",
@@ -32,7 +32,7 @@ It stands here, and not in the classes, so that a fingerprint costs no import of
 """
 
 
-def positive(name: str, value: float) -> None:
+def require_positive(name: str, value: float) -> None:
     """Raises InvalidOption unless `value` is above 0."""
     if not value > 0:
         raise InvalidOption(name, value, "a number above 0")
@@ -79,12 +79,12 @@ class PdfOptions:
     """How PDF is read through PDFium."""
 
     max_pages: int = 20_000
-    """More pages than this are a LoadLimit."""
+    """More pages than this are a LoadLimitExceeded."""
     join_hyphens: bool = True
     """Join a word that was cut with a hyphen at the end of a line."""
 
     def __post_init__(self) -> None:
-        positive("max_pages", self.max_pages)
+        require_positive("max_pages", self.max_pages)
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class PypdfOptions:
     """How PDF is read through pypdf."""
 
     max_pages: int = 20_000
-    """More pages than this are a LoadLimit."""
+    """More pages than this are a LoadLimitExceeded."""
     join_hyphens: bool = True
     """Join a word that was cut with a hyphen at the end of a line."""
 
     def __post_init__(self) -> None:
-        positive("max_pages", self.max_pages)
+        require_positive("max_pages", self.max_pages)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class ZipOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_expanded_mb", "max_ratio", "max_entries"):
-            positive(name, getattr(self, name))
+            require_positive(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -137,13 +137,13 @@ class XlsxOptions(ZipOptions):
     """How Excel files are read."""
 
     max_cells: int = 5_000_000
-    """Cells with a value, all sheets together; more are a LoadLimit."""
+    """Cells with a value, all sheets together; more are a LoadLimitExceeded."""
     hidden: bool = False
     """Read hidden sheets too."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("max_cells", self.max_cells)
+        require_positive("max_cells", self.max_cells)
 
 
 @dataclass(frozen=True)
@@ -170,13 +170,13 @@ class JsonOptions:
     """How JSON is read."""
 
     max_depth: int = 200
-    """Deeper nesting is a LoadLimit."""
+    """Deeper nesting is a LoadLimitExceeded."""
     max_values: int = 1_000_000
-    """More strings, numbers and the like are a LoadLimit."""
+    """More strings, numbers and the like are a LoadLimitExceeded."""
 
     def __post_init__(self) -> None:
-        positive("max_depth", self.max_depth)
-        positive("max_values", self.max_values)
+        require_positive("max_depth", self.max_depth)
+        require_positive("max_values", self.max_values)
 
 
 @dataclass(frozen=True)

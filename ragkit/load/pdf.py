@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from ragkit.errors import LoadError, LoadLimit
-from ragkit.load.options import VERSIONS, PdfOptions
-from ragkit.load.pdftext import MAX_OUTLINE, Entry, Pages, page_cleaned, pdf_document
+from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.load.options import LOADER_VERSIONS, PdfOptions
+from ragkit.load.pdftext import MAX_OUTLINE_ENTRIES, OutlineEntry, PdfContent, build_pdf_document, clean_page_text
 from ragkit.records import Document
 
 
 class PdfLoader:
     """The text layer of a PDF, page by page; the outline becomes headings."""
 
-    version = VERSIONS["pdf"]
+    version = LOADER_VERSIONS["pdf"]
 
     def __init__(self, options: PdfOptions | None = None) -> None:
         self.options = options or PdfOptions()
@@ -26,41 +26,43 @@ class PdfLoader:
 
         Raises:
             LoadError: it is no PDF, is damaged or password-protected, or has no text.
-            LoadLimit: it has more pages than `max_pages`.
+            LoadLimitExceeded: it has more pages than `max_pages`.
         """
-        pdf = _opened(data, source)
+        pdf = _open_pdf(data, source)
         try:
-            return pdf_document(self._pages(pdf, source), source)
+            return build_pdf_document(self._read_pages(pdf, source), source)
         finally:
             pdf.close()
 
-    def _pages(self, pdf: pdfium.PdfDocument, source: str) -> Pages:
+    def _read_pages(self, pdf: pdfium.PdfDocument, source: str) -> PdfContent:
         count = len(pdf)
         if count > self.options.max_pages:
-            raise LoadLimit(source, f"has {count} pages, {self.options.max_pages} are read at most", "raise max_pages")
-        texts = [self._page(pdf, number) for number in range(count)]
-        return Pages(
-            texts=[text or "" for text in texts],
-            outline=list(_outline(pdf)),
+            raise LoadLimitExceeded(
+                source, f"has {count} pages, {self.options.max_pages} are read at most", "raise max_pages"
+            )
+        texts = [self._read_page(pdf, number) for number in range(count)]
+        return PdfContent(
+            page_texts=[text or "" for text in texts],
+            outline=list(_read_outline(pdf)),
             title=pdf.get_metadata_value("Title"),
             author=pdf.get_metadata_value("Author"),
-            broken=texts.count(None),
+            unreadable_pages=texts.count(None),
         )
 
-    def _page(self, pdf: pdfium.PdfDocument, number: int) -> str | None:
+    def _read_page(self, pdf: pdfium.PdfDocument, number: int) -> str | None:
         try:
             page = pdf[number]
         except pdfium.PdfiumError:
             return None
         try:
-            return page_cleaned(page.get_textpage().get_text_bounded(), join_hyphens=self.options.join_hyphens)
+            return clean_page_text(page.get_textpage().get_text_bounded(), join_hyphens=self.options.join_hyphens)
         except pdfium.PdfiumError:
             return None
         finally:
             page.close()  # and with it its text page
 
 
-def _opened(data: bytes, source: str) -> pdfium.PdfDocument:
+def _open_pdf(data: bytes, source: str) -> pdfium.PdfDocument:
     try:
         return pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
@@ -72,11 +74,11 @@ def _opened(data: bytes, source: str) -> pdfium.PdfDocument:
         raise LoadError(source, "damaged, or not a PDF", "open it in a PDF viewer and save it again") from error
 
 
-def _outline(pdf: pdfium.PdfDocument) -> Iterator[Entry]:
+def _read_outline(pdf: pdfium.PdfDocument) -> Iterator[OutlineEntry]:
     for number, mark in enumerate(pdf.get_toc(max_depth=10)):
-        if number >= MAX_OUTLINE:
+        if number >= MAX_OUTLINE_ENTRIES:
             return
         target = mark.get_dest()
         page = target.get_index() if target else None
         if page is not None:
-            yield Entry(mark.get_title(), mark.level + 1, page)
+            yield OutlineEntry(mark.get_title(), mark.level + 1, page)

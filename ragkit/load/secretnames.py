@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from fnmatch import translate
 
-PATTERNS = (
+SECRET_NAME_PATTERNS = (
     "*.asc.key",
     "*.gpg",
     "*.jks",
@@ -53,18 +53,18 @@ PATTERNS = (
 )
 """Shell patterns of whole names, in lower case."""
 
-HARMLESS = frozenset({".env.dist", ".env.example", ".env.sample", ".env.template"})
+HARMLESS_NAMES = frozenset({".env.dist", ".env.example", ".env.sample", ".env.template"})
 
-_SECRET = re.compile("|".join(translate(pattern) for pattern in PATTERNS))
+_SECRET_NAME = re.compile("|".join(translate(pattern) for pattern in SECRET_NAME_PATTERNS))
 _PRIVATE_KEY = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}-----BEGIN (?:[A-Z]{2,10} ){0,2}PRIVATE KEY(?: BLOCK)?-----")
 
 
-def looks_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether a file of this name keeps a secret, by its name alone."""
     low = name.lower()
-    return _SECRET.match(low) is not None and low not in HARMLESS
+    return _SECRET_NAME.match(low) is not None and low not in HARMLESS_NAMES
 
 
-def holds_private_key(data: bytes) -> bool:
+def has_private_key(data: bytes) -> bool:
     """Whether a file begins as private keys in text form do (PEM, OpenSSH, PGP)."""
     return _PRIVATE_KEY.match(data) is not None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ragkit.load.encoding import decode
-from ragkit.load.formats import suffix_of
-from ragkit.load.meta import line_starts, metadata, one_line
-from ragkit.load.options import VERSIONS, TextOptions
+from ragkit.load.encoding import decode_bytes
+from ragkit.load.formats import file_suffix
+from ragkit.load.meta import build_metadata, collapse_whitespace, line_starts
+from ragkit.load.options import LOADER_VERSIONS, TextOptions
 from ragkit.records import Document, Heading
 
 _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
@@ -17,20 +17,20 @@ _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
 class TextLoader:
     """Keeps every character but the byte order mark; reStructuredText gets its headings."""
 
-    version = VERSIONS["text"]
+    version = LOADER_VERSIONS["text"]
 
     def __init__(self, options: TextOptions | None = None) -> None:
         self.options = options or TextOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The text of `data`; never fails on a bad byte. Raises InvalidOption for an unknown encoding."""
-        decoded = decode(data, self.options.encoding)
+        decoded = decode_bytes(data, self.options.encoding)
         encoding = "" if decoded.encoding == "utf-8" else decoded.encoding
-        rst = suffix_of(source) == ".rst"
+        rst = file_suffix(source) == ".rst"
         headings = tuple(rst_headings(decoded.text)) if rst else ()
         return Document(
             text=decoded.text,
-            metadata=metadata("rst" if rst else "text", source, {"encoding": encoding}),
+            metadata=build_metadata("rst" if rst else "text", source, {"encoding": encoding}),
             source=source,
             title=headings[0].text if headings else "",
             headings=headings,
@@ -53,7 +53,7 @@ def rst_headings(text: str) -> Iterator[Heading]:
             over = before == line
             if title[0] != " " or over:
                 level = levels.setdefault((line[0], over), len(levels) + 1)
-                yield Heading(title_start, level, one_line(title))
+                yield Heading(title_start, level, collapse_whitespace(title))
                 line = ""  # the row below a title is not the row above the next
         before, title, title_start = title, line, start
 

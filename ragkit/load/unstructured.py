@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from ragkit.errors import LoadError, MissingExtra
-from ragkit.load.blocks import Block, joined
-from ragkit.load.encoding import clean
-from ragkit.load.formats import file_name, suffix_of
-from ragkit.load.meta import metadata, one_line
-from ragkit.load.options import VERSIONS, UnstructuredOptions
+from ragkit.load.blocks import LayoutBlock, join_blocks
+from ragkit.load.encoding import replace_invalid_chars
+from ragkit.load.formats import file_name, file_suffix
+from ragkit.load.meta import build_metadata, collapse_whitespace
+from ragkit.load.options import LOADER_VERSIONS, UnstructuredOptions
 from ragkit.records import Document
 
 for _name in ("DO_NOT_TRACK", "SCARF_NO_ANALYTICS", "UNSTRUCTURED_DISABLE_NOTICE"):
@@ -28,42 +28,42 @@ try:
 except ImportError as error:
     raise MissingExtra("the loader 'unstructured'", extra="unstructured") from error
 
-MODEL = "en_core_web_sm"
+SPACY_MODEL = "en_core_web_sm"
 """The spaCy model that the package tells titles from sentences with."""
 
-WITHOUT_MODEL = frozenset({".csv", ".tsv"})
+SUFFIXES_WITHOUT_MODEL = frozenset({".csv", ".tsv"})
 """Suffixes that it reads without the model."""
 
-BROKEN = (UnprocessableEntityError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, OSError)
+PARSE_ERRORS = (UnprocessableEntityError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, OSError)
 """What the package and its many parsers raise for files that are not as they expect."""
 
 
 class UnstructuredLoader:
     """Titles become headings, list items and tables keep their form."""
 
-    version = VERSIONS["unstructured"]
+    version = LOADER_VERSIONS["unstructured"]
 
     def __init__(self, options: UnstructuredOptions | None = None) -> None:
         self.options = options or UnstructuredOptions()
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError, also when a package or the model for its format is missing."""
-        if suffix_of(source) not in WITHOUT_MODEL and find_spec(MODEL) is None:
-            reason = f"the package unstructured needs the spaCy model {MODEL}"
-            raise LoadError(source, reason, f"python -m spacy download {MODEL}")
+        if file_suffix(source) not in SUFFIXES_WITHOUT_MODEL and find_spec(SPACY_MODEL) is None:
+            reason = f"the package unstructured needs the spaCy model {SPACY_MODEL}"
+            raise LoadError(source, reason, f"python -m spacy download {SPACY_MODEL}")
         try:
             elements = partition(
                 file=io.BytesIO(data), metadata_filename=file_name(source), strategy=self.options.strategy
             )
         except ImportError as error:
             raise LoadError(source, "the package unstructured lacks a part for this format", str(error)) from error
-        except BROKEN as error:
-            reason = f"unstructured cannot read it ({one_line(str(error))[:200]})"
+        except PARSE_ERRORS as error:
+            reason = f"unstructured cannot read it ({collapse_whitespace(str(error))[:200]})"
             raise LoadError(source, reason, "open it in the program it came from and save it again") from error
-        text, headings = joined(_blocks(elements))
+        text, headings = join_blocks(_layout_blocks(elements))
         return Document(
             text=text,
-            metadata=metadata("unstructured", source),
+            metadata=build_metadata("unstructured", source),
             source=source,
             title=headings[0].text if headings else "",
             headings=headings,
@@ -71,13 +71,13 @@ class UnstructuredLoader:
         )
 
 
-def _blocks(elements: list[Element]) -> Iterator[Block]:
+def _layout_blocks(elements: list[Element]) -> Iterator[LayoutBlock]:
     for element in elements:
-        text = clean(element.text or "").strip()
+        text = replace_invalid_chars(element.text or "").strip()
         kind = str(element.category)
         if kind == "Title":
-            yield Block("h", one_line(text), (element.metadata.category_depth or 0) + 1)
+            yield LayoutBlock("h", collapse_whitespace(text), (element.metadata.category_depth or 0) + 1)
         elif kind == "ListItem":
-            yield Block("li", "- " + one_line(text))
+            yield LayoutBlock("li", "- " + collapse_whitespace(text))
         elif kind not in ("Header", "Footer", "PageNumber", "PageBreak"):
-            yield Block("p", text)
+            yield LayoutBlock("p", text)

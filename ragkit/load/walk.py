@@ -10,24 +10,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragkit.errors import InvalidOption, LoadError
-from ragkit.load.files import MB, FileStat, kind_of, read_bytes, reason_of
+from ragkit.load.files import MB, FileStat, describe_file_type, describe_os_error, read_bytes
 from ragkit.load.ignore import IgnoreRules
-from ragkit.load.options import positive
-from ragkit.load.secretnames import looks_secret
+from ragkit.load.options import require_positive
+from ragkit.load.secretnames import is_secret_name
 
-KB_MARK = "ragkit-kb.json"
+KB_MARKER_FILE = "ragkit-kb.json"
 """The file that makes a folder a knowledge base: it is never part of one."""
 
 IGNORE_FILES = (".gitignore", ".ragkitignore")
-EVERYTHING = ("**/*",)
-MAX_IGNORE_FILE = 1_000_000
+INCLUDE_ALL = ("**/*",)
+MAX_IGNORE_FILE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class FolderOptions:
     """Which files of a folder are read."""
 
-    include: tuple[str, ...] = EVERYTHING
+    include: tuple[str, ...] = INCLUDE_ALL
     """Only files that match one of these; written as in a `.gitignore`: `*.md`, `docs/**`, `/notes/*.txt`."""
     exclude: tuple[str, ...] = ()
     """Files and folders that are left out; written as in a `.gitignore`."""
@@ -50,14 +50,14 @@ class FolderOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_file_mb", "max_seconds", "max_memory_mb", "max_text_mb"):
-            positive(name, getattr(self, name))
+            require_positive(name, getattr(self, name))
         for name in ("include", "exclude"):
             if isinstance(getattr(self, name), str):
                 raise InvalidOption(name, getattr(self, name), "a list of patterns")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file to read."""
 
     path: Path
@@ -65,7 +65,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedPath:
     """A file or folder that is not read, though someone might expect it."""
 
     path: Path
@@ -75,7 +75,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _IgnoreScope:
     """The rules of one folder, and how many parts of a path lie above them."""
 
     rules: IgnoreRules
@@ -83,32 +83,32 @@ class _Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _PendingFolder:
     """A folder that is still to be scanned."""
 
     path: str
     parts: tuple[str, ...]
     """Its path from the top of the rules."""
-    scopes: tuple[_Scope, ...]
+    scopes: tuple[_IgnoreScope, ...]
 
 
 @dataclass
-class _Walk:
+class _WalkState:
     """What stays the same over one walk."""
 
     root: str
     options: FolderOptions
-    top: int
+    source_depth: int
     """How many parts of a path lie above the source itself."""
     ignore_names: tuple[str, ...]
     include: IgnoreRules | None
     exclude: IgnoreRules
     max_bytes: int
-    linked: set[tuple[int, int]] = field(default_factory=set)
+    visited_links: set[tuple[int, int]] = field(default_factory=set)
     """Folders reached through links, by device and inode, so that none is read twice."""
 
 
-def walk(source: Path, options: FolderOptions | None = None) -> Iterator[Found | Skipped]:
+def walk_files(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:
     """Every file of a folder to be read, in the order of names, and what is skipped with its reason.
 
     Files that the include patterns or the ignore files leave out are not mentioned one by one; hidden files,
@@ -120,184 +120,194 @@ def walk(source: Path, options: FolderOptions | None = None) -> Iterator[Found |
         options: which files of a folder are wanted.
 
     Yields:
-        `Found` and `Skipped` with paths below `source` as it was given. A folder or file that cannot be read
-        is a `Skipped`, never an exception.
+        `Found` and `SkippedPath` with paths below `source` as it was given. A folder or file that cannot be read
+        is a `SkippedPath`, never an exception.
     """
     options = options or FolderOptions()
     try:
         status = os.stat(source)  # noqa: PTH116 - the string form is used throughout
     except (OSError, ValueError) as error:
-        yield Skipped(source, reason_of(error) if isinstance(error, OSError) else "no file can have this name")
+        yield SkippedPath(
+            source, describe_os_error(error) if isinstance(error, OSError) else "no file can have this name"
+        )
         return
     max_bytes = int(options.max_file_mb * MB)
     if stat.S_ISDIR(status.st_mode):
         yield from _walk_folder(source, options, max_bytes)
     else:
         path = Path(os.path.realpath(source)) if source.is_symlink() else source
-        yield _file(str(path), path.name, status, max_bytes)
+        yield _classify_file(str(path), path.name, status, max_bytes)
 
 
-def _walk_folder(source: Path, options: FolderOptions, max_bytes: int) -> Iterator[Found | Skipped]:
-    above, scopes = _scopes_above(source, options) if options.gitignore else ((), ())
+def _walk_folder(source: Path, options: FolderOptions, max_bytes: int) -> Iterator[FoundFile | SkippedPath]:
+    above, scopes = _parent_scopes(source, options) if options.gitignore else ((), ())
     names = IGNORE_FILES if options.gitignore else IGNORE_FILES[1:]
-    state = _Walk(
+    state = _WalkState(
         root=os.path.realpath(source),
         options=options,
-        top=len(above),
+        source_depth=len(above),
         ignore_names=names,
-        include=None if tuple(options.include) == EVERYTHING else IgnoreRules(options.include),
+        include=None if tuple(options.include) == INCLUDE_ALL else IgnoreRules(options.include),
         exclude=IgnoreRules(options.exclude),
         max_bytes=max_bytes,
     )
-    waiting: list[_Folder | Found | Skipped] = [_Folder(str(source), above, scopes)]
+    waiting: list[_PendingFolder | FoundFile | SkippedPath] = [_PendingFolder(str(source), above, scopes)]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, _Folder):
-            waiting.extend(reversed(_scan(item, state)))
+        if isinstance(item, _PendingFolder):
+            waiting.extend(reversed(_scan_folder(item, state)))
         else:
             yield item
 
 
-def _scopes_above(source: Path, options: FolderOptions) -> tuple[tuple[str, ...], tuple[_Scope, ...]]:
+def _parent_scopes(source: Path, options: FolderOptions) -> tuple[tuple[str, ...], tuple[_IgnoreScope, ...]]:
     """The `.gitignore` files of the repository that holds `source`, unless they leave out `source` itself."""
     folder = Path(os.path.realpath(source))
     tops = [parent for parent in (folder, *folder.parents) if (parent / ".git").exists()]
     if not tops or tops[0] == folder:
         return (), ()
     parts = folder.relative_to(tops[0]).parts
-    scopes: list[_Scope] = []
+    scopes: list[_IgnoreScope] = []
     for depth in range(len(parts)):
-        rules = _read_rules(str(tops[0].joinpath(*parts[:depth])), IGNORE_FILES[:1])
-        scopes += [_Scope(rules, depth)] if rules else []
-        if _ignored(parts[: depth + 1], scopes, is_folder=True):
+        rules = _read_ignore_rules(str(tops[0].joinpath(*parts[:depth])), IGNORE_FILES[:1])
+        scopes += [_IgnoreScope(rules, depth)] if rules else []
+        if _is_ignored(parts[: depth + 1], scopes, is_folder=True):
             return (), ()
     return parts, tuple(scopes)
 
 
-def _read_rules(folder: str, names: Sequence[str]) -> IgnoreRules:
+def _read_ignore_rules(folder: str, names: Sequence[str]) -> IgnoreRules:
     lines: list[str] = []
     for name in names:
         try:
-            data = read_bytes(Path(folder, name), None, MAX_IGNORE_FILE)
+            data = read_bytes(Path(folder, name), None, MAX_IGNORE_FILE_BYTES)
         except LoadError:
             continue  # most often not there; a link or a huge file is no list of rules
         lines += data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n")
     return IgnoreRules(lines)
 
 
-def _ignored(parts: Sequence[str], scopes: Sequence[_Scope], *, is_folder: bool) -> bool:
+def _is_ignored(parts: Sequence[str], scopes: Sequence[_IgnoreScope], *, is_folder: bool) -> bool:
     """What the deepest rules that speak of a path say."""
     for scope in reversed(scopes):
-        verdict = scope.rules.decide(parts[scope.depth :], is_folder)
+        verdict = scope.rules.match(parts[scope.depth :], is_folder)
         if verdict is not None:
             return verdict
     return False
 
 
-def _scan(folder: _Folder, state: _Walk) -> list[_Folder | Found | Skipped]:
+def _scan_folder(folder: _PendingFolder, state: _WalkState) -> list[_PendingFolder | FoundFile | SkippedPath]:
     """What one folder holds, in the order of names."""
     try:
         with os.scandir(folder.path) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
         gone = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        return [Skipped(Path(folder.path), f"folder: {reason_of(error)}", unreadable=not gone)]
-    names = {entry.name for entry in entries if entry.name in (KB_MARK, *state.ignore_names)}
-    if KB_MARK in names:
-        return [Skipped(Path(folder.path), "a knowledge base")]
+        return [SkippedPath(Path(folder.path), f"folder: {describe_os_error(error)}", unreadable=not gone)]
+    names = {entry.name for entry in entries if entry.name in (KB_MARKER_FILE, *state.ignore_names)}
+    if KB_MARKER_FILE in names:
+        return [SkippedPath(Path(folder.path), "a knowledge base")]
     if names:
-        rules = _read_rules(folder.path, [name for name in state.ignore_names if name in names])
-        scopes = (*folder.scopes, _Scope(rules, len(folder.parts))) if rules else folder.scopes
-        folder = _Folder(folder.path, folder.parts, scopes)
-    return [item for entry in entries if (item := _entry(entry, folder, state)) is not None]
+        rules = _read_ignore_rules(folder.path, [name for name in state.ignore_names if name in names])
+        scopes = (*folder.scopes, _IgnoreScope(rules, len(folder.parts))) if rules else folder.scopes
+        folder = _PendingFolder(folder.path, folder.parts, scopes)
+    return [item for entry in entries if (item := _classify_entry(entry, folder, state)) is not None]
 
 
-def _entry(entry: os.DirEntry[str], folder: _Folder, state: _Walk) -> _Folder | Found | Skipped | None:
+def _classify_entry(
+    entry: os.DirEntry[str], folder: _PendingFolder, state: _WalkState
+) -> _PendingFolder | FoundFile | SkippedPath | None:
     """What becomes of one name; None for what is left out without a word."""
     try:
         if entry.is_symlink():
-            return _link(entry, folder, state)
+            return _classify_link(entry, folder, state)
         is_folder = entry.is_dir(follow_symlinks=False)
-        reason = _left_out(entry.name, (*folder.parts, entry.name), is_folder, folder, state)
+        reason = _exclusion_reason(entry.name, (*folder.parts, entry.name), is_folder, folder, state)
         if is_folder:
             if reason:
-                return Skipped(Path(entry.path), f"{reason} folder")
-            return _Folder(entry.path, (*folder.parts, entry.name), folder.scopes)
+                return SkippedPath(Path(entry.path), f"{reason} folder")
+            return _PendingFolder(entry.path, (*folder.parts, entry.name), folder.scopes)
         if reason:
-            return _said_so(entry, reason)
-        return _file(entry.path, entry.name, entry.stat(follow_symlinks=False), state.max_bytes)
+            return _report_exclusion(entry, reason)
+        return _classify_file(entry.path, entry.name, entry.stat(follow_symlinks=False), state.max_bytes)
     except OSError as error:
-        return Skipped(Path(entry.path), reason_of(error))
+        return SkippedPath(Path(entry.path), describe_os_error(error))
 
 
-def _said_so(entry: os.DirEntry[str], reason: str) -> Skipped | None:
+def _report_exclusion(entry: os.DirEntry[str], reason: str) -> SkippedPath | None:
     """What is said of a file or link that is left out: nothing where the user's own patterns leave it out."""
-    if looks_secret(entry.name):
-        return Skipped(Path(entry.path), "looks like a secret")
+    if is_secret_name(entry.name):
+        return SkippedPath(Path(entry.path), "looks like a secret")
     hidden = reason == "hidden" and entry.name not in IGNORE_FILES
-    return Skipped(Path(entry.path), "hidden file") if hidden else None
+    return SkippedPath(Path(entry.path), "hidden file") if hidden else None
 
 
-def _left_out(name: str, parts: tuple[str, ...], is_folder: bool, folder: _Folder, state: _Walk) -> str:
+def _exclusion_reason(
+    name: str, parts: tuple[str, ...], is_folder: bool, folder: _PendingFolder, state: _WalkState
+) -> str:
     """Why a name is left out, in one word; '' for one that is wanted."""
     if name[0] == "." and not state.options.hidden:
         return "hidden"
-    if folder.scopes and _ignored(parts, folder.scopes, is_folder=is_folder):
+    if folder.scopes and _is_ignored(parts, folder.scopes, is_folder=is_folder):
         return "ignored"
-    below = parts[state.top :]
-    if state.exclude and state.exclude.decide(below, is_folder):
+    below = parts[state.source_depth :]
+    if state.exclude and state.exclude.match(below, is_folder):
         return "excluded"
-    if is_folder or state.include is None or _included(below, state.include):
+    if is_folder or state.include is None or _is_included(below, state.include):
         return ""
     return "not included"
 
 
-def _included(parts: tuple[str, ...], rules: IgnoreRules) -> bool:
+def _is_included(parts: tuple[str, ...], rules: IgnoreRules) -> bool:
     """Whether a pattern takes the file, or a folder that it lies in: `docs/` takes all below docs."""
-    verdict = rules.decide(parts, False)
+    verdict = rules.match(parts, False)
     depth = len(parts) - 1
     while verdict is None and depth > 0:
-        verdict = rules.decide(parts[:depth], True)
+        verdict = rules.match(parts[:depth], True)
         depth -= 1
     return bool(verdict)
 
 
-def _file(path: str, name: str, status: os.stat_result, max_bytes: int) -> Found | Skipped:
+def _classify_file(path: str, name: str, status: os.stat_result, max_bytes: int) -> FoundFile | SkippedPath:
     if not stat.S_ISREG(status.st_mode):
-        return Skipped(Path(path), f"{kind_of(status.st_mode)}, not a regular file")
-    if looks_secret(name):
-        return Skipped(Path(path), "looks like a secret")
+        return SkippedPath(Path(path), f"{describe_file_type(status.st_mode)}, not a regular file")
+    if is_secret_name(name):
+        return SkippedPath(Path(path), "looks like a secret")
     if status.st_size > max_bytes:
-        return Skipped(Path(path), f"larger than {max_bytes / MB:g} MB")
-    return Found(Path(path), FileStat.of(status))
+        return SkippedPath(Path(path), f"larger than {max_bytes / MB:g} MB")
+    return FoundFile(Path(path), FileStat.from_stat(status))
 
 
-def _link(entry: os.DirEntry[str], folder: _Folder, state: _Walk) -> _Folder | Found | Skipped | None:
+def _classify_link(
+    entry: os.DirEntry[str], folder: _PendingFolder, state: _WalkState
+) -> _PendingFolder | FoundFile | SkippedPath | None:
     parts = (*folder.parts, entry.name)
-    reason = _left_out(entry.name, parts, False, folder, state)
+    reason = _exclusion_reason(entry.name, parts, False, folder, state)
     if reason:
-        return _said_so(entry, reason)
+        return _report_exclusion(entry, reason)
     path = Path(entry.path)
     try:
         status = entry.stat()
     except OSError:
-        return Skipped(path, "link that leads nowhere")
+        return SkippedPath(path, "link that leads nowhere")
     target = os.path.realpath(entry.path)
     if _is_below(target, state.root):
-        return Skipped(path, "link")
+        return SkippedPath(path, "link")
     if not state.options.follow_links:
-        return Skipped(path, "link out of the folder")
+        return SkippedPath(path, "link out of the folder")
     if not stat.S_ISDIR(status.st_mode):
-        return _file(target, target.rpartition("/")[2], status, state.max_bytes)
-    return _linked_folder(_Folder(entry.path, parts, folder.scopes), target, status, state)
+        return _classify_file(target, target.rpartition("/")[2], status, state.max_bytes)
+    return _visit_linked_folder(_PendingFolder(entry.path, parts, folder.scopes), target, status, state)
 
 
-def _linked_folder(folder: _Folder, target: str, status: os.stat_result, state: _Walk) -> _Folder | Skipped:
+def _visit_linked_folder(
+    folder: _PendingFolder, target: str, status: os.stat_result, state: _WalkState
+) -> _PendingFolder | SkippedPath:
     """A folder outside, read the first time that a link leads there."""
     key = (status.st_dev, status.st_ino)
-    if key in state.linked or _is_below(state.root, target):
-        return Skipped(Path(folder.path), "link to a folder that is read already")
-    state.linked.add(key)
+    if key in state.visited_links or _is_below(state.root, target):
+        return SkippedPath(Path(folder.path), "link to a folder that is read already")
+    state.visited_links.add(key)
     return folder
 
 

@@ -12,92 +12,92 @@ import struct
 from collections.abc import Mapping
 from typing import cast
 
-from ragkit.errors import LoadError, LoadLimit, UnsupportedFormat
+from ragkit.errors import LoadError, LoadLimitExceeded, UnsupportedFormat
 from ragkit.load.files import FileChanged, FileStat
-from ragkit.load.parse import Failed, Parsed, ParseLimits, Task
-from ragkit.load.route import Route, options_json, route_from_json
+from ragkit.load.parse import ParsedFile, ParseFailure, ParseLimits, ParseTask
+from ragkit.load.route import LoaderRoute, options_to_json, route_from_json
 from ragkit.records import JSON, Document, Heading
 
-LENGTHS = struct.Struct("!IQ")
-MAX_JSON = 256 * 1024 * 1024
+FRAME_HEADER = struct.Struct("!IQ")
+MAX_JSON_BYTES = 256 * 1024 * 1024
 
-ERRORS: Mapping[str, type[LoadError]] = {
-    kind.__name__: kind for kind in (LoadError, UnsupportedFormat, LoadLimit, FileChanged)
+ERROR_TYPES: Mapping[str, type[LoadError]] = {
+    kind.__name__: kind for kind in (LoadError, UnsupportedFormat, LoadLimitExceeded, FileChanged)
 }
 
 
-class Nonsense(Exception):
+class InvalidFrame(Exception):
     """A frame that is not of the agreed shape."""
 
 
-def frame(head: Mapping[str, JSON], text: str = "") -> bytes:
+def encode_frame(head: Mapping[str, JSON], text: str = "") -> bytes:
     """A frame as bytes."""
-    packed = json.dumps(head, default=_plain).encode("ascii")
+    packed = json.dumps(head, default=_to_json).encode("ascii")
     body = text.encode("utf-8", "replace")
-    return LENGTHS.pack(len(packed), len(body)) + packed + body
+    return FRAME_HEADER.pack(len(packed), len(body)) + packed + body
 
 
-def _plain(value: object) -> JSON:
+def _to_json(value: object) -> JSON:
     """A read-only mapping as JSON has it. Raises TypeError for what JSON does not have."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"a {type(value).__name__} is no JSON value")
 
 
-def head_of(packed: bytes) -> Mapping[str, JSON]:
-    """The JSON of a frame. Raises Nonsense."""
+def decode_json(packed: bytes) -> Mapping[str, JSON]:
+    """The JSON of a frame. Raises InvalidFrame."""
     try:
         head = json.loads(packed)
     except (ValueError, RecursionError) as error:
-        raise Nonsense("no JSON") from error
-    return _mapping(head)
+        raise InvalidFrame("no JSON") from error
+    return _require_mapping(head)
 
 
 # From the parent
 
 
-def hello(limits: ParseLimits, routes: tuple[Route, ...], parent: int) -> bytes:
+def encode_setup(limits: ParseLimits, routes: tuple[LoaderRoute, ...], parent: int) -> bytes:
     """The first frame: how to parse, for whom."""
-    numbers: list[JSON] = [limits.seconds, limits.memory_mb, limits.text_mb, limits.file_mb]
-    listed: list[JSON] = [[route.name, options_json(route.options), list(route.suffixes)] for route in routes]
-    return frame({"limits": numbers, "routes": listed, "parent": parent})
+    numbers: list[JSON] = [limits.timeout_s, limits.max_memory_mb, limits.max_text_mb, limits.max_file_mb]
+    listed: list[JSON] = [[route.name, options_to_json(route.options), list(route.suffixes)] for route in routes]
+    return encode_frame({"limits": numbers, "routes": listed, "parent": parent})
 
 
-def read_hello(head: Mapping[str, JSON]) -> tuple[ParseLimits, tuple[Route, ...], int]:
+def decode_setup(head: Mapping[str, JSON]) -> tuple[ParseLimits, tuple[LoaderRoute, ...], int]:
     """What `hello` said."""
     seconds, memory, text, file = cast("list[float]", head["limits"])
     listed = cast("list[tuple[str, dict[str, JSON], list[str]]]", head["routes"])
     return (
         ParseLimits(seconds, int(memory), text, file),
         tuple(route_from_json(*each) for each in listed),
-        _int(head["parent"]),
+        _require_int(head["parent"]),
     )
 
 
-def task_frame(task: Task) -> bytes:
+def encode_task(task: ParseTask) -> bytes:
     """A file to parse; its path travels as bytes, so that every name survives."""
     path = os.fsencode(os.path.abspath(task.path)).decode("latin-1")  # noqa: PTH100 - `resolve` would follow links
-    return frame({"path": path, "source": task.source, "stat": _stat(task.stat)})
+    return encode_frame({"path": path, "source": task.source, "stat": _encode_stat(task.stat)})
 
 
-def read_task(head: Mapping[str, JSON]) -> tuple[bytes, str, FileStat | None]:
+def decode_task(head: Mapping[str, JSON]) -> tuple[bytes, str, FileStat | None]:
     """Path, source and state of a file to parse."""
-    return _str(head["path"]).encode("latin-1"), _str(head["source"]), _read_stat(head["stat"])
+    return _require_str(head["path"]).encode("latin-1"), _require_str(head["source"]), _decode_stat(head["stat"])
 
 
 # From the child
 
 
-def outcome_frame(outcome: Parsed | Failed, *, last: bool) -> bytes:
+def encode_result(outcome: ParsedFile | ParseFailure, *, last: bool) -> bytes:
     """What became of a file; `last` says that this process takes no more."""
-    head: dict[str, JSON] = {"hash": outcome.content_hash, "stat": _stat(outcome.stat), "last": last}
-    if isinstance(outcome, Failed):
+    head: dict[str, JSON] = {"hash": outcome.content_hash, "stat": _encode_stat(outcome.stat), "last": last}
+    if isinstance(outcome, ParseFailure):
         error = outcome.error
-        kind = type(error).__name__ if type(error).__name__ in ERRORS else "LoadError"
-        return frame({**head, "error": [kind, error.reason, error.hint]})
+        kind = type(error).__name__ if type(error).__name__ in ERROR_TYPES else "LoadError"
+        return encode_frame({**head, "error": [kind, error.reason, error.hint]})
     document = outcome.document
     headings: list[JSON] = [[heading.start, heading.level, heading.text] for heading in document.headings]
-    return frame(
+    return encode_frame(
         {
             **head,
             "loader": outcome.loader,
@@ -112,73 +112,73 @@ def outcome_frame(outcome: Parsed | Failed, *, last: bool) -> bytes:
     )
 
 
-def read_outcome(head: Mapping[str, JSON], body: bytes, task: Task) -> tuple[Parsed | Failed, bool]:
-    """What became of `task`, and whether the process has ended itself. Raises Nonsense."""
+def decode_result(head: Mapping[str, JSON], body: bytes, task: ParseTask) -> tuple[ParsedFile | ParseFailure, bool]:
+    """What became of `task`, and whether the process has ended itself. Raises InvalidFrame."""
     try:
-        return _outcome(head, body.decode("utf-8"), task), head["last"] is True
+        return _build_result(head, body.decode("utf-8"), task), head["last"] is True
     except (KeyError, ValueError, TypeError) as error:
-        raise Nonsense(str(error)) from error
+        raise InvalidFrame(str(error)) from error
 
 
-def _outcome(head: Mapping[str, JSON], text: str, task: Task) -> Parsed | Failed:
-    digest, status = _str(head["hash"]), _read_stat(head["stat"])
+def _build_result(head: Mapping[str, JSON], text: str, task: ParseTask) -> ParsedFile | ParseFailure:
+    digest, status = _require_str(head["hash"]), _decode_stat(head["stat"])
     if "error" in head:
-        kind, reason, hint = (_str(part) for part in _list(head["error"]))
-        return Failed(task, ERRORS[kind](task.source, reason, hint), digest, status)
+        kind, reason, hint = (_require_str(part) for part in _require_list(head["error"]))
+        return ParseFailure(task, ERROR_TYPES[kind](task.source, reason, hint), digest, status)
     if status is None:
-        raise Nonsense("no state")
+        raise InvalidFrame("no state")
     document = Document(
         text=text,
-        metadata=_mapping(head["metadata"]),
+        metadata=_require_mapping(head["metadata"]),
         source=task.source,
-        title=_str(head["title"]),
-        page_starts=tuple(_offset(start, text) for start in _list(head["pages"])),
-        headings=tuple(_heading(each, text) for each in _list(head["headings"])),
-        format=_str(head["format"]),
-        language=_str(head["language"]),
+        title=_require_str(head["title"]),
+        page_starts=tuple(_decode_offset(start, text) for start in _require_list(head["pages"])),
+        headings=tuple(_decode_heading(each, text) for each in _require_list(head["headings"])),
+        format=_require_str(head["format"]),
+        language=_require_str(head["language"]),
     )
-    return Parsed(task, document, digest, status, _str(head["loader"]))
+    return ParsedFile(task, document, digest, status, _require_str(head["loader"]))
 
 
-def _heading(value: JSON, text: str) -> Heading:
-    start, level, words = _list(value)
-    return Heading(_offset(start, text), _int(level), _str(words))
+def _decode_heading(value: JSON, text: str) -> Heading:
+    start, level, words = _require_list(value)
+    return Heading(_decode_offset(start, text), _require_int(level), _require_str(words))
 
 
-def _offset(value: JSON, text: str) -> int:
-    number = _int(value)
+def _decode_offset(value: JSON, text: str) -> int:
+    number = _require_int(value)
     if not 0 <= number <= len(text):
-        raise Nonsense(f"offset {number}")
+        raise InvalidFrame(f"offset {number}")
     return number
 
 
-def _stat(status: FileStat | None) -> JSON:
+def _encode_stat(status: FileStat | None) -> JSON:
     return [status.size, status.mtime_ns, status.ctime_ns, status.inode] if status else None
 
 
-def _read_stat(value: JSON) -> FileStat | None:
-    return None if value is None else FileStat(*(_int(number) for number in _list(value)))
+def _decode_stat(value: JSON) -> FileStat | None:
+    return None if value is None else FileStat(*(_require_int(number) for number in _require_list(value)))
 
 
-def _str(value: JSON) -> str:
+def _require_str(value: JSON) -> str:
     if not isinstance(value, str):
-        raise Nonsense("a string was wanted")
+        raise InvalidFrame("a string was wanted")
     return value
 
 
-def _int(value: JSON) -> int:
+def _require_int(value: JSON) -> int:
     if not isinstance(value, int):
-        raise Nonsense("a whole number was wanted")
+        raise InvalidFrame("a whole number was wanted")
     return value
 
 
-def _list(value: JSON) -> list[JSON]:
+def _require_list(value: JSON) -> list[JSON]:
     if not isinstance(value, list):
-        raise Nonsense("a list was wanted")
+        raise InvalidFrame("a list was wanted")
     return value
 
 
-def _mapping(value: JSON) -> Mapping[str, JSON]:
+def _require_mapping(value: JSON) -> Mapping[str, JSON]:
     if not isinstance(value, dict):
-        raise Nonsense("an object was wanted")
+        raise InvalidFrame("an object was wanted")
     return value

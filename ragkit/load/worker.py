@@ -12,18 +12,18 @@ import signal
 import sys
 from pathlib import Path
 
-from ragkit.errors import LoadError, LoadLimit
+from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.files import MB
-from ragkit.load.parse import Failed, ParseLimits, Task, parse_file
+from ragkit.load.parse import ParseFailure, ParseLimits, ParseTask, parse_file
 from ragkit.load.route import Router
-from ragkit.load.wire import LENGTHS, frame, head_of, outcome_frame, read_hello, read_task
+from ragkit.load.wire import FRAME_HEADER, decode_json, decode_setup, decode_task, encode_frame, encode_result
 from ragkit.records import JSON
 
-MAX_WRITTEN = 64 * MB
+MAX_OUTPUT_FILE_BYTES = 64 * MB
 """The largest file that this process may write."""
 
 PR_SET_PDEATHSIG = 1
-STATM = Path("/proc/self/statm")
+STATM_PATH = Path("/proc/self/statm")
 """Begins with the size of the address space, which is what is limited; `ru_maxrss` begins with the parent's peak."""
 
 
@@ -34,49 +34,53 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)  # what a parser prints must not get between the frames
-    head = _receive(requests)
+    head = _read_frame(requests)
     if head is None:
         return
-    limits, routes, parent = read_hello(head)
-    die_with(parent)
-    _bound(limits)
+    limits, routes, parent = decode_setup(head)
+    exit_with_parent(parent)
+    _set_resource_limits(limits)
     router = Router(routes)
-    _send(replies, frame({"ready": True}))
-    while (head := _receive(requests)) is not None:
-        path, source, status = read_task(head)
-        last = _answer(replies, Task(Path(os.fsdecode(path)), source, status), router, limits)
+    _write_all(replies, encode_frame({"ready": True}))
+    while (head := _read_frame(requests)) is not None:
+        path, source, status = decode_task(head)
+        last = _process_task(replies, ParseTask(Path(os.fsdecode(path)), source, status), router, limits)
         if last:
             return
 
 
-def _answer(replies: int, task: Task, router: Router, limits: ParseLimits) -> bool:
+def _process_task(replies: int, task: ParseTask, router: Router, limits: ParseLimits) -> bool:
     """Parse one file and send what became of it. True when this process has grown too large for another."""
-    signal.setitimer(signal.ITIMER_REAL, limits.seconds)  # its signal ends the process, even inside C code
+    signal.setitimer(signal.ITIMER_REAL, limits.timeout_s)  # its signal ends the process, even inside C code
     try:
         outcome = parse_file(task, router, limits)
-        last = _grown(limits) or (isinstance(outcome, Failed) and isinstance(outcome.error, LoadLimit))
-        packed = outcome_frame(outcome, last=last)
+        last = _exceeds_memory(limits) or (
+            isinstance(outcome, ParseFailure) and isinstance(outcome.error, LoadLimitExceeded)
+        )
+        packed = encode_result(outcome, last=last)
     except MemoryError:
-        limit = LoadLimit(task.source, f"needs more than {limits.memory_mb} MB of memory", "raise max_memory_mb")
-        last, packed = True, outcome_frame(Failed(task, limit), last=True)
+        limit = LoadLimitExceeded(
+            task.source, f"needs more than {limits.max_memory_mb} MB of memory", "raise max_memory_mb"
+        )
+        last, packed = True, encode_result(ParseFailure(task, limit), last=True)
     except (TypeError, ValueError, RecursionError) as error:
         fault = LoadError(task.source, f"its metadata is not what JSON can hold ({error})", "report it to its loader")
-        last, packed = False, outcome_frame(Failed(task, fault), last=False)
+        last, packed = False, encode_result(ParseFailure(task, fault), last=False)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    _send(replies, packed)
+    _write_all(replies, packed)
     return last
 
 
-def _grown(limits: ParseLimits) -> bool:
+def _exceeds_memory(limits: ParseLimits) -> bool:
     """Whether what is still held leaves too little memory for the next file."""
     try:
-        pages = int(STATM.read_text("ascii").split()[0])
+        pages = int(STATM_PATH.read_text("ascii").split()[0])
     except OSError:
         return False  # no Linux: a file too many ends the process, and is tried again in a fresh one
-    return pages * resource.getpagesize() > limits.memory_mb * MB / 2
+    return pages * resource.getpagesize() > limits.max_memory_mb * MB / 2
 
 
-def die_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """Ask the system to end this process with its parent; elsewhere the closed pipe does, after the file at hand."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -84,10 +88,10 @@ def die_with(parent: int) -> None:
         sys.exit(0)  # it was gone before we could ask
 
 
-def _bound(limits: ParseLimits) -> None:
+def _set_resource_limits(limits: ParseLimits) -> None:
     for what, most in (
-        (resource.RLIMIT_AS, limits.memory_mb * MB),
-        (resource.RLIMIT_FSIZE, MAX_WRITTEN),
+        (resource.RLIMIT_AS, limits.max_memory_mb * MB),
+        (resource.RLIMIT_FSIZE, MAX_OUTPUT_FILE_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(what)
@@ -98,17 +102,17 @@ def _bound(limits: ParseLimits) -> None:
             continue  # a system without this limit still has the limit of time
 
 
-def _receive(handle: int) -> dict[str, JSON] | None:
+def _read_frame(handle: int) -> dict[str, JSON] | None:
     """The next frame's JSON; None once the parent has closed its end."""
-    lengths = _exactly(handle, LENGTHS.size)
+    lengths = _read_exactly(handle, FRAME_HEADER.size)
     if lengths is None:
         return None
-    size, _ = LENGTHS.unpack(lengths)
-    packed = _exactly(handle, size)
-    return None if packed is None else dict(head_of(packed))
+    size, _ = FRAME_HEADER.unpack(lengths)
+    packed = _read_exactly(handle, size)
+    return None if packed is None else dict(decode_json(packed))
 
 
-def _exactly(handle: int, size: int) -> bytes | None:
+def _read_exactly(handle: int, size: int) -> bytes | None:
     pieces = b""
     while len(pieces) < size:
         piece = os.read(handle, size - len(pieces))
@@ -118,7 +122,7 @@ def _exactly(handle: int, size: int) -> bytes | None:
     return pieces
 
 
-def _send(handle: int, packed: bytes) -> None:
+def _write_all(handle: int, packed: bytes) -> None:
     view = memoryview(packed)
     while view:
         view = view[os.write(handle, view) :]

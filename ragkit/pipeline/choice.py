@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from ragkit.errors import InvalidOption
-from ragkit.pipeline.nodes import SET, Mark
+from ragkit.pipeline.nodes import SET_OPTION, SourceLocation
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
-class Choice:
+class ComponentConfig:
     """One part: its registered name, its options and, in a list, the files it is for."""
 
     name: str
@@ -26,7 +26,7 @@ class Choice:
     only: tuple[str, ...] = ()
     """Suffixes (`.pdf`), of splitters also patterns of file names (`report-*.txt`); empty: every file of its kind."""
 
-    def takes(self, source: str) -> bool:
+    def matches(self, source: str) -> bool:
         """Whether a file or URL of this name is for this part. Upper and lower case count as equal."""
         path = urlsplit(source).path if "://" in source else source
         name = PurePosixPath(path).name.lower()
@@ -55,10 +55,10 @@ class AnswerOptions:
 
 
 @dataclass(frozen=True)
-class Origin:
+class ValueOrigin:
     """Where the value of one setting came from."""
 
-    mark: Mark
+    location: SourceLocation
     """Its place in a file or in a `--set`."""
     variables: tuple[str, ...] = ()
     """The environment variables that are part of the value."""
@@ -72,12 +72,12 @@ class Origin:
         """What set the value. A variable counts before the file or profile that names it."""
         if self.variables:
             return "environment"
-        if self.mark.source.name == SET:
+        if self.location.source.name == SET_OPTION:
             return "--set"
-        return "profile" if self.mark.profile else "file"
+        return "profile" if self.location.profile else "file"
 
     def __str__(self) -> str:
         """`file:line:column`, after the variables or the profile that it came through."""
         if self.variables:
-            return f"environment {', '.join(self.variables)} ({self.mark})"
-        return f"profile {self.mark.profile} ({self.mark})" if self.mark.profile else str(self.mark)
+            return f"environment {', '.join(self.variables)} ({self.location})"
+        return f"profile {self.location.profile} ({self.location})" if self.location.profile else str(self.location)

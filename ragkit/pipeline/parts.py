@@ -12,7 +12,7 @@ from ragkit.errors import MissingExtra, UnknownName
 from ragkit.load import LOADERS
 from ragkit.pipeline.choice import AnswerOptions
 from ragkit.pipeline.runners import RUNNERS
-from ragkit.registry import Place
+from ragkit.registry import PartSpec
 from ragkit.retrieve import RETRIEVERS
 from ragkit.split import SPLITTERS
 from ragkit.store import STORES
@@ -20,13 +20,13 @@ from ragkit.store import STORES
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-ADDRESSES = frozenset({"url", "uri", "host", "dsn"})
+ADDRESS_OPTIONS = frozenset({"url", "uri", "host", "dsn"})
 """Options of stores that are servers: with one of them a store lies in no directory."""
-FOLDER = "folder"
+FOLDER_LOADER = "folder"
 """The loader that says which files are read, and that leaves each of them to the others."""
 
 
-class Names(Protocol):
+class ComponentRegistry(Protocol):
     """What a section needs of a registry."""
 
     @property
@@ -34,7 +34,7 @@ class Names(Protocol):
         """One word for messages."""
 
     @property
-    def places(self) -> Mapping[str, Place]:
+    def specs(self) -> Mapping[str, PartSpec]:
         """The parts that no plugin brought."""
 
     def names(self) -> list[str]:
@@ -43,7 +43,7 @@ class Names(Protocol):
     def find(self, name: str) -> type[object]:
         """The class behind a name. Raises UnknownName or MissingExtra."""
 
-    def options(self, name: str) -> type[DataclassInstance] | None:
+    def options_class(self, name: str) -> type[DataclassInstance] | None:
         """The dataclass of its options, if it takes any. Raises UnknownName."""
 
     def extra(self, name: str) -> str:
@@ -58,37 +58,39 @@ class Section:
     """As it stands in a file."""
     attribute: str
     """The attribute of a Pipeline that holds it."""
-    names: Names | None
+    registry: ComponentRegistry | None
     """The parts that can be chosen here; None for `answer`, which has options only."""
-    routed: bool = False
+    allows_list: bool = False
     """May hold a list of parts, each for some of the files."""
-    providers: Names | None = None
+    provider_registry: ComponentRegistry | None = None
     """Of `answer`: who can be named as the provider, beside `auto` and `extractive`."""
-    supplied: frozenset[str] = frozenset()
+    deferred_options: frozenset[str] = frozenset()
     """Options that the knowledge base fills in when the file is silent; they stay '' until then."""
-    instead: frozenset[str] = frozenset()
+    address_options: frozenset[str] = frozenset()
     """Options that say a place elsewhere, so that nothing is filled in."""
 
     def provider_names(self) -> list[str]:
         """What `answer.provider` can begin with: `auto`, `extractive` (no model at all), and every provider."""
-        return sorted({"auto", "extractive", *(self.providers.names() if self.providers is not None else ())})
+        return sorted(
+            {"auto", "extractive", *(self.provider_registry.names() if self.provider_registry is not None else ())}
+        )
 
-    def options_of(self, name: str) -> type[DataclassInstance] | None:
+    def options_class(self, name: str) -> type[DataclassInstance] | None:
         """The dataclass of a part's options, or None when it takes none. Raises as `Registry.options`."""
-        return AnswerOptions if self.names is None else self.names.options(name)
+        return AnswerOptions if self.registry is None else self.registry.options_class(name)
 
     def is_plugin(self, name: str) -> bool:
         """Whether an installed plugin brought this name."""
-        return self.names is not None and name not in self.names.places
+        return self.registry is not None and name not in self.registry.specs
 
 
 SECTIONS: Sequence[Section] = (
-    Section("load", "loaders", LOADERS, routed=True),
-    Section("split", "splitters", SPLITTERS, routed=True),
+    Section("load", "loaders", LOADERS, allows_list=True),
+    Section("split", "splitters", SPLITTERS, allows_list=True),
     Section("embed", "embedder", EMBEDDERS),
-    Section("store", "store", STORES, supplied=frozenset({"path"}), instead=ADDRESSES),
+    Section("store", "store", STORES, deferred_options=frozenset({"path"}), address_options=ADDRESS_OPTIONS),
     Section("retrieve", "retriever", RETRIEVERS),
-    Section("answer", "answer", None, providers=PROVIDERS),
+    Section("answer", "answer", None, provider_registry=PROVIDERS),
     Section("run", "runner", RUNNERS),
 )
 """In the order of the data path, and how it is run."""
@@ -99,7 +101,7 @@ def section_keys(sections: Iterable[Section] = SECTIONS) -> list[str]:
     return [section.key for section in sections]
 
 
-def trouble(names: Names, name: str, *loads: Callable[[str], object]) -> str:
+def describe_import_error(names: ComponentRegistry, name: str, *loads: Callable[[str], object]) -> str:
     """What keeps a part from being had, in words: a missing extra, a broken plugin. '' when nothing does.
 
     Args:

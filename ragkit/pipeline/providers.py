@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.choose import automatic_provider, named_provider
+from ragkit.agent.providers.choose import detect_provider, get_provider
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive import ExtractiveProvider
 from ragkit.errors import InvalidOption, UnknownName
@@ -14,10 +14,10 @@ from ragkit.errors import InvalidOption, UnknownName
 AUTO, EXTRACTIVE = "auto", "extractive"
 
 
-def provider_for(name: str, searcher: Searcher) -> Provider:
+def resolve_answer_provider(name: str, searcher: Searcher) -> Provider:
     """The provider of `provider:model` or `provider`.
 
-    `auto` is the first service whose key is set, in the order of `ragkit.agent.providers.keys.KEYS`; without a key
+    `auto` is the first service whose key is set, in the order of `ragkit.agent.providers.keys.KEY_VARIABLES`; without a key
     it is the answerer that needs no model, as `extractive` is in any case.
 
     Raises UnknownName, MissingExtra, AuthenticationFailed.
@@ -26,15 +26,15 @@ def provider_for(name: str, searcher: Searcher) -> Provider:
     if kind == EXTRACTIVE:
         return ExtractiveProvider(searcher)
     if kind == AUTO:
-        return automatic_provider() or ExtractiveProvider(searcher)
+        return detect_provider() or ExtractiveProvider(searcher)
     # plugins are looked for only where the name is none of ours: that reads every installed package's metadata
-    if kind not in PROVIDERS.places:
+    if kind not in PROVIDERS.specs:
         known = (AUTO, EXTRACTIVE, *PROVIDERS.names())
         if kind == name and not get_close_matches(name, known, n=1):
             raise InvalidOption("the model", name, f"provider:model, such as openai:{name},")
         if kind not in known:
             raise UnknownName("provider", kind, known)
-    return named_provider(name)
+    return get_provider(name)
 
 
 def model_name(name: str) -> str:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragkit.errors import InvalidOption
-from ragkit.index.runner import Runner
-from ragkit.registry import Place, Registry
+from ragkit.index.runner import BuildRunner
+from ragkit.registry import PartSpec, Registry
 
-RUNNERS: Registry[Runner] = Registry(
+RUNNERS: Registry[BuildRunner] = Registry(
     "runner",
     "runners",
     {
-        "local": Place("ragkit.pipeline.run.local:LocalRunner", options="ragkit.pipeline.runners:LocalOptions"),
-        "ray": Place("ragkit.pipeline.run.ray:RayRunner", "ray", "ragkit.pipeline.runners:RayOptions"),
+        "local": PartSpec("ragkit.pipeline.run.local:LocalRunner", options="ragkit.pipeline.runners:LocalOptions"),
+        "ray": PartSpec("ragkit.pipeline.run.ray:RayRunner", "ray", "ragkit.pipeline.runners:RayOptions"),
     },
 )
 
@@ -29,7 +29,7 @@ class LocalOptions:
     """Processes that read, parse and split; 0: one for each core, or none but the parsers where the files are few."""
 
     def __post_init__(self) -> None:
-        _check(self.workers)
+        _check_workers(self.workers)
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class RayOptions:
     """Files and windows of texts that are worked on side by side, one CPU each; 0: one for each CPU of the cluster."""
 
     def __post_init__(self) -> None:
-        _check(self.workers)
+        _check_workers(self.workers)
         if self.address.startswith("ray://"):
             wanted = "host:port or auto, on a machine of the cluster (the Ray client streams no data)"
             raise InvalidOption("address", self.address, wanted)
 
 
-def _check(workers: int) -> None:
+def _check_workers(workers: int) -> None:
     if workers < 0:
         raise InvalidOption("workers", workers, "0 or more")

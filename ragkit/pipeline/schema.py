@@ -16,9 +16,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin
 
-from ragkit.pipeline.choice import AnswerOptions, Choice
-from ragkit.pipeline.convert import Hint, default_of, fields_of, hints_of, is_required
-from ragkit.pipeline.parts import FOLDER, SECTIONS, Section, section_keys
+from ragkit.pipeline.choice import AnswerOptions, ComponentConfig
+from ragkit.pipeline.convert import TypeHint, field_default, get_field_hints, is_required, settable_fields
+from ragkit.pipeline.parts import FOLDER_LOADER, SECTIONS, Section, section_keys
 from ragkit.records import JSON
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 Schema: TypeAlias = dict[str, JSON]
 
-FILE_NAME = "ragkit.schema.json"
+SCHEMA_FILE_NAME = "ragkit.schema.json"
 """Its name beside the shipped pipelines."""
 
 _VARIABLE: Schema = {"$ref": "#/$defs/variable"}
-_TYPES: Mapping[Hint, str] = {
+_JSON_TYPES: Mapping[TypeHint, str] = {
     bool: "boolean",
     int: "integer",
     float: "number",
@@ -47,7 +47,7 @@ def json_schema(sections: Sequence[Section] = SECTIONS, *, plugins: bool = False
         sections: what a file consists of.
         plugins: with the parts of installed plugins; without them every machine makes the same schema.
     """
-    parts = {section.key: _parts(section, plugins) for section in sections}
+    parts = {section.key: _component_schemas(section, plugins) for section in sections}
     keys = section_keys(sections)
     whole: Schema = {key: {"$ref": f"#/$defs/{key}"} for key in keys}
     return {
@@ -66,7 +66,7 @@ def json_schema(sections: Sequence[Section] = SECTIONS, *, plugins: bool = False
         "additionalProperties": False,
         "$defs": {
             "variable": {"type": "string", "pattern": r"\$\{", "description": "A variable of the environment."},
-            **{section.key: _section(section, parts[section.key]) for section in sections},
+            **{section.key: _section_schema(section, parts[section.key]) for section in sections},
             **{f"{key}.{name}": part for key, found in parts.items() for name, part in found.items() if name},
         },
     }
@@ -77,30 +77,30 @@ def schema_text() -> str:
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def descriptions(options: type[DataclassInstance]) -> dict[str, str]:
+def field_descriptions(options: type[DataclassInstance]) -> dict[str, str]:
     """Field -> its docstring: the text below it in the source of the class, or of the class that it comes from."""
     found: dict[str, str] = {}
     for one in reversed(inspect.getmro(options)):
         if is_dataclass(one):
-            found |= _docstrings(one)
+            found |= _field_docstrings(one)
     return found
 
 
-def _section(section: Section, parts: Mapping[str, Schema]) -> Schema:
-    if section.names is None:
+def _section_schema(section: Section, parts: Mapping[str, Schema]) -> Schema:
+    if section.registry is None:
         return parts[""]
-    one = _one_of(section, parts)
-    if not section.routed:
+    one = _component_schema(section, parts)
+    if not section.allows_list:
         return one
     return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
 
 
-def _one_of(section: Section, parts: Mapping[str, Schema]) -> Schema:
+def _component_schema(section: Section, parts: Mapping[str, Schema]) -> Schema:
     """A part is found by its name. Without one it is that of the file below: any part's option may stand here."""
     every: dict[str, dict[str, str]] = {}
     for part, schema in parts.items():
         properties = schema["properties"]
-        assert isinstance(properties, dict)  # noqa: S101 - made so by `_object`
+        assert isinstance(properties, dict)  # noqa: S101 - made so by `_options_schema`
         for option, one in properties.items():
             every.setdefault(option, {}).setdefault(
                 json.dumps(one), f"#/$defs/{section.key}.{part}/properties/{option}"
@@ -115,37 +115,37 @@ def _one_of(section: Section, parts: Mapping[str, Schema]) -> Schema:
         }
         for name in parts
     ]
-    kind = section.names.kind if section.names else section.key
+    kind = section.registry.kind if section.registry else section.key
     name: Schema = {"anyOf": [{"enum": list(parts)}, _VARIABLE], "description": f"The name of a {kind}."}
     return {"type": "object", "properties": {**options, "name": name}, "additionalProperties": False, "allOf": cases}
 
 
-def _parts(section: Section, plugins: bool) -> dict[str, Schema]:
+def _component_schemas(section: Section, plugins: bool) -> dict[str, Schema]:
     """Name -> the schema of a part. The section without parts has one without a name."""
-    if section.names is None:
-        return {"": _object(AnswerOptions, {}, frozenset())}
-    names = section.names.names() if plugins else sorted(section.names.places)
+    if section.registry is None:
+        return {"": _options_schema(AnswerOptions, {}, frozenset())}
+    names = section.registry.names() if plugins else sorted(section.registry.specs)
     found: dict[str, Schema] = {}
     for name in names:
         try:
-            options = section.options_of(name)
+            options = section.options_class(name)
         except (ImportError, AttributeError):  # a plugin that cannot be imported here
             continue
         named: Schema = {"name": {"const": name}}
-        if section.routed and name != FOLDER:
-            named["only"] = _described(_type(tuple[str, ...]), descriptions(Choice)["only"])
-        found[name] = _object(options, named, section.supplied)
+        if section.allows_list and name != FOLDER_LOADER:
+            named["only"] = _add_description(_type_schema(tuple[str, ...]), field_descriptions(ComponentConfig)["only"])
+        found[name] = _options_schema(options, named, section.deferred_options)
     return found
 
 
-def _object(options: type[DataclassInstance] | None, named: Schema, supplied: frozenset[str]) -> Schema:
+def _options_schema(options: type[DataclassInstance] | None, named: Schema, supplied: frozenset[str]) -> Schema:
     properties, required = dict(named), []
     if options is not None:
-        hints, texts = hints_of(options), descriptions(options)
-        for one in fields_of(options):
-            schema = _described(_with_variable(_type(hints[one.name])), texts.get(one.name, ""))
+        hints, texts = get_field_hints(options), field_descriptions(options)
+        for one in settable_fields(options):
+            schema = _add_description(_allow_variable(_type_schema(hints[one.name])), texts.get(one.name, ""))
             if not is_required(one):
-                schema["default"] = _json(default_of(one))
+                schema["default"] = _to_json(field_default(one))
             elif one.name not in supplied:
                 required.append(one.name)
             properties[one.name] = schema
@@ -153,22 +153,22 @@ def _object(options: type[DataclassInstance] | None, named: Schema, supplied: fr
     if required:
         made["required"] = required
     words = inspect.getdoc(options) if options is not None else None
-    return _described(made, words.partition("\n\n")[0] if words else "")
+    return _add_description(made, words.partition("\n\n")[0] if words else "")
 
 
-def _type(hint: Hint) -> Schema:
+def _type_schema(hint: TypeHint) -> Schema:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return _any_of([_type(one) for one in arguments])
+        return _any_of([_type_schema(one) for one in arguments])
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (tuple, list, Sequence):
-        return {"type": "array", "items": _with_variable(_type(arguments[0]))}
+        return {"type": "array", "items": _allow_variable(_type_schema(arguments[0]))}
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": _with_variable(_type(arguments[1]))}
+        return {"type": "object", "additionalProperties": _allow_variable(_type_schema(arguments[1]))}
     if isinstance(hint, type) and is_dataclass(hint):
-        return _object(hint, {}, frozenset())
-    return {"type": _TYPES[hint]} if hint in _TYPES else {}
+        return _options_schema(hint, {}, frozenset())
+    return {"type": _JSON_TYPES[hint]} if hint in _JSON_TYPES else {}
 
 
 def _any_of(schemas: Sequence[Schema]) -> Schema:
@@ -178,7 +178,7 @@ def _any_of(schemas: Sequence[Schema]) -> Schema:
     return distinct[0] if len(distinct) == 1 else {"anyOf": list(distinct)}
 
 
-def _with_variable(schema: Schema) -> Schema:
+def _allow_variable(schema: Schema) -> Schema:
     """A value that is no text may also be written as `${NAME}`."""
     if schema.get("type") in ("string", "array", "object"):
         return schema
@@ -187,21 +187,21 @@ def _with_variable(schema: Schema) -> Schema:
     return {"anyOf": [*listed, _VARIABLE]} if {"type": "string"} not in listed else schema
 
 
-def _described(schema: Schema, words: str) -> Schema:
+def _add_description(schema: Schema, words: str) -> Schema:
     return {"description": " ".join(words.split()), **schema} if words else schema
 
 
-def _json(value: object) -> JSON:
+def _to_json(value: object) -> JSON:
     if isinstance(value, list | tuple):
-        return [_json(one) for one in value]
+        return [_to_json(one) for one in value]
     if isinstance(value, Mapping):
-        return {str(key): _json(one) for key, one in value.items()}
+        return {str(key): _to_json(one) for key, one in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _json(getattr(value, one.name)) for one in fields_of(type(value))}
+        return {one.name: _to_json(getattr(value, one.name)) for one in settable_fields(type(value))}
     return value if isinstance(value, bool | int | float | str) or value is None else str(value)
 
 
-def _docstrings(options: type[DataclassInstance]) -> dict[str, str]:
+def _field_docstrings(options: type[DataclassInstance]) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(options)))
     except (OSError, TypeError):  # made without a source file

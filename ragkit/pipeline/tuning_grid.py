@@ -25,25 +25,36 @@ from pathlib import Path
 from typing import Literal
 
 from ragkit.errors import InvalidOption, PipelineError, did_you_mean
-from ragkit.evaluate.metrics import RANKING
+from ragkit.evaluate.metrics import RANKING_METRICS
 from ragkit.pipeline import shipped
-from ragkit.pipeline.convert import Options
-from ragkit.pipeline.dump import template_of
-from ragkit.pipeline.layers import display, unknown_pipeline
-from ragkit.pipeline.nodes import Items, Key, Mark, Node, Problem, Scalar, Source, Table, in_order, met
-from ragkit.pipeline.overrides import Setting
+from ragkit.pipeline.convert import OptionsReader
+from ragkit.pipeline.dump import format_template
+from ragkit.pipeline.layers import display_path, unknown_pipeline_message
+from ragkit.pipeline.nodes import (
+    ConfigProblem,
+    KeyNode,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    SourceLocation,
+    SourceText,
+    describe_node,
+    format_problems,
+)
+from ragkit.pipeline.overrides import Override
 from ragkit.pipeline.parts import section_keys
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.syntax import MAX_CHARACTERS, Unreadable, parse, source_of
+from ragkit.pipeline.syntax import MAX_CHARACTERS, ConfigReadError, create_source, parse_yaml
 
 MAX_TRIALS = 1000
 """More combinations than that are a slip of the pen."""
-ANSWER_FIGURES = ("answer_contained", "exact_match", "token_f1", "citation_precision", "citation_recall")
+ANSWER_METRICS = ("answer_contained", "exact_match", "token_f1", "citation_precision", "citation_recall")
 """Figures that need answers, beside those of rankings."""
-_HEAD = re.compile(r"(.*?):(\d+):(\d+): ")
-METRICS = (*(f"{one}@10" for one in RANKING), *ANSWER_FIGURES)
+_PROBLEM_PREFIX = re.compile(r"(.*?):(\d+):(\d+): ")
+METRICS = (*(f"{one}@10" for one in RANKING_METRICS), *ANSWER_METRICS)
 """What a grid can ask for, with the usual depth."""
-Choose = Literal["best", "fastest", "cheapest"]
+WinnerRule = Literal["best", "fastest", "cheapest"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,7 @@ class TuneOptions:
     """What the trials change: a shipped pipeline, or a file."""
     metric: str = "ndcg@10"
     """What is best: a figure of rankings with its depth, or one of answers."""
-    choose: Choose = "best"
+    choose: WinnerRule = "best"
     """The winner: the best mean, or of those that cannot be told from it the fastest or the cheapest."""
     holdout: float = 0.5
     """The share of questions that choose nothing: the winner's figure is told on them. 0: no question is held out."""
@@ -96,9 +107,9 @@ class TuneOptions:
         return int(self.metric.partition("@")[2] or 10)
 
     @property
-    def asks(self) -> bool:
+    def uses_answers(self) -> bool:
         """Whether the metric needs answers."""
-        return self.metric in ANSWER_FIGURES
+        return self.metric in ANSWER_METRICS
 
 
 @dataclass(frozen=True)
@@ -125,15 +136,15 @@ class Grid:
     options: TuneOptions
     trials: tuple[Trial, ...]
     """Each pipeline once."""
-    base: Pipeline
+    base_pipeline: Pipeline
     """What the trials change."""
-    varied: tuple[str, ...] = field(default=())
+    varied_options: tuple[str, ...] = field(default=())
     """The options that differ between trials, by their whole names."""
 
     @property
     def base_trial(self) -> Trial | None:
         """The trial that is the base pipeline itself, if the grid has it."""
-        return next((one for one in self.trials if one.pipeline == self.base), None)
+        return next((one for one in self.trials if one.pipeline == self.base_pipeline), None)
 
     @property
     def folder(self) -> Path:
@@ -149,179 +160,193 @@ class Grid:
 
 def read_grid(path: Path, environ: Mapping[str, str] | None = None) -> Grid:
     """Read a grid file. Raises PipelineError with every problem, each as `file:line:column: message`."""
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     try:
-        tree = _tree(path, problems)
-    except Unreadable as error:
-        raise PipelineError(in_order([*problems, error.problem])) from error
+        tree = _read_tree(path, problems)
+    except ConfigReadError as error:
+        raise PipelineError(format_problems([*problems, error.problem])) from error
     _check_metric(tree, problems)
     _check_files(tree, path, problems)
     sound = not problems
-    options = Options(TuneOptions, "the grid file", problems).read(
+    options = OptionsReader(TuneOptions, "the grid file", problems).read(
         tree.without("grid", *(() if sound else ("metric",)))
     )
-    base = _base(tree, path, problems)
-    combinations = list(_combinations(tree, problems))
+    base = _find_base(tree, path, problems)
+    combinations = list(_iter_combinations(tree, problems))
     said: list[str] = []
-    trials = _trials(base, combinations, environ, said) if base is not None else []
+    trials = _create_trials(base, combinations, environ, said) if base is not None else []
     if problems or said or not isinstance(options, TuneOptions):
-        raise PipelineError(sorted(dict.fromkeys([*in_order(problems), *said]), key=_place))
+        raise PipelineError(sorted(dict.fromkeys([*format_problems(problems), *said]), key=_problem_location))
     assert base is not None  # noqa: S101 - there would be a problem
     environ = os.environ if environ is None else environ
-    return Grid(path, options, tuple(trials), Pipeline.load(base, environ=environ), _varied(combinations))
+    return Grid(path, options, tuple(trials), Pipeline.load(base, environ=environ), _varied_options(combinations))
 
 
-Value = tuple[Key, Node]
+AxisValue = tuple[KeyNode, Node]
 """An option, and what it is set to."""
 
 
-def _tree(path: Path, problems: list[Problem]) -> Table:
-    name = display(path)
-    start = Mark(Source(name, ()), 1, 1)
+def _read_tree(path: Path, problems: list[ConfigProblem]) -> MappingNode:
+    name = display_path(path)
+    start = SourceLocation(SourceText(name, ()), 1, 1)
     try:
         text = path.read_bytes()[: MAX_CHARACTERS + 1].decode("utf-8-sig")
     except OSError as error:
-        raise Unreadable(Problem(start, f"the file cannot be read: {error.strerror or error}")) from error
+        raise ConfigReadError(ConfigProblem(start, f"the file cannot be read: {error.strerror or error}")) from error
     except UnicodeDecodeError as error:
-        raise Unreadable(Problem(start, "this is not UTF-8: a grid file is UTF-8 text")) from error
-    tree = parse(text, source_of(name, text), problems)
-    if not isinstance(tree, Table):
-        raise Unreadable(Problem(start, "a mapping with `documents`, `questions` and `grid` is wanted"))
+        raise ConfigReadError(ConfigProblem(start, "this is not UTF-8: a grid file is UTF-8 text")) from error
+    tree = parse_yaml(text, create_source(name, text), problems)
+    if not isinstance(tree, MappingNode):
+        raise ConfigReadError(ConfigProblem(start, "a mapping with `documents`, `questions` and `grid` is wanted"))
     return tree
 
 
-def _base(tree: Table, path: Path, problems: list[Problem]) -> Path | None:
+def _find_base(tree: MappingNode, path: Path, problems: list[ConfigProblem]) -> Path | None:
     """The file of the base pipeline, or None with a problem."""
-    node = tree.get("pipeline") or Scalar("default", "default", plain=True, mark=tree.mark)
-    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+    node = tree.get("pipeline") or ScalarNode("default", "default", plain=True, location=tree.location)
+    if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
         return None  # told when the options are read
-    known = shipped.path_of(node.value)
+    known = shipped.pipeline_path(node.value)
     if known is not None:
         return known
     if "/" not in node.value and not node.value.endswith((".yaml", ".yml")):
-        problems.append(Problem(node.mark, unknown_pipeline(node.value) + ", or the path of a file"))
+        problems.append(ConfigProblem(node.location, unknown_pipeline_message(node.value) + ", or the path of a file"))
         return None
     found = path.parent / node.value
     if not found.is_file():
-        problems.append(Problem(node.mark, f"pipeline is {met(node)}, and there is no such file"))
+        problems.append(ConfigProblem(node.location, f"pipeline is {describe_node(node)}, and there is no such file"))
         return None
     return found
 
 
-def _combinations(tree: Table, problems: list[Problem]) -> Iterator[tuple[Value, ...]]:
+def _iter_combinations(tree: MappingNode, problems: list[ConfigProblem]) -> Iterator[tuple[AxisValue, ...]]:
     """Every combination of every mapping of `grid`."""
-    node, key = tree.get("grid"), tree.key("grid")
+    node, key = tree.get("grid"), tree.find_key("grid")
     if node is None:
         wanted = "a mapping of options to lists of values, as in `split.chunk_size: [100, 200]`"
-        problems.append(Problem(key.mark if key else tree.mark, f"no `grid`: {wanted}"))
+        problems.append(ConfigProblem(key.location if key else tree.location, f"no `grid`: {wanted}"))
         return
-    for table in node.entries if isinstance(node, Items) else (node,):
-        if not isinstance(table, Table) or not table.pairs:
-            message = f"grid is {met(table)}: a mapping of options to lists of values is wanted, or a list of such"
-            problems.append(Problem(table.mark, message))
+    for table in node.entries if isinstance(node, SequenceNode) else (node,):
+        if not isinstance(table, MappingNode) or not table.pairs:
+            message = (
+                f"grid is {describe_node(table)}: a mapping of options to lists of values is wanted, or a list of such"
+            )
+            problems.append(ConfigProblem(table.location, message))
             continue
-        axes = [axis for pair in table.pairs if (axis := _axis(*pair, problems))]
+        axes = [axis for pair in table.pairs if (axis := _axis_values(*pair, problems))]
         count = prod(len(axis) for axis in axes)
         if count > MAX_TRIALS:
-            problems.append(Problem(table.mark, f"{count:,} combinations: at most {MAX_TRIALS:,} are wanted"))
+            problems.append(ConfigProblem(table.location, f"{count:,} combinations: at most {MAX_TRIALS:,} are wanted"))
         else:
             yield from product(*axes)
 
 
-def _axis(key: Key, node: Node, problems: list[Problem]) -> list[Value]:
+def _axis_values(key: KeyNode, node: Node, problems: list[ConfigProblem]) -> list[AxisValue]:
     """The values of one option; none with a problem."""
     section = key.text.split(".")[0]
     if section not in section_keys() or not all(key.text.split(".")):
         hint = did_you_mean(section, section_keys())
         wanted = "a section, or section.option, is wanted"
         problems.append(
-            Problem(
-                key.mark, f"{key.text!r} begins with no section{hint}: {wanted}; known: {', '.join(section_keys())}"
+            ConfigProblem(
+                key.location, f"{key.text!r} begins with no section{hint}: {wanted}; known: {', '.join(section_keys())}"
             )
         )
         return []
-    if not isinstance(node, Items) or not node.entries:
-        near = f" (did you mean [{node.text}]?)" if isinstance(node, Scalar) and node.text else ""
-        problems.append(Problem(node.mark, f"{key.text} is {met(node)}: a list of values to try is wanted{near}"))
+    if not isinstance(node, SequenceNode) or not node.entries:
+        near = f" (did you mean [{node.text}]?)" if isinstance(node, ScalarNode) and node.text else ""
+        problems.append(
+            ConfigProblem(
+                node.location, f"{key.text} is {describe_node(node)}: a list of values to try is wanted{near}"
+            )
+        )
         return []
     return [(key, entry) for entry in node.entries]
 
 
-def _varied(combinations: Sequence[tuple[Value, ...]]) -> tuple[str, ...]:
+def _varied_options(combinations: Sequence[tuple[AxisValue, ...]]) -> tuple[str, ...]:
     """The options that not every combination sets to the same value."""
     seen: dict[str, list[str]] = {}
     for values in combinations:
         for key, node in values:
-            seen.setdefault(key.text, []).append(_written(node))
+            seen.setdefault(key.text, []).append(_format_node(node))
     return tuple(name for name, texts in seen.items() if len(set(texts)) > 1 or len(texts) < len(combinations))
 
 
-def _trials(
-    base: Path, combinations: Sequence[tuple[Value, ...]], environ: Mapping[str, str] | None, said: list[str]
+def _create_trials(
+    base: Path, combinations: Sequence[tuple[AxisValue, ...]], environ: Mapping[str, str] | None, said: list[str]
 ) -> list[Trial]:
     """A trial for each combination that is a pipeline of its own; what is wrong with any goes to `said`."""
     found: dict[str, Trial] = {}
-    varied = _varied(combinations)
+    varied = _varied_options(combinations)
     environ = os.environ if environ is None else environ
     for values in combinations:
         try:
-            pipeline = Pipeline.load(base, [Setting.of(key, node) for key, node in values], environ=environ)
+            pipeline = Pipeline.load(base, [Override.from_key(key, node) for key, node in values], environ=environ)
         except PipelineError as error:
             said += error.problems
             continue
         same = pipeline.to_yaml(complete=True)
         if same not in found:
             told = [(key.text, node) for key, node in values if key.text in varied]
-            changes = {key.partition(".")[2] or key: _written(node) for key, node in told}
+            changes = {key.partition(".")[2] or key: _format_node(node) for key, node in told}
             found[same] = Trial(len(found) + 1, changes, pipeline)
     return list(found.values())
 
 
-def _place(problem: str) -> tuple[str, int, int]:
+def _problem_location(problem: str) -> tuple[str, int, int]:
     """Where a problem stands, from its own words."""
-    found = _HEAD.match(problem)
+    found = _PROBLEM_PREFIX.match(problem)
     return (found[1], int(found[2]), int(found[3])) if found else (problem, 0, 0)
 
 
-def _written(node: Node) -> str:
+def _format_node(node: Node) -> str:
     """A value as a label has it: of a part its name first."""
-    if isinstance(node, Table):
+    if isinstance(node, MappingNode):
         name = node.get("name")
-        rest = [f"{key.text} {_written(one)}" for key, one in node.without("name").pairs]
-        return " ".join([*([_written(name)] if name is not None else []), *(f"({one})" for one in rest)])
-    if isinstance(node, Items):
-        return " + ".join(map(_written, node.entries))
-    return template_of(node)[0] or node.text or "null"
+        rest = [f"{key.text} {_format_node(one)}" for key, one in node.without("name").pairs]
+        return " ".join([*([_format_node(name)] if name is not None else []), *(f"({one})" for one in rest)])
+    if isinstance(node, SequenceNode):
+        return " + ".join(map(_format_node, node.entries))
+    return format_template(node)[0] or node.text or "null"
 
 
 def _is_metric(metric: str) -> bool:
     name, _, depth = metric.partition("@")
-    return metric in ANSWER_FIGURES or (name in RANKING and depth.isdecimal() and int(depth) > 0)
+    return metric in ANSWER_METRICS or (name in RANKING_METRICS and depth.isdecimal() and int(depth) > 0)
 
 
-def _check_metric(tree: Table, problems: list[Problem]) -> None:
+def _check_metric(tree: MappingNode, problems: list[ConfigProblem]) -> None:
     """Told beside whatever else is wrong: a dataclass with another fault would not come to it."""
     node = tree.get("metric")
-    if not isinstance(node, Scalar) or not isinstance(node.value, str) or _is_metric(node.value):
+    if not isinstance(node, ScalarNode) or not isinstance(node.value, str) or _is_metric(node.value):
         return
     name = node.value.partition("@")[0]
     hint = did_you_mean(f"{name}@10", METRICS) or did_you_mean(name, METRICS)
-    message = f"metric is {met(node)}: one of {', '.join(METRICS)} (or another depth) is wanted{hint}"
-    problems.append(Problem(node.mark, message))
+    message = f"metric is {describe_node(node)}: one of {', '.join(METRICS)} (or another depth) is wanted{hint}"
+    problems.append(ConfigProblem(node.location, message))
 
 
-def _check_files(tree: Table, path: Path, problems: list[Problem]) -> None:
+def _check_files(tree: MappingNode, path: Path, problems: list[ConfigProblem]) -> None:
     """Do the documents and questions exist?"""
     questions, documents = tree.get("questions"), tree.get("documents")
-    if isinstance(questions, Scalar) and isinstance(questions.value, str):
+    if isinstance(questions, ScalarNode) and isinstance(questions.value, str):
         place = path.parent / questions.value
         if not place.exists():
-            problems.append(Problem(questions.mark, f"questions is {met(questions)}, and there is no such file"))
+            problems.append(
+                ConfigProblem(questions.location, f"questions is {describe_node(questions)}, and there is no such file")
+            )
         if documents is None and ((place / "corpus.jsonl").exists() or not place.exists()):
             return
-    entries = documents.entries if isinstance(documents, Items) else (documents,) if documents is not None else ()
+    entries = (
+        documents.entries if isinstance(documents, SequenceNode) else (documents,) if documents is not None else ()
+    )
     for entry in entries:
-        if isinstance(entry, Scalar) and not (path.parent / entry.text).exists():
-            problems.append(Problem(entry.mark, f"documents names {met(entry)}, and there is no such file or folder"))
+        if isinstance(entry, ScalarNode) and not (path.parent / entry.text).exists():
+            problems.append(
+                ConfigProblem(
+                    entry.location, f"documents names {describe_node(entry)}, and there is no such file or folder"
+                )
+            )
     if not entries:
-        problems.append(Problem(tree.mark, "no `documents`: a folder or a list of folders is wanted"))
+        problems.append(ConfigProblem(tree.location, "no `documents`: a folder or a list of folders is wanted"))

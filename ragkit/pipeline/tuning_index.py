@@ -13,26 +13,26 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ragkit.embed.base import EmbeddingProvider
-from ragkit.errors import Damaged
-from ragkit.index.bank import VectorBank, distinct_vectors
+from ragkit.errors import KnowledgeBaseDamaged
+from ragkit.index.bank import ReusableVectors, count_distinct_vectors
 from ragkit.index.catalog import Catalog
-from ragkit.index.home import exists, open_catalog
-from ragkit.index.report import Embedded, Event, IndexReport
-from ragkit.pipeline.assemble import Assembly
+from ragkit.index.home import knowledge_base_exists, open_catalog
+from ragkit.index.report import IndexEvent, IndexReport, TextsEmbedded
+from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.pipeline.money import embedding_price
+from ragkit.pipeline.money import embedding_cost
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.tuning_reuse import Keys, KnownQuestions, SharingRunner, Shelf, embedder_key
-from ragkit.pipeline.writing import IndexRun
+from ragkit.pipeline.tuning_reuse import CachedQueryEmbedder, PreparedCache, ReusingRunner, StageKeys, embedder_key
+from ragkit.pipeline.writing import IndexOptions
 from ragkit.records import content_id
 from ragkit.usage.meter import current_meter
 
-RECORD = "made.json"
+BUILD_RECORD_FILE = "made.json"
 """Beside each knowledge base: what making it took."""
 
 
 @dataclass(frozen=True)
-class Made:
+class BuildRecord:
     """What making one index took, over all runs that worked on it."""
 
     load_seconds: float = 0.0
@@ -46,38 +46,38 @@ class Made:
     tokens: int = 0
     """Of the texts that were embedded."""
 
-    def plus(self, report: IndexReport, taken: int) -> Made:
+    def add_run(self, report: IndexReport, taken: int) -> BuildRecord:
         """With one more run."""
-        seconds = {f"{name}_seconds": getattr(self, f"{name}_seconds") + s for name, s in report.stations.items()}
+        seconds = {f"{name}_seconds": getattr(self, f"{name}_seconds") + s for name, s in report.stage_seconds.items()}
         counted = {"embedded": report.embedded, "taken": taken, "tokens": report.tokens}
         return replace(self, **seconds, **{name: getattr(self, name) + one for name, one in counted.items()})
 
 
 @dataclass(frozen=True)
-class Index:
+class TrialIndex:
     """A knowledge base that is ready to be searched."""
 
     directory: Path
-    keys: Keys
+    stage_keys: StageKeys
     fingerprint: str
     """Of its embedder."""
-    content: str
+    content_digest: str
     """Digest of the files in it."""
     chunks: int
     characters: int
     """Of all chunks."""
-    made: Made
+    build_record: BuildRecord
 
 
 @dataclass
-class Price:
+class IndexCost:
     """What an index would take by itself, without another one to take from."""
 
     seconds: float
     cost_usd: float | None
 
 
-class Workshop:
+class IndexBuilder:
     """Makes the indexes that trials ask for, each once.
 
     Args:
@@ -90,138 +90,151 @@ class Workshop:
         self.folder = folder
         self._documents = documents
         self._jobs = jobs
-        self._shelf = Shelf()
+        self._cache = PreparedCache()
         self._embedders: dict[str, EmbeddingProvider] = {}
-        self._askers: dict[str, KnownQuestions] = {}
-        self._indexes: dict[str, Index] = {}
-        self.counts: Counter[str] = self._shelf.counts
+        self._query_embedders: dict[str, CachedQueryEmbedder] = {}
+        self._indexes: dict[str, TrialIndex] = {}
+        self.counts: Counter[str] = self._cache.counts
         """Of this run: `read`, `split`, `embedded` (texts), `taken` (vectors copied), `indexes`."""
-        self._distinct = distinct_vectors(self._bases())
+        self._initial_vectors = count_distinct_vectors(self._existing_indexes())
 
     @property
-    def distinct(self) -> int:
+    def new_vectors(self) -> int:
         """Different (text, embedder) that have a vector now and had none when this run began."""
-        return distinct_vectors(self._bases()) - self._distinct
+        return count_distinct_vectors(self._existing_indexes()) - self._initial_vectors
 
-    def parts(self, pipeline: Pipeline, *, known_questions: bool = False) -> Assembly:
+    def components(self, pipeline: Pipeline, *, known_questions: bool = False) -> PipelineComponents:
         """The parts of a pipeline; an embedder that several of them name is made once."""
-        bare = Assembly(pipeline)
+        bare = PipelineComponents(pipeline)
         key = embedder_key(bare)
         embedder = self._embedders.setdefault(key, bare.embedder)
         if not known_questions:
-            return Assembly(pipeline, embedder)
-        return Assembly(pipeline, embedder, self.asker(pipeline))
+            return PipelineComponents(pipeline, embedder)
+        return PipelineComponents(pipeline, embedder, self.query_embedder(pipeline))
 
-    def asker(self, pipeline: Pipeline) -> KnownQuestions:
+    def query_embedder(self, pipeline: Pipeline) -> CachedQueryEmbedder:
         """Who embeds the questions of every trial with this embedder."""
-        parts = self.parts(pipeline)
-        return self._askers.setdefault(embedder_key(parts), KnownQuestions(parts.embedder))
+        parts = self.components(pipeline)
+        return self._query_embedders.setdefault(embedder_key(parts), CachedQueryEmbedder(parts.embedder))
 
-    def index(self, pipeline: Pipeline, later: Sequence[Pipeline] = ()) -> Index:
+    def get_index(self, pipeline: Pipeline, later: Sequence[Pipeline] = ()) -> TrialIndex:
         """The knowledge base for a pipeline, brought in line with the documents.
 
         Args:
             pipeline: whose.
             later: the pipelines whose turn comes after it: what one of them splits alike is kept for it.
         """
-        parts = self.parts(pipeline)
-        keys = Keys.of(parts)
+        parts = self.components(pipeline)
+        keys = StageKeys.from_components(parts)
         known = self._indexes.get(keys.index)
-        if known is not None and parts.derived(known.directory) is None:
+        if known is not None and parts.external_store(known.directory) is None:
             return known
-        wanted = {other.split for one in later if (other := Keys.of(self.parts(one))).index != keys.index}
-        made = self._make(parts, keys, keep=keys.split in wanted)
+        wanted = {
+            other.split
+            for one in later
+            if (other := StageKeys.from_components(self.components(one))).index != keys.index
+        }
+        made = self._build_index(parts, keys, keep=keys.split in wanted)
         self._indexes[keys.index] = made
-        self._shelf.donors.setdefault(keys.load, made.directory)
+        self._cache.donors.setdefault(keys.load, made.directory)
         return made
 
-    def alone(self, index: Index) -> Price:
+    def standalone_cost(self, index: TrialIndex) -> IndexCost:
         """What making it would have taken without the others: where it took from them, what those needed."""
-        made, others = index.made, [one for one in self._indexes.values() if one.keys.index != index.keys.index]
+        made, others = (
+            index.build_record,
+            [one for one in self._indexes.values() if one.stage_keys.index != index.stage_keys.index],
+        )
         load = made.load_seconds or max(
-            (one.made.load_seconds for one in others if one.keys.load == index.keys.load), default=0.0
+            (one.build_record.load_seconds for one in others if one.stage_keys.load == index.stage_keys.load),
+            default=0.0,
         )
         cut = made.split_seconds or max(
-            (one.made.split_seconds for one in others if one.keys.split == index.keys.split), default=0.0
+            (one.build_record.split_seconds for one in others if one.stage_keys.split == index.stage_keys.split),
+            default=0.0,
         )
-        seconds_each, tokens_each = self._rates(index.fingerprint)
-        characters = index.characters * _share(made)
+        seconds_each, tokens_each = self._embedding_rates(index.fingerprint)
+        characters = index.characters * _reused_share(made)
         embed = made.embed_seconds + characters * seconds_each
         tokens = made.tokens + round(characters * tokens_each)
         embedder = next((one for one in self._embedders.values() if one.fingerprint == index.fingerprint), None)
-        cost = embedding_price(embedder, tokens) if embedder is not None else None
-        return Price(load + cut + embed + made.store_seconds, cost)
+        cost = embedding_cost(embedder, tokens) if embedder is not None else None
+        return IndexCost(load + cut + embed + made.store_seconds, cost)
 
-    def _rates(self, fingerprint: str) -> tuple[float, float]:
+    def _embedding_rates(self, fingerprint: str) -> tuple[float, float]:
         """Seconds and tokens of an embedder for each character, over all that it embedded here."""
         own = [one for one in self._indexes.values() if one.fingerprint == fingerprint]
-        characters = sum(one.characters * (1 - _share(one.made)) for one in own) or 1.0
-        return sum(one.made.embed_seconds for one in own) / characters, sum(one.made.tokens for one in own) / characters
+        characters = sum(one.characters * (1 - _reused_share(one.build_record)) for one in own) or 1.0
+        return sum(one.build_record.embed_seconds for one in own) / characters, sum(
+            one.build_record.tokens for one in own
+        ) / characters
 
-    def _make(self, parts: Assembly, keys: Keys, *, keep: bool) -> Index:
+    def _build_index(self, parts: PipelineComponents, keys: StageKeys, *, keep: bool) -> TrialIndex:
         directory = self.folder / "indexes" / keys.index
-        bank = VectorBank([one for one in self._bases() if one != directory], parts.embedder.fingerprint)
+        bank = ReusableVectors(
+            [one for one in self._existing_indexes() if one != directory], parts.embedder.fingerprint
+        )
         meter = current_meter()
-        run = IndexRun(
+        run = IndexOptions(
             jobs=self._jobs,
-            max_cost_usd=meter.left_usd if meter is not None else None,
-            runner=lambda own, jobs: SharingRunner(own, jobs, self._shelf, keep=keep),
-            known=bank.known,
-            on_event=self._count,
+            max_cost_usd=meter.remaining_usd if meter is not None else None,
+            runner_factory=lambda own, jobs: ReusingRunner(own, jobs, self._cache, keep=keep),
+            find_known_vectors=bank.find_vectors,
+            on_event=self._count_event,
         )
         with KnowledgeBase(directory, parts.pipeline, parts) as kb:
             report = kb.index(*self._documents, run=run)
-        made = _read_record(directory).plus(report, bank.taken)
-        (directory / RECORD).write_text(json.dumps(asdict(made)), "utf-8")
-        self.counts["taken"] += bank.taken
-        self.counts["indexes"] += bool(report.embedded or bank.taken)
-        return _index(directory, keys, parts.embedder.fingerprint, made)
+        made = _read_build_record(directory).add_run(report, bank.reused_count)
+        (directory / BUILD_RECORD_FILE).write_text(json.dumps(asdict(made)), "utf-8")
+        self.counts["taken"] += bank.reused_count
+        self.counts["indexes"] += bool(report.embedded or bank.reused_count)
+        return _describe_index(directory, keys, parts.embedder.fingerprint, made)
 
-    def _count(self, event: Event) -> None:
-        if isinstance(event, Embedded):
+    def _count_event(self, event: IndexEvent) -> None:
+        if isinstance(event, TextsEmbedded):
             self.counts["embedded"] += event.texts
 
-    def _bases(self) -> list[Path]:
+    def _existing_indexes(self) -> list[Path]:
         """The knowledge bases that are there, from earlier runs too; one that was cut short has vectors as well."""
         found = sorted((self.folder / "indexes").glob("*"))
-        return [one for one in found if exists(one) and _is_whole(one)]
+        return [one for one in found if knowledge_base_exists(one) and _is_readable(one)]
 
 
-def _index(directory: Path, keys: Keys, fingerprint: str, made: Made) -> Index:
+def _describe_index(directory: Path, keys: StageKeys, fingerprint: str, made: BuildRecord) -> TrialIndex:
     with closing(open_catalog(directory, check_seal=False)) as connection:
         files = [f"{row.source} {row.content_hash}" for row in Catalog(connection).files().values()]
         chunks, characters = connection.execute(
             "SELECT count(*), coalesce(sum(length(text)), 0) FROM chunks WHERE live = 1"
         ).fetchone()
-    return Index(directory, keys, fingerprint, content_id(*files)[:16], chunks, characters, made)
+    return TrialIndex(directory, keys, fingerprint, content_id(*files)[:16], chunks, characters, made)
 
 
-def bytes_of(directory: Path, store: str) -> int:
+def size_on_disk(directory: Path, store: str) -> int:
     """What a knowledge base takes on disk, without the vector stores that another trial has put beside it."""
     own, others = directory / f"store-{store}", directory.glob("store-*")
     left_out = {one for one in others if one != own}
     return sum(
         path.stat().st_size
         for path in directory.rglob("*")
-        if path.is_file() and path.name != RECORD and not left_out.intersection(path.parents)
+        if path.is_file() and path.name != BUILD_RECORD_FILE and not left_out.intersection(path.parents)
     )
 
 
-def _share(made: Made) -> float:
+def _reused_share(made: BuildRecord) -> float:
     """Of the vectors of an index, those that were copied."""
     return made.taken / max(1, made.taken + made.embedded)
 
 
-def _is_whole(directory: Path) -> bool:
+def _is_readable(directory: Path) -> bool:
     try:
         open_catalog(directory, check_seal=False).close()
-    except Damaged:
+    except KnowledgeBaseDamaged:
         return False
     return True
 
 
-def _read_record(directory: Path) -> Made:
+def _read_build_record(directory: Path) -> BuildRecord:
     try:
-        return Made(**json.loads((directory / RECORD).read_text("utf-8")))
+        return BuildRecord(**json.loads((directory / BUILD_RECORD_FILE).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
-        return Made()
+        return BuildRecord()

@@ -10,24 +10,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ragkit.errors import did_you_mean
-from ragkit.pipeline.nodes import Items, Node, Problem, Scalar, Table
-from ragkit.pipeline.syntax import resolve
+from ragkit.pipeline.nodes import ConfigProblem, MappingNode, Node, ScalarNode, SequenceNode
+from ragkit.pipeline.syntax import resolve_scalar
 
-_PIECE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
+_VARIABLE_PATTERN = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
 
 
-def expand(node: Node, environ: Mapping[str, str], problems: list[Problem]) -> Node:
+def substitute_variables(node: Node, environ: Mapping[str, str], problems: list[ConfigProblem]) -> Node:
     """The tree with the variables of every value put in; those that are not set are added to `problems`."""
-    if isinstance(node, Items):
-        return replace(node, entries=tuple(expand(entry, environ, problems) for entry in node.entries))
-    if isinstance(node, Table):
-        return replace(node, pairs=tuple((key, expand(value, environ, problems)) for key, value in node.pairs))
+    if isinstance(node, SequenceNode):
+        return replace(node, entries=tuple(substitute_variables(entry, environ, problems) for entry in node.entries))
+    if isinstance(node, MappingNode):
+        return replace(
+            node, pairs=tuple((key, substitute_variables(value, environ, problems)) for key, value in node.pairs)
+        )
     if not isinstance(node.value, str) or "$" not in node.text:
         return node
     return _expand_scalar(node, environ, problems)
 
 
-def _expand_scalar(node: Scalar, environ: Mapping[str, str], problems: list[Problem]) -> Scalar:
+def _expand_scalar(node: ScalarNode, environ: Mapping[str, str], problems: list[ConfigProblem]) -> ScalarNode:
     used: list[str] = []
 
     def piece(match: re.Match[str]) -> str:
@@ -36,7 +38,11 @@ def _expand_scalar(node: Scalar, environ: Mapping[str, str], problems: list[Prob
             return "$"
         if name is None:
             problems.append(
-                Problem(node.mark, "'${' begins no variable: ${NAME} or ${NAME:-default}, and $$ for a '$'", root=True)
+                ConfigProblem(
+                    node.location,
+                    "'${' begins no variable: ${NAME} or ${NAME:-default}, and $$ for a '$'",
+                    is_root_cause=True,
+                )
             )
             return ""
         used.append(name)
@@ -46,11 +52,11 @@ def _expand_scalar(node: Scalar, environ: Mapping[str, str], problems: list[Prob
         if value is None:
             hint = did_you_mean(name, environ)
             message = f"the variable {name} is not set{hint}: set it, or write ${{{name}:-default}}"
-            problems.append(Problem(node.mark, message, root=True))
+            problems.append(ConfigProblem(node.location, message, is_root_cause=True))
         return value or ""
 
-    text = _PIECE.sub(piece, node.text)
+    text = _VARIABLE_PATTERN.sub(piece, node.text)
     if not used:
         return replace(node, text=text, value=text)
-    value = resolve(text) if node.plain else text
+    value = resolve_scalar(text) if node.plain else text
     return replace(node, text=text, value=value, variables=tuple(used), template=node.text)

@@ -15,79 +15,79 @@ from typing import TypeAlias
 
 from watchfiles import watch
 
-from ragkit.errors import LoadError, Locked, RagkitError
+from ragkit.errors import KnowledgeBaseLocked, LoadError, RagkitError
 from ragkit.index.names import is_within
-from ragkit.index.report import Event, FileRead, IndexReport, Planned
+from ragkit.index.report import FileRead, IndexEvent, IndexReport, PlanCreated
 from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.pipeline.writing import IndexRun
+from ragkit.pipeline.writing import IndexOptions
 
-SETTLE_MS = 300
+QUIET_PERIOD_MS = 300
 """A run begins when nothing has changed for so long: an editor writes a file in several steps."""
-LONGEST_WAIT_MS = 3_000
+MAX_DELAY_MS = 3_000
 """A run begins after so long even if changes go on."""
-TICK_MS = 1_000
-LOOK_EVERY_SECONDS = 30.0
+POLL_INTERVAL_MS = 1_000
+RESCAN_SECONDS = 30.0
 """How often folders are looked at for changes that no event told of."""
-FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 2.0, 60.0
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 2.0, 60.0
 
 
 @dataclass(frozen=True)
-class Ran:
+class IndexCompleted:
     """A run is done."""
 
     report: IndexReport
-    read: tuple[FileRead, ...]
+    files_read: tuple[FileRead, ...]
     """The files that were read, in order."""
-    removed: tuple[str, ...]
+    removed_sources: tuple[str, ...]
     """The files that went."""
 
 
 @dataclass(frozen=True)
-class Failed:
+class IndexFailed:
     """A run ended with an error. The watch goes on, and tries again."""
 
     error: RagkitError
 
 
-Outcome: TypeAlias = Ran | Failed
+WatchEvent: TypeAlias = IndexCompleted | IndexFailed
 
 
 @dataclass
-class _Attempts:
+class _RetryTimer:
     """When to try again after an error: soon at first, then less and less often."""
 
-    pause: float = 0.0
-    at: float = 0.0
-    told: str = ""
+    delay_seconds: float = 0.0
+    retry_at: float = 0.0
+    last_error: str = ""
 
-    def failed(self, error: RagkitError) -> bool:
+    def record_failure(self, error: RagkitError) -> bool:
         """Note a failure; whether it is another one than the last."""
-        longest = FIRST_RETRY_SECONDS if isinstance(error, Locked) else LONGEST_RETRY_SECONDS
-        self.pause = min(max(2 * self.pause, FIRST_RETRY_SECONDS), longest)
-        self.at = time.monotonic() + self.pause
-        before, self.told = self.told, str(error)
-        return self.told != before
+        longest = FIRST_RETRY_SECONDS if isinstance(error, KnowledgeBaseLocked) else MAX_RETRY_SECONDS
+        self.delay_seconds = min(max(2 * self.delay_seconds, FIRST_RETRY_SECONDS), longest)
+        self.retry_at = time.monotonic() + self.delay_seconds
+        before, self.last_error = self.last_error, str(error)
+        return self.last_error != before
 
     @property
-    def due(self) -> bool:
-        return bool(self.pause) and time.monotonic() >= self.at
+    def is_due(self) -> bool:
+        return bool(self.delay_seconds) and time.monotonic() >= self.retry_at
 
 
 @dataclass
-class _Heard:
+class _EventCollector:
     """What the events of one run said."""
 
-    read: list[FileRead] = field(default_factory=list)
-    removed: tuple[str, ...] = ()
+    files_read: list[FileRead] = field(default_factory=list)
+    removed_sources: tuple[str, ...] = ()
 
-    def event(self, event: Event) -> None:
+    def collect(self, event: IndexEvent) -> None:
         if isinstance(event, FileRead):
-            self.read.append(event)
-        elif isinstance(event, Planned):
-            self.removed = event.removed_sources
+            self.files_read.append(event)
+        elif isinstance(event, PlanCreated):
+            self.removed_sources = event.removed_sources
 
 
-def watched(kb: KnowledgeBase, sources: Sequence[Path], run: IndexRun) -> Iterator[Outcome]:
+def watch_and_index(kb: KnowledgeBase, sources: Sequence[Path], run: IndexOptions) -> Iterator[WatchEvent]:
     """Index now, and again after every change, for ever. An error that repeats itself is told once.
 
     Args:
@@ -99,65 +99,65 @@ def watched(kb: KnowledgeBase, sources: Sequence[Path], run: IndexRun) -> Iterat
         The outcome of the first run, and of each later one that changed something or failed.
     """
     later = replace(run, rebuild=False, retry_failed=False)
-    attempts = _Attempts()
+    attempts = _RetryTimer()
     first = True
-    for changed in chain([True], _changes(kb, sources)):
-        if not (changed or attempts.due):
+    for changed in chain([True], _poll_changes(kb, sources)):
+        if not (changed or attempts.is_due):
             continue
-        outcome = _attempt(kb, sources, run if first else later)
-        if isinstance(outcome, Failed):
-            if attempts.failed(outcome.error):
+        outcome = _run_index(kb, sources, run if first else later)
+        if isinstance(outcome, IndexFailed):
+            if attempts.record_failure(outcome.error):
                 yield outcome
             continue
-        attempts = _Attempts()
-        if first or outcome.read or outcome.removed or outcome.report.notes:
+        attempts = _RetryTimer()
+        if first or outcome.files_read or outcome.removed_sources or outcome.report.notes:
             yield outcome
         first = False
 
 
-def _attempt(kb: KnowledgeBase, sources: Sequence[Path], run: IndexRun) -> Outcome:
-    heard = _Heard()
+def _run_index(kb: KnowledgeBase, sources: Sequence[Path], run: IndexOptions) -> WatchEvent:
+    heard = _EventCollector()
 
-    def tell(event: Event) -> None:
-        heard.event(event)
+    def tell(event: IndexEvent) -> None:
+        heard.collect(event)
         run.on_event(event)
 
     try:
         report = kb.index(*sources, run=replace(run, on_event=tell))
     except RagkitError as error:
-        return Failed(error)
-    return Ran(report, tuple(heard.read), heard.removed)
+        return IndexFailed(error)
+    return IndexCompleted(report, tuple(heard.files_read), heard.removed_sources)
 
 
-def _changes(kb: KnowledgeBase, sources: Sequence[Path]) -> Iterator[bool]:
+def _poll_changes(kb: KnowledgeBase, sources: Sequence[Path]) -> Iterator[bool]:
     """Whether something may have changed, at least once a tick. What changes between two answers is not lost.
 
     The first answer comes when the system is listening, from a look at what changed before.
     """
     folders = [source for source in sources if source.is_dir()]
     own = str(kb.path.resolve())
-    every = LOOK_EVERY_SECONDS if len(folders) == len(sources) else TICK_MS / 1000
+    every = RESCAN_SECONDS if len(folders) == len(sources) else POLL_INTERVAL_MS / 1000
     look_at = 0.0
-    for changed in _events(folders, own):
+    for changed in _poll_file_events(folders, own):
         if changed or time.monotonic() < look_at:
             yield changed
         else:
-            yield _looks_changed(kb)
+            yield _has_changes(kb)
             look_at = time.monotonic() + every
 
 
-def _events(folders: Sequence[Path], own: str) -> Iterator[bool]:
+def _poll_file_events(folders: Sequence[Path], own: str) -> Iterator[bool]:
     """Whether the file system told of a change, at least once a tick; changes of the knowledge base do not count."""
     if not folders:
         while True:
             yield False
-            time.sleep(TICK_MS / 1000)
+            time.sleep(POLL_INTERVAL_MS / 1000)
     changes = watch(
         *folders,
         watch_filter=lambda _, path: not is_within(path, own),
-        debounce=LONGEST_WAIT_MS,
-        step=SETTLE_MS,
-        rust_timeout=TICK_MS,
+        debounce=MAX_DELAY_MS,
+        step=QUIET_PERIOD_MS,
+        rust_timeout=POLL_INTERVAL_MS,
         yield_on_timeout=True,
         raise_interrupt=True,
         ignore_permission_denied=True,
@@ -169,9 +169,9 @@ def _events(folders: Sequence[Path], own: str) -> Iterator[bool]:
         raise LoadError(", ".join(map(str, folders)), f"cannot be watched ({error})", hint) from error
 
 
-def _looks_changed(kb: KnowledgeBase) -> bool:
+def _has_changes(kb: KnowledgeBase) -> bool:
     try:
-        found = kb.freshness(seconds=LOOK_EVERY_SECONDS / 10)
+        found = kb.freshness(seconds=RESCAN_SECONDS / 10)
     except RagkitError:
         return False  # an index run will say it, when there is something to do
-    return bool(found.added or found.changed or found.removed or not found.complete)
+    return bool(found.added or found.changed or found.removed or not found.is_complete)

@@ -7,35 +7,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragkit.errors import LoadError, RagkitError
-from ragkit.index.names import shown
-from ragkit.pipeline.knowledge_base import KnowledgeBase, Mode, Where
-from ragkit.pipeline.writing import IndexRun
+from ragkit.index.names import display_name
+from ragkit.pipeline.knowledge_base import KnowledgeBase, SearchMode, Where
+from ragkit.pipeline.writing import IndexOptions
 from ragkit.records import Chunk
 from ragkit.retrieve.base import Explanation
-from ragkit.retrieve.terms import terms
+from ragkit.retrieve.terms import extract_terms
 
-DEPTH = 10_000
+SEARCH_DEPTH = 10_000
 """How far down each ranking is looked for the passage."""
-NEAR = 100
+NEAR_DEPTH = 100
 """Up to here a ranking is that of a search: one that is asked for more compares more candidates, and may differ."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageRank:
     """One ranking, and the place of the wanted passage in it."""
 
     name: str
     rank: int | None
     """Counted from 1; None: it is not among the first `of`."""
     score: float | None
-    of: int
+    ranking_size: int
     """Passages in this ranking."""
-    best: float | None
+    top_score: float | None
     """The score of the passage that stands first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Diagnosis:
     """Where a passage stood, from the file on disk to the hits."""
 
     question: str
@@ -44,22 +44,22 @@ class Why:
     line: int | None
     chunk: Chunk | None
     """The chunk that stood best of those that hold the line; None: there is none."""
-    loaded: str
+    not_indexed_reason: str
     """Why it is not in the index; empty when it is."""
-    stages: tuple[Stage, ...]
+    stages: tuple[StageRank, ...]
     top_k: int
     rank: int | None
     """Its place among the hits that a search gives; None: it is not one of them."""
-    shared: tuple[str, ...] = ()
+    shared_words: tuple[str, ...] = ()
     """Words of the question that the passage has, in this form or another."""
-    missing: tuple[str, ...] = ()
+    missing_words: tuple[str, ...] = ()
     """Words of the question that the passage does not have."""
     advice: tuple[str, ...] = ()
     """What would have kept it, the least change first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DiagnosisQuery:
     """What was searched, and how."""
 
     question: str
@@ -67,7 +67,7 @@ class Asked:
     where: Where = None
 
 
-def why(kb: KnowledgeBase, asked: Asked, file: str, line: int | None = None) -> Why:
+def diagnose(kb: KnowledgeBase, asked: DiagnosisQuery, file: str, line: int | None = None) -> Diagnosis:
     """Follow a passage through the stages.
 
     Args:
@@ -81,20 +81,20 @@ def why(kb: KnowledgeBase, asked: Asked, file: str, line: int | None = None) -> 
     """
     hits = kb.search(asked.question, asked.top_k, asked.where)
     top_k = asked.top_k or len(hits)
-    source = _source(kb, file)
+    source = _find_source(kb, file)
     if source is None:
-        return Why(asked.question, "", line, None, _never_loaded(kb, file), (), top_k, None)
+        return Diagnosis(asked.question, "", line, None, _explain_not_indexed(kb, file), (), top_k, None)
     chunks = [one for one in kb.chunks() if one.source == source]
     wanted = {one.id: one for one in chunks if line is None or one.start_line <= line <= one.end_line}
     if not wanted:
-        return Why(asked.question, source, line, None, _no_chunk(chunks, line), (), top_k, None)
-    deep = {mode: kb.explain(asked.question, DEPTH, asked.where, mode) for mode in _modes(kb)}
-    near = {mode: kb.explain(asked.question, NEAR, asked.where, mode) for mode in deep}
-    stages = tuple(_stage(mode or kb.pipeline.retriever.name, near[mode], deep[mode], wanted) for mode in deep)
-    best = _best(deep[None], wanted)
-    rank = next((hit.rank for hit in hits if _holds(hit.chunk, wanted)), None)
-    shared, missing = _words(asked.question, f"{best.header}\n{best.text}")
-    found = Why(
+        return Diagnosis(asked.question, source, line, None, _explain_no_chunk(chunks, line), (), top_k, None)
+    deep = {mode: kb.explain(asked.question, SEARCH_DEPTH, asked.where, mode) for mode in _search_modes(kb)}
+    near = {mode: kb.explain(asked.question, NEAR_DEPTH, asked.where, mode) for mode in deep}
+    stages = tuple(_rank_in_stage(mode or kb.pipeline.retriever.name, near[mode], deep[mode], wanted) for mode in deep)
+    best = _best_chunk(deep[None], wanted)
+    rank = next((hit.rank for hit in hits if _contains_wanted(hit.chunk, wanted)), None)
+    shared, missing = _compare_words(asked.question, f"{best.header}\n{best.text}")
+    found = Diagnosis(
         asked.question,
         source,
         line,
@@ -106,24 +106,24 @@ def why(kb: KnowledgeBase, asked: Asked, file: str, line: int | None = None) -> 
         shared,
         missing,
     )
-    return _advised(kb, asked, found, wanted)
+    return _add_advice(kb, asked, found, wanted)
 
 
-def _modes(kb: KnowledgeBase) -> list[Mode | None]:
+def _search_modes(kb: KnowledgeBase) -> list[SearchMode | None]:
     """Every ranking there is; None is that of the pipeline."""
     embeds = kb.pipeline.retriever.name != "lexical"
     return ["lexical", *(("dense",) if embeds else ()), None]
 
 
-def _source(kb: KnowledgeBase, file: str) -> str | None:
+def _find_source(kb: KnowledgeBase, file: str) -> str | None:
     named = [source for source, _, _ in kb.documents() if source == file or source.endswith("/" + file.lstrip("/"))]
     exact = [source for source in named if source in {file, str(Path(file).absolute())}]
     if len(named) > 1 and not exact:
-        raise RagkitError(f"{file!r} may be {', '.join(map(shown, named[:3]))}: write more of its path")
+        raise RagkitError(f"{file!r} may be {', '.join(map(display_name, named[:3]))}: write more of its path")
     return next(iter(exact or named), None)
 
 
-def _never_loaded(kb: KnowledgeBase, file: str) -> str:
+def _explain_not_indexed(kb: KnowledgeBase, file: str) -> str:
     """Why no file of this name is in the index."""
 
     def is_it(source: str) -> bool:
@@ -134,35 +134,35 @@ def _never_loaded(kb: KnowledgeBase, file: str) -> str:
             return f"it could not be read: {row.reason}; {row.hint}"
     roots = kb.status().sources
     try:
-        plan = kb.index(*roots, run=IndexRun(dry_run=True))
+        plan = kb.index(*roots, run=IndexOptions(dry_run=True))
     except LoadError as error:
         return f"the folder that was indexed is not there any more: {error}"
     for source, reason in plan.skipped:
         if is_it(source) or (Path(file).absolute().is_relative_to(source) and Path(file).exists()):
             return f"it was left out: {reason}"
-    return _not_found(Path(file).absolute(), roots)
+    return _explain_not_found(Path(file).absolute(), roots)
 
 
-def _not_found(path: Path, roots: Sequence[str]) -> str:
+def _explain_not_found(path: Path, roots: Sequence[str]) -> str:
     """Why the run that looked at `roots` had nothing to say of a file."""
     if not path.exists():
-        return f"no file of this name is in {', '.join(map(shown, roots))}"
+        return f"no file of this name is in {', '.join(map(display_name, roots))}"
     root = next((root for root in roots if path.is_relative_to(root)), None)
     if root is None:
-        return f"it lies outside of what was indexed: ragkit index {shown(str(path))}"
+        return f"it lies outside of what was indexed: ragkit index {display_name(str(path))}"
     if any(part.startswith(".") for part in path.relative_to(root).parts):
         return "it is hidden: its name, or that of a folder above it, begins with a dot"
     return "it is new, without text, or left out by an ignore file or by include and exclude: run ragkit index -v"
 
 
-def _no_chunk(chunks: Sequence[Chunk], line: int | None) -> str:
+def _explain_no_chunk(chunks: Sequence[Chunk], line: int | None) -> str:
     last = max((one.end_line for one in chunks), default=0)
     if line is not None and line > last:
         return f"line {line} is behind the last one with text, {last}"
     return f"no chunk holds line {line}: it is empty, or was left out by the loader"
 
 
-def _holds(chunk: Chunk, wanted: Mapping[str, Chunk]) -> bool:
+def _contains_wanted(chunk: Chunk, wanted: Mapping[str, Chunk]) -> bool:
     """Whether a hit is one of the wanted chunks, or its text, wider than its chunk, holds one."""
     if chunk.id in wanted:
         return True
@@ -171,33 +171,35 @@ def _holds(chunk: Chunk, wanted: Mapping[str, Chunk]) -> bool:
     )
 
 
-def _stage(name: str, near: Sequence[Explanation], deep: Sequence[Explanation], wanted: Mapping[str, Chunk]) -> Stage:
+def _rank_in_stage(
+    name: str, near: Sequence[Explanation], deep: Sequence[Explanation], wanted: Mapping[str, Chunk]
+) -> StageRank:
     """The place among the near hits where it is one of them, else among the deep ones."""
     for found in (near, deep):
-        placed = next((one.hit for one in found if _holds(one.hit.chunk, wanted)), None)
+        placed = next((one.hit for one in found if _contains_wanted(one.hit.chunk, wanted)), None)
         if placed is not None:
-            return Stage(name, placed.rank, placed.score, len(deep), found[0].hit.score)
-    return Stage(name, None, None, len(deep), near[0].hit.score if near else None)
+            return StageRank(name, placed.rank, placed.score, len(deep), found[0].hit.score)
+    return StageRank(name, None, None, len(deep), near[0].hit.score if near else None)
 
 
-def _best(found: Sequence[Explanation], wanted: Mapping[str, Chunk]) -> Chunk:
+def _best_chunk(found: Sequence[Explanation], wanted: Mapping[str, Chunk]) -> Chunk:
     return next((wanted[one.hit.chunk.id] for one in found if one.hit.chunk.id in wanted), next(iter(wanted.values())))
 
 
-def _words(question: str, passage: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _compare_words(question: str, passage: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The telling words of a question that a passage has in some form, and those that it has not."""
-    telling, there = set(terms(question)), set(terms(passage))
+    telling, there = set(extract_terms(question)), set(extract_terms(passage))
     words = [word.strip(".,;:!?()\"'") for word in question.split()]
-    found = {word: telling.intersection(terms(word)) for word in words}
+    found = {word: telling.intersection(extract_terms(word)) for word in words}
     shared = tuple(word for word, own in found.items() if own & there)
     return shared, tuple(word for word, own in found.items() if own and not own & there)
 
 
-def _advised(kb: KnowledgeBase, asked: Asked, found: Why, wanted: Mapping[str, Chunk]) -> Why:
+def _add_advice(kb: KnowledgeBase, asked: DiagnosisQuery, found: Diagnosis, wanted: Mapping[str, Chunk]) -> Diagnosis:
     if found.rank is not None:
         return replace(found, advice=(f"nothing: it is hit {found.rank}",))
     advice = []
-    if asked.where and any(_holds(one.chunk, wanted) for one in kb.search(asked.question, DEPTH)):
+    if asked.where and any(_contains_wanted(one.chunk, wanted) for one in kb.search(asked.question, SEARCH_DEPTH)):
         if all(stage.rank is None for stage in found.stages):
             return replace(found, advice=("drop --where: the passage does not meet it",))
         advice.append("drop --where, or widen it: fewer passages would compete")
@@ -209,8 +211,8 @@ def _advised(kb: KnowledgeBase, asked: Asked, found: Why, wanted: Mapping[str, C
         for stage in parts
         if stage.rank is not None and stage.rank <= found.top_k
     ]
-    if found.missing and not found.shared:
-        advice.append(f"other words: the passage has none of {', '.join(found.missing)}")
-    elif found.missing:
-        advice.append(f"other words: the passage does not have {', '.join(found.missing)}")
+    if found.missing_words and not found.shared_words:
+        advice.append(f"other words: the passage has none of {', '.join(found.missing_words)}")
+    elif found.missing_words:
+        advice.append(f"other words: the passage does not have {', '.join(found.missing_words)}")
     return replace(found, advice=tuple(advice))

@@ -14,39 +14,39 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragkit.embed.base import Row
-from ragkit.errors import Damaged, LoadError, Locked, SettingsMismatch
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, SettingsMismatch
 from ragkit.index.build import Build, BuildOptions
 from ragkit.index.catalog import Catalog, FileRow
-from ragkit.index.compact import compacted
-from ragkit.index.derived import Derived
-from ragkit.index.disk import refusals
-from ragkit.index.freshness import Freshness, look
-from ragkit.index.home import exists, marked_roots, repair_command
+from ragkit.index.compact import compact_vectors
+from ragkit.index.derived import ExternalStore
+from ragkit.index.disk import translate_io_errors
+from ragkit.index.freshness import Freshness, check_freshness
+from ragkit.index.home import knowledge_base_exists, read_marker_roots, repair_command
 from ragkit.index.lock import WriterLock
-from ragkit.index.names import is_within, source_name
-from ragkit.index.plan import Plan, PlanOptions, make_plan
-from ragkit.index.recipe import Recipe
-from ragkit.index.repair import REBUILD, Salvage, swap_in
-from ragkit.index.report import Event, Failure, IndexReport
-from ragkit.index.runner import Runner
+from ragkit.index.names import is_within, source_id
+from ragkit.index.plan import IndexPlan, IndexPlanOptions, make_plan
+from ragkit.index.recipe import BuildFingerprint
+from ragkit.index.repair import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
+from ragkit.index.report import FileFailure, IndexEvent, IndexReport
+from ragkit.index.runner import BuildRunner
 from ragkit.index.session import WriteSession
-from ragkit.index.unsealed import check_unsealed
-from ragkit.index.web import WEB, Names, is_url, normal
+from ragkit.index.unsealed import verify_vector_rows
+from ragkit.index.web import WEB_FOLDER, SourceResolver, is_url, normalize_url
 from ragkit.load.fetch import FetchOptions
 from ragkit.load.files import read_bytes
-from ragkit.load.parse import hash_of
-from ragkit.load.walk import FolderOptions, Found, Skipped, walk
-from ragkit.pipeline.assemble import Assembly
-from ragkit.pipeline.money import Purse, afford, embedder_name, embedding_price, estimate_embedding
-from ragkit.pipeline.stored import recipe_in
-from ragkit.retrieve.fts import FtsLexicon
+from ragkit.load.parse import hash_content
+from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
+from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.money import Budget, check_estimate, embedder_name, embedding_cost, estimate_embedding_cost
+from ragkit.pipeline.stored import read_build_fingerprint
+from ragkit.retrieve.fts import Bm25Index
 from ragkit.store.vectorfile import VectorFile
 from ragkit.usage.ledger import Ledger
-from ragkit.usage.meter import Meter, current_meter, metered
+from ragkit.usage.meter import Meter, current_meter, use_meter
 
 
 @dataclass(frozen=True)
-class IndexRun:
+class IndexOptions:
     """How one index run goes."""
 
     dry_run: bool = False
@@ -64,71 +64,71 @@ class IndexRun:
     max_cost_usd: float | None = None
     """US dollars that embedding may cost. The run does not begin when it is likely to cost more, and stops in time
     when it does; what was embedded is kept, and the next run goes on from there."""
-    on_event: Callable[[Event], None] = lambda event: None
+    on_event: Callable[[IndexEvent], None] = lambda event: None
     """Told of every step."""
-    runner: Callable[[Assembly, int], Runner] = Assembly.runner
+    runner_factory: Callable[[PipelineComponents, int], BuildRunner] = PipelineComponents.runner
     """Who reads, splits and embeds: the pipeline and `jobs` say, or one that has some of it already."""
-    known: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
+    find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
     """Hashes of texts -> the vectors that are known elsewhere, by the same embedder: they are copied, not made."""
 
 
-class Writing:
+class Indexer:
     """Changes one knowledge base. Every method takes the writer's lock for as long as it works."""
 
-    def __init__(self, path: Path, parts: Assembly, ledger: Ledger) -> None:
+    def __init__(self, path: Path, parts: PipelineComponents, ledger: Ledger) -> None:
         self.path = path
-        self.names = Names(path.resolve() / WEB)
-        self._parts = parts
+        self.source_resolver = SourceResolver(path.resolve() / WEB_FOLDER)
+        self._components = parts
         self._ledger = ledger
 
-    def index(self, sources: Sequence[str | os.PathLike[str]], run: IndexRun) -> IndexReport:
+    def index(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> IndexReport:
         """One index run; see `KnowledgeBase.index`."""
         started = time.perf_counter()
-        if run.dry_run and not exists(self.path):
-            return self._dry_run_of_nothing(sources, run, started)
+        if run.dry_run and not knowledge_base_exists(self.path):
+            return self._dry_run_new(sources, run, started)
         if run.dry_run and any(map(is_url, sources)):
-            return self._dry_run_with_pages(sources, run)
-        roots, failures = self._roots(sources)
-        told = self._ledger.writer("index", self._parts.pipeline.name)
+            return self._dry_run_with_urls(sources, run)
+        roots, failures = self._resolve_sources(sources)
+        told = self._ledger.call_recorder("index", self._components.pipeline.name)
         meter = Meter(budget_usd=run.max_cost_usd, on_call=told)
-        with metered(meter), closing(self._ledger):
-            notes = self._heal()
-            self._afford(roots, run)
-            with WriteSession(self.path, self._parts.new_base) as session:
-                report = self._run(session, roots, run, started)
-        return replace(_with_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
+        with use_meter(meter), closing(self._ledger):
+            notes = self._rebuild_if_damaged()
+            self._check_budget(roots, run)
+            with WriteSession(self.path, self._components.new_knowledge_base) as session:
+                report = self._run_build(session, roots, run, started)
+        return replace(_add_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
 
-    def _roots(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[Failure]]:
+    def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[FileFailure]]:
         """The paths of the sources; a page is fetched first. A page that cannot be had now stays as it was."""
         roots: list[Path] = []
-        failures: list[Failure] = []
-        recorded = frozenset(marked_roots(self.path))
-        folder = self._parts.folder
+        failures: list[FileFailure] = []
+        recorded = frozenset(read_marker_roots(self.path))
+        folder = self._components.folder_options
         options = FetchOptions(max_mb=folder.max_file_mb, allow_private=folder.allow_private)
         for source in sources:
             if not is_url(source):
-                roots.append(_root(source, recorded))
+                roots.append(_resolve_root(source, recorded))
                 continue
-            url = normal(str(source))
+            url = normalize_url(str(source))
             try:
-                roots.append(self.names.web.bring(url, options))
+                roots.append(self.source_resolver.web_copies.download(url, options))
             except LoadError as error:
-                failures.append(Failure(url, error.reason, error.hint))
-                before = self.names.path(url)
+                failures.append(FileFailure(url, error.reason, error.hint))
+                before = self.source_resolver.resolve_path(url)
                 roots += [before] if before.exists() else []
         return roots, failures
 
-    def _afford(self, roots: Sequence[Path], run: IndexRun) -> None:
+    def _check_budget(self, roots: Sequence[Path], run: IndexOptions) -> None:
         """Raises BudgetTooSmall or PriceUnknown when the run must not begin. A model that costs nothing may."""
-        embedder = self._parts.embedder
-        price = embedding_price(embedder, 1_000_000)
+        embedder = self._components.embedder
+        price = embedding_cost(embedder, 1_000_000)
         if run.dry_run or run.max_cost_usd is None or price == 0:
             return
         tokens = 0
         if price is not None:
             rehearsal = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
             tokens = self.index(roots, rehearsal).tokens
-        afford(embedder_name(embedder), price and embedding_price(embedder, tokens), run.max_cost_usd)
+        check_estimate(embedder_name(embedder), price and embedding_cost(embedder, tokens), run.max_cost_usd)
 
     def remove(self, names: Sequence[str]) -> int:
         """Take out sources and all below them; returns how many documents went."""
@@ -137,75 +137,77 @@ class Writing:
             rows = [r for r in catalog.files().values() if any(is_within(r.source, name) for name in names)]
             documents = [row.document for row in rows if row.document is not None]
             with catalog.transaction():
-                FtsLexicon(catalog.connection).remove(catalog.chunk_keys(documents))
+                Bm25Index(catalog.connection).remove(catalog.chunk_keys(documents))
                 catalog.delete_documents(documents)
                 catalog.delete_files(row.source for row in rows)
                 catalog.remove_roots(root for root in catalog.roots() if any(is_within(root, n) for n in names))
-                catalog.set("generation", str(catalog.generation() + 1))
-            embedder = self._parts.embedder
-            row, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
-            self._sync_store(catalog, compacted(session, row, vectors) if documents else vectors)
+                catalog.set_meta("generation", str(catalog.generation() + 1))
+            embedder = self._components.embedder
+            row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
+            self._sync_store(catalog, compact_vectors(session, row, vectors) if documents else vectors)
             for name in filter(is_url, names):  # last: until the catalog has forgotten a page, its copy is its source
-                self.names.web.drop(name)
+                self.source_resolver.web_copies.delete(name)
         return len(documents)
 
     def clear(self) -> None:
         """Take everything out, vectors too."""
-        derived = self._parts.derived(self.path)
+        derived = self._components.external_store(self.path)
         with WriteSession(self.path) as session:
             catalog = session.catalog
             with catalog.transaction():
                 for table in ("roots", "files", "documents", "chunks", "vectors", "embedders", "derived"):
                     catalog.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
-                lexicon = FtsLexicon(catalog.connection)
+                lexicon = Bm25Index(catalog.connection)
                 lexicon.remove(lexicon.keys().tolist())
-                catalog.set("generation", str(catalog.generation() + 1))
+                catalog.set_meta("generation", str(catalog.generation() + 1))
             catalog.connection.execute("VACUUM")
-            shutil.rmtree(self.names.web.folder, ignore_errors=True)
+            shutil.rmtree(self.source_resolver.web_copies.folder, ignore_errors=True)
             if derived is not None:
                 with closing(derived):
-                    derived.forget(catalog)
+                    derived.reset(catalog)
 
-    def check_settings(self, before: Recipe) -> None:
+    def check_settings(self, before: BuildFingerprint) -> None:
         """Raises SettingsMismatch when the knowledge base was built by another recipe than the pipeline's."""
-        other = before.differences(self._parts.recipe)
+        other = before.differences(self._components.build_fingerprint)
         if other:
-            raise self._mismatch(other)
+            raise self._settings_mismatch(other)
 
-    def _run(self, session: WriteSession, roots: Sequence[Path], run: IndexRun, started: float) -> IndexReport:
-        catalog, recipe = session.catalog, self._parts.recipe
-        before = recipe_in(catalog, self.path)
+    def _run_build(
+        self, session: WriteSession, roots: Sequence[Path], run: IndexOptions, started: float
+    ) -> IndexReport:
+        catalog, recipe = session.catalog, self._components.build_fingerprint
+        before = read_build_fingerprint(catalog, self.path)
         other = before.differences(recipe)
         if other and not run.rebuild:
-            raise self._mismatch(other)
+            raise self._settings_mismatch(other)
         if run.rebuild:
-            roots = _merged(roots, self._sources(catalog.roots()))
-        embedder = self._parts.embedder
-        row, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
-        plan = self._plan(roots, catalog.files(), run, everything=bool(other))
+            roots = _merge_roots(roots, self._source_paths(catalog.roots()))
+        embedder = self._components.embedder
+        row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
+        plan = self._create_plan(roots, catalog.files(), run, everything=bool(other))
         settled = {
             "recipe": recipe.to_json(),
             "embedder": embedder.fingerprint,
-            "pipeline": self._parts.pipeline.to_yaml(),
-            "pipeline_name": self._parts.pipeline.name,
-            CHOSEN_FILES: _chosen_files(catalog, [*map(self.names.name, roots)], run),
+            "pipeline": self._components.pipeline.to_yaml(),
+            "pipeline_name": self._components.pipeline.name,
+            FILE_FILTERS_KEY: _file_filters_json(catalog, [*map(self.source_resolver.source_id, roots)], run),
         }
-        lexicon = FtsLexicon(catalog.connection)
-        stations = self._parts.stations(lexicon, run.runner(self._parts, run.jobs))
+        lexicon = Bm25Index(catalog.connection)
+        stations = self._components.build_stages(lexicon, run.runner_factory(self._components, run.jobs))
         meter = None if run.dry_run else current_meter()
-        affordable = None if meter is None or meter.left_usd is None else Purse(meter, embedder).affordable
-        named = tuple(map(self.names.name, roots))
-        options = BuildOptions(str(self.path), run.dry_run, affordable, settled, named, run.known)
+        affordable = None if meter is None or meter.remaining_usd is None else Budget(meter, embedder).count_affordable
+        named = tuple(map(self.source_resolver.source_id, roots))
+        options = BuildOptions(str(self.path), run.dry_run, affordable, settled, named, run.find_known_vectors)
         generation = catalog.generation()
         build = Build(catalog, vectors, stations, options)
         with closing(build.events(plan)) as events:
             for event in events:
                 run.on_event(event)
         if catalog.generation() != generation:
-            vectors = compacted(session, row, vectors)
+            vectors = compact_vectors(session, row, vectors)
         notes = () if run.dry_run else self._sync_store(catalog, vectors)
         report = replace(build.report(plan, started), notes=notes)
-        return replace(report, estimate=estimate_embedding(embedder, report.tokens)) if run.dry_run else report
+        return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
 
     def _sync_store(self, catalog: Catalog, vectors: VectorFile) -> tuple[str, ...]:
         """Bring the vector store beside the catalog in line with it, when the pipeline names one; says what is not.
@@ -213,138 +215,157 @@ class Writing:
         Some stores can be open in one process only. While another one searches in it, the store stays as it is, and
         the catalog, which has everything, answers in its place.
         """
-        derived = self._parts.derived(self.path)
+        derived = self._components.external_store(self.path)
         if derived is None:
             return ()
         try:
             with closing(derived):
                 derived.sync(catalog, vectors.matrix())
-        except Locked:
-            name = self._parts.pipeline.store.name
+        except KnowledgeBaseLocked:
+            name = self._components.pipeline.store.name
             return (f"the store {name!r} is open in another process and was not brought in line: the catalog is"
                     " searched instead until the next run",)  # fmt: skip
         return ()
 
-    def freshness(self, catalog: Catalog, seconds: float) -> Freshness:
+    def check_freshness(self, catalog: Catalog, seconds: float) -> Freshness:
         """What an index run like the last one would find, by a look at the folders; see `KnowledgeBase.freshness`."""
-        chosen: dict[str, dict[str, list[str]]] = json.loads(catalog.get(CHOSEN_FILES) or "{}")
+        chosen: dict[str, dict[str, list[str]]] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
         roots = catalog.roots()
         walks = (
-            self.walk(self.names.path(root), chosen[root].get("include", ()), chosen[root].get("exclude", ()))
+            self.walk_source(
+                self.source_resolver.resolve_path(root),
+                chosen[root].get("include", ()),
+                chosen[root].get("exclude", ()),
+            )
             if root in chosen
-            else self.walk(self.names.path(root))
+            else self.walk_source(self.source_resolver.resolve_path(root))
             for root in roots
         )
-        return look(chain.from_iterable(walks), roots, catalog.files(), self.digest, seconds, self.names.name)
+        return check_freshness(
+            chain.from_iterable(walks), roots, catalog.files(), self.hash_file, seconds, self.source_resolver.source_id
+        )
 
-    def _sources(self, roots: Iterable[str]) -> list[Path]:
+    def _source_paths(self, roots: Iterable[str]) -> list[Path]:
         """Where the sources of the catalog lie. Raises LoadError for one that leads elsewhere by now."""
-        return [self.names.path(root) if is_url(root) else _unmoved(self.names.path(root)) for root in roots]
+        return [
+            self.source_resolver.resolve_path(root)
+            if is_url(root)
+            else _require_not_redirected(self.source_resolver.resolve_path(root))
+            for root in roots
+        ]
 
-    def walk(self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Found | Skipped]:
+    def walk_source(
+        self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> Iterator[FoundFile | SkippedPath]:
         """The files of a source by the pipeline's rules, changed by those of one run."""
-        folder = self._parts.folder
+        folder = self._components.folder_options
         folder = replace(folder, include=tuple(include) or folder.include, exclude=(*folder.exclude, *exclude))
-        return self._walk(root, folder)
+        return self._walk_folder(root, folder)
 
-    def _plan(self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexRun, *, everything: bool) -> Plan:
-        found = chain.from_iterable(self.walk(root, run.include, run.exclude) for root in roots)
-        options = PlanOptions(self._parts.recipe_of_row, self.digest, run.retry_failed, everything, self.names.name)
-        return make_plan(found, [self.names.name(root) for root in roots], known, options)
+    def _create_plan(
+        self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexOptions, *, everything: bool
+    ) -> IndexPlan:
+        found = chain.from_iterable(self.walk_source(root, run.include, run.exclude) for root in roots)
+        options = IndexPlanOptions(
+            self._components.current_fingerprint,
+            self.hash_file,
+            run.retry_failed,
+            everything,
+            self.source_resolver.source_id,
+        )
+        return make_plan(found, [self.source_resolver.source_id(root) for root in roots], known, options)
 
-    def _walk(self, root: Path, folder: FolderOptions) -> Iterator[Found | Skipped]:
+    def _walk_folder(self, root: Path, folder: FolderOptions) -> Iterator[FoundFile | SkippedPath]:
         """The files of a source. The knowledge base itself is never one of them, but for the copies of pages."""
         own = str(self.path.resolve())
-        for entry in walk(root, folder):
-            if entry.path == root or not is_within(source_name(entry.path), own):
+        for entry in walk_files(root, folder):
+            if entry.path == root or not is_within(source_id(entry.path), own):
                 yield entry
 
-    def digest(self, path: Path) -> str:
+    def hash_file(self, path: Path) -> str:
         """Digest of a file's bytes."""
-        return hash_of(read_bytes(path, None, int(self._parts.folder.max_file_mb * 2**20)))
+        return hash_content(read_bytes(path, None, int(self._components.folder_options.max_file_mb * 2**20)))
 
-    def _heal(self) -> tuple[str, ...]:
+    def _rebuild_if_damaged(self) -> tuple[str, ...]:
         """Build a damaged knowledge base again before it is written to; says so."""
-        if not exists(self.path):
+        if not knowledge_base_exists(self.path):
             return ()
         try:
-            check_unsealed(self.path)
-        except Damaged as error:
+            verify_vector_rows(self.path)
+        except KnowledgeBaseDamaged as error:
             return self.rebuild(str(error.path), error.reason)
         return ()
 
     def rebuild(self, what: str, reason: str) -> tuple[str, ...]:
         """Make everything again from the sources, with the vectors that can still be trusted."""
-        with refusals(self.path, repair_command(self.path)), WriterLock(self.path):
-            salvage = Salvage(self.path, self._parts.embedder.fingerprint)
-            roots = self._sources(salvage.roots)
+        with translate_io_errors(self.path, repair_command(self.path)), WriterLock(self.path):
+            salvage = RecoveredState(self.path, self._components.embedder.fingerprint)
+            roots = self._source_paths(salvage.roots)
             gone = [root for root in roots if not root.exists()]
             if gone:
                 raise LoadError(
                     str(gone[0]), "is gone, and the damaged knowledge base was built from it", "bring it back"
                 )
-            folder = self.path / REBUILD
+            folder = self.path / REBUILD_FOLDER
             shutil.rmtree(folder, ignore_errors=True)
-            with WriteSession(folder, self._parts.new_base) as session:
-                self._refill(session, salvage)
-                self._run(session, roots, IndexRun(), time.perf_counter())
-            swap_in(self.path)
-        kept = f"{len(salvage.hashes)} vectors were kept"
+            with WriteSession(folder, self._components.new_knowledge_base) as session:
+                self._restore_vectors(session, salvage)
+                self._run_build(session, roots, IndexOptions(), time.perf_counter())
+            replace_with_rebuilt(self.path)
+        kept = f"{len(salvage.text_hashes)} vectors were kept"
         return (f"{what} {reason}: built again from {len(roots)} sources, {kept}",)
 
-    def refill_store(self, derived: Derived) -> tuple[str, ...]:
+    def refill_store(self, derived: ExternalStore) -> tuple[str, ...]:
         """Empty the vector store beside the catalog and fill it again; says so."""
-        embedder = self._parts.embedder
+        embedder = self._components.embedder
         with WriteSession(self.path) as session, closing(derived):
-            _, vectors = session.vectors_for(embedder.fingerprint, embedder.dimension)
-            derived.forget(session.catalog)
+            _, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
+            derived.reset(session.catalog)
             count = derived.sync(session.catalog, vectors.matrix())
-        return (f"the store {self._parts.pipeline.store.name!r}: emptied, and filled with {count:,} chunks",)
+        return (f"the store {self._components.pipeline.store.name!r}: emptied, and filled with {count:,} chunks",)
 
-    def _refill(self, session: WriteSession, salvage: Salvage) -> None:
-        embedder = self._parts.embedder
+    def _restore_vectors(self, session: WriteSession, salvage: RecoveredState) -> None:
+        embedder = self._components.embedder
         with session.catalog.transaction():
-            session.catalog.set("last_file", str(salvage.last_file))
-        row, file = session.vectors_for(embedder.fingerprint, embedder.dimension)
-        if salvage.rows is None or not len(salvage.rows):
+            session.catalog.set_meta("last_file", str(salvage.last_file_number))
+        row, file = session.open_vectors(embedder.fingerprint, embedder.dimension)
+        if salvage.vectors is None or not len(salvage.vectors):
             return
-        first = file.append(salvage.rows)
+        first = file.append(salvage.vectors)
         file.sync()
         with session.catalog.transaction():
-            sums = file.checksums(first, len(salvage.hashes)).tolist()
-            session.catalog.add_vectors(row.key, first, salvage.hashes, sums)
+            sums = file.checksums(first, len(salvage.text_hashes)).tolist()
+            session.catalog.add_vectors(row.key, first, salvage.text_hashes, sums)
 
-    def _dry_run_of_nothing(
-        self, sources: Sequence[str | os.PathLike[str]], run: IndexRun, started: float
-    ) -> IndexReport:
+    def _dry_run_new(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions, started: float) -> IndexReport:
         """A dry run where there is no knowledge base yet: in a temporary one, so that none is left behind."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
-            scratch = Writing(Path(folder) / "kb", self._parts, self._ledger)
-            roots, failures = scratch._roots(sources)
-            with WriteSession(scratch.path, self._parts.new_base) as session:
-                report = _with_failures(scratch._run(session, roots, run, started), failures)
+            scratch = Indexer(Path(folder) / "kb", self._components, self._ledger)
+            roots, failures = scratch._resolve_sources(sources)
+            with WriteSession(scratch.path, self._components.new_knowledge_base) as session:
+                report = _add_failures(scratch._run_build(session, roots, run, started), failures)
             return replace(report, kb=str(self.path), usage=Meter().usage().to_dict())
 
-    def _dry_run_with_pages(self, sources: Sequence[str | os.PathLike[str]], run: IndexRun) -> IndexReport:
+    def _dry_run_with_urls(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> IndexReport:
         """A dry run that fetches pages: beside the copies that citations are checked against, not over them."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
-            scratch = Writing(self.path, self._parts, self._ledger)
-            scratch.names = Names(Path(folder).resolve() / WEB)
-            roots, failures = scratch._roots(sources)
-            return _with_failures(scratch.index(roots, run), failures)
+            scratch = Indexer(self.path, self._components, self._ledger)
+            scratch.source_resolver = SourceResolver(Path(folder).resolve() / WEB_FOLDER)
+            roots, failures = scratch._resolve_sources(sources)
+            return _add_failures(scratch.index(roots, run), failures)
 
-    def _mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
+    def _settings_mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
         fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"
         return SettingsMismatch(str(self.path), differences, fix)
 
 
-CHOSEN_FILES = "chosen-files"
+FILE_FILTERS_KEY = "chosen-files"
 """Where the catalog keeps which files a run was told to take from a source, beside what the pipeline says."""
 
 
-def _chosen_files(catalog: Catalog, roots: Sequence[str], run: IndexRun) -> str:
+def _file_filters_json(catalog: Catalog, roots: Sequence[str], run: IndexOptions) -> str:
     """What is written down there: source -> include and exclude of its last run, as JSON."""
-    chosen: dict[str, object] = json.loads(catalog.get(CHOSEN_FILES) or "{}")
+    chosen: dict[str, object] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
     for root in roots:
         chosen.pop(root, None)
         if run.include or run.exclude:
@@ -352,7 +373,7 @@ def _chosen_files(catalog: Catalog, roots: Sequence[str], run: IndexRun) -> str:
     return json.dumps(chosen, sort_keys=True)
 
 
-def _with_failures(report: IndexReport, failures: Sequence[Failure]) -> IndexReport:
+def _add_failures(report: IndexReport, failures: Sequence[FileFailure]) -> IndexReport:
     """The report with what could not be fetched."""
     if not failures:
         return report
@@ -360,14 +381,14 @@ def _with_failures(report: IndexReport, failures: Sequence[Failure]) -> IndexRep
     return replace(report, files=files, failures=(*report.failures, *failures))
 
 
-def _root(source: str | os.PathLike[str], recorded: Collection[str]) -> Path:
+def _resolve_root(source: str | os.PathLike[str], recorded: Collection[str]) -> Path:
     path = Path(os.path.abspath(source))  # noqa: PTH100 - without following links
     if not Path(source).exists():
         raise LoadError(str(source), "does not exist", "name a folder or a file that does")
-    return _unmoved(path) if source_name(path) in recorded else Path(source).resolve()
+    return _require_not_redirected(path) if source_id(path) in recorded else Path(source).resolve()
 
 
-def _unmoved(root: Path) -> Path:
+def _require_not_redirected(root: Path) -> Path:
     """The path of a source that is in the knowledge base already: recorded without links, it must still have none.
 
     A link that was put in its place, or above it, would bring in what nobody has named.
@@ -378,6 +399,6 @@ def _unmoved(root: Path) -> Path:
     return root
 
 
-def _merged(named: Sequence[Path], known: Sequence[Path]) -> list[Path]:
+def _merge_roots(named: Sequence[Path], known: Sequence[Path]) -> list[Path]:
     """The named sources and the known ones that still exist, none twice."""
     return list(dict.fromkeys([*named, *(path for path in known if path.exists())]))

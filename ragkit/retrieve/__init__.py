@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragkit.registry import Place, Registry
+from ragkit.registry import PartSpec, Registry
 from ragkit.retrieve.base import Reranker, Retriever
 
 _OPTIONS = "ragkit.retrieve.options"
@@ -11,9 +11,9 @@ RETRIEVERS: Registry[Retriever] = Registry(
     "retriever",
     "retrievers",
     {
-        "dense": Place("ragkit.retrieve.dense:DenseRetriever", options=f"{_OPTIONS}:DenseOptions"),
-        "hybrid": Place("ragkit.retrieve.hybrid:HybridRetriever", options=f"{_OPTIONS}:HybridOptions"),
-        "lexical": Place("ragkit.retrieve.lexical:LexicalRetriever", options=f"{_OPTIONS}:LexicalOptions"),
+        "dense": PartSpec("ragkit.retrieve.dense:DenseRetriever", options=f"{_OPTIONS}:DenseOptions"),
+        "hybrid": PartSpec("ragkit.retrieve.hybrid:HybridRetriever", options=f"{_OPTIONS}:HybridOptions"),
+        "lexical": PartSpec("ragkit.retrieve.lexical:LexicalRetriever", options=f"{_OPTIONS}:LexicalOptions"),
     },
 )
 
@@ -21,9 +21,9 @@ RERANKERS: Registry[Reranker] = Registry(
     "reranker",
     "rerankers",
     {
-        "cohere": Place("ragkit.retrieve.rerank_cohere:CohereReranker", "cohere"),
-        "cross_encoder": Place("ragkit.retrieve.rerank_cross_encoder:CrossEncoderReranker", "sentence-transformers"),
-        "mmr": Place("ragkit.retrieve.rerank:FirstStage"),
-        "sentences": Place("ragkit.retrieve.rerank_sentences:SentenceReranker"),
+        "cohere": PartSpec("ragkit.retrieve.rerank_cohere:CohereReranker", "cohere"),
+        "cross_encoder": PartSpec("ragkit.retrieve.rerank_cross_encoder:CrossEncoderReranker", "sentence-transformers"),
+        "mmr": PartSpec("ragkit.retrieve.rerank:MmrReranker"),
+        "sentences": PartSpec("ragkit.retrieve.rerank_sentences:SentenceReranker"),
     },
 )

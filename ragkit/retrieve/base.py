@@ -11,56 +11,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import EmbeddingProvider, Row, Rows
-from ragkit.records import JSON, Chunk, Hit, Span
+from ragkit.records import JSON, Chunk, ChunkSpan, Hit
 
 Where: TypeAlias = Mapping[str, JSON] | None
 """A filter in the one filter language; None or an empty one lets everything through."""
 
-Scores: TypeAlias = NDArray[np.float64]
+RerankScores: TypeAlias = NDArray[np.float64]
 """(n,), float64."""
 
-Found: TypeAlias = list[tuple[int, float]]
+ScoredKeys: TypeAlias = list[tuple[int, float]]
 """(chunk key, score), best first; equal scores by key."""
 
-Extra: TypeAlias = Mapping[str, float]
+ExtraTerms: TypeAlias = Mapping[str, float]
 """Terms that are searched beside those of the question -> what each counts, where one of the question counts 1."""
 
-NO_EXTRA: Extra = MappingProxyType({})
+NO_EXTRA_TERMS: ExtraTerms = MappingProxyType({})
 
 
-class Passages(Protocol):
+class ChunkIndex(Protocol):
     """The chunks of one generation of a knowledge base. Keys are ints in the order in which chunks came in."""
 
-    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None, extra: Extra = NO_EXTRA) -> Found:
+    def search_terms(
+        self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
+    ) -> ScoredKeys:
         """The best chunks for these terms by BM25: scores > 0, and `min(top_k, how many match)` of them."""
 
-    def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: Extra = NO_EXTRA) -> NDArray[np.float32]:
+    def term_scores(
+        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
+    ) -> NDArray[np.float32]:
         """BM25 of these chunks as `search_terms` gives it: (len(keys),); 0 where no term matches."""
 
-    def search_dense(self, query: Row, top_k: int, where: Where = None) -> Found:
+    def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
         """The chunks nearest to a unit row by cosine: `min(top_k, how many the filter lets through)` of them."""
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
         """Cosine of a unit row with each of these chunks: (len(keys),)."""
 
-    def rows(self, keys: Sequence[int]) -> Rows:
+    def embeddings(self, keys: Sequence[int]) -> Rows:
         """The unit rows of these chunks, in the order asked for: (len(keys), dimension)."""
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """These chunks, in the order asked for."""
 
-    def outline(self, chunk: Chunk) -> list[Span]:
+    def chunk_spans(self, chunk: Chunk) -> list[ChunkSpan]:
         """The places of all chunks of the document that a chunk is from, by start; none without its text."""
 
-    def text_of(self, chunk: Chunk) -> str:
+    def document_text(self, chunk: Chunk) -> str:
         """The whole text of the document that a chunk is from: its offsets are offsets into it."""
 
 
 @dataclass(frozen=True)
-class Parts:
+class RetrieverDependencies:
     """What a retriever works with beside its options."""
 
-    passages: Passages
+    chunk_index: ChunkIndex
     embedder: EmbeddingProvider
     """The one that the passages were embedded with."""
 
@@ -72,7 +76,7 @@ class Explanation:
     hit: Hit
     ranks: Mapping[str, int] = field(default_factory=dict)
     """By retriever: its place in that one's own list, counted from 1; retrievers that did not list it are left out."""
-    shares: Mapping[str, float] = field(default_factory=dict)
+    contributions: Mapping[str, float] = field(default_factory=dict)
     """By retriever: what it adds to `hit.score`. They sum up to it."""
 
 
@@ -105,7 +109,7 @@ class Reranker(Protocol):
     def diversity(self) -> float:
         """How much a hit loses by being like those above it, in [0, 1], where the options say nothing."""
 
-    def scores(self, question: str, hits: Sequence[Hit]) -> Scores:
+    def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
         """How well each hit answers the question: (len(hits),), higher is better; at least one hit.
 
         Raises:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ragkit.records import Chunk, Hit, Span
-from ragkit.retrieve.base import Explanation, Passages, Retriever, Where
-from ragkit.retrieve.hits import filled
-from ragkit.retrieve.options import ContextOptions, checked_top_k
+from ragkit.records import Chunk, ChunkSpan, Hit
+from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
+from ragkit.retrieve.hits import fill_top_k
+from ragkit.retrieve.options import ContextOptions, validate_top_k
 from ragkit.split.lines import LineNumbers
 
 
@@ -24,9 +24,9 @@ class ContextRetriever:
     better hit begins. Id, page and heading of a chunk stay those of the hit.
     """
 
-    def __init__(self, inner: Retriever, passages: Passages, options: ContextOptions, top_k: int) -> None:
+    def __init__(self, inner: Retriever, passages: ChunkIndex, options: ContextOptions, top_k: int) -> None:
         """`top_k` is how many hits there are when nobody says."""
-        self._inner, self._passages, self._options, self._top_k = inner, passages, options, top_k
+        self._inner, self._chunk_index, self._options, self._top_k = inner, passages, options, top_k
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         """The best hits, in order of what their chunks scored alone."""
@@ -34,72 +34,79 @@ class ContextRetriever:
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The same hits, each with the reasons for its place."""
-        wanted = checked_top_k(self._top_k if top_k is None else top_k)
-        documents: dict[str, _Document] = {}
+        wanted = validate_top_k(self._top_k if top_k is None else top_k)
+        documents: dict[str, _DocumentContext] = {}
 
         def widened(found: list[Explanation]) -> list[Explanation]:
             for document in documents.values():
-                document.shown.clear()
-            wide = [(one, self._wide(one.hit.chunk, documents)) for one in found]
+                document.covered.clear()
+            wide = [(one, self._expand_chunk(one.hit.chunk, documents)) for one in found]
             return [replace(one, hit=replace(one.hit, chunk=chunk)) for one, chunk in wide if chunk is not None]
 
-        return filled(lambda depth: self._inner.explain(question, depth, where), widened, wanted)
+        return fill_top_k(lambda depth: self._inner.explain(question, depth, where), widened, wanted)
 
-    def _wide(self, chunk: Chunk, documents: dict[str, _Document]) -> Chunk | None:
+    def _expand_chunk(self, chunk: Chunk, documents: dict[str, _DocumentContext]) -> Chunk | None:
         """The chunk with what is around it; None when it has been shown."""
         if chunk.document_id not in documents:
-            documents[chunk.document_id] = _Document(self._passages, chunk)
+            documents[chunk.document_id] = _DocumentContext(self._chunk_index, chunk)
         document = documents[chunk.document_id]
-        if any(start <= chunk.start and chunk.end <= end for start, end in document.shown):
+        if any(start <= chunk.start and chunk.end <= end for start, end in document.covered):
             return None
-        start, end = free(self._limits(chunk, document.outline), (chunk.start, chunk.end), document.shown)
+        start, end = clip_to_uncovered(
+            self._expanded_range(chunk, document.chunk_spans), (chunk.start, chunk.end), document.covered
+        )
         if (start, end) == (chunk.start, chunk.end):
-            document.shown.append((start, end))
+            document.covered.append((start, end))
             return chunk
         text = document.text
         start += len(text[start : chunk.start]) - len(text[start : chunk.start].lstrip())
         end -= len(text[chunk.end : end]) - len(text[chunk.end : end].rstrip())
-        document.shown.append((start, end))
-        lines = document.lines
+        document.covered.append((start, end))
+        lines = document.line_numbers
         return replace(
-            chunk, text=text[start:end], start=start, end=end, start_line=lines.at(start), end_line=lines.at(end - 1)
+            chunk,
+            text=text[start:end],
+            start=start,
+            end=end,
+            start_line=lines.line_at(start),
+            end_line=lines.line_at(end - 1),
         )
 
-    def _limits(self, chunk: Chunk, outline: Sequence[Span]) -> tuple[int, int]:
+    def _expanded_range(self, chunk: Chunk, outline: Sequence[ChunkSpan]) -> tuple[int, int]:
         """From where to where the text of a hit may reach."""
         at = bisect_left(outline, (chunk.start, chunk.end), key=lambda one: (one.start, one.end))
         if at == len(outline) or (outline[at].start, outline[at].end) != (chunk.start, chunk.end):
             return chunk.start, chunk.end
-        chunks = self._options.number
+        chunks = self._options.chunk_count
         if self._options.name == "neighbours":
             around = outline[max(0, at - chunks) : at + chunks + 1]
         else:
-            around = parent(outline, at, chunks)
+            around = parent_spans(outline, at, chunks)
         return min(one.start for one in around), max(one.end for one in around)
 
 
 @dataclass
-class _Document:
+class _DocumentContext:
     """What is read of a document while one question is answered, and what of it was shown."""
 
-    passages: Passages
+    chunk_index: ChunkIndex
     chunk: Chunk
-    shown: list[tuple[int, int]] = field(default_factory=list)
+    covered: list[tuple[int, int]] = field(default_factory=list)
 
     @cached_property
-    def outline(self) -> list[Span]:
-        return self.passages.outline(self.chunk)
+    def chunk_spans(self) -> list[ChunkSpan]:
+        return self.chunk_index.chunk_spans(self.chunk)
 
     @cached_property
     def text(self) -> str:
-        return self.passages.text_of(self.chunk)
+        return self.chunk_index.document_text(self.chunk)
 
     @cached_property
-    def lines(self) -> LineNumbers:
+    def line_numbers(self) -> LineNumbers:
         return LineNumbers(self.text)
 
 
-def parent(outline: Sequence[Span], at: int, chunks: int) -> Sequence[Span]:
+def parent_spans(outline: Sequence[ChunkSpan], at: int, chunks: int) -> Sequence[ChunkSpan]:
     """The chunks that make up the parent of the one at a place: so many in a row, all under one heading.
 
     The chunks under a heading are counted off from its first one, so that each chunk has one parent.
@@ -112,7 +119,9 @@ def parent(outline: Sequence[Span], at: int, chunks: int) -> Sequence[Span]:
     return [one for one in family if one.heading == outline[at].heading]
 
 
-def free(limits: tuple[int, int], core: tuple[int, int], shown: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def clip_to_uncovered(
+    limits: tuple[int, int], core: tuple[int, int], shown: Sequence[tuple[int, int]]
+) -> tuple[int, int]:
     """The limits, drawn in to where others were shown; what is in `core` stays in any case. Offsets, all of them."""
     start, end = limits
     for begin, finish in shown:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ragkit.records import Hit
-from ragkit.retrieve.base import Explanation, Parts, Where
-from ragkit.retrieve.hits import explained
-from ragkit.retrieve.options import DenseOptions, checked_top_k
+from ragkit.retrieve.base import Explanation, RetrieverDependencies, Where
+from ragkit.retrieve.hits import explain_ranking
+from ragkit.retrieve.options import DenseOptions, validate_top_k
 
 
 class DenseRetriever:
     """Ranks chunks by the cosine of their vector with the question's. A hit's score is that cosine, in [-1, 1]."""
 
-    def __init__(self, options: DenseOptions, parts: Parts) -> None:
-        self._options, self._parts = options, parts
+    def __init__(self, options: DenseOptions, parts: RetrieverDependencies) -> None:
+        self._options, self._dependencies = options, parts
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         """The nearest chunks, those below `min_score` left out."""
@@ -20,11 +20,11 @@ class DenseRetriever:
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The same hits, with their ranks."""
-        top_k = checked_top_k(self._options.top_k if top_k is None else top_k)
+        top_k = validate_top_k(self._options.top_k if top_k is None else top_k)
         if not question.strip():
             return []
-        query = self._parts.embedder.embed_query(question)
-        found = self._parts.passages.search_dense(query, top_k, where)
+        query = self._dependencies.embedder.embed_query(question)
+        found = self._dependencies.chunk_index.search_dense(query, top_k, where)
         least = self._options.min_score
         near = found if least is None else [pair for pair in found if pair[1] >= least]
-        return explained("dense", near, self._parts.passages)
+        return explain_ranking("dense", near, self._dependencies.chunk_index)

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 
 from ragkit.records import Hit
 from ragkit.retrieve.base import Explanation, Retriever, Where
-from ragkit.retrieve.hits import filled
-from ragkit.retrieve.options import DistinctOptions, checked_top_k
+from ragkit.retrieve.hits import fill_top_k
+from ragkit.retrieve.options import DistinctOptions, validate_top_k
 
-WORDS = 3
+SHINGLE_WORDS = 3
 """Words of a shingle: runs of so many are compared. A text that has fewer is a shingle of its own."""
 
 _WORD = re.compile(r"\w+")
 
 
-class DistinctRetriever:
+class DeduplicatingRetriever:
     """Leaves out each hit that says what a better one says. The list is filled up with what comes behind."""
 
     def __init__(self, inner: Retriever, options: DistinctOptions, top_k: int) -> None:
         """`top_k` is how many hits there are when nobody says."""
-        self._inner, self._likeness, self._top_k = inner, options.likeness, top_k
+        self._inner, self._max_similarity, self._top_k = inner, options.likeness, top_k
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         """The best hits, no two of them alike."""
@@ -30,15 +30,15 @@ class DistinctRetriever:
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The same hits, each with the reasons for its place."""
-        wanted = checked_top_k(self._top_k if top_k is None else top_k)
-        return filled(lambda depth: self._inner.explain(question, depth, where), self._kept, wanted)
+        wanted = validate_top_k(self._top_k if top_k is None else top_k)
+        return fill_top_k(lambda depth: self._inner.explain(question, depth, where), self._deduplicate, wanted)
 
-    def _kept(self, found: list[Explanation]) -> list[Explanation]:
-        places = distinct([one.hit.chunk.text for one in found], self._likeness)
+    def _deduplicate(self, found: list[Explanation]) -> list[Explanation]:
+        places = deduplicate([one.hit.chunk.text for one in found], self._max_similarity)
         return [found[at] for at in places]
 
 
-def distinct(texts: Sequence[str], likeness: float) -> list[int]:
+def deduplicate(texts: Sequence[str], likeness: float) -> list[int]:
     """Places of the texts that are like none of those kept before them, in their order.
 
     Two texts are alike when they share at least `likeness` of the shingles of the one that has fewer, as texts that
@@ -62,6 +62,6 @@ def distinct(texts: Sequence[str], likeness: float) -> list[int]:
 def shingles(text: str) -> frozenset[str]:
     """Runs of neighbouring words, upper and lower case counting as equal; of a text without words the text itself."""
     words = _WORD.findall(text.lower())
-    if len(words) < WORDS:
+    if len(words) < SHINGLE_WORDS:
         return frozenset([" ".join(words) or text])
-    return frozenset(" ".join(words[at : at + WORDS]) for at in range(len(words) - WORDS + 1))
+    return frozenset(" ".join(words[at : at + SHINGLE_WORDS]) for at in range(len(words) - SHINGLE_WORDS + 1))

@@ -10,26 +10,26 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+ScoreArray = NDArray[np.float64]
 
 
-def z_scores(values: Values) -> Values:
+def z_scores(values: ScoreArray) -> ScoreArray:
     """How many standard deviations each value lies above the mean: (n,) -> (n,); all 0 when the values are equal.
 
     The standard deviation is that of the values themselves (divided by n, not n - 1).
     """
     if not len(values):
         return values
-    centred: Values = values - values.mean()
+    centred: ScoreArray = values - values.mean()
     spread = float(centred.std())
     # Equal values may differ from their own mean in the last bit.
     if spread <= 1e-12 * float(np.abs(values).max()):
         return np.zeros_like(centred)
-    normalised: Values = centred / spread
+    normalised: ScoreArray = centred / spread
     return normalised
 
 
-def convex(scores: Values, weights: Sequence[float]) -> Values:
+def convex_combination(scores: ScoreArray, weights: Sequence[float]) -> ScoreArray:
     """Weighted mean of z-normalised scores; higher is better.
 
     Args:
@@ -50,7 +50,7 @@ def convex(scores: Values, weights: Sequence[float]) -> Values:
     if shares.shape != scores.shape[:1] or shares.min() < 0 or shares.sum() <= 0:
         raise ValueError(f"weights {list(weights)} for {len(scores)} retrievers: one each, none negative, not all zero")
     rows = [z_scores(np.asarray(row, np.float64)) for row in scores]
-    fused: Values = np.stack(rows) * (shares / shares.sum())[:, None]
+    fused: ScoreArray = np.stack(rows) * (shares / shares.sum())[:, None]
     return fused
 
 

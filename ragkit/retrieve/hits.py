@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ragkit.records import Hit
-from ragkit.retrieve.base import Explanation, Found, Passages
+from ragkit.retrieve.base import ChunkIndex, Explanation, ScoredKeys
 
 
-def explained(retriever: str, found: Found, passages: Passages) -> list[Explanation]:
+def explain_ranking(retriever: str, found: ScoredKeys, passages: ChunkIndex) -> list[Explanation]:
     """The hits of a retriever that ranks by its own score alone."""
     chunks = passages.chunks([key for key, _ in found]) if found else []
     return [
@@ -18,7 +18,7 @@ def explained(retriever: str, found: Found, passages: Passages) -> list[Explanat
     ]
 
 
-def filled(
+def fill_top_k(
     find: Callable[[int], list[Explanation]], keep: Callable[[list[Explanation]], list[Explanation]], top_k: int
 ) -> list[Explanation]:
     """The first `top_k` hits of those that are kept, ranks from 1; looks further down while there are too few.

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import Row, Rows
-from ragkit.records import Chunk, Span
-from ragkit.retrieve.base import NO_EXTRA, Extra, Found, Where
-from ragkit.retrieve.fts import FtsLexicon, Keys
-from ragkit.retrieve.terms import terms
-from ragkit.store.base import checked_rows
-from ragkit.store.exact import nearest
+from ragkit.records import Chunk, ChunkSpan
+from ragkit.retrieve.base import NO_EXTRA_TERMS, ExtraTerms, ScoredKeys, Where
+from ragkit.retrieve.fts import Bm25Index, ChunkKeys
+from ragkit.retrieve.terms import extract_terms
+from ragkit.store.base import validate_rows
+from ragkit.store.exact import find_nearest
 from ragkit.store.filters import evaluate, parse_filter
 
 
-class MemoryPassages:
-    """Keeps `Passages`; the key of a chunk is its place in the list. Any number of threads may search."""
+class InMemoryChunkIndex:
+    """Keeps `ChunkIndex`; the key of a chunk is its place in the list. Any number of threads may search."""
 
     def __init__(self, chunks: Sequence[Chunk], embeddings: Rows, texts: Mapping[str, str] | None = None) -> None:
         """Index chunks by their header and text.
@@ -36,46 +36,52 @@ class MemoryPassages:
         """
         self._chunks = list(chunks)
         self._texts = dict(texts or {})
-        self._outlines: dict[str, list[Span]] = {}
+        self._chunk_spans: dict[str, list[ChunkSpan]] = {}
         for chunk in sorted(self._chunks, key=lambda one: one.start) if texts else ():
-            self._outlines.setdefault(chunk.document_id, []).append(Span(chunk.start, chunk.end, chunk.heading))
-        self._matrix = checked_rows(embeddings, len(self._chunks), None)
+            self._chunk_spans.setdefault(chunk.document_id, []).append(ChunkSpan(chunk.start, chunk.end, chunk.heading))
+        self._matrix = validate_rows(embeddings, len(self._chunks), None)
         self._lock = Lock()
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         finalize(self, connection.close)
-        self._lexicon = FtsLexicon(connection)
+        self._bm25_index = Bm25Index(connection)
         connection.execute("BEGIN")
-        self._lexicon.create()
-        self._lexicon.add(range(len(self._chunks)), [terms(f"{chunk.header}\n{chunk.text}") for chunk in self._chunks])
+        self._bm25_index.create_tables()
+        self._bm25_index.add(
+            range(len(self._chunks)), [extract_terms(f"{chunk.header}\n{chunk.text}") for chunk in self._chunks]
+        )
         connection.execute("COMMIT")
 
-    def search_terms(self, terms: Sequence[str], top_k: int, where: Where = None, extra: Extra = NO_EXTRA) -> Found:
+    def search_terms(
+        self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
+    ) -> ScoredKeys:
         """The best chunks for these terms by BM25."""
-        mask = self._mask(where)
+        mask = self._filter_mask(where)
         with self._lock:
-            return self._lexicon.search(terms, top_k, None if mask is None else lambda keys: mask[keys], extra)
+            return self._bm25_index.search(terms, top_k, None if mask is None else lambda keys: mask[keys], extra)
 
-    def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: Extra = NO_EXTRA) -> NDArray[np.float32]:
+    def term_scores(
+        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
+    ) -> NDArray[np.float32]:
         """BM25 of these chunks: (len(keys),)."""
         with self._lock:
-            return self._lexicon.scores(terms, keys, extra)
+            return self._bm25_index.scores(terms, keys, extra)
 
     def idf(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """How rare each term is among the chunks: (len(terms),)."""
         with self._lock:
-            return self._lexicon.idf(terms)
+            return self._bm25_index.idf(terms)
 
-    def search_dense(self, query: Row, top_k: int, where: Where = None) -> Found:
+    def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
         """The chunks nearest to a unit row, by exact search."""
-        mask = self._mask(where)
-        keys, scores = nearest(self._matrix, query, top_k, None if mask is None else np.flatnonzero(mask))
+        mask = self._filter_mask(where)
+        keys, scores = find_nearest(self._matrix, query, top_k, None if mask is None else np.flatnonzero(mask))
         return list(zip(keys.tolist(), scores.tolist(), strict=True))
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
         """Cosine of a unit row with each of these chunks: (len(keys),)."""
         return np.asarray(self._matrix[np.asarray(keys, np.int64)] @ query, np.float32)
 
-    def rows(self, keys: Sequence[int]) -> Rows:
+    def embeddings(self, keys: Sequence[int]) -> Rows:
         """The unit rows of these chunks: (len(keys), dimension)."""
         return np.asarray(self._matrix[np.asarray(keys, np.int64)], np.float32)
 
@@ -83,19 +89,19 @@ class MemoryPassages:
         """These chunks, in the order asked for."""
         return [self._chunks[key] for key in keys]
 
-    def outline(self, chunk: Chunk) -> list[Span]:
+    def chunk_spans(self, chunk: Chunk) -> list[ChunkSpan]:
         """The places of all chunks of a chunk's document, by start."""
-        return self._outlines.get(chunk.document_id, []) if chunk.document_id in self._texts else []
+        return self._chunk_spans.get(chunk.document_id, []) if chunk.document_id in self._texts else []
 
-    def text_of(self, chunk: Chunk) -> str:
+    def document_text(self, chunk: Chunk) -> str:
         """The whole text of a chunk's document."""
         return self._texts[chunk.document_id]
 
-    def keys(self) -> Keys:
+    def keys(self) -> ChunkKeys:
         """The keys of all chunks, rising."""
         return np.arange(len(self._chunks), dtype=np.int64)
 
-    def _mask(self, where: Where) -> NDArray[np.bool_] | None:
+    def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
         if not where:
             return None
         condition = parse_filter(where)

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 from ragkit.errors import InvalidOption
 from ragkit.retrieve import RERANKERS
 
-Fusion = Literal["convex", "rrf"]
-Rewriting = Literal["multi_query", "hyde"]
-Surroundings = Literal["neighbours", "parent"]
+FusionMethod = Literal["convex", "rrf"]
+RewriteMethod = Literal["multi_query", "hyde"]
+ContextMethod = Literal["neighbours", "parent"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class FeedbackOptions:
 class RewriteOptions:
     """A model writes the question anew before it is searched. It is asked once for each question."""
 
-    name: Rewriting = "multi_query"
+    name: RewriteMethod = "multi_query"
     """`multi_query` asks in other words too; `hyde` searches for what an answer might look like."""
     provider: str = "auto"
     """Who writes: a provider, or `provider:model`; `auto` takes the first one whose key is set."""
@@ -74,8 +74,8 @@ class RewriteOptions:
     """US dollars that the rewriting of one question may cost; null sets no limit."""
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(Rewriting):
-            raise InvalidOption("rewrite.name", self.name, " or ".join(map(repr, get_args(Rewriting))))
+        if self.name not in get_args(RewriteMethod):
+            raise InvalidOption("rewrite.name", self.name, " or ".join(map(repr, get_args(RewriteMethod))))
         if not self.provider.partition(":")[0] or self.provider == "extractive":
             raise InvalidOption("rewrite.provider", self.provider, "auto, a provider or provider:model")
         if not 1 <= self.number <= 10:
@@ -100,19 +100,19 @@ class DistinctOptions:
 class ContextOptions:
     """A hit is handed on with what stands around it in its document."""
 
-    name: Surroundings = "neighbours"
+    name: ContextMethod = "neighbours"
     """`neighbours`: the chunks before and behind it; `parent`: the row of chunks under one heading that it is of."""
     chunks: int | None = None
     """`neighbours`: how many on either side, null: 1; `parent`: how many make up a parent, null: 4."""
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(Surroundings):
-            raise InvalidOption("context.name", self.name, " or ".join(map(repr, get_args(Surroundings))))
+        if self.name not in get_args(ContextMethod):
+            raise InvalidOption("context.name", self.name, " or ".join(map(repr, get_args(ContextMethod))))
         if self.chunks is not None and self.chunks < 1:
             raise InvalidOption("context.chunks", self.chunks, "a whole number from 1, or null,")
 
     @property
-    def number(self) -> int:
+    def chunk_count(self) -> int:
         """How many chunks."""
         if self.chunks is not None:
             return self.chunks
@@ -137,7 +137,7 @@ class SearchOptions:
     """What a hit is handed on with; null: its own chunk."""
 
     def __post_init__(self) -> None:
-        checked_top_k(self.top_k)
+        validate_top_k(self.top_k)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class HybridOptions(SearchOptions):
     """The weight of the cosines, in [0, 1]; BM25 has the rest. 0.5 to 0.6 hardly differ. Only for `convex`."""
     candidates: int = 100
     """How many chunks each retriever proposes, unless more hits are asked for."""
-    fusion: Fusion = "convex"
+    fusion: FusionMethod = "convex"
     """`convex` weighs normalised scores, `rrf` (reciprocal rank fusion) counts ranks alone."""
 
     def __post_init__(self) -> None:
@@ -180,11 +180,11 @@ class HybridOptions(SearchOptions):
             raise InvalidOption("dense_weight", self.dense_weight, "a number from 0 to 1")
         if self.candidates < 1:
             raise InvalidOption("candidates", self.candidates, "a whole number from 1")
-        if self.fusion not in get_args(Fusion):
-            raise InvalidOption("fusion", self.fusion, " or ".join(get_args(Fusion)))
+        if self.fusion not in get_args(FusionMethod):
+            raise InvalidOption("fusion", self.fusion, " or ".join(get_args(FusionMethod)))
 
 
-def checked_top_k(top_k: int) -> int:
+def validate_top_k(top_k: int) -> int:
     """`top_k` itself. Raises InvalidOption when it is less than 1."""
     if top_k < 1:
         raise InvalidOption("top_k", top_k, "a whole number from 1")

@@ -11,17 +11,17 @@ import httpx
 import numpy as np
 
 from ragkit.embed.base import EmbeddingProvider
-from ragkit.embed.calls import Calls
-from ragkit.embed.cohere import SERVICE, client, translated
+from ragkit.embed.calls import RequestExecutor
+from ragkit.embed.cohere import SERVICE, create_client, translate_errors
 from ragkit.embed.service_options import ServiceOptions
 from ragkit.errors import ConnectionFailed
 from ragkit.records import Hit
-from ragkit.retrieve.base import Scores
+from ragkit.retrieve.base import RerankScores
 from ragkit.retrieve.options import RerankOptions
 from ragkit.usage.meter import record_rerank
 from ragkit.usage.tokens import estimate_tokens
 
-MODEL = "rerank-v3.5"
+DEFAULT_MODEL = "rerank-v3.5"
 
 
 class CohereReranker:
@@ -31,20 +31,22 @@ class CohereReranker:
 
     def __init__(self, options: RerankOptions, embedder: EmbeddingProvider) -> None:
         """The embedder is not needed."""
-        self._model = options.model or MODEL
+        self._model = options.model or DEFAULT_MODEL
         self._options = ServiceOptions()
-        self._calls = Calls(SERVICE, self._options)
+        self._executor = RequestExecutor(SERVICE, self._options)
 
-    def scores(self, question: str, hits: Sequence[Hit]) -> Scores:
+    def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
         """The relevance of each hit: (len(hits),). Raises ProviderError."""
         texts = [f"{hit.chunk.header}\n{hit.chunk.text}".strip() or "." for hit in hits]
-        scores, searches = self._calls.call(lambda: self._ask(question, texts), sum(map(estimate_tokens, texts)))
+        scores, searches = self._executor.execute(
+            lambda: self._request_scores(question, texts), sum(map(estimate_tokens, texts))
+        )
         record_rerank(self._model, None, provider=SERVICE, searches=searches)
         return scores
 
-    def _ask(self, question: str, texts: Sequence[str]) -> tuple[Scores, int]:
+    def _request_scores(self, question: str, texts: Sequence[str]) -> tuple[RerankScores, int]:
         """The scores, and how many searches are charged for them."""
-        with translated(self._options.timeout_s):
+        with translate_errors(self._options.timeout_s):
             answer = self._client.rerank(model=self._model, query=question, documents=texts)
         scores = np.full(len(texts), np.nan)
         for one in answer.results:
@@ -58,4 +60,4 @@ class CohereReranker:
     def _client(self) -> cohere.ClientV2:
         http = httpx.Client(timeout=self._options.timeout_s, follow_redirects=True)
         finalize(self, http.close)
-        return client(None, "", http)
+        return create_client(None, "", http)

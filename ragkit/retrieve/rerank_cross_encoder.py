@@ -13,11 +13,11 @@ from sentence_transformers import CrossEncoder
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit
-from ragkit.retrieve.base import Scores
+from ragkit.retrieve.base import RerankScores
 from ragkit.retrieve.options import RerankOptions
 from ragkit.usage.meter import record_rerank
 
-MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
+DEFAULT_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
 
 
 class CrossEncoderReranker:
@@ -30,17 +30,17 @@ class CrossEncoderReranker:
         self._options = options
         self._lock = Lock()
 
-    def scores(self, question: str, hits: Sequence[Hit]) -> Scores:
+    def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
         """As the model gives them, on its own scale: (len(hits),)."""
         pairs = [(question, f"{hit.chunk.header}\n{hit.chunk.text}".strip()) for hit in hits]
         with self._lock:
             scores = self._model.predict(pairs, show_progress_bar=False)
-        record_rerank(self._options.model or MODEL, 0.0, provider="local")
+        record_rerank(self._options.model or DEFAULT_MODEL, 0.0, provider="local")
         return np.asarray(scores, np.float64).reshape(len(hits))
 
     @cached_property
     def _model(self) -> CrossEncoder:
-        name, offline = self._options.model or MODEL, os.environ.get("RAGKIT_OFFLINE") == "1"
+        name, offline = self._options.model or DEFAULT_MODEL, os.environ.get("RAGKIT_OFFLINE") == "1"
         try:
             return CrossEncoder(name, num_labels=1, device=self._options.device or None, local_files_only=offline)
         except (OSError, ValueError) as error:

@@ -16,20 +16,20 @@ import numpy as np
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.choose import automatic_provider, named_provider
-from ragkit.agent.providers.keys import KEYS
-from ragkit.embed.base import EmbeddingProvider, Row, unit
+from ragkit.agent.providers.choose import detect_provider, get_provider
+from ragkit.agent.providers.keys import KEY_VARIABLES
+from ragkit.embed.base import EmbeddingProvider, Row, normalize_rows
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit
-from ragkit.retrieve.base import NO_EXTRA, Explanation, Extra, Passages, Retriever, Where
+from ragkit.retrieve.base import NO_EXTRA_TERMS, ChunkIndex, Explanation, ExtraTerms, Retriever, Where
 from ragkit.retrieve.fusion import z_scores
-from ragkit.retrieve.options import RewriteOptions, checked_top_k
+from ragkit.retrieve.options import RewriteOptions, validate_top_k
 from ragkit.usage.limits import Limits
 from ragkit.usage.pricing import PriceBook
 
-REMEMBERED = 256
+MAX_CACHED_QUESTIONS = 256
 """Questions whose rewritings are kept in memory: the same question is not paid for twice."""
-DEPTH = 50
+HITS_PER_QUERY = 50
 """How many hits of each question are brought together."""
 PROMPTS = {
     "multi_query": "Ask the user's question in {number} other ways, in the words that documents would use, each of "
@@ -40,7 +40,7 @@ PROMPTS = {
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d+[.):])\s+")
 
 
-class Rewriter:
+class QueryRewriter:
     """Asks a model to write questions anew. Any number of threads may ask."""
 
     def __init__(self, options: RewriteOptions, provider: Provider | None = None) -> None:
@@ -50,7 +50,7 @@ class Rewriter:
             InvalidOption: `auto`, and no service's key is set.
             UnknownName, MissingExtra, AuthenticationFailed: the provider that is named cannot be had.
         """
-        writer = provider or provider_of(options)
+        writer = provider or resolve_provider(options)
         self._agent = Agent(
             writer,
             config=AgentConfig(
@@ -59,13 +59,13 @@ class Rewriter:
                 temperature=0.0,
                 limits=Limits(max_cost_usd=options.max_cost_usd),
                 text_tool_calls=False,
-                prices=PriceBook.configured() if writer.remote else PriceBook(),
+                prices=PriceBook.from_price_files() if writer.remote else PriceBook(),
             ),
             name="rewrite",
             instructions=PROMPTS[options.name].format(number=options.number),
         )
-        self._number = options.number
-        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._max_rewrites = options.number
+        self._cached_rewrites: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._lock = Lock()
 
     def rewrite(self, question: str) -> tuple[str, ...]:
@@ -76,37 +76,37 @@ class Rewriter:
             BudgetExceeded: it would cost more than it may.
         """
         with self._lock:
-            if question in self._known:
-                self._known.move_to_end(question)
-                return self._known[question]
+            if question in self._cached_rewrites:
+                self._cached_rewrites.move_to_end(question)
+                return self._cached_rewrites[question]
         written = self._agent.run(question).content
-        found = lines_of(written, question)[: self._number]
+        found = parse_rewrites(written, question)[: self._max_rewrites]
         with self._lock:
-            self._known[question] = found
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
+            self._cached_rewrites[question] = found
+            while len(self._cached_rewrites) > MAX_CACHED_QUESTIONS:
+                self._cached_rewrites.popitem(last=False)
         return found
 
 
-class Hypothetical:
-    """Keeps `Move`: the row moves from the question's to the mean of it and of the passages that might answer it.
+class HydeExpander:
+    """Keeps `QueryExpander`: the row moves from the question's to the mean of it and of the passages that might answer it.
 
     Source: Gao et al., Precise Zero-Shot Dense Retrieval without Relevance Labels, ACL 2023, arXiv:2212.10496.
     """
 
     def __init__(self, passages: Callable[[], Sequence[str]], embedder: EmbeddingProvider) -> None:
-        self._written, self._embedder = passages, embedder
+        self._generate_passages, self._embedder = passages, embedder
 
-    def row(self, query: Row, passages: Passages, where: Where) -> Row:
+    def expand_vector(self, query: Row, passages: ChunkIndex, where: Where) -> Row:
         """The mean, of length 1."""
-        written = self._written()
+        written = self._generate_passages()
         if not written:
             return query
-        return unit(np.vstack([query[None], self._embedder.embed_texts(written)]).mean(axis=0))
+        return normalize_rows(np.vstack([query[None], self._embedder.embed_texts(written)]).mean(axis=0))
 
-    def extra(self, terms: Sequence[str], passages: Passages, where: Where) -> Extra:
+    def expand_terms(self, terms: Sequence[str], passages: ChunkIndex, where: Where) -> ExtraTerms:
         """None: what a model makes up has names and numbers that are in no document."""
-        return NO_EXTRA
+        return NO_EXTRA_TERMS
 
 
 class MultiQueryRetriever:
@@ -117,7 +117,7 @@ class MultiQueryRetriever:
 
     def __init__(self, inner: Retriever, rewrite: Callable[[str], Sequence[str]], top_k: int) -> None:
         """`rewrite` gives the other wordings; `top_k` is how many hits there are when nobody says."""
-        self._inner, self._rewrite, self._top_k = inner, rewrite, top_k
+        self._inner, self._generate_queries, self._top_k = inner, rewrite, top_k
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         """The best hits; `dense` and `lexical` are those of the first wording that finds a hit."""
@@ -125,15 +125,15 @@ class MultiQueryRetriever:
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The same hits, with their rank for each wording and what each of them adds to the score."""
-        top_k = checked_top_k(self._top_k if top_k is None else top_k)
+        top_k = validate_top_k(self._top_k if top_k is None else top_k)
         if not question.strip():
             return []
-        asked = [question, *self._rewrite(question)]
-        lists = [self._inner.explain(one, max(top_k, DEPTH), where) for one in asked]
-        return merged(dict(zip(_names(len(asked)), lists, strict=True)))[:top_k]
+        asked = [question, *self._generate_queries(question)]
+        lists = [self._inner.explain(one, max(top_k, HITS_PER_QUERY), where) for one in asked]
+        return merge_rankings(dict(zip(_query_labels(len(asked)), lists, strict=True)))[:top_k]
 
 
-def merged(lists: dict[str, list[Explanation]]) -> list[Explanation]:
+def merge_rankings(lists: dict[str, list[Explanation]]) -> list[Explanation]:
     """The hits of some searches as one ranking, by the mean of their standard scores; equal ones as they came."""
     first: dict[str, Explanation] = {}
     for one in (one for found in lists.values() for one in found):
@@ -157,23 +157,23 @@ def merged(lists: dict[str, list[Explanation]]) -> list[Explanation]:
     ]
 
 
-def lines_of(text: str, question: str) -> tuple[str, ...]:
+def parse_rewrites(text: str, question: str) -> tuple[str, ...]:
     """The lines that a model wrote, without bullets, numbers and quotation marks, none twice and none the question."""
     lines = (_BULLET.sub("", line).strip().strip("\"'“”").strip() for line in text.splitlines())
     return tuple(dict.fromkeys(line for line in lines if line and line.lower() != question.strip().lower()))
 
 
-def provider_of(options: RewriteOptions) -> Provider:
-    """The provider that the options name. Raises as `Rewriter` does."""
+def resolve_provider(options: RewriteOptions) -> Provider:
+    """The provider that the options name. Raises as `QueryRewriter` does."""
     if options.provider != "auto":
-        return named_provider(options.provider)
-    found = automatic_provider()
+        return get_provider(options.provider)
+    found = detect_provider()
     if found is None:
-        keys = " or ".join(names[0] for names in KEYS.values())
+        keys = " or ".join(names[0] for names in KEY_VARIABLES.values())
         wanted = f"a model to write with (set {keys}, or name one that runs here, such as ollama:MODEL)"
         raise InvalidOption("rewrite.provider", "auto", wanted)
     return found
 
 
-def _names(count: int) -> list[str]:
+def _query_labels(count: int) -> list[str]:
     return ["question", *(f"wording {number}" for number in range(1, count))]

@@ -5,57 +5,65 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ragkit.retrieve.base import Parts, Reranker, Retriever
+from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.context import ContextRetriever
-from ragkit.retrieve.distinct import DistinctRetriever
-from ragkit.retrieve.feedback import Feedback
-from ragkit.retrieve.moved import Move, MovedRetriever
+from ragkit.retrieve.distinct import DeduplicatingRetriever
+from ragkit.retrieve.feedback import PseudoRelevanceFeedback
+from ragkit.retrieve.moved import QueryExpander, QueryExpandingRetriever
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
-from ragkit.retrieve.rerank import RerankedRetriever
-from ragkit.retrieve.rewrite import Hypothetical, MultiQueryRetriever, Rewriter
+from ragkit.retrieve.rerank import RerankingRetriever
+from ragkit.retrieve.rewrite import HydeExpander, MultiQueryRetriever, QueryRewriter
 
 
 @dataclass(frozen=True)
-class Workshop:
+class StageFactory:
     """Where the parts come from that hold a model or connections: made once, and kept."""
 
-    reranker: Callable[[RerankOptions], Reranker]
-    rewriter: Callable[[RewriteOptions], Rewriter]
+    create_reranker: Callable[[RerankOptions], Reranker]
+    create_rewriter: Callable[[RewriteOptions], QueryRewriter]
 
 
-def staged(build: Callable[[Parts], Retriever], parts: Parts, options: SearchOptions, workshop: Workshop) -> Retriever:
+def build_staged_retriever(
+    build: Callable[[RetrieverDependencies], Retriever],
+    parts: RetrieverDependencies,
+    options: SearchOptions,
+    workshop: StageFactory,
+) -> Retriever:
     """The retriever that `build` makes, with the stages that its options name.
 
     Rewriting and feedback decide what is searched, reranking in which order hits stand, `distinct` which of them stay,
     and `context` what they are handed on with.
     """
-    found = _searching(build, parts, options, workshop)
+    found = _build_first_stage(build, parts, options, workshop)
     if options.rewrite is not None and options.rewrite.name == "multi_query":
-        found = MultiQueryRetriever(found, workshop.rewriter(options.rewrite).rewrite, options.top_k)
+        found = MultiQueryRetriever(found, workshop.create_rewriter(options.rewrite).rewrite, options.top_k)
     if options.rerank is not None:
-        found = RerankedRetriever(found, workshop.reranker(options.rerank), options.rerank, options)
+        found = RerankingRetriever(found, workshop.create_reranker(options.rerank), options.rerank, options)
     if options.distinct is not None:
-        found = DistinctRetriever(found, options.distinct, options.top_k)
+        found = DeduplicatingRetriever(found, options.distinct, options.top_k)
     if options.context is not None:
-        found = ContextRetriever(found, parts.passages, options.context, options.top_k)
+        found = ContextRetriever(found, parts.chunk_index, options.context, options.top_k)
     return found
 
 
-def _searching(
-    build: Callable[[Parts], Retriever], parts: Parts, options: SearchOptions, workshop: Workshop
+def _build_first_stage(
+    build: Callable[[RetrieverDependencies], Retriever],
+    parts: RetrieverDependencies,
+    options: SearchOptions,
+    workshop: StageFactory,
 ) -> Retriever:
     """The retriever, searching from where rewriting and feedback say."""
     rewrite, feedback = options.rewrite, options.feedback
-    writer = workshop.rewriter(rewrite) if rewrite is not None and rewrite.name == "hyde" else None
+    writer = workshop.create_rewriter(rewrite) if rewrite is not None and rewrite.name == "hyde" else None
     if writer is None and feedback is None:
         return build(parts)
 
-    def moves(question: str) -> list[Move]:
-        found: list[Move] = []
+    def moves(question: str) -> list[QueryExpander]:
+        found: list[QueryExpander] = []
         if writer is not None:
-            found.append(Hypothetical(lambda: writer.rewrite(question), parts.embedder))
+            found.append(HydeExpander(lambda: writer.rewrite(question), parts.embedder))
         if feedback is not None:
-            found.append(Feedback(feedback))
+            found.append(PseudoRelevanceFeedback(feedback))
         return found
 
-    return MovedRetriever(build, parts, moves)
+    return QueryExpandingRetriever(build, parts, moves)

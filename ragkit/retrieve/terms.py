@@ -16,18 +16,18 @@ import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 
 from ragkit.retrieve.stopwords import STOP_WORDS
 
-TERMS_VERSION = f"2+snowball-{Stemmer.version()}"
+ANALYZER_VERSION = f"2+snowball-{Stemmer.version()}"
 """Changes whenever `terms` may give other terms for a text: an index that was built with another one is stale."""
 
-MAX_TERM = 64
+MAX_TERM_CHARS = 64
 """Characters of the longest term. Longer words are cut to it; longer identifiers are found by their parts alone."""
 
-_CACHED_TOKEN = 40
+_MAX_CACHED_TOKEN_CHARS = 40
 """Tokens up to this length are remembered; longer ones rarely come again."""
 
 # Letters that Python's \w lacks: the combining marks of scripts whose vowels are marks. Whole blocks, since the marks
 # of a block stand among its letters; the punctuation inside the blocks (danda, Thai and Khmer signs) is left out.
-_MARKS = (
+_COMBINING_MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0816-\u082d\u0859-\u085b\u08d3-\u0963"
     "\u0971-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ece\u0f18\u0f19\u0f35\u0f37\u0f39\u0f3e-\u0f84"
@@ -37,31 +37,33 @@ _MARKS = (
     "\ua980-\ua9c0\ua9e5\uaa29-\uaa4d\uaa7b-\uaa7d\uaab0-\uaac1\uabe3-\uabed\u3099\u309a\ufb1e\ufe20-\ufe2f"
 )
 # Scripts that put no space between words (Thai, Lao, Myanmar, Khmer, kana, Han), and Hangul, whose words carry endings.
-_UNSPACED = (
+_UNSPACED_SCRIPTS = (
     "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1050-\u109f\u1780-\u17d3\u17d7\u17dc\u1100-\u11ff\u3005-\u3007\u3040-\u3096"
     "\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3131-\u318e\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c"
     "\uaa60-\uaa7f\uac00-\ud7fb\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 # What may stand inside an identifier; a comma only where it groups digits, a colon only between digits.
-_JOINTS = "._'&@-,:"
-_JOINT = r"(?:[._'&@\-]|(?<=\d),(?=\d{3}(?!\d))|(?<=\d):(?=\d))"
-_TAIL = r"(?:(?<=[A-Za-z])\+\+|(?<=\b[A-Za-z])#(?!\w))?"  # C++, g++, C#, F#
+_JOINER_CHARS = "._'&@-,:"
+_JOINER_PATTERN = r"(?:[._'&@\-]|(?<=\d),(?=\d{3}(?!\d))|(?<=\d):(?=\d))"
+_SYMBOL_SUFFIX_PATTERN = r"(?:(?<=[A-Za-z])\+\+|(?<=\b[A-Za-z])#(?!\w))?"  # C++, g++, C#, F#
 
 
 def _token_pattern(word: str) -> re.Pattern[str]:
-    return re.compile(f"[{word}]+(?:{_JOINT}[{word}]+)*{_TAIL}")
+    return re.compile(f"[{word}]+(?:{_JOINER_PATTERN}[{word}]+)*{_SYMBOL_SUFFIX_PATTERN}")
 
 
 _ASCII_TOKEN = _token_pattern("A-Za-z0-9_")
-_TOKEN = _token_pattern(rf"\w{_MARKS}")
-_RUNS = re.compile(f"([{_UNSPACED}]+)")
-_PIECES = re.compile(r"[._'&@\-:+#]+")
-_GLUE = re.compile(r"[_'\-]")
-_ENDING = re.compile(r"'(?:s|ll|ve|re|d|m)\Z", re.IGNORECASE)
+_TOKEN = _token_pattern(rf"\w{_COMBINING_MARKS}")
+_UNSPACED_RUN = re.compile(f"([{_UNSPACED_SCRIPTS}]+)")
+_JOINERS = re.compile(r"[._'&@\-:+#]+")
+_REMOVED_JOINERS = re.compile(r"[_'\-]")
+_CLITIC_ENDING = re.compile(r"'(?:s|ll|ve|re|d|m)\Z", re.IGNORECASE)
 _NEGATION = re.compile(r"n't\Z", re.IGNORECASE)
 # fooBar, HTTPServer, python3: a capital after a small letter, the last capital of several, a digit beside a letter.
 # `PDFs` stays whole: a capital with a single small letter behind it begins no word.
-_HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{2})(?=\d)|(?<=\d\d)(?=[A-Za-z]{2})")
+_CAMEL_CASE_BOUNDARY = re.compile(
+    r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{2})(?=\d)|(?<=\d\d)(?=[A-Za-z]{2})"
+)
 _PLURAL_OF_CAPITALS = re.compile(r"([A-Z]{2,})s\Z")  # PDFs, URLs: the stemmer wants a vowel before an ending
 _DECADE = re.compile(r"\d{2,}(?=s\Z)")  # 1980s, 90s
 _VERSION = re.compile(r"[a-z]+(\d+(?:\.\d+)+)\Z")
@@ -69,12 +71,12 @@ _VERSION = re.compile(r"[a-z]+(\d+(?:\.\d+)+)\Z")
 _ACRONYMS = frozenset({"IT", "US", "WHO"})
 """Written in capitals, these are names and not stop words."""
 
-_LOOKALIKES = {"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u200b": " "}
+_CHAR_REPLACEMENTS = {"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u200b": " "}
 """Typographic apostrophes and hyphens; the space of no width that some put between Khmer or Thai words."""
-_ODD = re.compile("[\u00ad\u02bc\u0640\u200b-\u200f\u2010\u2011\u2018\u2019\u2060\ufeff]")
+_REPLACED_OR_REMOVED = re.compile("[\u00ad\u02bc\u0640\u200b-\u200f\u2010\u2011\u2018\u2019\u2060\ufeff]")
 """The lookalikes, and what goes without a trace: soft hyphens, joiners, direction marks, the Arabic stretch."""
 
-_HEAP_OF_MARKS = re.compile(r"([^\w\s\0-\x7f]{30})[^\w\s\0-\x7f]+")
+_EXCESS_MARKS = re.compile(r"([^\w\s\0-\x7f]{30})[^\w\s\0-\x7f]+")
 """More marks (or signs) in a row than any language has: normalising takes time by the square of their number."""
 
 _SPECIAL_LETTERS = {
@@ -91,7 +93,7 @@ _FOLDED_MARKS = (
 _FOLDED_LETTERS = (range(0xC0, 0x250), range(0x370, 0x530), range(0x600, 0x700), range(0x1E00, 0x2000))
 
 
-def _folding() -> dict[int, str]:
+def _build_fold_table() -> dict[int, str]:
     """Letters with accents -> without, for `str.translate`, in the scripts whose readers expect it."""
     marks = {mark for block in _FOLDED_MARKS for mark in block}
     table = dict.fromkeys(marks, "")
@@ -102,7 +104,7 @@ def _folding() -> dict[int, str]:
     return table | {ord(letter): bare for letter, bare in _SPECIAL_LETTERS.items()}
 
 
-_FOLD = _folding()
+_FOLD_TABLE = _build_fold_table()
 
 _STEMMED_SCRIPTS = (
     ("a", "z", "english"),
@@ -114,10 +116,10 @@ _STEMMED_SCRIPTS = (
     ("\u0b80", "\u0bff", "tamil"),
 )
 _STEMMERS = [(first, last, Stemmer.Stemmer(language, 0)) for first, last, language in _STEMMED_SCRIPTS]
-_STEMMING = Lock()  # a stemmer object serves one thread at a time
+_STEMMER_LOCK = Lock()  # a stemmer object serves one thread at a time
 
 
-def terms(text: str) -> list[str]:
+def extract_terms(text: str) -> list[str]:
     """The terms of a text in the order of its words; equal words give equal terms, in documents and in questions.
 
     Words are normalised (NFKC), case-folded, freed of accents and stemmed by script; English stop words are left out,
@@ -134,53 +136,55 @@ def terms(text: str) -> list[str]:
     if text.isascii():
         tokens = _ASCII_TOKEN.findall(text)
     else:
-        plain = _ODD.sub(lambda found: _LOOKALIKES.get(found[0], ""), text)
-        tokens = _TOKEN.findall(unicodedata.normalize("NFKC", _HEAP_OF_MARKS.sub(r"\1", plain)))
+        plain = _REPLACED_OR_REMOVED.sub(lambda found: _CHAR_REPLACEMENTS.get(found[0], ""), text)
+        tokens = _TOKEN.findall(unicodedata.normalize("NFKC", _EXCESS_MARKS.sub(r"\1", plain)))
     found: list[str] = []
     for token in tokens:
-        found += _of_token(token) if len(token) <= _CACHED_TOKEN else _analyse(token)
-    return found or [term for token in tokens for term in _analyse(token, keep_stop_words=True)]
+        found += _cached_token_terms(token) if len(token) <= _MAX_CACHED_TOKEN_CHARS else _token_terms(token)
+    return found or [term for token in tokens for term in _token_terms(token, keep_stop_words=True)]
 
 
 @lru_cache(maxsize=1 << 16)
-def _of_token(token: str) -> tuple[str, ...]:
-    return _analyse(token)
+def _cached_token_terms(token: str) -> tuple[str, ...]:
+    return _token_terms(token)
 
 
-def _analyse(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...]:
+def _token_terms(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...]:
     """The terms of one token of the text."""
     found: list[str] = []
-    for at, run in enumerate(_RUNS.split(token)):  # odd ones are of scripts without spaces
+    for at, run in enumerate(_UNSPACED_RUN.split(token)):  # odd ones are of scripts without spaces
         if at % 2:
-            found += _pairs(run)
+            found += _character_bigrams(run)
         else:
-            stems = (_stem(word)[:MAX_TERM] for word in _words(run.strip(_JOINTS), keep_stop_words))
+            stems = (
+                _stem_word(word)[:MAX_TERM_CHARS] for word in _word_forms(run.strip(_JOINER_CHARS), keep_stop_words)
+            )
             found += dict.fromkeys(stem for stem in stems if stem)
     return tuple(found)
 
 
-def _words(token: str, keep_stop_words: bool) -> Iterator[str]:
+def _word_forms(token: str, keep_stop_words: bool) -> Iterator[str]:
     """A token's whole form and its parts, folded and not yet stemmed."""
-    token = _PLURAL_OF_CAPITALS.sub(r"\1", _ENDING.sub("", token.replace(",", "")))
-    whole = _fold(_GLUE.sub("", token))
-    if not keep_stop_words and token not in _ACRONYMS and _is_stop(whole, token):
+    token = _PLURAL_OF_CAPITALS.sub(r"\1", _CLITIC_ENDING.sub("", token.replace(",", "")))
+    whole = _fold_word(_REMOVED_JOINERS.sub("", token))
+    if not keep_stop_words and token not in _ACRONYMS and _is_stop_word(whole, token):
         return
-    yield from _whole(token, whole)
-    parts = [part for piece in _PIECES.split(token) for part in _split_humps(piece)]
+    yield from _whole_forms(token, whole)
+    parts = [part for piece in _JOINERS.split(token) for part in _split_camel_case(piece)]
     if len(parts) > 1:
-        yield from (word for part in parts if len(word := _fold(part)) > 1 and word not in STOP_WORDS)
+        yield from (word for part in parts if len(word := _fold_word(part)) > 1 and word not in STOP_WORDS)
 
 
-def _is_stop(whole: str, token: str) -> bool:
+def _is_stop_word(whole: str, token: str) -> bool:
     return whole in STOP_WORDS or _NEGATION.sub("", token).lower() in STOP_WORDS
 
 
-def _whole(token: str, whole: str) -> Iterator[str]:
+def _whole_forms(token: str, whole: str) -> Iterator[str]:
     """The forms by which the token as a whole is found."""
-    pieces = [piece for piece in _PIECES.split(token) if piece]
+    pieces = [piece for piece in _JOINERS.split(token) if piece]
     if len(pieces) > 1 and all(len(piece) == 1 and piece.isalpha() for piece in pieces):
         whole = whole.replace(".", "")  # U.S.A
-    if len(pieces) > 1 and len(whole) > MAX_TERM:
+    if len(pieces) > 1 and len(whole) > MAX_TERM_CHARS:
         return
     yield whole
     version, decade = _VERSION.match(whole), _DECADE.match(whole)
@@ -190,32 +194,32 @@ def _whole(token: str, whole: str) -> Iterator[str]:
         yield decade[0]
 
 
-def _split_humps(piece: str) -> Iterable[str]:
+def _split_camel_case(piece: str) -> Iterable[str]:
     """fooBar -> fooBar, foo, Bar; a piece without humps is its own only part."""
     if piece.isdigit() or (piece.islower() and piece.isalpha()):
         return (piece,)
-    humps = _HUMPS.split(piece)
+    humps = _CAMEL_CASE_BOUNDARY.split(piece)
     return (piece, *humps) if len(humps) > 1 else humps
 
 
-def _pairs(run: str) -> Iterator[str]:
+def _character_bigrams(run: str) -> Iterator[str]:
     """Neighbouring characters of a run, two by two; a single character stands alone."""
     return (run[at : at + 2] for at in range(max(1, len(run) - 1)))
 
 
-def _fold(word: str) -> str:
+def _fold_word(word: str) -> str:
     """Without case and accents."""
     if word.isascii():
         return word.lower()
-    folded = word.casefold().translate(_FOLD)
+    folded = word.casefold().translate(_FOLD_TABLE)
     return unicodedata.normalize("NFKC", folded)
 
 
-def _stem(word: str) -> str:
+def _stem_word(word: str) -> str:
     for first, last, stemmer in _STEMMERS:
         if first <= word[:1] <= last:
             if not word.isalpha() and first < "\u0900":
                 return word
-            with _STEMMING:
-                return str(stemmer.stemWord(word[:MAX_TERM]))
+            with _STEMMER_LOCK:
+                return str(stemmer.stemWord(word[:MAX_TERM_CHARS]))
     return word

@@ -27,65 +27,65 @@ from ragkit.agent.events import (
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.result import AgentResult, SuspendedRun, partial_result
-from ragkit.agent.workers import aiterate
+from ragkit.agent.workers import iterate_in_thread
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
 from ragkit.answer.shapes import answer_json
-from ragkit.answer.tool import Outcome
-from ragkit.errors import BudgetExceeded, Cancelled, RagkitError
+from ragkit.answer.tool import RetrievedPassages
+from ragkit.errors import BudgetExceeded, RagkitError, RunCancelled
 from ragkit.records import JSON
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.faults import Fault, Refused, fault_of, overloaded
-from ragkit.server.history import without_marks
+from ragkit.server.faults import ErrorResponse, RequestRejected, service_unavailable, to_error_response
+from ragkit.server.history import strip_citation_marks
 from ragkit.server.metrics import Metrics
-from ragkit.server.running import Turns
-from ragkit.server.sessions import NO_DETAIL, Sessions, Turn
-from ragkit.server.settings import Limits
-from ragkit.server.state import iso, new_id
+from ragkit.server.running import ConcurrencyLimiter
+from ragkit.server.sessions import EMPTY_DETAIL, SessionStore, SessionTurn
+from ragkit.server.settings import ServerLimits
+from ragkit.server.state import format_time, new_id
 from ragkit.server.streams import Channel
-from ragkit.server.traces import Traces, spans_json
-from ragkit.server.wishes import Wishes, agent_for
+from ragkit.server.traces import TraceStore, spans_json
+from ragkit.server.wishes import RequestOptions, create_agent
 
 LOG = logging.getLogger("ragkit.server")
-WRITE_SECONDS = 0.5
+SAVE_INTERVAL_S = 0.5
 """How often the text of an answer that is being made is written down."""
-SUMMARY_CHARS = 200
+MAX_SUMMARY_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AnswerRequest:
     """What somebody wants to know."""
 
     question: str
     """The user's last words; empty when a run goes on with the results of the caller's tools."""
-    given: tuple[Message, ...] | SuspendedRun
+    input: tuple[Message, ...] | SuspendedRun
     """What the agent is given."""
-    session: str | None = None
-    kept: bool = False
+    session_id: str | None = None
+    in_session: bool = False
     """Whether it belongs to a session: to `session`, or to a new one."""
     title: str = ""
     """Of a new session."""
-    wishes: Wishes = field(default_factory=Wishes)
+    options: RequestOptions = field(default_factory=RequestOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class AnswerStarted:
     """The first event."""
 
-    session: str | None
-    trace: str
+    session_id: str | None
+    trace_id: str
     model: str
 
 
 @dataclass(frozen=True, slots=True)
-class ToolBegan:
+class AnswerToolStarted:
     """A tool is about to be executed."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
-class ToolDone:
+class AnswerToolFinished:
     """A tool has given its result, or failed."""
 
     call: ToolCall
@@ -95,19 +95,19 @@ class ToolDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AnswerTextDelta:
     """A piece of text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaid:
+class AnswerTextReset:
     """The text so far does not count: the model begins again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class AnswerCompleted:
     """The answer is there. The last event of one that did not fail."""
 
     answer: Answer
@@ -116,44 +116,52 @@ class Over:
     """The shape MESSAGE."""
     session: Mapping[str, JSON] | None
     """The shape SESSION."""
-    trace: str
+    trace_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Broke:
+class AnswerFailed:
     """There will be no answer. The last event of one that failed."""
 
-    fault: Fault
-    trace: str
-    session: str | None
+    error: ErrorResponse
+    trace_id: str
+    session_id: str | None
 
 
-AnswerEvent: TypeAlias = Began | ToolBegan | ToolDone | Said | Unsaid | Over | Broke
+AnswerEvent: TypeAlias = (
+    AnswerStarted
+    | AnswerToolStarted
+    | AnswerToolFinished
+    | AnswerTextDelta
+    | AnswerTextReset
+    | AnswerCompleted
+    | AnswerFailed
+)
 
 
 @dataclass(frozen=True)
-class Workshop:
+class AnswerRunner:
     """What every answer is made with."""
 
     kb: ServedKnowledgeBase
-    sessions: Sessions
-    traces: Traces
-    turns: Turns
+    sessions: SessionStore
+    traces: TraceStore
+    limiter: ConcurrencyLimiter
     metrics: Metrics
-    limits: Limits
-    under_way: set[Answering] = field(default_factory=set)
-    stopping: list[asyncio.Future[None]] = field(default_factory=list)
+    limits: ServerLimits
+    active: set[AnswerTask] = field(default_factory=set)
+    stop_tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
-    async def start(self, ask: Ask) -> Answering:
+    async def start(self, ask: AnswerRequest) -> AnswerTask:
         """Begin an answer, when it is its turn. Raises what keeps it from beginning.
 
         When the caller is cancelled meanwhile, so is the answer.
         """
-        answering = Answering(self, ask)
+        answering = AnswerTask(self, ask)
         try:
-            error = await asyncio.shield(answering.begun)
+            error = await asyncio.shield(answering.started)
         except asyncio.CancelledError:
-            await answering.leave()
+            await answering.abandon()
             raise
         if error is not None:
             raise error
@@ -161,221 +169,225 @@ class Workshop:
 
     async def stop(self, seconds: float) -> None:
         """Let answers end within so many seconds, then stop them. New ones are refused from now on."""
-        self.turns.close()
-        if self.under_way:
-            await asyncio.wait([one.task for one in self.under_way], timeout=seconds)
-        for one in list(self.under_way):
+        self.limiter.close()
+        if self.active:
+            await asyncio.wait([one.task for one in self.active], timeout=seconds)
+        for one in list(self.active):
             one.stop()
 
-    def begin_stop(self, seconds: float) -> None:
+    def schedule_stop(self, seconds: float) -> None:
         """The same, without waiting for it."""
-        self.stopping.append(asyncio.ensure_future(self.stop(seconds)))
+        self.stop_tasks.append(asyncio.ensure_future(self.stop(seconds)))
 
-    async def ended(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until no answer is being made."""
-        if self.under_way:
-            await asyncio.wait([one.task for one in self.under_way])
+        if self.active:
+            await asyncio.wait([one.task for one in self.active])
 
 
-class Answering:
+class AnswerTask:
     """One answer being made. Read `events` to their end, or call `leave`."""
 
-    def __init__(self, shop: Workshop, ask: Ask) -> None:
+    def __init__(self, shop: AnswerRunner, ask: AnswerRequest) -> None:
         self.events: Channel[AnswerEvent] = Channel()
-        self.trace = new_id("trc")
-        self.begun: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self.trace_id = new_id("trc")
+        self.started: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         """Done when it has begun: with the reason, where it has not."""
-        self.turn: Turn | None = None
-        self._shop = shop
-        self._ask = ask
-        self._cancel = Cancellation()
-        self._entered = False
-        self._text: list[str] = []
+        self.turn: SessionTurn | None = None
+        self._runner = shop
+        self._request = ask
+        self._cancellation = Cancellation()
+        self._has_slot = False
+        self._text_parts: list[str] = []
         self._iterations_with_text: set[int] = set()
         self._iteration = 0
-        self._written = time.monotonic()
-        self._started = time.monotonic()
+        self._saved_at = time.monotonic()
+        self._started_at = time.monotonic()
         self._result: AgentResult | None = None
-        shop.under_way.add(self)
-        self.task = asyncio.create_task(self._work())
+        shop.active.add(self)
+        self.task = asyncio.create_task(self._run())
 
-    async def leave(self) -> None:
+    async def abandon(self) -> None:
         """Nobody wants it any more: stop working on it."""
         self.stop()
-        await self.events.leave()
+        await self.events.abandon()
 
     def stop(self) -> None:
         """Stop working on it; who reads the events is told."""
-        self._cancel.cancel()
-        if not self._entered:
+        self._cancellation.cancel()
+        if not self._has_slot:
             self.task.cancel()
 
-    async def _work(self) -> None:
-        shop = self._shop
+    async def _run(self) -> None:
+        shop = self._runner
         try:
-            await shop.turns.enter()
-            self._entered = True
-            agent = await self._begin()
-            self.begun.set_result(None)
-            await self._answer(agent)
+            await shop.limiter.acquire()
+            self._has_slot = True
+            agent = await self._start()
+            self.started.set_result(None)
+            await self._run_agent(agent)
         except asyncio.CancelledError:
-            if not self.begun.done():
-                self.begun.set_result(overloaded("the answer was stopped before it began"))
+            if not self.started.done():
+                self.started.set_result(service_unavailable("the answer was stopped before it began"))
         except Exception as error:  # a border: a server request
-            if self.begun.done():
+            if self.started.done():
                 LOG.exception("an answer could not be written down")
             else:
-                self.begun.set_result(error)
-                await self._never_began(error)
+                self.started.set_result(error)
+                await self._record_start_failure(error)
         finally:
-            if self._entered:
-                shop.turns.leave()
-            shop.under_way.discard(self)
-            await self.events.end()
+            if self._has_slot:
+                shop.limiter.release()
+            shop.active.discard(self)
+            await self.events.close()
 
-    async def _begin(self) -> RAGAgent:
-        shop, ask = self._shop, self._ask
-        agent = await asyncio.to_thread(agent_for, shop.kb, ask.wishes, ask.question, shop.limits)
-        self._started = time.monotonic()
-        if ask.kept:
-            self.turn = await shop.sessions.ask(ask.session, ask.question, self.trace, title=ask.title)
-        session = self.turn.session if self.turn else None
-        model = ask.wishes.model or agent.provider.name
-        await shop.traces.begin(self.trace, session, model, ask.question)
-        await self.events.put(Began(session, self.trace, model))
+    async def _start(self) -> RAGAgent:
+        shop, ask = self._runner, self._request
+        agent = await asyncio.to_thread(create_agent, shop.kb, ask.options, ask.question, shop.limits)
+        self._started_at = time.monotonic()
+        if ask.in_session:
+            self.turn = await shop.sessions.add_question(ask.session_id, ask.question, self.trace_id, title=ask.title)
+        session = self.turn.session_id if self.turn else None
+        model = ask.options.model or agent.provider.name
+        await shop.traces.start(self.trace_id, session, model, ask.question)
+        await self.events.put(AnswerStarted(session, self.trace_id, model))
         return agent
 
-    async def _never_began(self, error: Exception) -> None:
+    async def _record_start_failure(self, error: Exception) -> None:
         if self.turn is not None:
-            detail = {"error": fault_of(error).to_json()["error"]}
-            await self._shop.sessions.finish(self.turn, "error", "", detail)
+            detail = {"error": to_error_response(error).to_json()["error"]}
+            await self._runner.sessions.finish_answer(self.turn, "error", "", detail)
 
-    async def _answer(self, agent: RAGAgent) -> None:
+    async def _run_agent(self, agent: RAGAgent) -> None:
         try:
-            async with aclosing(self._events(agent)) as events:
+            async with aclosing(self._agent_events(agent)) as events:
                 async for event in events:
-                    await self._see(event)
+                    await self._handle_event(event)
             if self._result is None:
                 raise RagkitError("the run ended without a result")
-            answer = await asyncio.to_thread(agent.answer_of, self._ask.question, self._result)
+            answer = await asyncio.to_thread(agent.build_answer, self._request.question, self._result)
         except Exception as error:  # noqa: BLE001 - a border: a server request; `_fail` writes the log
             await self._fail(error)
         else:
-            await self._succeed(answer, self._result)
+            await self._complete(answer, self._result)
 
-    def _events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
-        given, memory = self._ask.given, None
+    def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
+        given, memory = self._request.input, None
         if self.turn is not None and not isinstance(given, SuspendedRun):
-            earlier = [Message(Role(role), without_marks(role, text)) for role, text in self.turn.history]
+            earlier = [Message(Role(role), strip_citation_marks(role, text)) for role, text in self.turn.history]
             memory = ConversationMemory(messages=earlier)
-        if agent.provider.waits:
-            return agent.astream(given, memory=memory, cancel=self._cancel)
+        if agent.provider.blocking:
+            return agent.astream(given, memory=memory, cancel=self._cancellation)
         # who answers at once computes, and must not do so in the loop that serves everybody
-        pieces = aiterate(lambda: agent.stream(given, memory=memory, cancel=self._cancel))
+        pieces = iterate_in_thread(lambda: agent.stream(given, memory=memory, cancel=self._cancellation))
         return cast("AsyncGenerator[Event, None]", pieces)
 
-    async def _see(self, event: Event) -> None:
+    async def _handle_event(self, event: Event) -> None:
         if isinstance(event, ModelCallStarted):
             self._iteration = event.iteration
         elif isinstance(event, TextChunk):
-            await self._say(event.text)
+            await self._emit_text(event.text)
         elif isinstance(event, ToolStarted):
-            await self.events.put(ToolBegan(event.call))
+            await self.events.put(AnswerToolStarted(event.call))
         elif isinstance(event, ToolEnded):
-            await self.events.put(ToolDone(event.call, True, _summary(event), event.seconds))
+            await self.events.put(AnswerToolFinished(event.call, True, _summarize_tool_result(event), event.seconds))
         elif isinstance(event, ToolFailed):
-            await self.events.put(ToolDone(event.call, False, event.content[:SUMMARY_CHARS], event.seconds))
+            await self.events.put(
+                AnswerToolFinished(event.call, False, event.content[:MAX_SUMMARY_CHARS], event.seconds)
+            )
         elif isinstance(event, Retrying) and event.discard_text:
-            self._text.clear()
-            await self.events.put(Unsaid())
+            self._text_parts.clear()
+            await self.events.put(AnswerTextReset())
         elif isinstance(event, RunEnded):
             self._result = event.result
 
-    async def _say(self, text: str) -> None:
-        if not self._text:
-            self._shop.metrics.first_text_seconds.observe(time.monotonic() - self._started)
-        if self._text and self._iteration not in self._iterations_with_text:
+    async def _emit_text(self, text: str) -> None:
+        if not self._text_parts:
+            self._runner.metrics.first_text_seconds.observe(time.monotonic() - self._started_at)
+        if self._text_parts and self._iteration not in self._iterations_with_text:
             text = f"\n\n{text}"  # what was said before a tool was called is a paragraph of its own
         self._iterations_with_text.add(self._iteration)
-        self._text.append(text)
-        await self.events.put(Said(text))
-        if self.turn is not None and time.monotonic() - self._written > WRITE_SECONDS:
-            self._written = time.monotonic()
-            await self._shop.sessions.write(self.turn, "".join(self._text))
+        self._text_parts.append(text)
+        await self.events.put(AnswerTextDelta(text))
+        if self.turn is not None and time.monotonic() - self._saved_at > SAVE_INTERVAL_S:
+            self._saved_at = time.monotonic()
+            await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts))
 
-    async def _succeed(self, answer: Answer, result: AgentResult) -> None:
-        shop, found = self._shop, answer_json(answer)
-        citations = await asyncio.to_thread(self._with_documents, found["citations"])
+    async def _complete(self, answer: Answer, result: AgentResult) -> None:
+        shop, found = self._runner, answer_json(answer)
+        citations = await asyncio.to_thread(self._add_document_ids, found["citations"])
         detail: dict[str, JSON] = {
             **{key: found[key] for key in ("evidence", "abstained", "model", "usage")},
             "citations": citations,
         }
         trace = {"model": answer.model, "usage": found["usage"], "spans": spans_json(result.trace)}
-        await shop.traces.finish(self.trace, "done", trace)
+        await shop.traces.finish(self.trace_id, "done", trace)
         message: Mapping[str, JSON] = {
             "id": new_id("msg"),
             "role": "assistant",
             "content": answer.text,
-            "created": iso(time.time()),
+            "created": format_time(time.time()),
             "status": "done",
-            "trace_id": self.trace,
-            **NO_DETAIL,
+            "trace_id": self.trace_id,
+            **EMPTY_DETAIL,
             **detail,
         }
         session = None
         if self.turn is not None:
-            message, session = await shop.sessions.finish(self.turn, "done", answer.text, detail)
-        self._count("done", answer.usage.to_dict())
-        await self.events.put(Over(answer, result, message, session, self.trace))
+            message, session = await shop.sessions.finish_answer(self.turn, "done", answer.text, detail)
+        self._count_metrics("done", answer.usage.to_dict())
+        await self.events.put(AnswerCompleted(answer, result, message, session, self.trace_id))
 
     async def _fail(self, error: Exception) -> None:
-        shop, fault, partial = self._shop, fault_of(error), partial_result(error)
-        cancelled = isinstance(error, Cancelled)
+        shop, fault, partial = self._runner, to_error_response(error), partial_result(error)
+        cancelled = isinstance(error, RunCancelled)
         status = "cancelled" if cancelled else "error"
         if not cancelled:
             known = isinstance(error, RagkitError | BudgetExceeded)
-            LOG.warning("an answer failed: %s", error, exc_info=None if known else error, extra={"trace": self.trace})
+            LOG.warning(
+                "an answer failed: %s", error, exc_info=None if known else error, extra={"trace": self.trace_id}
+            )
         usage: dict[str, JSON] = partial.usage.to_dict() if partial else {}
         spans = spans_json(partial.trace) if partial else []
-        await shop.traces.finish(self.trace, status, {"usage": usage, "spans": spans}, fault.message)
+        await shop.traces.finish(self.trace_id, status, {"usage": usage, "spans": spans}, fault.message)
         if self.turn is not None:
             detail: dict[str, JSON] = {"usage": usage or None, "error": fault.to_json()["error"]}
-            await shop.sessions.finish(self.turn, status, "".join(self._text), detail)
-        self._count(status, usage)
-        await self.events.put(Broke(fault, self.trace, self.turn.session if self.turn else None))
+            await shop.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)
+        self._count_metrics(status, usage)
+        await self.events.put(AnswerFailed(fault, self.trace_id, self.turn.session_id if self.turn else None))
 
-    def _count(self, status: str, usage: dict[str, JSON]) -> None:
-        metrics = self._shop.metrics
+    def _count_metrics(self, status: str, usage: dict[str, JSON]) -> None:
+        metrics = self._runner.metrics
         metrics.answers.labels(status).inc()
-        metrics.answer_seconds.observe(time.monotonic() - self._started)
-        metrics.used(usage)
+        metrics.answer_seconds.observe(time.monotonic() - self._started_at)
+        metrics.count_usage(usage)
 
-    def _with_documents(self, citations: JSON) -> list[JSON]:
+    def _add_document_ids(self, citations: JSON) -> list[JSON]:
         found: list[JSON] = []
         for one in cast("list[dict[str, JSON]]", citations):
-            chunk = self._shop.kb.chunk(str(one["chunk_id"]))
+            chunk = self._runner.kb.chunk(str(one["chunk_id"]))
             found.append({**one, "document_id": chunk.document_id if chunk is not None else None})
         return found
 
 
-async def finished(answering: Answering) -> Over:
-    """Wait for the end of an answer. Raises Refused when there is none; when the caller is cancelled, it stops."""
+async def wait_for_answer(answering: AnswerTask) -> AnswerCompleted:
+    """Wait for the end of an answer. Raises RequestRejected when there is none; when the caller is cancelled, it stops."""
     try:
         while True:
             event = await answering.events.get()
-            if isinstance(event, Over):
+            if isinstance(event, AnswerCompleted):
                 return event
-            if isinstance(event, Broke):
-                raise Refused(event.fault)
+            if isinstance(event, AnswerFailed):
+                raise RequestRejected(event.error)
     except StopAsyncIteration:
-        raise Refused(fault_of(RagkitError("an answer ended without a word"))) from None
+        raise RequestRejected(to_error_response(RagkitError("an answer ended without a word"))) from None
     except asyncio.CancelledError:
-        await answering.leave()
+        await answering.abandon()
         raise
 
 
-def _summary(event: ToolEnded) -> str:
-    if isinstance(event.data, Outcome):
+def _summarize_tool_result(event: ToolEnded) -> str:
+    if isinstance(event.data, RetrievedPassages):
         count = len(event.data.hits)
         return f"{count} passage{'' if count == 1 else 's'}, evidence {event.data.evidence:.2f}"
-    return event.content[:SUMMARY_CHARS]
+    return event.content[:MAX_SUMMARY_CHARS]

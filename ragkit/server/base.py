@@ -8,15 +8,15 @@ from typing import Literal, Protocol, TypeAlias
 from ragkit.agent.memory import ConversationMemory
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Searcher, Where
-from ragkit.index.reader import DocumentRow
+from ragkit.index.reader import DocumentSummary
 from ragkit.records import JSON, Chunk, Document, Hit
 from ragkit.retrieve.base import Explanation
 from ragkit.usage.meter import Meter
 
-Mode: TypeAlias = Literal["dense", "lexical", "hybrid"]
+SearchMode: TypeAlias = Literal["dense", "lexical", "hybrid"]
 
 
-class SaysJson(Protocol):
+class SupportsToJson(Protocol):
     """A report."""
 
     def to_json(self) -> dict[str, JSON]:
@@ -35,12 +35,12 @@ class ServedKnowledgeBase(Searcher, Protocol):
         """`provider:model` of the embedder, or its fingerprint."""
 
     def search(
-        self, question: str, top_k: int | None = None, where: Where = None, mode: Mode | None = None
+        self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Hit]:
         """The passages that speak of a question, best first."""
 
     def explain(
-        self, question: str, top_k: int | None = None, where: Where = None, mode: Mode | None = None
+        self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Explanation]:
         """The same, each hit with the reasons for its place."""
 
@@ -49,19 +49,19 @@ class ServedKnowledgeBase(Searcher, Protocol):
     ) -> RAGAgent:
         """The agent that answers. Raises UnknownName, MissingExtra, AuthenticationFailed."""
 
-    def afford(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
+    def check_budget(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
         """Raises BudgetTooSmall when an answer is likely to cost more than it may."""
 
-    def meter(self, verb: str) -> Meter:
+    def create_meter(self, verb: str) -> Meter:
         """A meter whose calls are written to the ledger."""
 
-    def ready(self) -> None:
+    def require_ready(self) -> None:
         """Raises KnowledgeBaseError when it cannot be searched."""
 
-    def status(self) -> SaysJson:
+    def status(self) -> SupportsToJson:
         """What is in it."""
 
-    def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> Sequence[DocumentRow]:
+    def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> Sequence[DocumentSummary]:
         """The next `limit` documents behind the source `after`; with `text` those that have it in source or title."""
 
     def find_document(self, document_id: str) -> Document | None:

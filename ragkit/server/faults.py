@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from ragkit.errors import (
     AuthenticationFailed,
     BudgetExceeded,
-    Cancelled,
     ContextTooLong,
     GuardrailBlocked,
     InvalidFilter,
@@ -22,17 +21,18 @@ from ragkit.errors import (
     RagkitError,
     RateLimited,
     RequestTimeout,
+    RunCancelled,
     RunError,
     UnknownName,
 )
 from ragkit.records import JSON
 
-NO_RETRY = {"x-should-retry": "false"}
+NO_RETRY_HEADERS = {"x-should-retry": "false"}
 """Tells OpenAI's clients that asking again will not help, or would cost the same again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ErrorResponse:
     """What is answered instead of what was asked for."""
 
     status: int
@@ -47,80 +47,94 @@ class Fault:
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
 
-class Refused(RagkitError):
+class RequestRejected(RagkitError):
     """A request that is answered with a fault."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: ErrorResponse) -> None:
         super().__init__(fault)
-        self.fault = fault
+        self.response = fault
 
     def __str__(self) -> str:
-        return self.fault.message
+        return self.response.message
 
 
-def refuse(message: str, param: str | None = None, code: str = "invalid_value", status: int = 400) -> Refused:
+def invalid_request(
+    message: str, param: str | None = None, code: str = "invalid_value", status: int = 400
+) -> RequestRejected:
     """The request itself is wrong."""
-    return Refused(Fault(status, message, code, param=param, headers=NO_RETRY if status == 409 else {}))
+    return RequestRejected(
+        ErrorResponse(status, message, code, param=param, headers=NO_RETRY_HEADERS if status == 409 else {})
+    )
 
 
-def not_found(what: str, code: str = "not_found") -> Refused:
+def not_found(what: str, code: str = "not_found") -> RequestRejected:
     """There is no such thing."""
-    return Refused(Fault(404, f"there is no such {what}", code))
+    return RequestRejected(ErrorResponse(404, f"there is no such {what}", code))
 
 
-def overloaded(message: str, seconds: int = 5) -> Refused:
+def service_unavailable(message: str, seconds: int = 5) -> RequestRejected:
     """Too much at once: ask again later."""
-    return Refused(Fault(503, message, "overloaded", "server_error", headers={"retry-after": str(seconds)}))
+    return RequestRejected(
+        ErrorResponse(503, message, "overloaded", "server_error", headers={"retry-after": str(seconds)})
+    )
 
 
-def _rate_limited(error: Exception) -> Fault:
+def _rate_limit_response(error: Exception) -> ErrorResponse:
     wait = error.retry_after if isinstance(error, RateLimited) else None
     headers = {"retry-after": str(max(1, round(wait)))} if wait else {}
-    return Fault(429, "the model's service takes no more requests now: ask again later", "provider_rate_limited",
+    return ErrorResponse(429, "the model's service takes no more requests now: ask again later", "provider_rate_limited",
                  "rate_limit_error", headers=headers)  # fmt: skip
 
 
-def _budget(error: Exception) -> Fault:
-    if isinstance(error, BudgetExceeded) and error.what == "seconds":
-        return Fault(504, "the answer took longer than this server allows", "timeout", "server_error", headers=NO_RETRY)
+def _budget_response(error: Exception) -> ErrorResponse:
+    if isinstance(error, BudgetExceeded) and error.unit == "seconds":
+        return ErrorResponse(
+            504, "the answer took longer than this server allows", "timeout", "server_error", headers=NO_RETRY_HEADERS
+        )
     message = "the answer would cost, or has cost, more than this server allows for one"
-    return Fault(402, message, "budget_exceeded", "budget_error", headers=NO_RETRY)
+    return ErrorResponse(402, message, "budget_exceeded", "budget_error", headers=NO_RETRY_HEADERS)
 
 
-def _wrong(error: Exception) -> Fault:
-    return Fault(400, str(error), "invalid_value")
+def _bad_request_response(error: Exception) -> ErrorResponse:
+    return ErrorResponse(400, str(error), "invalid_value")
 
 
-def _service(status: int, message: str, code: str) -> Callable[[Exception], Fault]:
-    return lambda _: Fault(status, message, code, "server_error")
+def _fixed_response(status: int, message: str, code: str) -> Callable[[Exception], ErrorResponse]:
+    return lambda _: ErrorResponse(status, message, code, "server_error")
 
 
-_KINDS: tuple[tuple[type[Exception], Callable[[Exception], Fault]], ...] = (
-    (RateLimited, _rate_limited),
-    (RequestTimeout, _service(504, "the model's service did not answer in time", "provider_timeout")),
-    (AuthenticationFailed, _service(502, "the model's service does not take this server's key", "provider_refused")),
+_RESPONSES: tuple[tuple[type[Exception], Callable[[Exception], ErrorResponse]], ...] = (
+    (RateLimited, _rate_limit_response),
+    (RequestTimeout, _fixed_response(504, "the model's service did not answer in time", "provider_timeout")),
+    (
+        AuthenticationFailed,
+        _fixed_response(502, "the model's service does not take this server's key", "provider_refused"),
+    ),
     (
         ContextTooLong,
-        lambda _: Fault(400, "the conversation is longer than the model takes", "context_length_exceeded"),
+        lambda _: ErrorResponse(400, "the conversation is longer than the model takes", "context_length_exceeded"),
     ),
-    (ProviderError, _service(502, "the model's service failed", "provider_failed")),
-    (BudgetExceeded, _budget),
-    (PriceUnknown, _budget),
-    (GuardrailBlocked, lambda _: Fault(400, "a rule of this server refuses that", "content_filter")),
-    (Cancelled, _service(503, "the answer was stopped", "cancelled")),
-    (RunError, _service(502, "no answer could be made in the form that was asked for", "no_answer")),
-    (KnowledgeBaseError, _service(503, "the knowledge base cannot be searched now", "knowledge_base_unavailable")),
-    (InvalidFilter, _wrong),
-    (InvalidOption, _wrong),
-    (UnknownName, _wrong),
+    (ProviderError, _fixed_response(502, "the model's service failed", "provider_failed")),
+    (BudgetExceeded, _budget_response),
+    (PriceUnknown, _budget_response),
+    (GuardrailBlocked, lambda _: ErrorResponse(400, "a rule of this server refuses that", "content_filter")),
+    (RunCancelled, _fixed_response(503, "the answer was stopped", "cancelled")),
+    (RunError, _fixed_response(502, "no answer could be made in the form that was asked for", "no_answer")),
+    (
+        KnowledgeBaseError,
+        _fixed_response(503, "the knowledge base cannot be searched now", "knowledge_base_unavailable"),
+    ),
+    (InvalidFilter, _bad_request_response),
+    (InvalidOption, _bad_request_response),
+    (UnknownName, _bad_request_response),
 )
 
 
-def fault_of(error: Exception) -> Fault:
+def to_error_response(error: Exception) -> ErrorResponse:
     """What a client is told of an error."""
-    if isinstance(error, Refused):
-        return error.fault
-    for kind, make in _KINDS:
+    if isinstance(error, RequestRejected):
+        return error.response
+    for kind, make in _RESPONSES:
         if isinstance(error, kind):
             return make(error)
-    return Fault(500, "something went wrong here; the server's log says more", "internal_error", "server_error")
+    return ErrorResponse(500, "something went wrong here; the server's log says more", "internal_error", "server_error")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-_MARK = re.compile(r"(?<!\s)\s*+\[\d{1,4}(?:\s*+,\s*+\d{1,4})*\]")
+_CITATION_MARK = re.compile(r"(?<!\s)\s*+\[\d{1,4}(?:\s*+,\s*+\d{1,4})*\]")
 """With all of the space before it: looked for once, where the space begins."""
 
 
-def without_marks(role: str, text: str) -> str:
+def strip_citation_marks(role: str, text: str) -> str:
     """An earlier answer without its [n]: these passages are not before the model any more, so it cannot cite them."""
-    return _MARK.sub("", text) if role == "assistant" else text
+    return _CITATION_MARK.sub("", text) if role == "assistant" else text

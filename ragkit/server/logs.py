@@ -8,10 +8,10 @@ import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from ragkit.masking import without_secrets
+from ragkit.masking import mask_secrets
 
 REQUEST_ID: ContextVar[str] = ContextVar("ragkit_request_id", default="")
-_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
 class JsonFormatter(logging.Formatter):
@@ -28,10 +28,10 @@ class JsonFormatter(logging.Formatter):
         }
         if request := REQUEST_ID.get():
             found["request_id"] = request
-        found |= {key: value for key, value in vars(record).items() if key not in _USUAL}
+        found |= {key: value for key, value in vars(record).items() if key not in _STANDARD_ATTRIBUTES}
         if record.exc_info:
             found["traceback"] = self.formatException(record.exc_info)
-        return without_secrets(json.dumps(found, ensure_ascii=False, default=str))
+        return mask_secrets(json.dumps(found, ensure_ascii=False, default=str))
 
 
 def log_to_stderr(level: str = "INFO") -> None:

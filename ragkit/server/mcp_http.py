@@ -10,18 +10,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.gate import Gate
+from ragkit.server.gate import RequestMiddleware
 from ragkit.server.mcp import McpServer, StreamableHTTPSessionManager
-from ragkit.server.mcp_tools import Answering, Desk
+from ragkit.server.mcp_tools import McpAskOptions, McpTools
 from ragkit.server.metrics import Metrics
 from ragkit.server.settings import ServerSettings
 
-PATH = "/mcp"
-SESSIONS = 200
+MCP_PATH = "/mcp"
+MAX_SESSIONS = 200
 """Sessions that may be open at the same time."""
 SESSION_IDLE_S = 1800.0
 """Seconds after which a session is closed that nobody uses."""
-BODY_BYTES = 262_144
+MAX_BODY_BYTES = 262_144
 """Of one request."""
 
 
@@ -33,9 +33,9 @@ class McpEndpoint:
         self._manager = StreamableHTTPSessionManager(
             app=server.protocol,
             stateless=stateless,
-            max_request_body_size=BODY_BYTES,
+            max_request_body_size=MAX_BODY_BYTES,
             session_idle_timeout=SESSION_IDLE_S,
-            max_sessions=SESSIONS,
+            max_sessions=MAX_SESSIONS,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,25 +43,25 @@ class McpEndpoint:
         await self._manager.handle_request(scope, receive, send)
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None, None]:
+    async def lifespan(self) -> AsyncGenerator[None, None]:
         """Open for requests; at the end every session is closed. May be entered once."""
         async with self._manager.run():
             yield
 
 
-def mcp_app(server: McpServer, settings: ServerSettings) -> ASGIApp:
+def create_mcp_app(server: McpServer, settings: ServerSettings) -> ASGIApp:
     """The server by itself, at PATH, behind a gate that checks Host, Origin and the bearer token."""
     endpoint = McpEndpoint(server)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
-        async with endpoint.running():
+        async with endpoint.lifespan():
             yield
 
-    return Gate(Starlette(routes=[Route(PATH, endpoint)], lifespan=lifespan), settings, Metrics())
+    return RequestMiddleware(Starlette(routes=[Route(MCP_PATH, endpoint)], lifespan=lifespan), settings, Metrics())
 
 
-def endpoint_of(kb: ServedKnowledgeBase, settings: ServerSettings, *, stateless: bool = False) -> McpEndpoint:
+def create_mcp_endpoint(kb: ServedKnowledgeBase, settings: ServerSettings, *, stateless: bool = False) -> McpEndpoint:
     """The endpoint for a server that has the page and OpenAI's API, with its model and its limits."""
-    answering = Answering(settings.models[0] if settings.models else None)
-    return McpEndpoint(McpServer(Desk(kb, answering, limits=settings.limits)), stateless=stateless)
+    answering = McpAskOptions(settings.models[0] if settings.models else None)
+    return McpEndpoint(McpServer(McpTools(kb, answering, limits=settings.limits)), stateless=stateless)

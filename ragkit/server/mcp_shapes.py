@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from ragkit.agent.tools.schema import Schema, plain_schema
+from ragkit.agent.tools.schema import ToolSchema, inline_references
 
 
-class Scores(BaseModel):
+class HitScores(BaseModel):
     """What each retriever says of a passage; null where it was not asked."""
 
     dense: float | None
@@ -15,7 +15,7 @@ class Scores(BaseModel):
     rerank: float | None
 
 
-class PassageShape(BaseModel):
+class HitSchema(BaseModel):
     """A hit of `search --json`, and the id of its document."""
 
     rank: int
@@ -24,7 +24,7 @@ class PassageShape(BaseModel):
     source: str
     text: str
     score: float
-    scores: Scores
+    scores: HitScores
     start: int
     end: int
     start_line: int
@@ -34,16 +34,16 @@ class PassageShape(BaseModel):
     metadata: dict[str, object]
 
 
-class Found(BaseModel):
+class SearchResultSchema(BaseModel):
     """Of `search_knowledge_base`."""
 
     question: str
     evidence: float
-    hits: list[PassageShape]
+    hits: list[HitSchema]
     usage: dict[str, object]
 
 
-class CitationShape(BaseModel):
+class CitationSchema(BaseModel):
     """A citation of `ask --json`, and the id of its document."""
 
     n: int
@@ -60,20 +60,20 @@ class CitationShape(BaseModel):
     score: float
 
 
-class Answered(BaseModel):
+class AnswerSchema(BaseModel):
     """Of `ask`."""
 
     question: str
     answer: str
     abstained: bool
     evidence: float
-    citations: list[CitationShape]
+    citations: list[CitationSchema]
     model: str
     usage: dict[str, object]
     trace_id: str
 
 
-class DocumentText(BaseModel):
+class DocumentLinesSchema(BaseModel):
     """Of `get_document`."""
 
     id: str
@@ -88,7 +88,7 @@ class DocumentText(BaseModel):
     stale: bool
 
 
-class DocumentLine(BaseModel):
+class DocumentSummarySchema(BaseModel):
     """A document in a list."""
 
     id: str
@@ -99,14 +99,14 @@ class DocumentLine(BaseModel):
     format: str
 
 
-class DocumentList(BaseModel):
+class DocumentListSchema(BaseModel):
     """Of `list_documents`."""
 
-    documents: list[DocumentLine]
+    documents: list[DocumentSummarySchema]
     next: str | None
 
 
-class StatusShape(BaseModel):
+class KnowledgeBaseStatusSchema(BaseModel):
     """Of `status`: the keys of `status --json`."""
 
     kb: str
@@ -124,7 +124,7 @@ class StatusShape(BaseModel):
     version: str
 
 
-class IndexShape(BaseModel):
+class IndexReportSchema(BaseModel):
     """Of `index`: the keys of `index --json`."""
 
     kb: str
@@ -137,6 +137,6 @@ class IndexShape(BaseModel):
     seconds: float
 
 
-def schema_of(shape: type[BaseModel]) -> Schema:
+def output_schema(shape: type[BaseModel]) -> ToolSchema:
     """The JSON Schema of one of these, with every reference written out."""
-    return plain_schema(shape.model_json_schema())
+    return inline_references(shape.model_json_schema())

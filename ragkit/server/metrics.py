@@ -10,10 +10,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from ragkit.records import JSON
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
+MULTIPROC_DIR_ENV = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable: where worker processes put their figures, so that any of them can tell them all. It must be
 set before `prometheus_client` is imported."""
-_QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class Metrics:
@@ -24,15 +24,18 @@ class Metrics:
         made = self.registry
         self.requests = Counter("ragkit_requests", "Requests answered.", ("route", "status"), registry=made)
         self.request_seconds = Histogram(
-            "ragkit_request_seconds", "From the request to the end of its answer.", ("route",), buckets=_QUICK,
+            "ragkit_request_seconds", "From the request to the end of its answer.", ("route",), buckets=_LATENCY_BUCKETS,
             registry=made,
         )  # fmt: skip
         self.answers = Counter("ragkit_answers", "Answers by how they ended.", ("status",), registry=made)
         self.answer_seconds = Histogram(
-            "ragkit_answer_seconds", "From the start of an answer to its end.", buckets=_QUICK, registry=made
+            "ragkit_answer_seconds", "From the start of an answer to its end.", buckets=_LATENCY_BUCKETS, registry=made
         )
         self.first_text_seconds = Histogram(
-            "ragkit_first_text_seconds", "From the start of an answer to its first word.", buckets=_QUICK, registry=made
+            "ragkit_first_text_seconds",
+            "From the start of an answer to its first word.",
+            buckets=_LATENCY_BUCKETS,
+            registry=made,
         )
         self.tokens = Counter("ragkit_tokens", "Tokens used by answers and searches.", ("kind",), registry=made)
         self.cost = Counter("ragkit_cost_usd", "US dollars spent, as far as prices are known.", registry=made)
@@ -43,12 +46,12 @@ class Metrics:
             "ragkit_answers_waiting", "Answers waiting for their turn.", registry=made, multiprocess_mode="livesum"
         )
 
-    def turns(self, running: int, waiting: int) -> None:
+    def set_queue(self, running: int, waiting: int) -> None:
         """So many answers are worked on, and so many wait."""
         self.running.set(running)
         self.waiting.set(waiting)
 
-    def used(self, usage: dict[str, JSON]) -> None:
+    def count_usage(self, usage: dict[str, JSON]) -> None:
         """Count what an answer or a search used."""
         for kind in ("prompt_tokens", "completion_tokens", "embedding_tokens", "cached_tokens"):
             count = usage.get(kind)
@@ -59,9 +62,9 @@ class Metrics:
             if isinstance(cost, int | float) and cost:
                 self.cost.inc(cost)
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """The figures in Prometheus' text format, those of all workers."""
-        if SHARED not in os.environ:
+        if MULTIPROC_DIR_ENV not in os.environ:
             return generate_latest(self.registry)
         shared = CollectorRegistry()
         MultiProcessCollector(shared)  # type: ignore[no-untyped-call]

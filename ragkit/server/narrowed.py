@@ -11,35 +11,35 @@ from ragkit.answer.base import Searcher, Where
 from ragkit.records import Document, Hit
 
 
-class Narrowed:
+class FilteredSearcher:
     """Keeps `Searcher`: every search is held to `where` and to `most` hits, whatever a model asks for."""
 
     def __init__(self, searcher: Searcher, where: Where, most: int) -> None:
-        self.whole = searcher
+        self.inner = searcher
         self._where = where
-        self._most = most
+        self._max_top_k = most
 
     def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         """The passages that speak of a question, best first."""
         both = {"$and": [self._where, where]} if self._where and where else self._where or where
-        return self.whole.search(question, None if top_k is None else min(top_k, self._most), both)
+        return self.inner.search(question, None if top_k is None else min(top_k, self._max_top_k), both)
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """How rare each term is among all passages: (len(terms),)."""
-        return self.whole.term_weights(terms)
+        return self.inner.term_weights(terms)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit rows of sentences: (len(texts), dimension)."""
-        return self.whole.embed(texts)
+        return self.inner.embed(texts)
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
         """The unit row of a question: (dimension,)."""
-        return self.whole.embed_question(question)
+        return self.inner.embed_question(question)
 
     def document(self, source: str) -> Document | None:
         """The document of a source."""
-        return self.whole.document(source)
+        return self.inner.document(source)
 
     def is_stale(self, source: str) -> bool:
         """Whether the file on disk is not the one that was indexed."""
-        return self.whole.is_stale(source)
+        return self.inner.is_stale(source)

@@ -14,17 +14,17 @@ from typing_extensions import TypedDict
 from ragkit.server.shapes import Filter, Id
 
 
-class _Said(BaseModel):
+class _OpenAIModel(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
-class ImageUrl(_Said):
+class ImageUrl(_OpenAIModel):
     """A picture, as a `data:` URL: nothing is fetched because a client named it."""
 
     url: str
 
 
-class Part(_Said):
+class ContentPart(_OpenAIModel):
     """A piece of a message."""
 
     type: Literal["text", "image_url", "refusal"]
@@ -32,31 +32,31 @@ class Part(_Said):
     image_url: ImageUrl | None = None
 
 
-class CallFunction(_Said):
+class ToolCallFunction(_OpenAIModel):
     """What a model wanted to call."""
 
     name: str = Field(min_length=1, max_length=64)
     arguments: str = ""
 
 
-class Call(_Said):
+class ToolCallBody(_OpenAIModel):
     """A tool call of an earlier answer."""
 
     id: str = Field(max_length=200)
     type: Literal["function"] = "function"
-    function: CallFunction
+    function: ToolCallFunction
 
 
-class MessageBody(_Said):
+class MessageBody(_OpenAIModel):
     """A message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
-    tool_calls: list[Call] | None = None
+    content: str | list[ContentPart] | None = None
+    tool_calls: list[ToolCallBody] | None = None
     tool_call_id: str | None = Field(None, max_length=200)
 
 
-class ToolFunction(_Said):
+class ToolFunction(_OpenAIModel):
     """A function of the caller's own."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -64,34 +64,34 @@ class ToolFunction(_Said):
     parameters: dict[str, Any] | None = None
 
 
-class ToolBody(_Said):
+class ToolBody(_OpenAIModel):
     """A tool of the caller's own: the answer ends where the model calls it."""
 
     type: Literal["function"]
     function: ToolFunction
 
 
-class StreamOptions(_Said):
+class StreamOptions(_OpenAIModel):
     """How an answer is streamed."""
 
     include_usage: bool | None = None
 
 
-class JsonSchema(_Said):
+class JsonSchema(_OpenAIModel):
     """The form of an answer."""
 
     name: str = "answer"
     schema_: dict[str, Any] | None = Field(None, alias="schema")
 
 
-class ResponseFormat(_Said):
+class ResponseFormat(_OpenAIModel):
     """The form of an answer."""
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
 
 
-class CompletionBody(_Said):
+class CompletionBody(_OpenAIModel):
     """A request of chat completions. `session_id`, `where`, `top_k` and `system_prompt` are ours."""
 
     model: str | None = Field(None, max_length=200)
@@ -114,7 +114,7 @@ class CompletionBody(_Said):
     system_prompt: str | None = None
 
 
-class EmbeddingBody(_Said):
+class EmbeddingBody(_OpenAIModel):
     """A request of embeddings."""
 
     model: str | None = Field(None, max_length=200)
@@ -123,7 +123,7 @@ class EmbeddingBody(_Said):
     dimensions: int | None = Field(None, ge=1)
 
 
-class ModelShape(TypedDict):
+class ModelSchema(TypedDict):
     """A model."""
 
     id: str
@@ -132,14 +132,14 @@ class ModelShape(TypedDict):
     owned_by: str
 
 
-class ModelsShape(TypedDict):
+class ModelListSchema(TypedDict):
     """The models that requests may name."""
 
     object: Literal["list"]
-    data: list[ModelShape]
+    data: list[ModelSchema]
 
 
-class EmbeddingShape(TypedDict):
+class EmbeddingSchema(TypedDict):
     """The vector of a text: numbers, or with `base64` little-endian float32."""
 
     object: Literal["embedding"]
@@ -147,16 +147,16 @@ class EmbeddingShape(TypedDict):
     embedding: list[float] | str
 
 
-class EmbeddingsShape(TypedDict):
+class EmbeddingListSchema(TypedDict):
     """Vectors, in the order of the texts."""
 
     object: Literal["list"]
     model: str
-    data: list[EmbeddingShape]
+    data: list[EmbeddingSchema]
     usage: dict[str, Any]
 
 
-class ChoiceShape(TypedDict):
+class ChoiceSchema(TypedDict):
     """The answer."""
 
     index: int
@@ -165,14 +165,14 @@ class ChoiceShape(TypedDict):
     logprobs: None
 
 
-class CompletionShape(TypedDict):
+class CompletionSchema(TypedDict):
     """An answer of chat completions, and what ours says beside it."""
 
     id: str
     object: Literal["chat.completion"]
     created: int
     model: str
-    choices: list[ChoiceShape]
+    choices: list[ChoiceSchema]
     usage: dict[str, Any]
     citations: list[dict[str, Any]]
     evidence: float

@@ -15,16 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-FOLDER = "static"
-INDEX = "index.html"
-TYPES = {
+STATIC_FOLDER = "static"
+INDEX_FILE = "index.html"
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
 
-POLICY = "; ".join(
+CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
@@ -43,7 +43,7 @@ POLICY = "; ".join(
 """The page's Content-Security-Policy."""
 
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     # looking up the host of a link tells that host's name server that the link was shown
     "x-dns-prefetch-control": "off",
     "x-content-type-options": "nosniff",
@@ -57,13 +57,13 @@ HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class PageFile:
+class StaticFile:
     """One file of the page, ready to be sent."""
 
     name: str
     media_type: str
     body: bytes
-    packed: bytes
+    gzip_body: bytes
     """The same, compressed with gzip."""
     etag: str
 
@@ -73,36 +73,38 @@ class PageFile:
         if self.etag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(self.packed, headers={**headers, "content-encoding": "gzip"}, media_type=self.media_type)
+            return Response(self.gzip_body, headers={**headers, "content-encoding": "gzip"}, media_type=self.media_type)
         return Response(self.body, headers=headers, media_type=self.media_type)
 
 
-def page_files() -> list[PageFile]:
+def load_static_files() -> list[StaticFile]:
     """The files of the page, by name."""
-    folder = files(__package__) / FOLDER
-    found = [entry for entry in folder.iterdir() if entry.is_file() and _suffix(entry.name) in TYPES]
-    return [_read(entry.name, entry.read_bytes()) for entry in sorted(found, key=lambda entry: entry.name)]
+    folder = files(__package__) / STATIC_FOLDER
+    found = [entry for entry in folder.iterdir() if entry.is_file() and _suffix(entry.name) in MEDIA_TYPES]
+    return [_create_file(entry.name, entry.read_bytes()) for entry in sorted(found, key=lambda entry: entry.name)]
 
 
-def page_routes() -> Sequence[Route]:
+def static_routes() -> Sequence[Route]:
     """`GET /` and `GET /static/NAME` for every file of the page; none of them is part of the API or needs a token."""
     routes = []
-    for file in page_files():
-        path = "/" if file.name == INDEX else f"/{FOLDER}/{file.name}"
+    for file in load_static_files():
+        path = "/" if file.name == INDEX_FILE else f"/{STATIC_FOLDER}/{file.name}"
         routes.append(Route(path, _endpoint(file), methods=["GET"], include_in_schema=False))
     return routes
 
 
-def _endpoint(file: PageFile) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(file: StaticFile) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         return file.respond(request)
 
     return endpoint
 
 
-def _read(name: str, body: bytes) -> PageFile:
+def _create_file(name: str, body: bytes) -> StaticFile:
     packed = gzip.compress(body, 9, mtime=0)
-    return PageFile(name, TYPES[_suffix(name)], body, packed, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"')
+    return StaticFile(
+        name, MEDIA_TYPES[_suffix(name)], body, packed, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    )
 
 
 def _suffix(name: str) -> str:

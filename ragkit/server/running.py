@@ -6,76 +6,76 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from ragkit.server.faults import overloaded
-from ragkit.server.settings import Limits
+from ragkit.server.faults import service_unavailable
+from ragkit.server.settings import ServerLimits
 
 
-class Turns:
+class ConcurrencyLimiter:
     """Lets so many in at once, in the order of asking. The line has an end, and nobody stands in it for ever."""
 
-    def __init__(self, limits: Limits, changed: Callable[[int, int], None] | None = None) -> None:
+    def __init__(self, limits: ServerLimits, changed: Callable[[int, int], None] | None = None) -> None:
         """`changed` is told how many run and how many wait, each time that it is another number."""
         self._limits = limits
-        self._changed = changed
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._on_change = changed
+        self._queue: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self.running = 0
 
     @property
     def waiting(self) -> int:
         """How many wait."""
-        return len(self._line)
+        return len(self._queue)
 
     @property
     def closed(self) -> bool:
         """Whether nobody is let in any more."""
         return self._closed
 
-    async def enter(self) -> None:
-        """Wait for a turn. Whoever got one calls `leave` once. Raises Refused."""
+    async def acquire(self) -> None:
+        """Wait for a turn. Whoever got one calls `leave` once. Raises RequestRejected."""
         if self._closed:
-            raise overloaded("the server is stopping")
-        if self.running < self._limits.running:
+            raise service_unavailable("the server is stopping")
+        if self.running < self._limits.max_running:
             self.running += 1
-            self._tell()
+            self._notify()
             return
-        if len(self._line) >= self._limits.waiting:
-            raise overloaded("too many answers are being waited for: ask again later")
+        if len(self._queue) >= self._limits.max_waiting:
+            raise service_unavailable("too many answers are being waited for: ask again later")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append(turn)
-        self._tell()
+        self._queue.append(turn)
+        self._notify()
         try:
-            async with asyncio.timeout(self._limits.wait_seconds):
+            async with asyncio.timeout(self._limits.max_wait_seconds):
                 await turn
         except BaseException as error:
-            if turn in self._line:
-                self._line.remove(turn)
+            if turn in self._queue:
+                self._queue.remove(turn)
             elif turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.leave()  # it became our turn while we gave up
-            self._tell()
+                self.release()  # it became our turn while we gave up
+            self._notify()
             if isinstance(error, TimeoutError):
-                raise overloaded("no turn came in time: ask again later") from None
+                raise service_unavailable("no turn came in time: ask again later") from None
             raise
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Let the next one in."""
-        while self._line:
-            turn = self._line.popleft()
+        while self._queue:
+            turn = self._queue.popleft()
             if not turn.done():
                 turn.set_result(None)
-                self._tell()
+                self._notify()
                 return
         self.running -= 1
-        self._tell()
+        self._notify()
 
     def close(self) -> None:
         """Send away who waits, and let nobody in any more."""
         self._closed = True
-        while self._line:
-            turn = self._line.popleft()
+        while self._queue:
+            turn = self._queue.popleft()
             if not turn.done():
-                turn.set_exception(overloaded("the server is stopping"))
+                turn.set_exception(service_unavailable("the server is stopping"))
 
-    def _tell(self) -> None:
-        if self._changed is not None:
-            self._changed(self.running, len(self._line))
+    def _notify(self) -> None:
+        if self._on_change is not None:
+            self._on_change(self.running, len(self._queue))

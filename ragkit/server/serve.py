@@ -14,17 +14,17 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
-from ragkit.server.heap import share_arenas
-from ragkit.server.metrics import SHARED
-from ragkit.server.settings import Limits, ServerSettings
+from ragkit.server.heap import limit_arenas
+from ragkit.server.metrics import MULTIPROC_DIR_ENV
+from ragkit.server.settings import ServerLimits, ServerSettings
 
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
-GRACE_SECONDS = 5.0
+SHUTDOWN_MARGIN_S = 5.0
 """After the answers have had their time to end: until what was said of it has reached the clients."""
 
 
-def listen(settings: ServerSettings) -> socket.socket:
+def create_socket(settings: ServerSettings) -> socket.socket:
     """The socket that it listens on. Raises OSError when the address is in use, or not of this machine."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
@@ -43,15 +43,15 @@ def listen(settings: ServerSettings) -> socket.socket:
     return found
 
 
-def url_of(sock: socket.socket) -> str:
+def socket_url(sock: socket.socket) -> str:
     """Where a page is found that is served from a socket."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+def create_config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     """How uvicorn serves an application."""
-    return uvicorn.Config(app, **_options(settings.limits))
+    return uvicorn.Config(app, **_uvicorn_options(settings.limits))
 
 
 def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bool = False) -> None:
@@ -59,43 +59,43 @@ def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bo
 
     With `last`, the process has nothing else to do: whoever tells it once more, while it ends, changes nothing.
     """
-    share_arenas()
+    limit_arenas()
     # uvicorn raises the signal that stopped it once more, when all is done: that must not end the process
-    before = {number: signal.signal(number, _heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        uvicorn.Server(configured(app, settings)).run(sockets=[sock])
+        uvicorn.Server(create_config(app, settings)).run(sockets=[sock])
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if last else handler)
 
 
-def _heard(number: int, frame: FrameType | None) -> None:
+def _ignore_signal(number: int, frame: FrameType | None) -> None:
     """Nothing is left to do."""
 
 
 def run_workers(factory: str, settings: ServerSettings, sock: socket.socket, workers: int) -> None:
     """Serve with several processes, each of which gets its application from `factory`, a `module:function`."""
-    share_arenas()
+    limit_arenas()
     with tempfile.TemporaryDirectory(prefix="ragkit-metrics-") as shared:
-        os.environ[SHARED] = shared
-        config = uvicorn.Config(factory, factory=True, workers=workers, **_options(settings.limits))
+        os.environ[MULTIPROC_DIR_ENV] = shared
+        config = uvicorn.Config(factory, factory=True, workers=workers, **_uvicorn_options(settings.limits))
         Multiprocess(config, sockets=[sock]).run()
 
 
-def share(limits: Limits, workers: int) -> Limits:
+def split_limits(limits: ServerLimits, workers: int) -> ServerLimits:
     """The limits of one of several workers: together they keep those of one."""
     if workers == 1:
         return limits
     rate = limits.requests_per_minute
     return replace(
         limits,
-        running=max(1, limits.running // workers),
-        waiting=limits.waiting // workers,
+        max_running=max(1, limits.max_running // workers),
+        max_waiting=limits.max_waiting // workers,
         requests_per_minute=None if rate is None else max(1, rate // workers),
     )
 
 
-def _options(limits: Limits) -> dict[str, Any]:
+def _uvicorn_options(limits: ServerLimits) -> dict[str, Any]:
     return {
         "log_config": None,
         "access_log": False,
@@ -108,6 +108,6 @@ def _options(limits: Limits) -> dict[str, Any]:
         "loop": "asyncio",
         "lifespan": "on",
         "timeout_keep_alive": 30,
-        "timeout_graceful_shutdown": round(limits.stop_seconds + GRACE_SECONDS),
+        "timeout_graceful_shutdown": round(limits.shutdown_seconds + SHUTDOWN_MARGIN_S),
         "h11_max_incomplete_event_size": 32_768,
     }

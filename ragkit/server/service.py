@@ -9,29 +9,29 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends, Request
 
 from ragkit.records import JSON
-from ragkit.server.answers import Workshop
+from ragkit.server.answers import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.faults import Fault, Refused, refuse
+from ragkit.server.faults import ErrorResponse, RequestRejected, invalid_request
 from ragkit.server.metrics import Metrics
-from ragkit.server.sessions import Sessions
+from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerSettings
-from ragkit.server.state import State
-from ragkit.server.traces import Traces
+from ragkit.server.state import StateDatabase
+from ragkit.server.traces import TraceStore
 
 DEFAULT_MODEL = "ragkit"
 """The name under which requests choose what the pipeline, or the first of the server's models, says."""
 
 
 @dataclass(frozen=True)
-class Service:
+class AppContext:
     """One knowledge base being served by one process."""
 
     kb: ServedKnowledgeBase
     settings: ServerSettings
-    state: State
-    sessions: Sessions
-    traces: Traces
-    shop: Workshop
+    state: StateDatabase
+    sessions: SessionStore
+    traces: TraceStore
+    runner: AnswerRunner
     metrics: Metrics
 
     @property
@@ -40,31 +40,31 @@ class Service:
         chosen = self.settings.models
         return {DEFAULT_MODEL: chosen[0] if chosen else None, **{name: name for name in chosen}}
 
-    def model(self, name: str | None) -> str | None:
-        """What the knowledge base knows a model as. Raises Refused."""
+    def resolve_model(self, name: str | None) -> str | None:
+        """What the knowledge base knows a model as. Raises RequestRejected."""
         if name is None:
             return self.models[DEFAULT_MODEL]
         if name not in self.models:
             known = ", ".join(self.models)
-            raise Refused(Fault(404, f"there is no model of that name here; known: {known}", "model_not_found",
+            raise RequestRejected(ErrorResponse(404, f"there is no model of that name here; known: {known}", "model_not_found",
                                 param="model"))  # fmt: skip
         return self.models[name]
 
     def check_question(self, text: str, param: str) -> None:
-        """Raises Refused for a question that is empty or too long."""
+        """Raises RequestRejected for a question that is empty or too long."""
         limit = self.settings.limits.question_chars
         if not text.strip():
-            raise refuse("ask something: there are no words in it", param, "empty")
+            raise invalid_request("ask something: there are no words in it", param, "empty")
         if len(text) > limit:
-            raise refuse(f"it has {len(text)} characters, and {limit} is the most", param, "too_long")
+            raise invalid_request(f"it has {len(text)} characters, and {limit} is the most", param, "too_long")
 
 
-async def service_of(request: Request) -> Service:
+async def get_context(request: Request) -> AppContext:
     """The service that a request is for. Asynchronous, since FastAPI gives every other one to a thread to call."""
     found = request.app.state.service
-    assert isinstance(found, Service)  # noqa: S101 - put there by `create_app`
+    assert isinstance(found, AppContext)  # noqa: S101 - put there by `create_app`
     return found
 
 
-Served: TypeAlias = Annotated[Service, Depends(service_of)]
-Shape: TypeAlias = dict[str, JSON]
+ContextDep: TypeAlias = Annotated[AppContext, Depends(get_context)]
+JsonObject: TypeAlias = dict[str, JSON]

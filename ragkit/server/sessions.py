@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragkit.records import JSON
-from ragkit.server.faults import not_found, refuse
-from ragkit.server.settings import Keeping
-from ragkit.server.state import State, iso, new_id, read_cursor, write_cursor
+from ragkit.server.faults import invalid_request, not_found
+from ragkit.server.settings import Retention
+from ragkit.server.state import StateDatabase, decode_cursor, encode_cursor, format_time, new_id
 
-TITLE_CHARS = 80
+MAX_TITLE_CHARS = 80
 NEW_TITLE = "New chat"
-NO_DETAIL: dict[str, JSON] = {
+EMPTY_DETAIL: dict[str, JSON] = {
     "citations": [],
     "evidence": None,
     "abstained": None,
@@ -28,145 +28,149 @@ NO_DETAIL: dict[str, JSON] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SessionTurn:
     """One question in a session, and the place of the answer to it."""
 
-    session: str
-    message: str
+    session_id: str
+    answer_id: str
     """Id of the answer."""
-    trace: str
+    trace_id: str
     history: tuple[tuple[str, str], ...]
     """(role, content) of what was said before."""
 
 
-class Sessions:
+class SessionStore:
     """The sessions in a state file."""
 
-    def __init__(self, state: State, keeping: Keeping) -> None:
+    def __init__(self, state: StateDatabase, keeping: Retention) -> None:
         self._state = state
-        self._keeping = keeping
+        self._retention = keeping
 
     async def start(self, title: str = "") -> dict[str, JSON]:
         """A new session."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            return _session(connection, self._make(connection, title))
+            return _load_session(connection, self._create(connection, title))
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
     async def end(self, session: str) -> dict[str, JSON]:
         """End a session: it takes no more messages. Ending it again changes nothing."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            _session(connection, session)
+            _load_session(connection, session)
             connection.execute("UPDATE sessions SET ended = coalesce(ended, ?) WHERE id = ?", (time.time(), session))
-            return _session(connection, session)
+            return _load_session(connection, session)
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
     async def rename(self, session: str, title: str) -> dict[str, JSON]:
         """Give a session another title."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title_of(title), session))
-            return _session(connection, session)
+            connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (shorten_title(title), session))
+            return _load_session(connection, session)
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
     async def get(self, session: str) -> dict[str, JSON]:
         """A session with its messages, under `history`."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            self._state.check_workers(connection)
-            found = _session(connection, session)
-            rows = connection.execute(f"SELECT {_MESSAGE} FROM messages WHERE session = ? ORDER BY key", (session,))  # noqa: S608
+            self._state.mark_interrupted(connection)
+            found = _load_session(connection, session)
+            rows = connection.execute(
+                f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key", (session,)
+            )  # noqa: S608
             return {**found, "history": [message_json(row) for row in rows]}
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
     async def list(self, cursor: str | None, limit: int) -> tuple[list[JSON], str | None]:
         """The sessions that were used last, and where the list goes on."""
-        after = read_cursor(cursor, float, str) if cursor else [1e300, ""]
+        after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
 
         def work(connection: sqlite3.Connection) -> tuple[list[JSON], str | None]:
             rows = connection.execute(
-                f"SELECT {_SESSION} FROM sessions s WHERE (updated, id) < (?, ?)"  # noqa: S608
+                f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE (updated, id) < (?, ?)"  # noqa: S608
                 " ORDER BY updated DESC, id DESC LIMIT ?",
                 (*after, limit + 1),
             ).fetchall()
-            following = write_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
+            following = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
             return [_session_json(row) for row in rows[:limit]], following
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
-    async def ask(self, session: str | None, question: str, trace: str, *, title: str = "") -> Turn:
+    async def add_question(self, session: str | None, question: str, trace: str, *, title: str = "") -> SessionTurn:
         """Put a question into a session (None: a new one), and an empty answer behind it that is being worked on.
 
-        Raises Refused: there is no such session, it is over or full, or an answer is being written in it.
+        Raises RequestRejected: there is no such session, it is over or full, or an answer is being written in it.
         """
 
-        def work(connection: sqlite3.Connection) -> Turn:
-            self._state.check_workers(connection)
-            chosen = session or self._make(connection, title or question)
-            found = _session(connection, chosen)
+        def work(connection: sqlite3.Connection) -> SessionTurn:
+            self._state.mark_interrupted(connection)
+            chosen = session or self._create(connection, title or question)
+            found = _load_session(connection, chosen)
             if found["ended"] is not None:
-                raise refuse("the session is over: start another one", "session_id", "session_ended", 409)
+                raise invalid_request("the session is over: start another one", "session_id", "session_ended", 409)
             rows = connection.execute(
                 "SELECT role, content, status FROM messages WHERE session = ? ORDER BY key", (chosen,)
             ).fetchall()
-            if len(rows) + 2 > self._keeping.messages:
-                raise refuse("the session is full: start another one", "session_id", "session_full", 409)
+            if len(rows) + 2 > self._retention.max_messages:
+                raise invalid_request("the session is full: start another one", "session_id", "session_full", 409)
             if any(status == "running" for _, _, status in rows):
-                raise refuse("an answer is being written in this session", "session_id", "session_busy", 409)
+                raise invalid_request("an answer is being written in this session", "session_id", "session_busy", 409)
             now, answer = time.time(), new_id("msg")
             if question:
-                _add(connection, (new_id("msg"), chosen, "user", question, now, "done", trace, None))
-            _add(connection, (answer, chosen, "assistant", "", now, "running", trace, self._state.worker))
-            retitled = title_of(question) if question and found["title"] == NEW_TITLE else found["title"]
+                _insert_message(connection, (new_id("msg"), chosen, "user", question, now, "done", trace, None))
+            _insert_message(connection, (answer, chosen, "assistant", "", now, "running", trace, self._state.worker_id))
+            retitled = shorten_title(question) if question and found["title"] == NEW_TITLE else found["title"]
             connection.execute("UPDATE sessions SET updated = ?, title = ? WHERE id = ?", (now, retitled, chosen))
             said = tuple((role, content) for role, content, status in rows if content and status != "error")
-            return Turn(chosen, answer, trace, said)
+            return SessionTurn(chosen, answer, trace, said)
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
-    async def write(self, turn: Turn, content: str) -> None:
+    async def update_answer(self, turn: SessionTurn, content: str) -> None:
         """Keep what there is of an answer so far."""
-        await self._state.call(
+        await self._state.run(
             lambda connection: connection.execute(
-                "UPDATE messages SET content = ? WHERE id = ? AND status = 'running'", (content, turn.message)
+                "UPDATE messages SET content = ? WHERE id = ? AND status = 'running'", (content, turn.answer_id)
             )
         )
 
-    async def finish(
-        self, turn: Turn, status: str, content: str, detail: Mapping[str, JSON]
+    async def finish_answer(
+        self, turn: SessionTurn, status: str, content: str, detail: Mapping[str, JSON]
     ) -> tuple[dict[str, JSON], dict[str, JSON]]:
         """The answer is over. Returns it as a MESSAGE, and its SESSION."""
 
         def work(connection: sqlite3.Connection) -> tuple[dict[str, JSON], dict[str, JSON]]:
             connection.execute(
                 "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?",
-                (status, content, json.dumps(detail, default=dict), turn.message),
+                (status, content, json.dumps(detail, default=dict), turn.answer_id),
             )
-            connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session))
-            row = connection.execute(f"SELECT {_MESSAGE} FROM messages WHERE id = ?", (turn.message,)).fetchone()  # noqa: S608
-            return message_json(row), _session(connection, turn.session)
+            connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session_id))
+            row = connection.execute(
+                f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?", (turn.answer_id,)
+            ).fetchone()  # noqa: S608
+            return message_json(row), _load_session(connection, turn.session_id)
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
-    async def sweep(self) -> None:
+    async def delete_expired(self) -> None:
         """Drop what is too old, or over the number."""
 
         def work(connection: sqlite3.Connection) -> None:
-            self._state.check_workers(connection)
-            connection.execute("DELETE FROM sessions WHERE updated < ?", (time.time() - self._keeping.days * 86400,))
-            self._evict(connection, self._keeping.sessions)
+            self._state.mark_interrupted(connection)
+            connection.execute("DELETE FROM sessions WHERE updated < ?", (time.time() - self._retention.days * 86400,))
+            self._evict(connection, self._retention.max_sessions)
 
-        await self._state.call(work)
+        await self._state.run(work)
 
-    def _make(self, connection: sqlite3.Connection, title: str) -> str:
-        self._evict(connection, self._keeping.sessions - 1)
+    def _create(self, connection: sqlite3.Connection, title: str) -> str:
+        self._evict(connection, self._retention.max_sessions - 1)
         session, now = new_id("ses"), time.time()
-        values = (session, title_of(title) or NEW_TITLE, now, now)
+        values = (session, shorten_title(title) or NEW_TITLE, now, now)
         connection.execute("INSERT INTO sessions (id, title, created, updated) VALUES (?,?,?,?)", values)
         return session
 
@@ -181,17 +185,17 @@ class Sessions:
             )
 
 
-_SESSION = (
+_SESSION_COLUMNS = (
     "id, title, created, updated, (SELECT count(*) FROM messages m WHERE m.session = s.id AND m.role = 'user')"
     " + (SELECT count(*) FROM messages m WHERE m.session = s.id AND m.role = 'assistant'), ended"
 )
-_MESSAGE = "id, role, content, created, status, trace, detail"
+_MESSAGE_COLUMNS = "id, role, content, created, status, trace, detail"
 
 
-def title_of(text: str) -> str:
+def shorten_title(text: str) -> str:
     """One line, not too long."""
     line = " ".join(text.split())
-    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
+    return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1].rstrip() + "…"
 
 
 def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
@@ -201,15 +205,15 @@ def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
         "id": identity,
         "role": role,
         "content": content,
-        "created": iso(created),
+        "created": format_time(created),
         "status": status,
         "trace_id": trace,
-        **NO_DETAIL,
+        **EMPTY_DETAIL,
         **json.loads(detail),
     }
 
 
-def _add(connection: sqlite3.Connection, values: tuple[object, ...]) -> None:
+def _insert_message(connection: sqlite3.Connection, values: tuple[object, ...]) -> None:
     connection.execute(
         "INSERT INTO messages (id, session, role, content, created, status, trace, worker, detail)"
         " VALUES (?,?,?,?,?,?,?,?,'{}')",
@@ -217,8 +221,8 @@ def _add(connection: sqlite3.Connection, values: tuple[object, ...]) -> None:
     )
 
 
-def _session(connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
-    row = connection.execute(f"SELECT {_SESSION} FROM sessions s WHERE id = ?", (session,)).fetchone()  # noqa: S608
+def _load_session(connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
+    row = connection.execute(f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE id = ?", (session,)).fetchone()  # noqa: S608
     if row is None:
         raise not_found("session", "session_not_found")
     return _session_json(row)
@@ -229,8 +233,8 @@ def _session_json(row: tuple[Any, ...]) -> dict[str, JSON]:
     return {
         "id": identity,
         "title": title,
-        "created": iso(created),
-        "updated": iso(updated),
+        "created": format_time(created),
+        "updated": format_time(updated),
         "messages": messages,
-        "ended": iso(ended),
+        "ended": format_time(ended),
     }

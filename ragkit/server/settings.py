@@ -6,11 +6,11 @@ import ipaddress
 from dataclasses import dataclass, field, fields
 
 from ragkit.errors import InvalidOption
-from ragkit.masking import keep_secret
+from ragkit.masking import register_secret
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """What requests may use. Counts are those of one worker process."""
 
     body_bytes: int = 1_000_000
@@ -23,11 +23,11 @@ class Limits:
     """Of all that is said in one request: the question, and in OpenAI's API the whole conversation."""
     top_k: int = 100
     """Passages of one search."""
-    running: int = 8
+    max_running: int = 8
     """Answers that are worked on at the same time."""
-    waiting: int = 64
+    max_waiting: int = 64
     """Answers that wait for their turn; one more is refused."""
-    wait_seconds: float = 30.0
+    max_wait_seconds: float = 30.0
     """How long an answer may wait for its turn."""
     answer_seconds: float = 120.0
     """From the start of an answer to its end."""
@@ -35,7 +35,7 @@ class Limits:
     """US dollars that one answer may cost; the pipeline's own limit holds beside it. None: only that one."""
     requests_per_minute: int | None = 600
     """By token; requests without a token are not counted. None: no limit."""
-    stop_seconds: float = 10.0
+    shutdown_seconds: float = 10.0
     """How long answers may go on after the server was told to stop."""
 
     def __post_init__(self) -> None:
@@ -48,13 +48,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class Retention:
     """How many sessions and traces are kept, and for how long. What is over it goes, the oldest first."""
 
-    sessions: int = 10_000
-    messages: int = 400
+    max_sessions: int = 10_000
+    max_messages: int = 400
     """Of one session; a session that has so many takes no more."""
-    traces: int = 50_000
+    max_traces: int = 50_000
     days: float = 90.0
     """Since a session was last used, or a trace was begun."""
 
@@ -81,14 +81,14 @@ class ServerSettings:
     models: tuple[str, ...] = ()
     """`provider:model` names that requests may choose beside the default; the first one is the default. Empty: as
     the pipeline says."""
-    limits: Limits = field(default_factory=Limits)
-    keeping: Keeping = field(default_factory=Keeping)
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    retention: Retention = field(default_factory=Retention)
 
     def __post_init__(self) -> None:
         if any(len(token) < 16 or not token.isascii() or not token.isprintable() for token in self.tokens):
             raise InvalidOption("a token", "too weak", "at least 16 printable ASCII characters")
         for token in self.tokens:
-            keep_secret(token)
+            register_secret(token)
         if not self.tokens and not is_loopback(self.host):
             raise InvalidOption(
                 "host", self.host, "a loopback address, or a token (RAGKIT_SERVER_TOKEN) that requests must bring,"

@@ -12,21 +12,23 @@ Filter = dict[str, Any]
 """In the one filter language."""
 
 
-STREAMED: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+EVENT_STREAM_RESPONSE: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 """An answer may also come as server-sent events."""
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """A request's body. Unknown keys are errors: a slip of the pen shall not pass for a wish."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class ChatBody(Asked):
+class ChatBody(RequestBody):
     """A message to a session; without `session_id` a new one begins."""
 
     message: str | None = None
-    messages: list[SaidBody] | None = Field(None, description="Instead of `message`: a conversation to begin with.")
+    messages: list[ChatMessageBody] | None = Field(
+        None, description="Instead of `message`: a conversation to begin with."
+    )
     session_id: Id | None = None
     where: Filter | str | None = None
     top_k: int | None = Field(None, ge=1)
@@ -37,32 +39,32 @@ class ChatBody(Asked):
     stream: bool = False
 
 
-class SaidBody(Asked):
+class ChatMessageBody(RequestBody):
     """One message of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-class StartBody(Asked):
+class StartSessionBody(RequestBody):
     """A session to begin."""
 
     title: str = Field("", max_length=1000)
 
 
-class EndBody(Asked):
+class EndSessionBody(RequestBody):
     """A session to end."""
 
     session_id: Id
 
 
-class RenameBody(Asked):
+class RenameSessionBody(RequestBody):
     """A session to rename."""
 
     title: str = Field(min_length=1, max_length=1000, pattern=r"\S")
 
 
-class SearchBody(Asked):
+class SearchBody(RequestBody):
     """A search."""
 
     query: str
@@ -72,7 +74,7 @@ class SearchBody(Asked):
     explain: bool = False
 
 
-class Error(TypedDict):
+class ErrorDetail(TypedDict):
     """What is wrong."""
 
     message: str
@@ -81,13 +83,13 @@ class Error(TypedDict):
     code: str
 
 
-class ErrorShape(TypedDict):
+class ErrorSchema(TypedDict):
     """Every error has this shape."""
 
-    error: Error
+    error: ErrorDetail
 
 
-class SessionShape(TypedDict):
+class SessionSchema(TypedDict):
     """A session."""
 
     id: str
@@ -98,7 +100,7 @@ class SessionShape(TypedDict):
     ended: str | None
 
 
-class MessageShape(TypedDict):
+class MessageSchema(TypedDict):
     """A message of a session."""
 
     id: str
@@ -112,23 +114,23 @@ class MessageShape(TypedDict):
     abstained: bool | None
     model: str | None
     usage: dict[str, Any] | None
-    error: Error | None
+    error: ErrorDetail | None
 
 
-class HistoryShape(SessionShape):
+class SessionHistorySchema(SessionSchema):
     """A session with its messages."""
 
-    history: list[MessageShape]
+    history: list[MessageSchema]
 
 
-class SessionsShape(TypedDict):
+class SessionListSchema(TypedDict):
     """Sessions, the one that was used last first."""
 
-    sessions: list[SessionShape]
+    sessions: list[SessionSchema]
     next: str | None
 
 
-class TraceShape(TypedDict):
+class TraceSchema(TypedDict):
     """What is known of an answer's making."""
 
     id: str
@@ -142,7 +144,7 @@ class TraceShape(TypedDict):
     error: str | None
 
 
-class SpanShape(TypedDict):
+class SpanSchema(TypedDict):
     """A step; times are in seconds since the start."""
 
     id: int
@@ -154,32 +156,32 @@ class SpanShape(TypedDict):
     attributes: dict[str, Any]
 
 
-class FullTraceShape(TraceShape):
+class TraceDetailSchema(TraceSchema):
     """A trace with its steps."""
 
-    spans: list[SpanShape]
+    spans: list[SpanSchema]
 
 
-class TracesShape(TypedDict):
+class TraceListSchema(TypedDict):
     """Traces, the latest first."""
 
-    traces: list[TraceShape]
+    traces: list[TraceSchema]
     count: int
     next: str | None
 
 
-class ChatShape(TypedDict):
+class ChatSchema(TypedDict):
     """An answer."""
 
     session_id: str
-    message: MessageShape
-    session: SessionShape
+    message: MessageSchema
+    session: SessionSchema
     trace_id: str
     response: str
-    trace: FullTraceShape
+    trace: TraceDetailSchema
 
 
-class SearchShape(TypedDict):
+class SearchSchema(TypedDict):
     """What was found."""
 
     question: str
@@ -187,7 +189,7 @@ class SearchShape(TypedDict):
     usage: dict[str, Any]
 
 
-class DocumentRowShape(TypedDict):
+class DocumentRowSchema(TypedDict):
     """A document in a list."""
 
     id: str
@@ -199,21 +201,21 @@ class DocumentRowShape(TypedDict):
     modified: str | None
 
 
-class DocumentsShape(TypedDict):
+class DocumentRowsSchema(TypedDict):
     """Documents, by source."""
 
-    documents: list[DocumentRowShape]
+    documents: list[DocumentRowSchema]
     next: str | None
 
 
-class PageShape(TypedDict):
+class PageStartSchema(TypedDict):
     """Where a page of a document begins."""
 
     page: int
     line: int
 
 
-class DocumentShape(TypedDict):
+class DocumentSchema(TypedDict):
     """A document's text, or the lines of it that were asked for."""
 
     id: str
@@ -224,17 +226,17 @@ class DocumentShape(TypedDict):
     first_line: int
     last_line: int
     lines: int
-    pages: list[PageShape]
+    pages: list[PageStartSchema]
     stale: bool
 
 
-class HealthShape(TypedDict):
+class HealthSchema(TypedDict):
     """Whether it can be asked."""
 
     status: Literal["ready"]
 
 
-class StatusShape(TypedDict):
+class StatusSchema(TypedDict):
     """What is in the knowledge base, and what the server is."""
 
     kb: str

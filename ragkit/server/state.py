@@ -22,16 +22,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ragkit.errors import Damaged
-from ragkit.server.faults import refuse
+from ragkit.errors import KnowledgeBaseDamaged
+from ragkit.server.faults import invalid_request
 
 T = TypeVar("T")
 
 FILE_NAME = "server.sqlite"
-LOCKS = "server.workers"
+LOCKS_FOLDER = "server.workers"
 """The folder of the workers' lock files."""
-FORMAT = 1
-BUSY_SECONDS = 20.0
+SCHEMA_VERSION = 1
+BUSY_TIMEOUT_S = 20.0
 
 TABLES = """
 CREATE TABLE sessions (
@@ -68,77 +68,77 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_urlsafe(16)}"
 
 
-def iso(seconds: float | None) -> str | None:
+def format_time(seconds: float | None) -> str | None:
     """Unix seconds as `2026-11-22T01:02:03.456Z`."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def write_cursor(*values: str | float) -> str:
+def encode_cursor(*values: str | float) -> str:
     """Where a listing goes on."""
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
-def read_cursor(cursor: str, *kinds: type) -> list[str | float]:
-    """The inverse of `write_cursor`. Raises Refused for what it did not write."""
+def decode_cursor(cursor: str, *kinds: type) -> list[str | float]:
+    """The inverse of `encode_cursor`. Raises RequestRejected for what it did not write."""
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError, RecursionError) as error:
-        raise refuse("cursor is not one that this server gave out", "cursor", "invalid_cursor") from error
+        raise invalid_request("cursor is not one that this server gave out", "cursor", "invalid_cursor") from error
     if not isinstance(values, list) or [type(one) for one in values] != list(kinds):
-        raise refuse("cursor is not one that this server gave out", "cursor", "invalid_cursor")
+        raise invalid_request("cursor is not one that this server gave out", "cursor", "invalid_cursor")
     return values
 
 
-class State:
+class StateDatabase:
     """The file, open. `call` runs a function with its connection in the one thread that uses it."""
 
     def __init__(self, directory: Path) -> None:
-        """Opens the file, or makes it. Raises Damaged when it is something else, or of a later version."""
-        self.worker = new_id("wrk")
-        self._locks = directory / LOCKS
-        self._lock = self._take_lock()
-        self._thread = ThreadPoolExecutor(1, "ragkit-server-state")
-        self._connection = self._thread.submit(_open, directory / FILE_NAME).result()
-        self._thread.submit(self._interrupt, self._connection).result()
+        """Opens the file, or makes it. Raises KnowledgeBaseDamaged when it is something else, or of a later version."""
+        self.worker_id = new_id("wrk")
+        self._locks_folder = directory / LOCKS_FOLDER
+        self._lock_fd = self._acquire_lock()
+        self._executor = ThreadPoolExecutor(1, "ragkit-server-state")
+        self._connection = self._executor.submit(_open, directory / FILE_NAME).result()
+        self._executor.submit(self._mark_interrupted, self._connection).result()
 
-    async def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` gives, done in one transaction. It is carried through even when the caller is cancelled."""
-        future = asyncio.get_running_loop().run_in_executor(self._thread, self._in_transaction, work)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, self._run_in_transaction, work)
         return await asyncio.shield(future)
 
     def close(self) -> None:
         """Let go of the file and of the lock."""
-        self._thread.submit(self._connection.close).result()
-        self._thread.shutdown()
-        self._path_of(self.worker).unlink(missing_ok=True)
-        os.close(self._lock)
+        self._executor.submit(self._connection.close).result()
+        self._executor.shutdown()
+        self._lock_path(self.worker_id).unlink(missing_ok=True)
+        os.close(self._lock_fd)
 
-    def check_workers(self, connection: sqlite3.Connection) -> None:
+    def mark_interrupted(self, connection: sqlite3.Connection) -> None:
         """Mark what workers were writing that are gone by now. To be called before running rows are shown."""
-        self._interrupt(connection)
+        self._mark_interrupted(connection)
 
-    def _in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _run_in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with _transaction(self._connection):
             return work(self._connection)
 
-    def _take_lock(self) -> int:
-        self._locks.mkdir(exist_ok=True)
-        lock = os.open(self._path_of(self.worker), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _acquire_lock(self) -> int:
+        self._locks_folder.mkdir(exist_ok=True)
+        lock = os.open(self._lock_path(self.worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         return lock
 
-    def _path_of(self, worker: str) -> Path:
-        return self._locks / f"{worker}.lock"
+    def _lock_path(self, worker: str) -> Path:
+        return self._locks_folder / f"{worker}.lock"
 
-    def _interrupt(self, connection: sqlite3.Connection) -> None:
+    def _mark_interrupted(self, connection: sqlite3.Connection) -> None:
         rows = connection.execute(
             "SELECT worker FROM traces WHERE status = 'running' UNION SELECT worker FROM messages"
             " WHERE status = 'running'"
         )
         for (worker,) in rows.fetchall():
-            if worker != self.worker and not self._is_alive(worker):
+            if worker != self.worker_id and not self._is_alive(worker):
                 now = time.time()
                 connection.execute(
                     "UPDATE traces SET status = 'interrupted', ended = ?, error = 'the server was stopped'"
@@ -148,11 +148,11 @@ class State:
                 connection.execute(
                     "UPDATE messages SET status = 'interrupted' WHERE status = 'running' AND worker = ?", (worker,)
                 )
-                self._path_of(worker).unlink(missing_ok=True)
+                self._lock_path(worker).unlink(missing_ok=True)
 
     def _is_alive(self, worker: str) -> bool:
         try:
-            lock = os.open(self._path_of(worker), os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(self._lock_path(worker), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
         try:
@@ -176,7 +176,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         path.chmod(0o600)  # conversations are their owner's
         connection.execute("PRAGMA journal_mode=WAL")
@@ -187,13 +187,13 @@ def _open(path: Path) -> sqlite3.Connection:
             if version == 0:
                 for statement in TABLES.split(";"):
                     connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {FORMAT}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise Damaged(
+        raise KnowledgeBaseDamaged(
             str(path), f"cannot be read ({error})", f"`mv {path} {path}.old`, and begin without it"
         ) from error
-    if version > FORMAT:
+    if version > SCHEMA_VERSION:
         connection.close()
-        raise Damaged(str(path), "was written by a later version of ragkit", "that version")
+        raise KnowledgeBaseDamaged(str(path), "was written by a later version of ragkit", "that version")
     return connection

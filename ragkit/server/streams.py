@@ -27,27 +27,27 @@ class Channel(Generic[T]):
         self._items: deque[T] = deque()
         self._limit = limit
         self._changed = asyncio.Condition()
-        self._ended = False
-        self._deaf = False
+        self._closed = False
+        self._abandoned = False
 
     async def put(self, item: T) -> None:
         """Add an item. When nobody reads any more it is dropped."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._deaf or len(self._items) < self._limit)
-            if not self._deaf:
+            await self._changed.wait_for(lambda: self._abandoned or len(self._items) < self._limit)
+            if not self._abandoned:
                 self._items.append(item)
                 self._changed.notify_all()
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """No more items will come."""
         async with self._changed:
-            self._ended = True
+            self._closed = True
             self._changed.notify_all()
 
-    async def leave(self) -> None:
+    async def abandon(self) -> None:
         """Nobody reads any more: writers do not wait."""
         async with self._changed:
-            self._deaf = True
+            self._abandoned = True
             self._items.clear()
             self._changed.notify_all()
 
@@ -57,7 +57,7 @@ class Channel(Generic[T]):
             try:
                 # a timer stays in the loop after it was called off: none is made for what is there
                 async with asyncio.timeout(None if self._items else seconds):
-                    await self._changed.wait_for(lambda: self._ended or bool(self._items))
+                    await self._changed.wait_for(lambda: self._closed or bool(self._items))
             except TimeoutError:
                 return None
             if not self._items:
@@ -66,7 +66,7 @@ class Channel(Generic[T]):
             self._changed.notify_all()
             return item
 
-    async def take(self, seconds: float) -> list[T]:
+    async def get_batch(self, seconds: float) -> list[T]:
         """The next items, all that are there; none when none came in time. Raises StopAsyncIteration as `get` does."""
         first = await self.get(seconds)
         if first is None:
@@ -78,10 +78,10 @@ class Channel(Generic[T]):
             return found
 
 
-async def while_connected(request: Request, work: Coroutine[object, object, T]) -> T:
+async def run_while_connected(request: Request, work: Coroutine[object, object, T]) -> T:
     """What `work` comes to. It is cancelled when the client leaves first, and ClientDisconnect raised."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(request.receive))
+    gone = asyncio.ensure_future(_wait_for_disconnect(request.receive))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -94,7 +94,7 @@ async def while_connected(request: Request, work: Coroutine[object, object, T]) 
             await asyncio.wait((task,))
 
 
-async def _gone(receive: Callable[[], Awaitable[Message]]) -> None:
+async def _wait_for_disconnect(receive: Callable[[], Awaitable[Message]]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -108,13 +108,13 @@ class EventStream(Response):
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._frames = frames
-        self._left = left
+        self._on_disconnect = left
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the frames end or the client leaves."""
         done = False
         sending = asyncio.ensure_future(self._send(send))
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await asyncio.wait((sending, gone), return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -124,7 +124,7 @@ class EventStream(Response):
             for task in (gone, sending):
                 task.cancel()
             if not done:
-                await self._left()
+                await self._on_disconnect()
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

@@ -9,26 +9,26 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ragkit.agent.trace import AgentTrace, Span
+from ragkit.agent.trace import AgentTrace, TraceSpan
 from ragkit.records import JSON
 from ragkit.server.faults import not_found
-from ragkit.server.settings import Keeping
-from ragkit.server.state import State, iso, read_cursor, write_cursor
+from ragkit.server.settings import Retention
+from ragkit.server.state import StateDatabase, decode_cursor, encode_cursor, format_time
 
-_TRACE = "id, session, status, started, ended, model, question, usage, spans, error"
+_TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, spans, error"
 
 
-class Traces:
+class TraceStore:
     """The traces in a state file."""
 
-    def __init__(self, state: State, keeping: Keeping) -> None:
+    def __init__(self, state: StateDatabase, keeping: Retention) -> None:
         self._state = state
-        self._keeping = keeping
+        self._retention = keeping
 
-    async def begin(self, trace: str, session: str | None, model: str, question: str) -> None:
+    async def start(self, trace: str, session: str | None, model: str, question: str) -> None:
         """An answer begins. The question is kept only where it belongs to a session."""
-        values = (trace, session, time.time(), model, question if session else "", self._state.worker)
-        await self._state.call(
+        values = (trace, session, time.time(), model, question if session else "", self._state.worker_id)
+        await self._state.run(
             lambda connection: connection.execute(
                 "INSERT INTO traces (id, session, status, started, model, question, worker, usage, spans, error)"
                 " VALUES (?,?,'running',?,?,?,?,'{}','[]','')",
@@ -47,7 +47,7 @@ class Traces:
             error,
             trace,
         )
-        await self._state.call(
+        await self._state.run(
             lambda connection: connection.execute(
                 "UPDATE traces SET status = ?, ended = ?, model = coalesce(?, model), usage = ?, spans = ?, error = ?,"
                 " worker = NULL WHERE id = ?",
@@ -59,63 +59,63 @@ class Traces:
         """A trace with its spans."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            self._state.check_workers(connection)
-            row = connection.execute(f"SELECT {_TRACE} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
+            self._state.mark_interrupted(connection)
+            row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
             if row is None:
                 raise not_found("trace", "trace_not_found")
             return {**_trace_json(row), "spans": json.loads(row[8])}
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
     async def list(self, cursor: str | None, limit: int, session: str | None) -> tuple[list[JSON], str | None]:
         """The latest traces without their spans, and where the list goes on."""
-        after = read_cursor(cursor, float, str) if cursor else [1e300, ""]
+        after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
 
         def work(connection: sqlite3.Connection) -> tuple[list[JSON], str | None]:
-            self._state.check_workers(connection)
+            self._state.mark_interrupted(connection)
             rows = connection.execute(
-                f"SELECT {_TRACE} FROM traces WHERE (started, id) < (?, ?) AND (? IS NULL OR session = ?)"  # noqa: S608
+                f"SELECT {_TRACE_COLUMNS} FROM traces WHERE (started, id) < (?, ?) AND (? IS NULL OR session = ?)"  # noqa: S608
                 " ORDER BY started DESC, id DESC LIMIT ?",
                 (*after, session, session, limit + 1),
             ).fetchall()
-            following = write_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
+            following = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
             return [_trace_json(row) for row in rows[:limit]], following
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
-    async def sweep(self) -> None:
+    async def delete_expired(self) -> None:
         """Drop what is too old, or over the number."""
-        oldest = time.time() - self._keeping.days * 86400
+        oldest = time.time() - self._retention.days * 86400
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM traces WHERE started < ? AND status != 'running'", (oldest,))
             connection.execute(
                 "DELETE FROM traces WHERE status != 'running' AND id IN"
                 " (SELECT id FROM traces ORDER BY started DESC, id DESC LIMIT -1 OFFSET ?)",
-                (self._keeping.traces,),
+                (self._retention.max_traces,),
             )
-            connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - SUSPENDED_SECONDS,))
+            connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))
 
-        await self._state.call(work)
+        await self._state.run(work)
 
-    async def suspend(self, run: str) -> str:
+    async def save_suspended_run(self, run: str) -> str:
         """Keep a run that waits for the results of a caller's own tools. Returns the id to ask for it by."""
         identity = secrets.token_urlsafe(16)
         values = (identity, time.time(), run)
-        await self._state.call(lambda connection: connection.execute("INSERT INTO suspended VALUES (?,?,?)", values))
+        await self._state.run(lambda connection: connection.execute("INSERT INTO suspended VALUES (?,?,?)", values))
         return identity
 
-    async def resume(self, identity: str) -> str | None:
+    async def load_suspended_run(self, identity: str) -> str | None:
         """The run that `suspend` kept; None when it is too long ago."""
 
         def work(connection: sqlite3.Connection) -> str | None:
             row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
             return None if row is None else str(row[0])
 
-        return await self._state.call(work)
+        return await self._state.run(work)
 
 
-SUSPENDED_SECONDS = 3600.0
+MAX_SUSPENDED_S = 3600.0
 """How long a caller may take to bring the results of its tools."""
 
 
@@ -123,7 +123,7 @@ def spans_json(trace: AgentTrace) -> list[JSON]:
     """The spans of a run as one list; `parent` is the id of the span above, times are seconds since the start."""
     found: list[JSON] = []
 
-    def add(span: Span, parent: int | None) -> None:
+    def add(span: TraceSpan, parent: int | None) -> None:
         identity = len(found)
         found.append(
             {
@@ -149,8 +149,8 @@ def _trace_json(row: tuple[Any, ...]) -> dict[str, JSON]:
         "id": identity,
         "session_id": session,
         "status": status,
-        "started": iso(started),
-        "ended": iso(ended),
+        "started": format_time(started),
+        "ended": format_time(ended),
         "model": model,
         "question": question,
         "usage": json.loads(usage) or None,

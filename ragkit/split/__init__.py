@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from ragkit.registry import Place, Registry
+from ragkit.registry import PartSpec, Registry
 from ragkit.split.base import Splitter
 
-_SIZES = "ragkit.split.options:SplitOptions"
+_SPLIT_OPTIONS = "ragkit.split.options:SplitOptions"
 
 SPLITTERS: Registry[Splitter] = Registry(
     kind="splitter",
     group="splitters",
-    places={
-        "code": Place("ragkit.split.code:CodeSplitter", options=_SIZES),
-        "fixed": Place("ragkit.split.fixed:FixedSplitter", options=_SIZES),
-        "markdown": Place("ragkit.split.markdown:MarkdownSplitter", options=_SIZES),
-        "recursive": Place(
+    specs={
+        "code": PartSpec("ragkit.split.code:CodeSplitter", options=_SPLIT_OPTIONS),
+        "fixed": PartSpec("ragkit.split.fixed:FixedSplitter", options=_SPLIT_OPTIONS),
+        "markdown": PartSpec("ragkit.split.markdown:MarkdownSplitter", options=_SPLIT_OPTIONS),
+        "recursive": PartSpec(
             "ragkit.split.recursive:RecursiveSplitter", options="ragkit.split.recursive:RecursiveOptions"
         ),
-        "sentence": Place("ragkit.split.sentence:SentenceSplitter", options=_SIZES),
+        "sentence": PartSpec("ragkit.split.sentence:SentenceSplitter", options=_SPLIT_OPTIONS),
     },
 )
 """Splitters by name; each is made from one argument, its options."""

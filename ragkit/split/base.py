@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ragkit.records import Document
 
-Span: TypeAlias = "tuple[int, int]"
+CharSpan: TypeAlias = "tuple[int, int]"
 """Character offsets (start, end) into a document's text, end exclusive."""
 
-TokenStarts: TypeAlias = Callable[[str], NDArray[np.int64]]
+TokenStartsFunction: TypeAlias = Callable[[str], NDArray[np.int64]]
 """A text -> the character offset at which each of its tokens begins, in rising order: (n_tokens,)."""
 
 
@@ -26,10 +26,10 @@ class Splitter(Protocol):
     """Cuts a document into pieces that an embedder can take in whole."""
 
     @property
-    def chunk_tokens(self) -> int | None:
+    def max_chunk_tokens(self) -> int | None:
         """Most tokens of a chunk; None when chunks are not measured in tokens."""
 
-    def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
+    def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
         """Where the chunks of `document` begin and end, rising in start and in end.
 
         Every character but white space lies in at least one span. No span is empty, begins or ends with
@@ -38,7 +38,7 @@ class Splitter(Protocol):
 
         Args:
             document: what is cut.
-            token_starts: the measure of `chunk_tokens`; called once, on the whole text. A span's tokens are
+            token_starts: the measure of `max_chunk_tokens`; called once, on the whole text. A span's tokens are
                 those that start in it.
             reserve: tokens of each chunk that the caller needs for itself; a splitter gives up three
                 quarters of its chunk size at most. Counted in characters where chunks are.

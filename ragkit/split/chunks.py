@@ -7,23 +7,23 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ragkit.records import Chunk, Document, Heading, content_id
-from ragkit.split.base import Splitter, TokenStarts
-from ragkit.split.cuts import word_end
-from ragkit.split.lines import LineNumbers, first_visible
-from ragkit.split.measure import LONGEST_TOKEN, word_piece_starts
+from ragkit.split.base import Splitter, TokenStartsFunction
+from ragkit.split.cuts import last_word_end
+from ragkit.split.lines import LineNumbers, skip_whitespace
+from ragkit.split.measure import MAX_TOKEN_CHARS, estimate_token_starts
 
-HEADER_TOKENS = 40
+MAX_HEADER_TOKENS = 40
 """Most tokens that a chunk's header takes of what an embedder reads."""
 SPECIAL_TOKENS = 2
 """What an embedder puts around a text, [CLS] and [SEP] for one. 200 + 40 + 2 stays below the usual 256."""
 
-_LONGEST_HEADER = HEADER_TOKENS * LONGEST_TOKEN  # characters
+_MAX_HEADER_CHARS = MAX_HEADER_TOKENS * MAX_TOKEN_CHARS  # characters
 
 
-def chunks_of(
+def build_chunks(
     document: Document,
     splitter: Splitter,
-    token_starts: TokenStarts,
+    token_starts: TokenStartsFunction,
     recipe: str,
     header_tokens: bool = True,
     max_tokens: int | None = None,
@@ -42,14 +42,14 @@ def chunks_of(
         max_tokens: all that the embedder reads of one text, where it has such a bound: chunks are then made
             shorter where text, header and special tokens would not fit. None: chunk size alone decides.
     """
-    spans = splitter.spans(document, token_starts, _reserve(splitter, header_tokens, max_tokens))
+    spans = splitter.spans(document, token_starts, _reserved_tokens(splitter, header_tokens, max_tokens))
     line_numbers, headings = LineNumbers(document.text), _HeadingPaths(document)
     chunks: list[Chunk] = []
     covered = 0
     for start, end in spans:
         if not document.text[start:end].strip():
             continue  # an indentation that is longer than a chunk: nothing to find in it
-        fresh = first_visible(document.text, max(start, covered), end)
+        fresh = skip_whitespace(document.text, max(start, covered), end)
         chunk = Chunk(
             id="",
             document_id=document.id,
@@ -57,19 +57,19 @@ def chunks_of(
             text=document.text[start:end],
             start=start,
             end=end,
-            start_line=line_numbers.at(start),
-            end_line=line_numbers.at(end - 1),
+            start_line=line_numbers.line_at(start),
+            end_line=line_numbers.line_at(end - 1),
             page=document.page_at(fresh),
-            heading=headings.at(fresh),
+            heading=headings.path_at(fresh),
             title=document.title,
             metadata=document.metadata,
         )
         chunks.append(chunk)
         covered = end
-    return identified(chunks, recipe)
+    return assign_chunk_ids(chunks, recipe)
 
 
-def identified(chunks: Iterable[Chunk], recipe: str) -> list[Chunk]:
+def assign_chunk_ids(chunks: Iterable[Chunk], recipe: str) -> list[Chunk]:
     """The chunks of one document, in their order, with the ids that they have by a recipe."""
     seen: Counter[tuple[str, str]] = Counter()
     found: list[Chunk] = []
@@ -81,29 +81,29 @@ def identified(chunks: Iterable[Chunk], recipe: str) -> list[Chunk]:
     return found
 
 
-def embedding_text(chunk: Chunk, token_starts: TokenStarts = word_piece_starts) -> str:
+def embedding_text(chunk: Chunk, token_starts: TokenStartsFunction = estimate_token_starts) -> str:
     """What an embedder and a lexical index read of a chunk: its header on a line of its own, then its text.
 
     A header of more than HEADER_TOKENS tokens by `token_starts` loses headings from the middle of its path,
     then words from its end. Without a header it is the text alone.
     """
-    header = _fitting_header(chunk, token_starts)
+    header = _build_header(chunk, token_starts)
     return f"{header}\n{chunk.text}" if header else chunk.text
 
 
-def _fitting_header(chunk: Chunk, token_starts: TokenStarts) -> str:
+def _build_header(chunk: Chunk, token_starts: TokenStartsFunction) -> str:
     path = [chunk.title, *(heading for heading in chunk.heading if heading != chunk.title)]
-    parts = [" ".join(part[:_LONGEST_HEADER].split()) for part in path if part.strip()]
+    parts = [" ".join(part[:_MAX_HEADER_CHARS].split()) for part in path if part.strip()]
     header = " > ".join(parts)
-    while len(parts) > 2 and len(token_starts(header)) > HEADER_TOKENS:
+    while len(parts) > 2 and len(token_starts(header)) > MAX_HEADER_TOKENS:
         del parts[1]
         header = " > ".join(parts)
-    header = header[:_LONGEST_HEADER]
+    header = header[:_MAX_HEADER_CHARS]
     starts = token_starts(header)
-    if len(starts) <= HEADER_TOKENS:
+    if len(starts) <= MAX_HEADER_TOKENS:
         return header
-    cut = int(starts[HEADER_TOKENS])
-    return header[: word_end(header, cut)]
+    cut = int(starts[MAX_HEADER_TOKENS])
+    return header[: last_word_end(header, cut)]
 
 
 class _HeadingPaths:
@@ -114,7 +114,7 @@ class _HeadingPaths:
         self._next = 0
         self._path: list[Heading] = []
 
-    def at(self, offset: int) -> tuple[str, ...]:
+    def path_at(self, offset: int) -> tuple[str, ...]:
         """The headings above the character at `offset`, highest first; `offset` is not below the last one."""
         while self._next < len(self._headings) and self._headings[self._next].start <= offset:
             heading = self._headings[self._next]
@@ -125,9 +125,9 @@ class _HeadingPaths:
         return tuple(heading.text for heading in self._path)
 
 
-def _reserve(splitter: Splitter, header_tokens: bool, max_tokens: int | None) -> int:
+def _reserved_tokens(splitter: Splitter, header_tokens: bool, max_tokens: int | None) -> int:
     """Tokens of each chunk that its header and the special tokens need, beyond what the embedder has to spare."""
-    if max_tokens is None or splitter.chunk_tokens is None:
+    if max_tokens is None or splitter.max_chunk_tokens is None:
         return 0
-    around = SPECIAL_TOKENS + (HEADER_TOKENS if header_tokens else 0)
-    return max(0, splitter.chunk_tokens + around - max_tokens)
+    around = SPECIAL_TOKENS + (MAX_HEADER_TOKENS if header_tokens else 0)
+    return max(0, splitter.max_chunk_tokens + around - max_tokens)

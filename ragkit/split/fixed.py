@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragkit.records import Document
-from ragkit.split.base import Span, TokenStarts
-from ragkit.split.cuts import word_after, word_end
-from ragkit.split.lines import first_visible, rstripped
-from ragkit.split.measure import Ruler
+from ragkit.split.base import CharSpan, TokenStartsFunction
+from ragkit.split.cuts import last_word_end, next_word_start
+from ragkit.split.lines import rstrip_end, skip_whitespace
+from ragkit.split.measure import TokenIndex
 from ragkit.split.options import SplitOptions
 
 
@@ -22,39 +22,39 @@ class FixedSplitter:
         self._options = options
 
     @property
-    def chunk_tokens(self) -> int | None:
+    def max_chunk_tokens(self) -> int | None:
         """Most tokens of a chunk; None when characters are counted."""
-        return self._options.chunk_tokens
+        return self._options.max_chunk_tokens
 
-    def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
+    def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
         """Where the chunks begin and end; see `Splitter`."""
-        ruler, size = self._options.ruler(document, token_starts), self._options.size(reserve)
-        text, length = document.text, rstripped(document.text, 0, len(document.text))
-        spans: list[Span] = []
-        start, done = first_visible(text, 0, length), 0
+        ruler, size = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
+        text, length = document.text, rstrip_end(document.text, 0, len(document.text))
+        spans: list[CharSpan] = []
+        start, done = skip_whitespace(text, 0, length), 0
         while done < length:
-            end = _end_of(ruler, start, done, size.limit)
+            end = _chunk_end(ruler, start, done, size.max_tokens)
             if not text[max(start, done) : end].strip():  # nothing but white space behind the overlap
-                start = first_visible(text, done, length)
-                end = _end_of(ruler, start, done, size.limit)
-            done = rstripped(text, start, min(end, length))
+                start = skip_whitespace(text, done, length)
+                end = _chunk_end(ruler, start, done, size.max_tokens)
+            done = rstrip_end(text, start, min(end, length))
             spans.append((start, done))
             start = _next_start(ruler, spans[-1], size.overlap)
         return spans
 
 
-def _next_start(ruler: Ruler, span: Span, overlap: int) -> int:
+def _next_start(ruler: TokenIndex, span: CharSpan, overlap: int) -> int:
     start, end = span
     if overlap:
-        offset = ruler.offset_after(ruler.count_before(end) - overlap)
-        end = word_after(ruler.text, max(offset, start + 1), end)
-    return first_visible(ruler.text, end, len(ruler.text))
+        offset = ruler.offset_after(ruler.token_count_before(end) - overlap)
+        end = next_word_start(ruler.text, max(offset, start + 1), end)
+    return skip_whitespace(ruler.text, end, len(ruler.text))
 
 
-def _end_of(ruler: Ruler, start: int, done: int, limit: int) -> int:
+def _chunk_end(ruler: TokenIndex, start: int, done: int, limit: int) -> int:
     """Behind the last word that fits and is not `done`; behind the last character that fits if that word is long."""
-    before = ruler.count_before(start)
+    before = ruler.token_count_before(start)
     most = ruler.offset_within(before + limit)
     if most <= start:  # the next character alone has more tokens
         most = ruler.offset_after(before + 1)
-    return word_end(ruler.text, most, min(most, max(done, ruler.offset_within(before + limit // 2))))
+    return last_word_end(ruler.text, most, min(most, max(done, ruler.offset_within(before + limit // 2))))

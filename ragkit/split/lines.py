@@ -7,18 +7,18 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_BREAK_AND_SPACE = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-_ONE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_SPACE = re.compile(r"\s*")
-_COUNTED_BREAK = re.compile(r"\r\n|\n|\r")
+_LINE_BREAK_AND_SPACE = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+_LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_WHITESPACE = re.compile(r"\s*")
+_NUMBERED_LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One line that holds more than white space. Offsets are character offsets into the text."""
 
     start: int
     """Its first character, indentation included."""
-    first: int
+    text_start: int
     """Its first character that is not white space."""
     end: int
     """One past its last character that is not white space."""
@@ -26,31 +26,31 @@ class Line(NamedTuple):
     """A blank line, or a page break, stands before it. False for the first line of the text."""
 
 
-def lines_of(text: str) -> Iterator[Line]:
+def iter_lines(text: str) -> Iterator[TextLine]:
     """The lines of `text` in order, blank lines left out. Linear in the length of `text`."""
-    first = first_visible(text, 0, len(text))
+    first = skip_whitespace(text, 0, len(text))
     start = _line_start(text, 0, first)
     after_blank = False
-    for gap in _BREAK_AND_SPACE.finditer(text, first):
-        yield Line(start, first, rstripped(text, first, gap.start()), after_blank)
+    for gap in _LINE_BREAK_AND_SPACE.finditer(text, first):
+        yield TextLine(start, first, rstrip_end(text, first, gap.start()), after_blank)
         between = gap.group()
         first = gap.end()
         start = _line_start(text, gap.start(), first)
-        after_blank = between != "\n" and len(_ONE_BREAK.findall(between)) > 1
+        after_blank = between != "\n" and len(_LINE_BREAK.findall(between)) > 1
     if first < len(text):
-        yield Line(start, first, rstripped(text, first, len(text)), after_blank)
+        yield TextLine(start, first, rstrip_end(text, first, len(text)), after_blank)
 
 
-def rstripped(text: str, start: int, end: int) -> int:
+def rstrip_end(text: str, start: int, end: int) -> int:
     """The end of `text[start:end]` without the white space behind it; `start` when nothing else is there."""
     if end > start and not text[end - 1].isspace():
         return end
     return start + len(text[start:end].rstrip())
 
 
-def first_visible(text: str, start: int, end: int) -> int:
+def skip_whitespace(text: str, start: int, end: int) -> int:
     """The first character of `text[start:end]` that is not white space; `end` when there is none."""
-    space = _SPACE.match(text, start, end)
+    space = _WHITESPACE.match(text, start, end)
     return space.end() if space else start
 
 
@@ -69,8 +69,8 @@ class LineNumbers:
     """
 
     def __init__(self, text: str) -> None:
-        self._starts = [match.end() for match in _COUNTED_BREAK.finditer(text)]
+        self._starts = [match.end() for match in _NUMBERED_LINE_BREAK.finditer(text)]
 
-    def at(self, offset: int) -> int:
+    def line_at(self, offset: int) -> int:
         """The number of the line that holds the character at `offset`."""
         return bisect_right(self._starts, offset) + 1

@@ -11,20 +11,20 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.split.base import TokenStarts
+from ragkit.split.base import TokenStartsFunction
 
-Offsets: TypeAlias = NDArray[np.int64]
+OffsetArray: TypeAlias = NDArray[np.int64]
 
-LONGEST_TOKEN = 32
+MAX_TOKEN_CHARS = 32
 """Characters that one token may stand for. A tokenizer may call a word of a million letters one unknown token;
 here every further 32 characters without a token start count as one more, so that no chunk grows without bound."""
 
 _EAST_ASIAN = "\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD_PIECE = re.compile(rf"[^\W{_EAST_ASIAN}]{{1,8}}|[^\s]")
-_WHITE_SPACE = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
+_WHITESPACE_CODES = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
 
 
-def word_piece_starts(text: str) -> Offsets:
+def estimate_token_starts(text: str) -> OffsetArray:
     """A measure that needs no model: near to what a word-piece tokenizer finds in prose.
 
     A word of up to 8 letters or digits is one token, a longer one a token for every 8; so is each
@@ -33,21 +33,21 @@ def word_piece_starts(text: str) -> Offsets:
     return np.fromiter((piece.start() for piece in _WORD_PIECE.finditer(text)), np.int64)
 
 
-class Ruler:
+class TokenIndex:
     """Counts the tokens of any span of one text, by binary search."""
 
-    def __init__(self, text: str, token_starts: TokenStarts) -> None:
+    def __init__(self, text: str, token_starts: TokenStartsFunction) -> None:
         self.text = text
-        self.codes: NDArray[np.uint32] = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        self.code_points: NDArray[np.uint32] = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         starts = np.asarray(token_starts(text), np.int64)
-        self._starts = _with_long_gaps_filled(self._behind_white_space(starts), len(text))
+        self._starts = _fill_long_gaps(self._skip_leading_whitespace(starts), len(text))
 
-    def tokens_before(self, offsets: Offsets) -> Offsets:
+    def token_counts_before(self, offsets: OffsetArray) -> OffsetArray:
         """How many tokens start before each offset: the tokens of [a, b) are the difference of b's and a's."""
         return np.searchsorted(self._starts, offsets).astype(np.int64)
 
-    def count_before(self, offset: int) -> int:
-        """`tokens_before` of one offset."""
+    def token_count_before(self, offset: int) -> int:
+        """`token_counts_before` of one offset."""
         return int(np.searchsorted(self._starts, offset))
 
     def offset_after(self, tokens: int) -> int:
@@ -61,11 +61,11 @@ class Ruler:
         """The last token start with at most `tokens` tokens before it; the end of the text if they are no more."""
         return int(self._starts[tokens]) if tokens < len(self._starts) else len(self.text)
 
-    def _behind_white_space(self, starts: Offsets) -> Offsets:
+    def _skip_leading_whitespace(self, starts: OffsetArray) -> OffsetArray:
         """Some tokenizers let a word's token begin at the space before it: move it to the word."""
-        if not len(starts) or not np.isin(self.codes[starts], _WHITE_SPACE).any():
+        if not len(starts) or not np.isin(self.code_points[starts], _WHITESPACE_CODES).any():
             return starts
-        visible = np.flatnonzero(~np.isin(self.codes, _WHITE_SPACE))
+        visible = np.flatnonzero(~np.isin(self.code_points, _WHITESPACE_CODES))
         if not len(visible):
             return starts
         place = np.searchsorted(visible, starts)
@@ -74,14 +74,14 @@ class Ruler:
         return np.where(word < next_start, word, starts)
 
 
-def _with_long_gaps_filled(starts: Offsets, length: int) -> Offsets:
+def _fill_long_gaps(starts: OffsetArray, length: int) -> OffsetArray:
     """The starts, and one more for every LONGEST_TOKEN characters in which none lies."""
     edges = np.concatenate([[0], starts, [length]])
-    missing = (np.diff(edges) - 1) // LONGEST_TOKEN
+    missing = (np.diff(edges) - 1) // MAX_TOKEN_CHARS
     np.maximum(missing, 0, out=missing)
     if not missing.any():
         return starts
     owners = np.repeat(edges[:-1], missing)
     firsts = np.repeat(np.cumsum(missing) - missing, missing)
-    extra = owners + LONGEST_TOKEN * (np.arange(len(owners)) - firsts + 1)
+    extra = owners + MAX_TOKEN_CHARS * (np.arange(len(owners)) - firsts + 1)
     return np.sort(np.concatenate([starts, extra]), kind="stable")

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
-from ragkit.split.base import TokenStarts, character_starts
-from ragkit.split.measure import Ruler
-from ragkit.split.pack import Size
+from ragkit.split.base import TokenStartsFunction, character_starts
+from ragkit.split.measure import TokenIndex
+from ragkit.split.pack import ChunkLimits
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 """What lengths are counted in. Tokens are those of the embedder in use."""
@@ -29,9 +29,9 @@ class SplitOptions:
     """Whether title and headings are embedded and indexed with each chunk, on a line before its text."""
 
     def __post_init__(self) -> None:
-        if not _is_count(self.chunk_size) or self.chunk_size < 1:
+        if not _is_int(self.chunk_size) or self.chunk_size < 1:
             raise InvalidOption("chunk_size", self.chunk_size, "a whole number of at least 1")
-        if not _is_count(self.chunk_overlap) or not 0 <= self.chunk_overlap < self.chunk_size:
+        if not _is_int(self.chunk_overlap) or not 0 <= self.chunk_overlap < self.chunk_size:
             raise InvalidOption(
                 "chunk_overlap", self.chunk_overlap, f"a whole number from 0 to {self.chunk_size - 1} (chunk_size - 1)"
             )
@@ -39,19 +39,19 @@ class SplitOptions:
             raise InvalidOption("unit", self.unit, "'tokens' or 'characters'")
 
     @property
-    def chunk_tokens(self) -> int | None:
+    def max_chunk_tokens(self) -> int | None:
         """`chunk_size` where it counts tokens, else None."""
         return self.chunk_size if self.unit == "tokens" else None
 
-    def size(self, reserve: int = 0) -> Size:
+    def chunk_limits(self, reserve: int = 0) -> ChunkLimits:
         """What is left of `chunk_size`, a quarter of it at least; the overlap shrinks in proportion."""
         limit = max(self.chunk_size - max(0, reserve), -(-self.chunk_size // 4))
-        return Size(limit, self.chunk_overlap * limit // self.chunk_size)
+        return ChunkLimits(limit, self.chunk_overlap * limit // self.chunk_size)
 
-    def ruler(self, document: Document, token_starts: TokenStarts) -> Ruler:
+    def token_index(self, document: Document, token_starts: TokenStartsFunction) -> TokenIndex:
         """What the lengths in `document` are measured with; reads the whole text once."""
-        return Ruler(document.text, token_starts if self.unit == "tokens" else character_starts)
+        return TokenIndex(document.text, token_starts if self.unit == "tokens" else character_starts)
 
 
-def _is_count(value: object) -> bool:
+def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

@@ -10,17 +10,17 @@ import numpy as np
 
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
-from ragkit.split.base import Span, TokenStarts
-from ragkit.split.blocks import heading_blocks, markdown_blocks, structured_units
+from ragkit.split.base import CharSpan, TokenStartsFunction
+from ragkit.split.blocks import heading_blocks, markdown_blocks, structured_segments
 from ragkit.split.options import SplitOptions
-from ragkit.split.pack import pack
-from ragkit.split.prose import trimmed
-from ragkit.split.source import code_units
-from ragkit.split.units import Piece, Units
+from ragkit.split.pack import pack_segments
+from ragkit.split.prose import trim_span
+from ragkit.split.source import code_segments
+from ragkit.split.units import Segment, SegmentArray
 
-_STRONGEST = -200  # the cost of the first separator's border; each further one costs more
-_PER_RANK = 200
-_ROWS = frozenset({"csv", "xlsx"})
+_FIRST_SEPARATOR_COST = -200  # the cost of the first separator's border; each further one costs more
+_SEPARATOR_COST_STEP = 200
+_ROW_FORMATS = frozenset({"csv", "xlsx"})
 """Formats whose lines are rows: the last words of one mean little without the first."""
 
 
@@ -48,38 +48,40 @@ class RecursiveSplitter:
         self._options = options
 
     @property
-    def chunk_tokens(self) -> int | None:
+    def max_chunk_tokens(self) -> int | None:
         """Most tokens of a chunk; None when characters are counted."""
-        return self._options.chunk_tokens
+        return self._options.max_chunk_tokens
 
-    def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
+    def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
         """Where the chunks begin and end; see `Splitter`."""
-        ruler, size = self._options.ruler(document, token_starts), self._options.size(reserve)
+        ruler, size = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
         if self._options.separators:
-            return pack(Units.of(_separated(document.text, self._options.separators)), ruler, size)
+            return pack_segments(
+                SegmentArray.from_segments(_split_at_separators(document.text, self._options.separators)), ruler, size
+            )
         if document.format == "code":
-            return pack(code_units(document), ruler, size)
+            return pack_segments(code_segments(document), ruler, size)
         blocks = markdown_blocks(document) if document.format == "markdown" else heading_blocks(document)
-        units = structured_units(ruler, blocks, size.limit)
-        if document.format in _ROWS:
-            units = replace(units, rigid=np.ones(len(units.starts), bool))
-        return pack(units, ruler, size)
+        units = structured_segments(ruler, blocks, size.max_tokens)
+        if document.format in _ROW_FORMATS:
+            units = replace(units, atomic=np.ones(len(units.starts), bool))
+        return pack_segments(units, ruler, size)
 
 
-def _separated(text: str, separators: Sequence[str]) -> Iterator[Piece]:
+def _split_at_separators(text: str, separators: Sequence[str]) -> Iterator[Segment]:
     """What lies between separators; each stays at the end of the piece before it."""
     ranks = {separator: rank for rank, separator in reversed(list(enumerate(separators))) if separator}
     either = re.compile("|".join(re.escape(separator) for separator in sorted(ranks, key=lambda one: ranks[one])))
-    start, cost = 0, _STRONGEST
+    start, cost = 0, _FIRST_SEPARATOR_COST
     for found in either.finditer(text) if ranks else ():
-        following = _STRONGEST + _PER_RANK * ranks[found.group()]
-        piece = trimmed(text, (start, found.end()))
+        following = _FIRST_SEPARATOR_COST + _SEPARATOR_COST_STEP * ranks[found.group()]
+        piece = trim_span(text, (start, found.end()))
         if piece[0] == piece[1]:  # nothing but separators since the last one: the stronger border counts
             cost = min(cost, following)
         else:
-            yield Piece(*piece, cost)
+            yield Segment(*piece, cost)
             cost = following
         start = found.end()
-    piece = trimmed(text, (start, len(text)))
+    piece = trim_span(text, (start, len(text)))
     if piece[0] < piece[1]:
-        yield Piece(*piece, cost)
+        yield Segment(*piece, cost)

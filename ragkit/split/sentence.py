@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragkit.records import Document
-from ragkit.split.base import Span, TokenStarts
+from ragkit.split.base import CharSpan, TokenStartsFunction
 from ragkit.split.options import SplitOptions
-from ragkit.split.pack import pack
+from ragkit.split.pack import pack_segments
 from ragkit.split.sentences import sentence_spans
-from ragkit.split.units import Piece, Units
+from ragkit.split.units import Segment, SegmentArray
 
 
 class SentenceSplitter:
@@ -19,11 +19,15 @@ class SentenceSplitter:
         self._options = options
 
     @property
-    def chunk_tokens(self) -> int | None:
+    def max_chunk_tokens(self) -> int | None:
         """Most tokens of a chunk; None when characters are counted."""
-        return self._options.chunk_tokens
+        return self._options.max_chunk_tokens
 
-    def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
+    def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
         """Where the chunks begin and end; see `Splitter`."""
-        ruler, size = self._options.ruler(document, token_starts), self._options.size(reserve)
-        return pack(Units.of(Piece(*sentence, cost=0) for sentence in sentence_spans(document.text)), ruler, size)
+        ruler, size = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
+        return pack_segments(
+            SegmentArray.from_segments(Segment(*sentence, cost=0) for sentence in sentence_spans(document.text)),
+            ruler,
+            size,
+        )

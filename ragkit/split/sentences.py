@@ -11,154 +11,162 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ragkit.split.base import Span
-from ragkit.split.cuts import tears
-from ragkit.split.lines import Line, first_visible, lines_of
+from ragkit.split.base import CharSpan
+from ragkit.split.cuts import splits_grapheme
+from ragkit.split.lines import TextLine, iter_lines, skip_whitespace
 
 _STOP = re.compile(
     r"[.!?…‼⁇⁈⁉]+[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*"  # needs white space behind it
     r"|[。！？｡]+[」』”’）】》〉\"')]*"  # needs none
     r"|[।॥۔؟።។៕]+"
 )
-_WIDE_STOPS = frozenset("。！？｡")
+_FULLWIDTH_STOPS = frozenset("。！？｡")
 _TO_NEXT_WORD = re.compile(r"\s+[\"'“‘«‹(\[{¿¡*_`]*")
 _WORD = re.compile(r"\w+")
-_UNBROKEN = re.compile(r"\S+")
+_NON_WHITESPACE = re.compile(r"\S+")
 _DOTTED_LETTERS = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
-_OPENING = "\"'“‘«‹([{¿¡*_`"
-_LONGEST_ABBREVIATION = 24  # characters looked at before a stop
+_OPENING_PUNCTUATION = "\"'“‘«‹([{¿¡*_`"
+_MAX_ABBREVIATION_CHARS = 24  # characters looked at before a stop
 
 
-def _words(listed: str) -> frozenset[str]:
+def _word_set(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
 # Followed by more of the same sentence, whatever comes next.
-_NEVER_LAST = _words(
+_NON_FINAL_ABBREVIATIONS = _word_set(
     "dr mr mrs ms mx prof st sta ste rev hon gen col capt cmdr lt sgt maj adm gov sen rep pres messrs mme mlle "
     "hr fr dipl ing mag herrn e.g i.e eg ie cf viz vs v.s resp approx ca incl excl esp z.b d.h u.a p.ex i.d.r bzw "
     "vgl ggf evtl sog mt ft al.e"
 )
 # Followed by a number, they go on: "Fig. 3", "no. 7", "Jan. 12".
-_BEFORE_NUMBER = _words(
+_NUMBER_ABBREVIATIONS = _word_set(
     "no nos nr fig figs tab sec sect eq eqs ch chap vol vols p pp art ref refs ex par para ver ed app col ln "
     "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s"
 )
 # May end a sentence: then one of the words below comes next.
-_MAY_BE_LAST = _words("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw")
-_SENTENCE_STARTERS = _words(
+_FINAL_ABBREVIATIONS = _word_set("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw")
+_SENTENCE_STARTERS = _word_set(
     "a an the this that these those it its he she they we you i his her their our my in on at for from by with "
     "when while if as after before since although though because but and or so yet however then there here what "
     "who why how where no not all some many most each both such its one two also thus hence therefore"
 )
-_LONGEST_UNKNOWN_ABBREVIATION = 3  # letters: "abc. def" goes on, "abcd. efgh" does not
+_MAX_UNKNOWN_ABBREVIATION_CHARS = 3  # letters: "abc. def" goes on, "abcd. efgh" does not
 
-_MARK = re.compile(r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}|[^|]{1,80} \| ")
+_BLOCK_MARKER = re.compile(
+    r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}|[^|]{1,80} \| "
+)
 """What a list item, a heading, a quotation, a fence or a row of a table begins with."""
-_ENTRY = re.compile(r"[\w .-]{1,30}:(?:\s|$)|[\w.\[\]-]{1,80}:\s")  # `name: value`
-_WRAPPED_AT_LEAST = 20  # characters: shorter lines were broken on purpose
-_WRAPPED_SHARE = 0.4  # of the lines that follow a long one must go on in lower case
-_FULL_WIDTH = 60  # characters: a line of at least so many that ends without a stop may go on with "name:" all the same
-_SHORT_LINE = 0.75  # of the usual width: a line that ends before it, though the next word had room, ended on purpose
-_ENDS = frozenset(".!?…:;,-–—\"'”’)]")
+_KEY_VALUE_LINE = re.compile(r"[\w .-]{1,30}:(?:\s|$)|[\w.\[\]-]{1,80}:\s")  # `name: value`
+_MIN_WRAPPED_CHARS = 20  # characters: shorter lines were broken on purpose
+_MIN_WRAPPED_SHARE = 0.4  # of the lines that follow a long one must go on in lower case
+_MIN_FULL_LINE_CHARS = (
+    60  # characters: a line of at least so many that ends without a stop may go on with "name:" all the same
+)
+_SHORT_LINE_RATIO = (
+    0.75  # of the usual width: a line that ends before it, though the next word had room, ended on purpose
+)
+_END_PUNCTUATION = frozenset(".!?…:;,-–—\"'”’)]")
 
 
-def sentence_spans(text: str) -> list[Span]:
+def sentence_spans(text: str) -> list[CharSpan]:
     """Where the sentences of `text` begin and end, in order.
 
     Spans do not overlap and are trimmed; every character that is not white space lies in exactly one.
     Linear in the length of `text`.
     """
-    return [sentence for start, end in _stretches(text) for sentence in _sentences_between(text, start, end)]
+    return [sentence for start, end in _text_runs(text) for sentence in _sentences_between(text, start, end)]
 
 
-def _stretches(text: str) -> Iterator[Span]:
+def _text_runs(text: str) -> Iterator[CharSpan]:
     """Runs of lines that read as one: a paragraph of wrapped lines, a list item, a single row."""
-    paragraph: list[Line] = []
-    for line in lines_of(text):
+    paragraph: list[TextLine] = []
+    for line in iter_lines(text):
         if line.after_blank and paragraph:
-            yield from _joined(text, paragraph)
+            yield from _join_wrapped_lines(text, paragraph)
             paragraph = []
         paragraph.append(line)
     if paragraph:
-        yield from _joined(text, paragraph)
+        yield from _join_wrapped_lines(text, paragraph)
 
 
-def _joined(text: str, lines: Sequence[Line]) -> Iterator[Span]:
+def _join_wrapped_lines(text: str, lines: Sequence[TextLine]) -> Iterator[CharSpan]:
     """The lines of one paragraph, with those that were only wrapped put together."""
     if len(lines) == 1:
-        yield lines[0].first, lines[0].end
+        yield lines[0].text_start, lines[0].end
         return
-    goes_on = _wrapped_pairs(text, lines)
-    start = lines[0].first
+    goes_on = _detect_wrapped_lines(text, lines)
+    start = lines[0].text_start
     for (before, line), same in zip(pairwise(lines), goes_on, strict=True):
         if not same:
             yield start, before.end
-            start = line.first
+            start = line.text_start
     yield start, lines[-1].end
 
 
-def _wrapped_pairs(text: str, lines: Sequence[Line]) -> list[bool]:
+def _detect_wrapped_lines(text: str, lines: Sequence[TextLine]) -> list[bool]:
     """For each line but the first, whether the break before it means nothing.
 
     No break does unless many of the lines that follow a long one go on in lower case.
     """
     maybe = [_is_long(text, before) and not _begins_block(text, before, line) for before, line in pairwise(lines)]
     following = [line for line, may in zip(lines[1:], maybe, strict=True) if may]
-    low = sum(1 for line in following if _goes_on(text[line.first]))
-    if not following or low < _WRAPPED_SHARE * len(following):
+    low = sum(1 for line in following if _may_continue(text[line.text_start]))
+    if not following or low < _MIN_WRAPPED_SHARE * len(following):
         return [False] * len(maybe)
-    width = sorted(line.end - line.first for line in lines)[3 * len(lines) // 4]
+    width = sorted(line.end - line.text_start for line in lines)[3 * len(lines) // 4]
     pairs = zip(pairwise(lines), maybe, strict=True)
     return [may and not _ended_early(text, before, line, width) for (before, line), may in pairs]
 
 
-def _begins_block(text: str, before: Line, line: Line) -> bool:
+def _begins_block(text: str, before: TextLine, line: TextLine) -> bool:
     """Whether a line is the beginning of something: an item, a heading, a row, an entry."""
-    if _MARK.match(text, line.first, line.end):
+    if _BLOCK_MARKER.match(text, line.text_start, line.end):
         return True
-    if not _ENTRY.match(text, line.first, line.end):
+    if not _KEY_VALUE_LINE.match(text, line.text_start, line.end):
         return False
     # "... twice a day during observing / periods: before the night": a full line that no stop ends goes on
-    is_full = before.end - before.first >= _FULL_WIDTH and text[before.end - 1] not in _ENDS
-    return not (is_full and text[line.first].islower() and not _ENTRY.match(text, before.first, before.end))
+    is_full = before.end - before.text_start >= _MIN_FULL_LINE_CHARS and text[before.end - 1] not in _END_PUNCTUATION
+    return not (
+        is_full and text[line.text_start].islower() and not _KEY_VALUE_LINE.match(text, before.text_start, before.end)
+    )
 
 
-def _ended_early(text: str, before: Line, line: Line, width: int) -> bool:
+def _ended_early(text: str, before: TextLine, line: TextLine, width: int) -> bool:
     """A heading above a paragraph: much shorter than its lines, without a stop, and a capital letter follows."""
-    head = text[line.first]
-    if text[before.end - 1] in _ENDS or not (head.isupper() or head.isdecimal()):
+    head = text[line.text_start]
+    if text[before.end - 1] in _END_PUNCTUATION or not (head.isupper() or head.isdecimal()):
         return False
-    word = _UNBROKEN.match(text, line.first, line.end)
-    room = before.end - before.first + 1 + (len(word.group()) if word else 0)
-    return room < _SHORT_LINE * width
+    word = _NON_WHITESPACE.match(text, line.text_start, line.end)
+    room = before.end - before.text_start + 1 + (len(word.group()) if word else 0)
+    return room < _SHORT_LINE_RATIO * width
 
 
-def _is_long(text: str, line: Line) -> bool:
+def _is_long(text: str, line: TextLine) -> bool:
     """Long enough to have been wrapped, and no heading."""
-    return line.end - line.first >= _WRAPPED_AT_LEAST and text[line.first] != "#"
+    return line.end - line.text_start >= _MIN_WRAPPED_CHARS and text[line.text_start] != "#"
 
 
-def _goes_on(character: str) -> bool:
+def _may_continue(character: str) -> bool:
     """A lower-case letter, or one of a script that has no case."""
     return character.isalpha() and not character.isupper()
 
 
-def _sentences_between(text: str, start: int, end: int) -> Iterator[Span]:
+def _sentences_between(text: str, start: int, end: int) -> Iterator[CharSpan]:
     begin = start
     for stop in _STOP.finditer(text, start, end):
-        if stop.start() > begin and stop.end() < end and _ends(text, stop, begin, end):
+        if stop.start() > begin and stop.end() < end and _ends_sentence(text, stop, begin, end):
             yield begin, stop.end()
-            begin = first_visible(text, stop.end(), end)
+            begin = skip_whitespace(text, stop.end(), end)
     if begin < end:
         yield begin, end
 
 
-def _ends(text: str, stop: re.Match[str], begin: int, end: int) -> bool:
+def _ends_sentence(text: str, stop: re.Match[str], begin: int, end: int) -> bool:
     """Whether a sentence that began at `begin` ends with this stop; more text follows before `end`."""
     marks = stop.group()
-    if marks[0] in _WIDE_STOPS:
-        return not tears(text, stop.end())
+    if marks[0] in _FULLWIDTH_STOPS:
+        return not splits_grapheme(text, stop.end())
     gap = _TO_NEXT_WORD.match(text, stop.end(), end)
     if gap is None:
         return False
@@ -166,24 +174,24 @@ def _ends(text: str, stop: re.Match[str], begin: int, end: int) -> bool:
         return True
     if marks != ".":
         return not text[gap.end()].islower()
-    return _full_stop_ends(text, stop.start(), begin, gap.end())
+    return _full_stop_ends_sentence(text, stop.start(), begin, gap.end())
 
 
-def _full_stop_ends(text: str, stop: int, begin: int, following: int) -> bool:
+def _full_stop_ends_sentence(text: str, stop: int, begin: int, following: int) -> bool:
     """The case of a single full stop: `following` is the first letter or digit behind it."""
-    before = text[max(begin, stop - _LONGEST_ABBREVIATION) : stop]
+    before = text[max(begin, stop - _MAX_ABBREVIATION_CHARS) : stop]
     if before[-1].isspace():  # "... slipstream . an experimental ...": texts that were cut into words
         return True
-    word = before.split()[-1].lstrip(_OPENING)
+    word = before.split()[-1].lstrip(_OPENING_PUNCTUATION)
     known = word.lower()
     head = text[following]
     at_line_start = stop - len(word) == begin
-    if known in _NEVER_LAST or (at_line_start and (word.isdecimal() or len(word) == 1)):
+    if known in _NON_FINAL_ABBREVIATIONS or (at_line_start and (word.isdecimal() or len(word) == 1)):
         return False
-    if known in _BEFORE_NUMBER and head.isdecimal():
+    if known in _NUMBER_ABBREVIATIONS and head.isdecimal():
         return False
     initial = len(word) == 1 and word.isupper()
-    if initial or known in _MAY_BE_LAST or _DOTTED_LETTERS.fullmatch(word):
-        next_word = _WORD.match(text, following, following + _LONGEST_ABBREVIATION)
+    if initial or known in _FINAL_ABBREVIATIONS or _DOTTED_LETTERS.fullmatch(word):
+        next_word = _WORD.match(text, following, following + _MAX_ABBREVIATION_CHARS)
         return head.isupper() and next_word is not None and next_word.group().lower() in _SENTENCE_STARTERS
-    return not head.islower() or len(word) > _LONGEST_UNKNOWN_ABBREVIATION
+    return not head.islower() or len(word) > _MAX_UNKNOWN_ABBREVIATION_CHARS

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ragkit.records import Document, content_id
-from ragkit.split.measure import word_piece_starts
+from ragkit.split.measure import estimate_token_starts
 from ragkit.split.options import Unit
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 
@@ -21,7 +21,7 @@ class RecursiveTextSplitter:
         chunk_size: most units of a piece; at least 1.
         chunk_overlap: most units that a piece repeats from the one before; less than `chunk_size`.
         separators: where to cut instead, the first by preference; words and characters follow of themselves.
-        unit: `characters`, or `tokens` as `word_piece_starts` counts them, which needs no model.
+        unit: `characters`, or `tokens` as `estimate_token_starts` counts them, which needs no model.
 
     Raises:
         InvalidOption: a value is out of range.
@@ -48,11 +48,11 @@ class RecursiveTextSplitter:
         and `end`: character offsets, `document.text[start:end] == piece.text`. Ids are derived from content,
         and differ within a document.
         """
-        return [piece for document in documents for piece in self._pieces(document)]
+        return [piece for document in documents for piece in self._split_document(document)]
 
-    def _pieces(self, document: Document) -> Iterable[Document]:
+    def _split_document(self, document: Document) -> Iterable[Document]:
         seen: Counter[str] = Counter()
-        for start, end in self._splitter.spans(document, word_piece_starts):
+        for start, end in self._splitter.spans(document, estimate_token_starts):
             text = document.text[start:end]
             yield Document(
                 text,
@@ -73,7 +73,7 @@ class TextSplitter(RecursiveTextSplitter):
         chunk_size: most units of a piece; at least 1.
         chunk_overlap: most units that a piece repeats from the one before; less than `chunk_size`.
         separator: where to cut.
-        unit: `characters`, or `tokens` as `word_piece_starts` counts them, which needs no model.
+        unit: `characters`, or `tokens` as `estimate_token_starts` counts them, which needs no model.
 
     Raises:
         InvalidOption: a value is out of range.

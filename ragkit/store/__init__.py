@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from ragkit.registry import Place, Registry
+from ragkit.registry import PartSpec, Registry
 from ragkit.store.base import Store
 
 STORES: Registry[Store] = Registry(
     "store",
     "stores",
     {
-        "chroma": Place("ragkit.store.chroma:ChromaStore", "chroma", "ragkit.store.embedded_options:ChromaOptions"),
-        "duckdb": Place("ragkit.store.duckdb_:DuckdbStore", "duckdb", "ragkit.store.embedded_options:DuckdbOptions"),
-        "faiss": Place("ragkit.store.faiss_:FaissStore", "faiss", "ragkit.store.embedded_options:FaissOptions"),
-        "lancedb": Place(
+        "chroma": PartSpec("ragkit.store.chroma:ChromaStore", "chroma", "ragkit.store.embedded_options:ChromaOptions"),
+        "duckdb": PartSpec("ragkit.store.duckdb_:DuckdbStore", "duckdb", "ragkit.store.embedded_options:DuckdbOptions"),
+        "faiss": PartSpec("ragkit.store.faiss_:FaissStore", "faiss", "ragkit.store.embedded_options:FaissOptions"),
+        "lancedb": PartSpec(
             "ragkit.store.lancedb_:LancedbStore", "lancedb", "ragkit.store.embedded_options:LancedbOptions"
         ),
-        "memory": Place("ragkit.store.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
-        "milvus": Place("ragkit.store.milvus:MilvusStore", "milvus", "ragkit.store.server_options:MilvusOptions"),
-        "pgvector": Place(
+        "memory": PartSpec("ragkit.store.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
+        "milvus": PartSpec("ragkit.store.milvus:MilvusStore", "milvus", "ragkit.store.server_options:MilvusOptions"),
+        "pgvector": PartSpec(
             "ragkit.store.pgvector:PgvectorStore", "pgvector", "ragkit.store.server_options:PgvectorOptions"
         ),
-        "pinecone": Place(
+        "pinecone": PartSpec(
             "ragkit.store.pinecone:PineconeStore", "pinecone", "ragkit.store.server_options:PineconeOptions"
         ),
-        "qdrant": Place("ragkit.store.qdrant:QdrantStore", "qdrant", "ragkit.store.server_options:QdrantOptions"),
-        "sqlite": Place("ragkit.store.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
+        "qdrant": PartSpec("ragkit.store.qdrant:QdrantStore", "qdrant", "ragkit.store.server_options:QdrantOptions"),
+        "sqlite": PartSpec("ragkit.store.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
     },
 )

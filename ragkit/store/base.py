@@ -70,7 +70,7 @@ MAX_METADATA_DEPTH = 64
 """How deep a document's metadata may be nested."""
 
 
-def checked_rows(embeddings: NDArray[np.floating], documents: int, dimension: int | None) -> Rows:
+def validate_rows(embeddings: NDArray[np.floating], documents: int, dimension: int | None) -> Rows:
     """`embeddings` as contiguous float32 of (documents, dimension), or the error that says what is wrong."""
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large for float32 becomes inf, and is refused
         rows = np.ascontiguousarray(embeddings, np.float32)
@@ -85,7 +85,7 @@ def checked_rows(embeddings: NDArray[np.floating], documents: int, dimension: in
     return rows
 
 
-def checked_query(query: NDArray[np.floating], dimension: int | None) -> Rows:
+def validate_query(query: NDArray[np.floating], dimension: int | None) -> Rows:
     """`query` as a float32 row of (dimension,), or the error that says what is wrong."""
     row = query
     if type(query) is not np.ndarray or query.dtype != np.float32 or query.ndim != 1 or not query.flags.c_contiguous:
@@ -94,41 +94,41 @@ def checked_query(query: NDArray[np.floating], dimension: int | None) -> Rows:
     # what is right in every way is seen at a glance: a search is short
     if dimension in {None, len(row)} and abs(float(row.dot(row)) - 1) <= UNIT_TOLERANCE:
         return row
-    checked_rows(row[None], 1, dimension)
+    validate_rows(row[None], 1, dimension)
     return row
 
 
-def checked_top_k(top_k: int) -> int:
+def validate_top_k(top_k: int) -> int:
     """`top_k`, or InvalidOption when it is below 1."""
     if top_k < 1:
         raise InvalidOption("top_k", top_k, "1 or more")
     return top_k
 
 
-def checked_ids(ids: Sequence[str]) -> list[str]:
+def validate_ids(ids: Sequence[str]) -> list[str]:
     """The distinct ids, in order of first appearance; a lone string, which is a sequence too, is refused."""
     if isinstance(ids, str):
         raise InvalidOption("ids", ids, "a list of ids")
     return list(dict.fromkeys(ids))
 
 
-def checked_documents(documents: Sequence[Document]) -> list[Document]:
+def validate_documents(documents: Sequence[Document]) -> list[Document]:
     """The documents with their metadata copied as plain dicts and lists, so that no caller can change them later.
 
     Raises:
         StoreError: metadata hold something that JSON cannot: another type, NaN, an infinity, a key that is no string.
     """
-    return [replace(document, metadata=_plain_metadata(document)) for document in documents]
+    return [replace(document, metadata=_to_json_metadata(document)) for document in documents]
 
 
-def _plain_metadata(document: Document) -> dict[str, JSON]:
+def _to_json_metadata(document: Document) -> dict[str, JSON]:
     try:
-        return {_key(key): _plain(value, key, 0) for key, value in document.metadata.items()}
+        return {_validate_key(key): _to_json_value(value, key, 0) for key, value in document.metadata.items()}
     except ValueError as error:
         raise StoreError(f"the metadata of document {document.id!r} cannot be stored: {error}") from error
 
 
-def _plain(value: object, path: str, depth: int) -> JSON:
+def _to_json_value(value: object, path: str, depth: int) -> JSON:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -138,13 +138,13 @@ def _plain(value: object, path: str, depth: int) -> JSON:
     if depth >= MAX_METADATA_DEPTH:
         raise ValueError(f"{path[:40]!r} is nested more than {MAX_METADATA_DEPTH} levels deep")
     if isinstance(value, Mapping):
-        return {_key(key): _plain(each, f"{path}.{key}", depth + 1) for key, each in value.items()}
+        return {_validate_key(key): _to_json_value(each, f"{path}.{key}", depth + 1) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, path, depth + 1) for each in value]
+        return [_to_json_value(each, path, depth + 1) for each in value]
     raise ValueError(f"{path!r} holds a {type(value).__name__}, a JSON value is wanted")
 
 
-def _key(key: object) -> str:
+def _validate_key(key: object) -> str:
     if not isinstance(key, str):
         raise ValueError(f"the key {key!r} is not a string")
     return key

@@ -19,29 +19,37 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from ragkit.errors import Damaged, DimensionMismatch, InvalidVector, Locked, StoreError
+from ragkit.errors import DimensionMismatch, InvalidVector, KnowledgeBaseDamaged, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, SearchResult
-from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
+from ragkit.store.base import (
+    Filter,
+    Rows,
+    validate_documents,
+    validate_ids,
+    validate_query,
+    validate_rows,
+    validate_top_k,
+)
 from ragkit.store.directory_tables import (
-    DATABASE,
-    FIX,
-    State,
-    checksum,
+    DATABASE_FILE,
+    REPAIR_HINT,
+    StoreState,
+    column_checksum,
     connect,
     create_tables,
-    document_columns,
-    encoded_id,
+    encode_document,
+    encode_id,
     read_state,
-    translated,
+    translate_errors,
 )
-from ragkit.store.directory_view import Overtaken, View, batches, marks, open_vectors, open_view
+from ragkit.store.directory_view import StaleView, StoreView, batches, open_vector_file, open_view, placeholders
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import Always, parse_filter
-from ragkit.store.made import made_results
+from ragkit.store.made import build_results
 from ragkit.store.scanner import Scanner
 from ragkit.store.vectorfile import VectorFile, row_checksums
 
-_COMPACT_ROWS = 256
+_MIN_DEAD_ROWS = 256
 """Fewer dead rows than this are never worth the work."""
 _COPY_ROWS = 8_192
 """Rows that compaction copies at a time."""
@@ -50,12 +58,12 @@ _COPY_ROWS = 8_192
 class DirectoryStore(VectorStore):
     """Documents and rows in a directory. Safe for several threads and processes; one writes.
 
-    Whoever inherits it may say how the rows are searched (`_scanner_of`) and when dead rows are left behind.
+    Whoever inherits it may say how the rows are searched (`_create_scanner`) and when dead rows are left behind.
     """
 
     persistent = True
     shared = True
-    dead_share: ClassVar[float] = 1 / 2
+    max_dead_share: ClassVar[float] = 1 / 2
     """More dead rows than this, and the vector file is made anew without them."""
 
     def __init__(self, path: Path, dimension: int | None, busy_seconds: float) -> None:
@@ -68,66 +76,66 @@ class DirectoryStore(VectorStore):
 
         Raises:
             DimensionMismatch: it holds rows of another width than the options say.
-            Damaged: the database is not one, or of an unknown layout.
+            KnowledgeBaseDamaged: the database is not one, or of an unknown layout.
             StoreError: the directory cannot be used.
         """
-        self._path, self._wanted, self._busy_seconds = path, dimension, busy_seconds
+        self._path, self._expected_dimension, self._busy_seconds = path, dimension, busy_seconds
         self._write_lock = threading.Lock()
         self._view_lock = threading.Lock()
-        self._view: View | None = None
-        self._swept = False
+        self._view: StoreView | None = None
+        self._is_cleaned_up = False
         try:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self._path} cannot be made a directory: {error.strerror}") from error
-        self._connections = _Connections(path / DATABASE, busy_seconds)
+        self._pool = _SqliteConnectionPool(path / DATABASE_FILE, busy_seconds)
         try:
-            with translated(self._path), self._connections.one() as connection:
+            with translate_errors(self._path), self._pool.connection() as connection:
                 create_tables(connection)
                 here = read_state(connection, self._path).dimension
             if here and dimension not in {None, here}:
                 raise DimensionMismatch(dimension or 0, here)
         except BaseException:
-            self._connections.close()
+            self._pool.close()
             raise
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
         """As `Store.add_documents` says; all of it is committed at once.
 
         Raises also:
-            Locked: another process was writing all of `busy_seconds`.
+            KnowledgeBaseLocked: another process was writing all of `busy_seconds`.
         """
         if not documents:
             return []
-        kept = checked_documents(documents)
+        kept = validate_documents(documents)
         last = sorted({document.id: place for place, document in enumerate(kept)}.values())
-        with self._writing() as (connection, state):
-            rows = checked_rows(embeddings, len(kept), state.dimension or self._wanted)
+        with self._write_transaction() as (connection, state):
+            rows = validate_rows(embeddings, len(kept), state.dimension or self._expected_dimension)
             if len(last) < len(kept):
                 kept, rows = [kept[place] for place in last], rows[last]
             committed = self._insert(connection, state, kept, rows)
-        self._tidy(committed)
+        self._compact_if_needed(committed)
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
         """As `Store.search` says, on what was committed when it began, by whichever process."""
         node = parse_filter(filter)
-        top_k = checked_top_k(top_k)
-        found = self._at_a_glance(query_embedding, top_k) if isinstance(node, Always) else None
+        top_k = validate_top_k(top_k)
+        found = self._search_cached_view(query_embedding, top_k) if isinstance(node, Always) else None
         if found is not None:
             return found
-        with self._reading() as (connection, view):
-            query = checked_query(query_embedding, view.state.dimension or self._wanted)
+        with self._read_transaction() as (connection, view):
+            query = validate_query(query_embedding, view.state.dimension or self._expected_dimension)
             if not view.state.documents:
                 return []
-            allowed = view.allowed(connection, node)
-            rows, scores = view.scanner.nearest(
-                view.matrix, query, top_k, allowed, lambda rows: view.ids(connection, rows)
+            allowed = view.allowed_rows(connection, node)
+            rows, scores = view.scanner.search(
+                view.matrix, query, top_k, allowed, lambda rows: view.read_ids(connection, rows)
             )
-            documents = view.documents(connection, rows)
-        return made_results(documents, scores.tolist())
+            documents = view.read_documents(connection, rows)
+        return build_results(documents, scores.tolist())
 
-    def _at_a_glance(self, query_embedding: Rows, top_k: int) -> list[SearchResult] | None:
+    def _search_cached_view(self, query_embedding: Rows, top_k: int) -> list[SearchResult] | None:
         """The answer of the view that is there, without a transaction; None when that has been overtaken by a write.
 
         Without a filter, nothing but the hits' documents is wanted of the database. The statement that reads them
@@ -136,79 +144,79 @@ class DirectoryStore(VectorStore):
         view = self._view
         if view is None or not view.state.documents:
             return None
-        connection = self._connections.lend()
+        connection = self._pool.acquire()
         try:
-            query = checked_query(query_embedding, view.state.dimension)
-            rows, scores = view.scanner.nearest(
-                view.matrix, query, top_k, view.live(), lambda rows: view.ids(connection, rows)
+            query = validate_query(query_embedding, view.state.dimension)
+            rows, scores = view.scanner.search(
+                view.matrix, query, top_k, view.live_mask(), lambda rows: view.read_ids(connection, rows)
             )
-            documents = view.documents(connection, rows)
-        except (Overtaken, Damaged, DimensionMismatch, InvalidVector, sqlite3.Error):
+            documents = view.read_documents(connection, rows)
+        except (StaleView, KnowledgeBaseDamaged, DimensionMismatch, InvalidVector, sqlite3.Error):
             return None  # what is truly wrong is wrong in a transaction too
         finally:
-            self._connections.take_back(connection)
-        return made_results(documents, scores.tolist())
+            self._pool.release(connection)
+        return build_results(documents, scores.tolist())
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says."""
-        names = checked_ids(ids)
-        with self._writing() as (connection, state):
-            removed = _kill(connection, names, state.generation + 1)
+        names = validate_ids(ids)
+        with self._write_transaction() as (connection, state):
+            removed = _mark_dead(connection, names, state.generation + 1)
             if not removed:
                 return 0
             committed = replace(state, generation=state.generation + 1, documents=state.documents - removed)
-            _commit(connection, committed)
-        self._tidy(committed)
+            _write_state(connection, committed)
+        self._compact_if_needed(committed)
         return removed
 
     def clear(self) -> None:
         """As `Store.clear` says."""
-        with self._writing() as (connection, state):
+        with self._write_transaction() as (connection, state):
             for table in ("documents", "metadata", "dead"):
                 connection.execute(f"DELETE FROM {table}")  # noqa: S608  # three names of ours
-            empty = State(state.generation + 1, file="", file_id=b"", dimension=0, rows=0, documents=0)
-            _commit(connection, empty)
-        with suppress(Locked):  # the next writer does it
-            self._sweep()
+            empty = StoreState(state.generation + 1, file="", file_id=b"", dimension=0, rows=0, documents=0)
+            _write_state(connection, empty)
+        with suppress(KnowledgeBaseLocked):  # the next writer does it
+            self._clean_up()
 
     def count(self) -> int:
         """As `Store.count` says."""
-        with self._reading() as (_, view):
+        with self._read_transaction() as (_, view):
             return view.state.documents
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
         """As `Store.scan` says; a snapshot of the first step is gone through."""
-        with self._reading() as (connection, view):
-            for row, document in view.read(connection, "ORDER BY documents.id"):
+        with self._read_transaction() as (connection, view):
+            for row, document in view.iter_documents(connection, "ORDER BY documents.id"):
                 yield document.id, document, view.matrix[row].copy()
 
     def close(self) -> None:
         """As `Store.close` says. A search that is running is finished."""
-        self._connections.close()
+        self._pool.close()
         with self._view_lock:
             if self._view is not None and self._view.file is not None:
                 self._view.file.close()
             self._view = None
 
     @contextmanager
-    def _reading(self) -> Iterator[tuple[sqlite3.Connection, View]]:
+    def _read_transaction(self) -> Iterator[tuple[sqlite3.Connection, StoreView]]:
         """A connection in a transaction, and the view of what that transaction sees."""
-        with translated(self._path), self._connections.one() as connection:
+        with translate_errors(self._path), self._pool.connection() as connection:
             view = None
             while view is None:
                 connection.execute("BEGIN")
-                view = self._view_for(connection)
+                view = self._get_view(connection)
             yield connection, view
 
-    def _view_for(self, connection: sqlite3.Connection) -> View | None:
+    def _get_view(self, connection: sqlite3.Connection) -> StoreView | None:
         """The view for this transaction; None, with the transaction ended, when it must begin anew."""
         state = read_state(connection, self._path)
         with self._view_lock:
             before = self._view
             if before is None or before.state.generation < state.generation:
                 try:
-                    self._view = self._opened(open_view(self._path, connection, state, before))
-                except Damaged:
+                    self._view = self._attach_scanner(open_view(self._path, connection, state, before))
+                except KnowledgeBaseDamaged:
                     # a compaction may have taken the file away after this transaction began
                     connection.execute("ROLLBACK")
                     if read_state(connection, self._path) == state:
@@ -221,44 +229,46 @@ class DirectoryStore(VectorStore):
         connection.execute("ROLLBACK")
         return None
 
-    def _opened(self, view: View) -> View:
-        scanner = None if view.file is None else self._scanner_of(view.file, view.state)
+    def _attach_scanner(self, view: StoreView) -> StoreView:
+        scanner = None if view.file is None else self._create_scanner(view.file, view.state)
         return view if scanner is None else replace(view, scanner=scanner)
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[sqlite3.Connection, State]]:
+    def _write_transaction(self) -> Iterator[tuple[sqlite3.Connection, StoreState]]:
         """A connection that holds SQLite's write lock, and what is committed; commits at the end, or rolls back."""
         if not self._write_lock.acquire(timeout=self._busy_seconds):
-            raise Locked(str(self._path), "another thread of this process")
+            raise KnowledgeBaseLocked(str(self._path), "another thread of this process")
         try:
-            with translated(self._path), self._connections.one() as connection:
+            with translate_errors(self._path), self._pool.connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 state = read_state(connection, self._path)
-                if not self._swept:
-                    self._remove_files(state)
-                    self._swept = True
+                if not self._is_cleaned_up:
+                    self._remove_stale_files(state)
+                    self._is_cleaned_up = True
                 yield connection, state
                 connection.execute("COMMIT")
         finally:
             self._write_lock.release()
 
-    def _insert(self, connection: sqlite3.Connection, state: State, documents: Sequence[Document], rows: Rows) -> State:
-        with closing(self._vectors_of(state, rows.shape[1])) as file:
+    def _insert(
+        self, connection: sqlite3.Connection, state: StoreState, documents: Sequence[Document], rows: Rows
+    ) -> StoreState:
+        with closing(self._open_vector_file(state, rows.shape[1])) as file:
             first = file.append(rows)
             file.sync()
         generation = state.generation + 1
-        replaced = _kill(connection, [document.id for document in documents], generation)
+        replaced = _mark_dead(connection, [document.id for document in documents], generation)
         texts = [json.dumps(document.metadata) for document in documents]
         numbered = range(first, first + len(documents))
         sums = row_checksums(rows).tolist()
         connection.executemany(
-            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(document_columns, numbered, documents, sums)
+            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(encode_document, numbered, documents, sums)
         )
         connection.executemany(
             "INSERT INTO metadata VALUES (?, ?, ?)",
-            ((row, text, checksum((text,))) for row, text in zip(numbered, texts, strict=True)),
+            ((row, text, column_checksum((text,))) for row, text in zip(numbered, texts, strict=True)),
         )
-        state = State(
+        state = StoreState(
             generation,
             file.path.name,
             file.file_id,
@@ -266,39 +276,42 @@ class DirectoryStore(VectorStore):
             rows=file.rows,
             documents=state.documents + len(documents) - replaced,
         )
-        _commit(connection, state)
+        _write_state(connection, state)
         return state
 
-    def _vectors_of(self, state: State, dimension: int) -> VectorFile:
+    def _open_vector_file(self, state: StoreState, dimension: int) -> VectorFile:
         if state.file:
-            return open_vectors(self._path, state, writable=True)
-        return self._new_vectors(dimension)
+            return open_vector_file(self._path, state, writable=True)
+        return self._create_vector_file(dimension)
 
-    def _new_vectors(self, dimension: int) -> VectorFile:
-        return VectorFile.create(self._path / f"vectors-{secrets.token_hex(4)}.f32", dimension, fix=FIX)
+    def _create_vector_file(self, dimension: int) -> VectorFile:
+        return VectorFile.create(self._path / f"vectors-{secrets.token_hex(4)}.f32", dimension, fix=REPAIR_HINT)
 
-    def _scanner_of(self, file: VectorFile, state: State) -> Scanner | None:
+    def _create_scanner(self, file: VectorFile, state: StoreState) -> Scanner | None:
         """What searches the rows of that vector file; None for an exact scan. Asked anew with every generation."""
         return None
 
-    def _tidy(self, state: State) -> None:
+    def _compact_if_needed(self, state: StoreState) -> None:
         """Leave dead rows behind when they are too many. What the caller asked for is done already."""
         if not self._is_worth_compacting(state):
             return
-        with suppress(Locked, StoreError):  # another process is writing, or the disk is full: put off
-            with self._writing() as (connection, now):
+        with suppress(KnowledgeBaseLocked, StoreError):  # another process is writing, or the disk is full: put off
+            with self._write_transaction() as (connection, now):
                 if self._is_worth_compacting(now):
                     self._compact(connection, now)
-            self._sweep()
+            self._clean_up()
 
-    def _is_worth_compacting(self, state: State) -> bool:
+    def _is_worth_compacting(self, state: StoreState) -> bool:
         dead = state.rows - state.documents
-        return dead >= _COMPACT_ROWS and dead > self.dead_share * state.rows
+        return dead >= _MIN_DEAD_ROWS and dead > self.max_dead_share * state.rows
 
-    def _compact(self, connection: sqlite3.Connection, state: State) -> None:
+    def _compact(self, connection: sqlite3.Connection, state: StoreState) -> None:
         """Copy what is alive to a new vector file and number it anew, in the transaction that is open."""
         live = [row for (row,) in connection.execute("SELECT row FROM documents ORDER BY row")]
-        with closing(open_vectors(self._path, state)) as old, closing(self._new_vectors(state.dimension)) as new:
+        with (
+            closing(open_vector_file(self._path, state)) as old,
+            closing(self._create_vector_file(state.dimension)) as new,
+        ):
             matrix = old.matrix()
             for some in batches(live, _COPY_ROWS):
                 new.append(matrix[list(some)])
@@ -310,14 +323,14 @@ class DirectoryStore(VectorStore):
         connection.executemany("UPDATE documents SET row = ? WHERE row = ?", moves)
         connection.executemany("UPDATE metadata SET row = ? WHERE row = ?", moves)
         moved = replace(state, generation=state.generation + 1, file=new.path.name, file_id=new.file_id, rows=new.rows)
-        _commit(connection, moved)
+        _write_state(connection, moved)
 
-    def _sweep(self) -> None:
+    def _clean_up(self) -> None:
         """Remove vector files that are no longer used; readers that have them open keep them."""
-        with self._writing() as (_, state):
-            self._remove_files(state)
+        with self._write_transaction() as (_, state):
+            self._remove_stale_files(state)
 
-    def _remove_files(self, state: State) -> None:
+    def _remove_stale_files(self, state: StoreState) -> None:
         # the names of its 8-bit copies begin like that of the vector file that is in use
         stem = state.file.removesuffix("f32")
         for path in self._path.glob("vectors-*"):
@@ -325,17 +338,17 @@ class DirectoryStore(VectorStore):
                 path.unlink(missing_ok=True)
 
 
-def _kill(connection: sqlite3.Connection, ids: Sequence[str], generation: int) -> int:
+def _mark_dead(connection: sqlite3.Connection, ids: Sequence[str], generation: int) -> int:
     """Take documents out and mark their rows dead; returns how many of the ids were there."""
     rows: list[tuple[int]] = []
-    for some in batches([encoded_id(name) for name in ids]):
-        rows += connection.execute(f"SELECT row FROM documents WHERE id IN ({marks(some)})", some)  # noqa: S608
+    for some in batches([encode_id(name) for name in ids]):
+        rows += connection.execute(f"SELECT row FROM documents WHERE id IN ({placeholders(some)})", some)  # noqa: S608
     connection.executemany("DELETE FROM documents WHERE row = ?", rows)
     connection.executemany("INSERT INTO dead VALUES (?, ?)", ((row, generation) for (row,) in rows))
     return len(rows)
 
 
-def _commit(connection: sqlite3.Connection, state: State) -> None:
+def _write_state(connection: sqlite3.Connection, state: StoreState) -> None:
     """Put the new state into the transaction that is open."""
     connection.execute(
         "UPDATE state SET generation = ?, file = ?, file_id = ?, dimension = ?, rows = ?, documents = ?",
@@ -343,7 +356,7 @@ def _commit(connection: sqlite3.Connection, state: State) -> None:
     )
 
 
-class _Connections:
+class _SqliteConnectionPool:
     """Open connections, each lent to one thread at a time."""
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
@@ -352,23 +365,23 @@ class _Connections:
         self._idle: list[sqlite3.Connection] | None = []
 
     @contextmanager
-    def one(self) -> Iterator[sqlite3.Connection]:
+    def connection(self) -> Iterator[sqlite3.Connection]:
         """A connection outside of any transaction; a transaction that is open at the end is rolled back."""
-        connection = self.lend()
+        connection = self.acquire()
         try:
             yield connection
         finally:
-            self.take_back(connection)
+            self.release(connection)
 
-    def lend(self) -> sqlite3.Connection:
-        """A connection outside of any transaction, until `take_back`."""
+    def acquire(self) -> sqlite3.Connection:
+        """A connection outside of any transaction, until `release`."""
         with self._lock:
             if self._idle is None:
                 raise StoreError(f"{self._path.parent} is closed: open the store again")
             connection = self._idle.pop() if self._idle else None
         return connection or connect(self._path, self._busy_seconds)
 
-    def take_back(self, connection: sqlite3.Connection) -> None:
+    def release(self, connection: sqlite3.Connection) -> None:
         """Keep it for the next one; a transaction that is open is rolled back."""
         if connection.in_transaction:
             connection.rollback()

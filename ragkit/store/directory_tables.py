@@ -15,20 +15,20 @@ from json.scanner import make_scanner
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from ragkit.errors import Damaged, Locked, StoreError
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, Heading
 from ragkit.store import sqlite_files
-from ragkit.store.made import made_document
+from ragkit.store.made import build_document
 
-FORMAT = 2
+LAYOUT_VERSION = 2
 """The version of the layout."""
-DATABASE = "store.sqlite"
-FIX = "`ragkit verify --repair`, or fill the store again"
+DATABASE_FILE = "store.sqlite"
+REPAIR_HINT = "`ragkit verify --repair`, or fill the store again"
 
-_read_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]
+_scan_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]
 """`json.loads` without its look for blanks, of which `json.dumps` leaves none; only for what a checksum covers."""
 
-Column: TypeAlias = str | bytes | int
+ColumnValue: TypeAlias = str | bytes | int
 """A string with lone surrogates, which SQLite refuses as text, is kept as bytes."""
 
 TABLES = (
@@ -62,7 +62,7 @@ TABLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StoreState:
     """The one row of `state`: what is committed."""
 
     generation: int
@@ -86,67 +86,69 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Lay out the database, unless it is; several processes may do so at once."""
-    if _is_laid_out(connection):
+    if _has_tables(connection):
         return
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("BEGIN IMMEDIATE")
-    if not _is_laid_out(connection):  # another process may have been faster
+    if not _has_tables(connection):  # another process may have been faster
         for statement in TABLES:
             connection.execute(statement)
-        connection.execute("INSERT INTO state VALUES (1, ?, 0, '', x'', 0, 0, 0)", (FORMAT,))
+        connection.execute("INSERT INTO state VALUES (1, ?, 0, '', x'', 0, 0, 0)", (LAYOUT_VERSION,))
     connection.execute("COMMIT")
 
 
-def _is_laid_out(connection: sqlite3.Connection) -> bool:
+def _has_tables(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone() is not None
 
 
-def read_state(connection: sqlite3.Connection, path: Path) -> State:
+def read_state(connection: sqlite3.Connection, path: Path) -> StoreState:
     """What is committed, as this connection's transaction sees it."""
     row = connection.execute(
         "SELECT format, generation, file, file_id, dimension, rows, documents FROM state"
     ).fetchone()
-    if row is None or row[0] != FORMAT:
-        raise Damaged(str(path), f"has layout {row[0] if row else None} where {FORMAT} is known", FIX)
-    return State(*row[1:])
+    if row is None or row[0] != LAYOUT_VERSION:
+        raise KnowledgeBaseDamaged(
+            str(path), f"has layout {row[0] if row else None} where {LAYOUT_VERSION} is known", REPAIR_HINT
+        )
+    return StoreState(*row[1:])
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """SQLite's errors as ours."""
     try:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-            raise Locked(str(path), "another process") from error
+            raise KnowledgeBaseLocked(str(path), "another process") from error
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-            raise Damaged(str(path), f"is not a whole database ({error})", FIX) from error
+            raise KnowledgeBaseDamaged(str(path), f"is not a whole database ({error})", REPAIR_HINT) from error
         raise StoreError(f"{path} cannot be used: {error}") from error
 
 
 DOCUMENT_COLUMNS = "documents.row, id, source, title, rest, text, vector, documents.checksum"
 
 
-def document_columns(row: int, document: Document, vector: int) -> tuple[Column, ...]:
+def encode_document(row: int, document: Document, vector: int) -> tuple[ColumnValue, ...]:
     """The values of DOCUMENT_COLUMNS; `vector` is the checksum of the document's row of the matrix."""
     headings = [[heading.start, heading.level, heading.text] for heading in document.headings]
     rest = [document.metadata, document.format, document.language, document.page_starts, headings]
-    columns: tuple[Column, ...] = (
-        encoded_id(document.id),
-        _text(document.source),
-        _text(document.title),
+    columns: tuple[ColumnValue, ...] = (
+        encode_id(document.id),
+        _encode_text(document.source),
+        _encode_text(document.title),
         json.dumps(rest),
-        _text(document.text),
+        _encode_text(document.text),
         vector,
     )
-    return (row, *columns, checksum(columns))
+    return (row, *columns, column_checksum(columns))
 
 
-def document_of(columns: Sequence[Any], path: Path) -> Document:
-    """The document that `document_columns` made columns of; one column more, behind them, is left alone.
+def decode_document(columns: Sequence[Any], path: Path) -> Document:
+    """The document that `encode_document` made columns of; one column more, behind them, is left alone.
 
-    Raises Damaged when a value has been altered.
+    Raises KnowledgeBaseDamaged when a value has been altered.
     """
     row, name, source, title, rest, text, vector, expected, _ = columns
     key = name.decode("utf-8", "surrogatepass")
@@ -156,11 +158,11 @@ def document_of(columns: Sequence[Any], path: Path) -> Document:
         f"{len(str(vector))}:{vector}"
     )
     if not plain.isascii() or zlib.crc32(plain.encode()) != expected:
-        if checksum(columns[1:7]) != expected:
-            raise Damaged(str(path), f"holds an altered document in row {row!r}", FIX)
-        source, title, text = map(_str, (source, title, text))
-    metadata, format_, language, page_starts, headings = _read_json(rest, 0)[0]
-    return made_document(
+        if column_checksum(columns[1:7]) != expected:
+            raise KnowledgeBaseDamaged(str(path), f"holds an altered document in row {row!r}", REPAIR_HINT)
+        source, title, text = map(_decode_text, (source, title, text))
+    metadata, format_, language, page_starts, headings = _scan_json(rest, 0)[0]
+    return build_document(
         text,
         metadata,
         source,
@@ -173,23 +175,23 @@ def document_of(columns: Sequence[Any], path: Path) -> Document:
     )
 
 
-def encoded_id(name: str) -> bytes:
+def encode_id(name: str) -> bytes:
     """An id as it is kept."""
     return name.encode("utf-8", "surrogatepass")
 
 
-def decoded_id(name: bytes) -> str:
+def decode_id(name: bytes) -> str:
     """An id as it was given."""
     return name.decode("utf-8", "surrogatepass")
 
 
-def checksum(values: Iterable[Column]) -> int:
+def column_checksum(values: Iterable[ColumnValue]) -> int:
     """CRC-32 over some columns, each with its length, so that none can run into the next."""
     raw = [value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass") for value in values]
     return zlib.crc32(b"".join([b"%d:%b" % (len(each), each) for each in raw]))
 
 
-def _text(value: str) -> str | bytes:
+def _encode_text(value: str) -> str | bytes:
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -197,5 +199,5 @@ def _text(value: str) -> str | bytes:
     return value
 
 
-def _str(value: Column) -> str:
+def _decode_text(value: ColumnValue) -> str:
     return value if isinstance(value, str) else cast("bytes", value).decode("utf-8", "surrogatepass")

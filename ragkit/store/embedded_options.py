@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from ragkit.errors import InvalidOption
-from ragkit.store.options import _check_dimension
+from ragkit.store.options import validate_dimension
 
 
-def _check_least(option: str, met: float, least: float) -> None:
+def validate_minimum(option: str, met: float, least: float) -> None:
     if not met >= least:
         raise InvalidOption(option, met, f"{least:g} or more")
 
@@ -25,7 +25,7 @@ class DuckdbOptions:
     """Columns of a row; None takes the width of the first rows, or what the file says."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        validate_dimension(self.dimension)
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class LancedbOptions:
     """How long old versions are kept for readers in other processes that are still at work on them."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        validate_dimension(self.dimension)
         if self.method not in {"exact", "ivf_pq", "hnsw"}:
             raise InvalidOption("method", self.method, "'exact', 'ivf_pq' or 'hnsw'")
-        _check_least("index_rows", self.index_rows, 256)
-        _check_least("nprobes", self.nprobes, 1)
-        _check_least("refine", self.refine, 1)
-        _check_least("ef", self.ef, 1)
-        _check_least("keep_seconds", self.keep_seconds, 0.01)
+        validate_minimum("index_rows", self.index_rows, 256)
+        validate_minimum("nprobes", self.nprobes, 1)
+        validate_minimum("refine", self.refine, 1)
+        validate_minimum("ef", self.ef, 1)
+        validate_minimum("keep_seconds", self.keep_seconds, 0.01)
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ class ChromaOptions:
     """Candidates that a search looks at, at least; more find more and take longer."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        validate_dimension(self.dimension)
         if not 1 <= self.port <= 65535:
             raise InvalidOption("port", self.port, "1 to 65535")
-        _check_least("m", self.m, 2)
-        _check_least("ef_construction", self.ef_construction, 2)
-        _check_least("ef_search", self.ef_search, 1)
+        validate_minimum("m", self.m, 2)
+        validate_minimum("ef_construction", self.ef_construction, 2)
+        validate_minimum("ef_search", self.ef_search, 1)
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,14 @@ class FaissOptions:
     """How long a write waits for another process that is writing."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        validate_dimension(self.dimension)
         if self.method not in {"flat", "hnsw", "ivfpq"}:
             raise InvalidOption("method", self.method, "'flat', 'hnsw' or 'ivfpq'")
         if not 0 <= self.exact_share <= 1:
             raise InvalidOption("exact_share", self.exact_share, "a share, 0 to 1,")
         for option in ("m", "ef_construction"):
-            _check_least(option, getattr(self, option), 2)
+            validate_minimum(option, getattr(self, option), 2)
         for option in ("ef_search", "nprobe", "refine", "nlist", "code_bytes"):
-            _check_least(option, 1 if getattr(self, option) is None else getattr(self, option), 1)
-        _check_least("index_rows", self.index_rows, 0)
-        _check_least("busy_seconds", self.busy_seconds, 0)
+            validate_minimum(option, 1 if getattr(self, option) is None else getattr(self, option), 1)
+        validate_minimum("index_rows", self.index_rows, 0)
+        validate_minimum("busy_seconds", self.busy_seconds, 0)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from ragkit.store.base import Rows
 
 RowNumbers: TypeAlias = NDArray[np.int64]
-Allowed: TypeAlias = NDArray[np.bool_] | RowNumbers | None
+AllowedRows: TypeAlias = NDArray[np.bool_] | RowNumbers | None
 """Rows that may be found: a mask with a value for each row, distinct row numbers, or None for all."""
 
-Order: TypeAlias = Callable[[RowNumbers], Sequence[str]]
+SortKeys: TypeAlias = Callable[[RowNumbers], Sequence[str]]
 """Gives a sort key (an id) for each of some rows; called only when scores tie."""
 
 _GATHER_SHARE = 0.25
@@ -27,12 +27,12 @@ _GATHER_ROWS = 8_192
 """Rows that are copied at a time when they are picked out."""
 _FEW_ROWS = 1_024
 _SCORE_GROUP = 64
-_SORTED_ROWS = 64
+_FAST_PATH_ROWS = 64
 """So many scores are compared in Python, in less time than it takes to ask numpy."""
 
 
-def nearest(
-    matrix: Rows, query: Rows, k: int, allowed: Allowed = None, order: Order | None = None
+def find_nearest(
+    matrix: Rows, query: Rows, k: int, allowed: AllowedRows = None, order: SortKeys | None = None
 ) -> tuple[RowNumbers, NDArray[np.float64]]:
     """The `k` rows with the highest dot product with `query`, best first, and those products.
 
@@ -50,27 +50,27 @@ def nearest(
     Returns:
         Row numbers and scores, both of length min(k, rows allowed).
     """
-    scores, rows = _scan(matrix, query, allowed)
+    scores, rows = _scan_scores(matrix, query, allowed)
     # each float32 product is off by less than dimension * 2**-24 for rows of length 1, and two of them are compared
     slack = matrix.shape[1] * 2.0**-23 * 1.01 + 1e-7
-    found = candidates(scores, k, slack)
-    return best(matrix, query, k, found if rows is None else rows[found], order)
+    found = find_candidates(scores, k, slack)
+    return rank_rows(matrix, query, k, found if rows is None else rows[found], order)
 
 
-def candidates(scores: NDArray[np.float32], k: int, slack: float) -> RowNumbers:
+def find_candidates(scores: NDArray[np.float32], k: int, slack: float) -> RowNumbers:
     """Positions of all scores down to `slack` below the k-th highest (or a bit more of them); `-inf` never counts."""
-    floor = floor_of(scores, k)
+    floor = kth_score_floor(scores, k)
     if floor == -np.inf:
         return np.flatnonzero(scores > -np.inf)
     return np.flatnonzero(scores >= min(floor, 1.0) - slack)  # all scores above 1 are cut to 1, and tie
 
 
-def best(
-    matrix: Rows, query: Rows, k: int, rows: RowNumbers, order: Order | None
+def rank_rows(
+    matrix: Rows, query: Rows, k: int, rows: RowNumbers, order: SortKeys | None
 ) -> tuple[RowNumbers, NDArray[np.float64]]:
     """The best `k` of some rows by their float64 product with the query: row numbers and scores, as `nearest` does."""
     scores = exact_scores(matrix, query, rows)
-    if len(rows) <= _SORTED_ROWS and _is_ranked(scores.tolist()):  # an index gives them in order, mostly
+    if len(rows) <= _FAST_PATH_ROWS and _is_descending(scores.tolist()):  # an index gives them in order, mostly
         return rows[:k], scores[:k]
     scores = scores.clip(-1.0, 1.0)
     if len(rows) > k:
@@ -85,7 +85,7 @@ def best(
     return rows[:k], scores[:k]
 
 
-def _is_ranked(scores: Sequence[float]) -> bool:
+def _is_descending(scores: Sequence[float]) -> bool:
     """Whether all are in [-1, 1], and each lower than the one before."""
     return bool(scores) and scores[0] <= 1 and scores[-1] >= -1 and all(map(gt, scores, scores[1:]))
 
@@ -104,7 +104,7 @@ def exact_scores(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.floa
     return scores
 
 
-def _scan(matrix: Rows, query: Rows, allowed: Allowed) -> tuple[NDArray[np.float32], RowNumbers | None]:
+def _scan_scores(matrix: Rows, query: Rows, allowed: AllowedRows) -> tuple[NDArray[np.float32], RowNumbers | None]:
     """float32 scores, and the rows that they belong to (None: all, in order).
 
     `vecdot` takes row by row in this thread. A matrix product would be spread over threads, which saves little, as
@@ -115,23 +115,23 @@ def _scan(matrix: Rows, query: Rows, allowed: Allowed) -> tuple[NDArray[np.float
     if allowed.dtype != np.bool_:
         rows = allowed.astype(np.int64, copy=False)
         if len(rows) <= _GATHER_SHARE * len(matrix):
-            return _gathered(matrix, query, rows), rows
+            return _gather_scores(matrix, query, rows), rows
         allowed = np.zeros(len(matrix), bool)
         allowed[rows] = True
     elif np.count_nonzero(allowed) <= _GATHER_SHARE * len(matrix):
         rows = np.flatnonzero(allowed)
-        return _gathered(matrix, query, rows), rows
+        return _gather_scores(matrix, query, rows), rows
     return np.where(allowed, np.vecdot(matrix, query), np.float32(-np.inf)), None
 
 
-def _gathered(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.float32]:
+def _gather_scores(matrix: Rows, query: Rows, rows: RowNumbers) -> NDArray[np.float32]:
     scores = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _GATHER_ROWS):
         scores[start : start + _GATHER_ROWS] = np.vecdot(matrix[rows[start : start + _GATHER_ROWS]], query)
     return scores
 
 
-def floor_of(scores: NDArray[np.float32], k: int) -> float:
+def kth_score_floor(scores: NDArray[np.float32], k: int) -> float:
     """A lower bound of the k-th highest score, near to it; -inf when there are not more than `k` scores."""
     if len(scores) <= k:
         return -np.inf

@@ -37,7 +37,7 @@ class VectorStore(ABC):
             InvalidOption: it has no option of that name, or does not take the value.
         """
         make = cast("Callable[..., Store]", STORES.find(name))
-        kind = STORES.options(name)
+        kind = STORES.options_class(name)
         if kind is None:  # an installed plugin without a dataclass of options: it takes them by name
             return make(**options)
         known = {field.name: field for field in fields(kind)}

@@ -26,19 +26,19 @@ from ragkit.store.base import Rows
 from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.exact import RowNumbers
 
-_swig: Any = faiss
+_untyped_faiss: Any = faiss
 """faiss without its type hints, which are not those of the wrappers that it puts around its classes."""
 
 _MAGIC = b"ragkfai\n"
 _VERSION = 1
 _HEADER = struct.Struct("<8sI16s16sQQ")
 """Magic, version, id of the vector file, fingerprint of the settings, rows it was trained on, bytes of the body."""
-_SUM_BYTES = 16
+_CHECKSUM_BYTES = 16
 """Then a checksum of the header and the body, and the body."""
-_BLOCK = 1 << 22
-_TRAINING_ROWS = 39
+_READ_BLOCK_BYTES = 1 << 22
+_MIN_ROWS_PER_CENTROID = 39
 """Rows for each centroid, of which faiss wants no fewer for its k-means."""
-_TRAINING_ROUNDS = 8
+_KMEANS_ITERATIONS = 8
 """Recall was the same as with faiss's 25, in a third of the time."""
 _RETRAIN_GROWTH = 4
 """An `ivfpq` index that has grown by this factor since it was trained is made anew."""
@@ -54,7 +54,7 @@ class FaissIndex:
         """How many rows are in it."""
 
     @classmethod
-    def of(cls, matrix: Rows, options: FaissOptions) -> FaissIndex:
+    def create(cls, matrix: Rows, options: FaissOptions) -> FaissIndex:
         """An empty index for a matrix like this one, trained on it where the kind needs that."""
         rows, dimension = matrix.shape
         if options.method == "flat":
@@ -63,22 +63,22 @@ class FaissIndex:
             graph = faiss.IndexHNSWFlat(dimension, options.m, faiss.METRIC_INNER_PRODUCT)
             graph.hnsw.efConstruction = options.ef_construction
             return cls(graph, options, 0)
-        cells = min(options.nlist or 4 * math.isqrt(rows), max(1, rows // _TRAINING_ROWS))
+        cells = min(options.nlist or 4 * math.isqrt(rows), max(1, rows // _MIN_ROWS_PER_CENTROID))
         # np: without polysemous training, which takes minutes and is of no use here
         code = f"IVF{cells},PQ{_code_bytes(dimension, options.code_bytes)}x8np"
         index = faiss.index_factory(dimension, code, faiss.METRIC_INNER_PRODUCT)
         if isinstance(index, faiss.IndexIVFPQ):
-            index.pq.cp.niter = _TRAINING_ROUNDS
+            index.pq.cp.niter = _KMEANS_ITERATIONS
         index.train(np.ascontiguousarray(matrix))
         return cls(index, options, rows)
 
     @property
-    def has_scores(self) -> bool:
+    def has_exact_scores(self) -> bool:
         """Whether the scores that it gives are those of the rows, but for rounding; those of `ivfpq` are estimates."""
         return self._options.method != "ivfpq"
 
     @property
-    def refine(self) -> int:
+    def refine_factor(self) -> int:
         """How many times as many candidates as results are wanted of it."""
         return self._options.refine if self._options.method == "ivfpq" else 1
 
@@ -102,35 +102,35 @@ class FaissIndex:
             allowed: (rows,): which rows may be found; None for all.
             share: about how many of them are allowed, above 0 and up to 1.
         """
-        effort = self._effort(n, share)
+        effort = self._search_width(n, share)
         if allowed is None:
-            parameters = _unfiltered(self._options.method, effort)
+            parameters = _unfiltered_parameters(self._options.method, effort)
             scores, rows = self._index.search(query[None], min(n, self.rows), params=parameters)
         else:
             # the selector looks at the bits, and faiss at the selector, as long as the search runs
             bits = np.packbits(allowed, bitorder="little")
-            parameters = _parameters(self._options.method, effort, _swig.IDSelectorBitmap(bits))
+            parameters = _search_parameters(self._options.method, effort, _untyped_faiss.IDSelectorBitmap(bits))
             scores, rows = self._index.search(query[None], min(n, self.rows), params=parameters)
         if rows[0, -1] >= 0:
             return rows[0], scores[0]
         found = rows[0] >= 0
         return rows[0][found], scores[0][found]
 
-    def _effort(self, n: int, share: float) -> int:
+    def _search_width(self, n: int, share: float) -> int:
         """How much a search looks at: of that, only this share counts."""
         if self._options.method == "ivfpq":
             return math.ceil(self._options.nprobe / share)
         return max(n, math.ceil(self._options.ef_search / share))
 
-    def write(self, path: Path, file_id: bytes) -> bool:
+    def save(self, path: Path, file_id: bytes) -> bool:
         """Keep it in a file, for the vector file of that id; whether the disk took it."""
         # what a process that is killed leaves behind is swept away by that name, as old vector files are
         fresh = path.with_name(f"vectors-{secrets.token_hex(4)}.part")
         try:
             with fresh.open("xb") as file:
-                file.write(bytes(_HEADER.size + _SUM_BYTES))
-                body = _Summed(file)
-                faiss.write_index(self._index, _swig.PyCallbackIOWriter(body.write))
+                file.write(bytes(_HEADER.size + _CHECKSUM_BYTES))
+                body = _HashingWriter(file)
+                faiss.write_index(self._index, _untyped_faiss.PyCallbackIOWriter(body.write))
                 settings = _fingerprint(self._options)
                 head = _HEADER.pack(_MAGIC, _VERSION, file_id, settings, self._trained_rows, body.size)
                 file.seek(0)
@@ -146,50 +146,50 @@ class FaissIndex:
         return True
 
     @classmethod
-    def read(cls, path: Path, file_id: bytes, matrix: Rows, options: FaissOptions) -> FaissIndex | None:
+    def load(cls, path: Path, file_id: bytes, matrix: Rows, options: FaissOptions) -> FaissIndex | None:
         """The index of the matrix that is kept in a file; None where that is missing, damaged or of something else."""
         with suppress(OSError, struct.error), path.open("rb") as file:
             head = file.read(_HEADER.size)
-            expected = file.read(_SUM_BYTES)
+            expected = file.read(_CHECKSUM_BYTES)
             magic, version, owner, settings, trained_rows, size = _HEADER.unpack(head)
             wanted = (_MAGIC, _VERSION, file_id, _fingerprint(options))
-            if (magic, version, owner, settings) != wanted or _checksum(head, _digest(file, size)) != expected:
+            if (magic, version, owner, settings) != wanted or _checksum(head, _hash_rest(file, size)) != expected:
                 return None
-            file.seek(_HEADER.size + _SUM_BYTES)
+            file.seek(_HEADER.size + _CHECKSUM_BYTES)
             with suppress(RuntimeError):  # written by another version of faiss, which this one cannot read
-                index = faiss.read_index(_swig.PyCallbackIOReader(file.read))
+                index = faiss.read_index(_untyped_faiss.PyCallbackIOReader(file.read))
                 if index.d == matrix.shape[1] and index.ntotal <= len(matrix):
                     return cls(index, options, trained_rows)
         return None
 
 
-def least_rows(options: FaissOptions) -> int:
+def min_index_rows(options: FaissOptions) -> int:
     """From how many rows on there is an index: what was asked for, or what it takes to train one."""
-    return max(1, options.index_rows, _TRAINING_ROWS * 256 if options.method == "ivfpq" else 0)
+    return max(1, options.index_rows, _MIN_ROWS_PER_CENTROID * 256 if options.method == "ivfpq" else 0)
 
 
-def _parameters(method: str, effort: int, selector: faiss.IDSelector | None) -> faiss.SearchParameters:
+def _search_parameters(method: str, effort: int, selector: faiss.IDSelector | None) -> faiss.SearchParameters:
     parameters: faiss.SearchParameters
     if method == "flat":
-        parameters = _swig.SearchParameters(sel=selector)
+        parameters = _untyped_faiss.SearchParameters(sel=selector)
     elif method == "ivfpq":
-        parameters = _swig.SearchParametersIVF(sel=selector, nprobe=effort)
+        parameters = _untyped_faiss.SearchParametersIVF(sel=selector, nprobe=effort)
     else:
-        parameters = _swig.SearchParametersHNSW(sel=selector, efSearch=effort)
+        parameters = _untyped_faiss.SearchParametersHNSW(sel=selector, efSearch=effort)
     return parameters
 
 
 @lru_cache(maxsize=64)
-def _unfiltered(method: str, effort: int) -> faiss.SearchParameters:
+def _unfiltered_parameters(method: str, effort: int) -> faiss.SearchParameters:
     """Made once: that takes as long as a tenth of a search. Nobody changes them."""
-    return _parameters(method, effort, None)
+    return _search_parameters(method, effort, None)
 
 
-class _Summed:
+class _HashingWriter:
     """Writes to a file, and sums up what was written."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._hash = file, blake2b(digest_size=_SUM_BYTES)
+        self._file, self._hash = file, blake2b(digest_size=_CHECKSUM_BYTES)
         self.size = 0
 
     def write(self, data: bytes) -> None:
@@ -202,17 +202,17 @@ class _Summed:
         return self._hash.digest()
 
 
-def _digest(file: BinaryIO, size: int) -> bytes:
+def _hash_rest(file: BinaryIO, size: int) -> bytes:
     """The checksum of the rest of a file; of less than all when it is not of this size."""
-    total = blake2b(digest_size=_SUM_BYTES)
-    while block := file.read(_BLOCK):
+    total = blake2b(digest_size=_CHECKSUM_BYTES)
+    while block := file.read(_READ_BLOCK_BYTES):
         size -= len(block)
         total.update(block)
     return total.digest() if not size else b""
 
 
 def _checksum(head: bytes, body: bytes) -> bytes:
-    return blake2b(head + body, digest_size=_SUM_BYTES).digest()
+    return blake2b(head + body, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def _fingerprint(options: FaissOptions) -> bytes:

@@ -16,29 +16,29 @@ from numkong import cdist
 from numpy.typing import NDArray
 
 from ragkit.store.base import UNIT_TOLERANCE, Rows
-from ragkit.store.exact import Allowed, RowNumbers, floor_of
+from ragkit.store.exact import AllowedRows, RowNumbers, kth_score_floor
 
-Codes = NDArray[np.int8]
+Int8Codes = NDArray[np.int8]
 
 _BUILD_ROWS = 2_048
 _SCAN_ROWS = 16_384
 """Rows at a time: their scores stay in the processor's cache."""
 _GATHER_SHARE = 0.3
 """Up to this share of the rows they are picked out one by one; above it all are scanned."""
-_SAFETY = (1 + UNIT_TOLERANCE) * 1.001
+_ERROR_MARGIN = (1 + UNIT_TOLERANCE) * 1.001
 """Errors are kept a little too long: for rows that are a little longer than 1, and for rounding."""
 
 
 class Int8Index:
     """The 8-bit copy of the first rows of a matrix that only grows. One thread may grow it while others search."""
 
-    def __init__(self, codes: Codes, scales: Rows, errors: Rows) -> None:
+    def __init__(self, codes: Int8Codes, scales: Rows, errors: Rows) -> None:
         """Codes (n, dimension), scales (n,) and errors (n,), as `of` makes them and the properties give them."""
         self.rows = len(codes)
         self._codes, self._scales, self._errors = codes, scales, errors
 
     @classmethod
-    def of(cls, matrix: Rows) -> Int8Index:
+    def from_matrix(cls, matrix: Rows) -> Int8Index:
         """The copy of a matrix of (n, dimension). 100,000 x 384 take about 0.15 s."""
         index = cls.empty(matrix.shape[1])
         index.grow(matrix)
@@ -50,7 +50,7 @@ class Int8Index:
         return cls(np.empty((0, dimension), np.int8), np.empty(0, np.float32), np.empty(0, np.float32))
 
     @property
-    def codes(self) -> Codes:
+    def codes(self) -> Int8Codes:
         """(rows, dimension)"""
         return self._codes[: self.rows]
 
@@ -70,13 +70,13 @@ class Int8Index:
         self._reserve(rows)
         for start in range(first, rows, _BUILD_ROWS):
             end = min(rows, start + _BUILD_ROWS)
-            self._codes[start:end], self._scales[start:end], self._errors[start:end] = quantised(matrix[start:end])
+            self._codes[start:end], self._scales[start:end], self._errors[start:end] = quantize(matrix[start:end])
         self.rows = rows
 
-    def candidates(self, query: Rows, k: int, allowed: Allowed, rows: int) -> RowNumbers:
+    def find_candidates(self, query: Rows, k: int, allowed: AllowedRows, rows: int) -> RowNumbers:
         """Rows among the first `rows` and the allowed ones that hold the `k` nearest to the query, and few others."""
-        code, scale, error = quantised(query[None])
-        picked = _picked(allowed, rows)
+        code, scale, error = quantize(query[None])
+        picked = _select_rows(allowed, rows)
         codes = self._codes[:rows] if picked is None else self._codes.take(picked, axis=0)
         scales = self._scales[:rows] if picked is None else self._scales.take(picked)
         errors = self._errors[:rows] if picked is None else self._errors.take(picked)
@@ -86,8 +86,8 @@ class Int8Index:
             np.copyto(lowest, -np.inf, where=~mask)
         longest = float(errors.max(initial=0))
         # what the query's own error may add, to the upper bounds as well as to the lower ones
-        room = 2 * float(error[0]) * (_SAFETY + longest) + 1e-6
-        floor = min(floor_of(lowest, k), 1.0) - room  # all scores above 1 are cut to 1, and tie
+        room = 2 * float(error[0]) * (_ERROR_MARGIN + longest) + 1e-6
+        floor = min(kth_score_floor(lowest, k), 1.0) - room  # all scores above 1 are cut to 1, and tie
         found = np.flatnonzero(lowest >= floor - 2 * longest) if floor > -np.inf else np.flatnonzero(lowest > -np.inf)
         found = found[lowest[found] + 2 * errors[found] >= floor]
         return found if picked is None else picked[found]
@@ -103,7 +103,7 @@ class Int8Index:
         self._codes, self._scales, self._errors = codes, scales, errors
 
 
-def quantised(rows: Rows) -> tuple[Codes, Rows, Rows]:
+def quantize(rows: Rows) -> tuple[Int8Codes, Rows, Rows]:
     """Codes (n, dimension), scales (n,) and upper bounds of the errors' lengths (n,) of some rows."""
     peaks = np.maximum(rows.max(axis=1), -rows.min(axis=1))
     peaks[peaks == 0] = 1
@@ -113,11 +113,11 @@ def quantised(rows: Rows) -> tuple[Codes, Rows, Rows]:
     codes = scaled.astype(np.int8)
     scaled *= scales[:, None]
     scaled -= rows
-    errors = np.sqrt(np.einsum("ij,ij->i", scaled, scaled)) * np.float32(_SAFETY) + np.float32(1e-7)
+    errors = np.sqrt(np.einsum("ij,ij->i", scaled, scaled)) * np.float32(_ERROR_MARGIN) + np.float32(1e-7)
     return codes, scales, errors
 
 
-def _lower_bounds(codes: Codes, code: Codes, scales: Rows, errors: Rows) -> Rows:
+def _lower_bounds(codes: Int8Codes, code: Int8Codes, scales: Rows, errors: Rows) -> Rows:
     """Lower bounds of the products, but for what the query's error takes off; the upper ones are 2 * errors higher."""
     lowest = np.empty(len(codes), np.float32)
     for start in range(0, len(codes), _SCAN_ROWS):
@@ -128,7 +128,7 @@ def _lower_bounds(codes: Codes, code: Codes, scales: Rows, errors: Rows) -> Rows
     return lowest
 
 
-def _picked(allowed: Allowed, rows: int) -> RowNumbers | None:
+def _select_rows(allowed: AllowedRows, rows: int) -> RowNumbers | None:
     """The row numbers, when few enough rows are allowed to pick them out one by one."""
     if allowed is None:
         return None

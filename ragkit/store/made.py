@@ -13,7 +13,7 @@ from typing import Any
 from ragkit.records import Document, Heading, Metadata, SearchResult
 
 
-def _setters(record: type[Any]) -> list[Any]:
+def _slot_setters(record: type[Any]) -> list[Any]:
     return [record.__dict__[field.name].__set__ for field in fields(record)]
 
 
@@ -27,12 +27,12 @@ def _setters(record: type[Any]) -> list[Any]:
     _set_format,
     _set_language,
     _set_id,
-) = _setters(Document)
-_set_document, _set_score = _setters(SearchResult)
+) = _slot_setters(Document)
+_set_document, _set_score = _slot_setters(SearchResult)
 _new = object.__new__
 
 
-def made_document(  # noqa: PLR0913, PLR0917  # the fields of a document
+def build_document(  # noqa: PLR0913, PLR0917  # the fields of a document
     text: str,
     metadata: Metadata,
     source: str,
@@ -57,7 +57,7 @@ def made_document(  # noqa: PLR0913, PLR0917  # the fields of a document
     return document
 
 
-def made_results(documents: Sequence[Document], scores: Sequence[float]) -> list[SearchResult]:
+def build_results(documents: Sequence[Document], scores: Sequence[float]) -> list[SearchResult]:
     """A `SearchResult(document, score)` for each pair."""
     results = [_new(SearchResult) for _ in documents]
     for result, document, score in zip(results, documents, scores, strict=True):

@@ -9,14 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.records import Document, SearchResult
-from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
-from ragkit.store.columns import Columns
+from ragkit.store.base import (
+    Filter,
+    Rows,
+    validate_documents,
+    validate_ids,
+    validate_query,
+    validate_rows,
+    validate_top_k,
+)
+from ragkit.store.columns import MetadataIndex
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import Always, parse_filter
 from ragkit.store.options import MemoryOptions
 from ragkit.store.scanner import Scanner
 
-_COMPACT_ROWS = 256
+_MIN_DEAD_ROWS = 256
 """Fewer dead rows than this are never worth the work."""
 
 
@@ -30,7 +38,7 @@ class MemoryStore(VectorStore):
     def __init__(self, options: MemoryOptions | None = None) -> None:
         self._options = options or MemoryOptions()
         self._lock = threading.RLock()
-        self._state = _State(self._options.dimension)
+        self._state = _MemoryState(self._options.dimension)
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
         """As `Store.add_documents` says."""
@@ -38,8 +46,8 @@ class MemoryStore(VectorStore):
             return []
         with self._lock:
             state = self._state
-            rows = checked_rows(embeddings, len(documents), state.dimension)
-            state.append(checked_documents(documents), rows)
+            rows = validate_rows(embeddings, len(documents), state.dimension)
+            state.append(validate_documents(documents), rows)
             self._compact()
         return [document.id for document in documents]
 
@@ -48,16 +56,16 @@ class MemoryStore(VectorStore):
         node = parse_filter(filter)
         with self._lock:
             state = self._state
-            query = checked_query(query_embedding, state.dimension)
-            top_k = checked_top_k(top_k)
-            if not state.row_of:
+            query = validate_query(query_embedding, state.dimension)
+            top_k = validate_top_k(top_k)
+            if not state.rows_by_id:
                 return []
-            matrix, allowed = state.matrix(), state.live()
+            matrix, allowed = state.matrix(), state.live_mask()
             if not isinstance(node, Always):
-                mask = state.filled_columns().mask(node, len(matrix))
+                mask = state.update_metadata_index().mask(node, len(matrix))
                 allowed = mask if allowed is None else mask & allowed
         documents = state.documents
-        rows, scores = state.scanner.nearest(
+        rows, scores = state.scanner.search(
             matrix, query, top_k, allowed, lambda rows: [documents[row].id for row in rows]
         )
         return [SearchResult(documents[row], float(score)) for row, score in zip(rows, scores, strict=True)]
@@ -65,48 +73,48 @@ class MemoryStore(VectorStore):
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says."""
         with self._lock:
-            removed = self._state.kill(checked_ids(ids))
+            removed = self._state.mark_dead(validate_ids(ids))
             self._compact()
         return removed
 
     def clear(self) -> None:
         """As `Store.clear` says."""
         with self._lock:
-            self._state = _State(self._options.dimension)
+            self._state = _MemoryState(self._options.dimension)
 
     def count(self) -> int:
         """As `Store.count` says."""
-        return len(self._state.row_of)
+        return len(self._state.rows_by_id)
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
         """As `Store.scan` says; what was there at the first step is gone through."""
         with self._lock:
             state = self._state
-            matrix, placed = state.matrix(), sorted(state.row_of.items())
+            matrix, placed = state.matrix(), sorted(state.rows_by_id.items())
         for name, row in placed:
             yield name, state.documents[row], matrix[row].copy()
 
     def _compact(self) -> None:
         state = self._state
-        dead = len(state.documents) - len(state.row_of)
-        if dead < _COMPACT_ROWS or dead * 2 < len(state.documents):
+        dead = len(state.documents) - len(state.rows_by_id)
+        if dead < _MIN_DEAD_ROWS or dead * 2 < len(state.documents):
             return
-        rows = np.array(sorted(state.row_of.values()), np.int64)
-        fresh = _State(state.dimension)
+        rows = np.array(sorted(state.rows_by_id.values()), np.int64)
+        fresh = _MemoryState(state.dimension)
         fresh.append([state.documents[row] for row in rows], state.matrix()[rows])
         self._state = fresh
 
 
-class _State:
+class _MemoryState:
     """What the store holds, up to the next compaction. Only `append` and `kill` change it, under the store's lock."""
 
     def __init__(self, dimension: int | None) -> None:
         self.dimension = dimension
         self.documents: list[Document] = []
         """By row; a dead row keeps its document, as a search may be about to give it out."""
-        self.row_of: dict[str, int] = {}
+        self.rows_by_id: dict[str, int] = {}
         self.scanner = Scanner()
-        self._columns = Columns()
+        self._metadata_index = MetadataIndex()
         self._vectors: Rows = np.empty((0, 0), np.float32)
         self._is_live: NDArray[np.bool_] = np.empty(0, bool)
 
@@ -118,25 +126,25 @@ class _State:
         self._is_live[first : first + len(documents)] = True
         self.documents.extend(documents)
         for row, document in enumerate(documents, first):
-            self.kill([document.id])
-            self.row_of[document.id] = row
+            self.mark_dead([document.id])
+            self.rows_by_id[document.id] = row
 
-    def kill(self, ids: Sequence[str]) -> int:
-        rows = [self.row_of.pop(name) for name in ids if name in self.row_of]
+    def mark_dead(self, ids: Sequence[str]) -> int:
+        rows = [self.rows_by_id.pop(name) for name in ids if name in self.rows_by_id]
         self._is_live[rows] = False
         return len(rows)
 
     def matrix(self) -> Rows:
         return self._vectors[: len(self.documents)]
 
-    def live(self) -> NDArray[np.bool_] | None:
+    def live_mask(self) -> NDArray[np.bool_] | None:
         """A copy of which rows count; None when all do."""
         rows = len(self.documents)
-        return None if rows == len(self.row_of) else self._is_live[:rows].copy()
+        return None if rows == len(self.rows_by_id) else self._is_live[:rows].copy()
 
-    def filled_columns(self) -> Columns:
-        self._columns.extend(document.metadata for document in self.documents[self._columns.rows :])
-        return self._columns
+    def update_metadata_index(self) -> MetadataIndex:
+        self._metadata_index.extend(document.metadata for document in self.documents[self._metadata_index.rows :])
+        return self._metadata_index
 
     def _reserve(self, rows: int) -> None:
         """Room for so many rows: twice as much as is needed, so that adding stays cheap."""

@@ -19,39 +19,47 @@ import numpy as np
 from numpy.typing import NDArray
 from pymilvus import DataType, MilvusClient, MilvusException
 
-from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, SearchResult
-from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
+from ragkit.store.base import (
+    Filter,
+    Rows,
+    validate_documents,
+    validate_ids,
+    validate_query,
+    validate_rows,
+    validate_top_k,
+)
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import parse_filter
 from ragkit.store.milvus_records import (
     MAX_PIECES,
-    document_in,
-    expression_of,
-    key_of,
-    row_of,
+    join_document,
+    primary_key,
+    to_expression,
+    to_row,
 )
-from ragkit.store.portable import Found, complete, last_of_each, runs, runs_by_size
-from ragkit.store.pushdown import condition_of
+from ragkit.store.portable import EngineHit, batches, batches_by_size, collect_top_k, deduplicate_by_id
+from ragkit.store.pushdown import to_condition
 from ragkit.store.server_options import MilvusOptions
-from ragkit.store.shared_lock import SharedLock
+from ragkit.store.shared_lock import ReadWriteLock
 
 MAX_TOP_K = 16_384
 """What Milvus gives at most."""
-_FIELDS = {"key", "name", "document", "tokens", "over", "row"}
-_ALL = ["document", "row"]
-_PUT_ROWS = 5_000
-_PUT_BYTES = 16 * 2**20
+_FIELD_NAMES = {"key", "name", "document", "tokens", "over", "row"}
+_DOCUMENT_FIELDS = ["document", "row"]
+_UPSERT_ROWS = 5_000
+_UPSERT_BYTES = 16 * 2**20
 """A server refuses messages over 64 MiB as it is shipped."""
-_READ = 200
-_SETTLE_ROWS = 5_000
-_PAGE = 2_000
+_READ_BATCH = 200
+_FLUSH_ROWS = 5_000
+_PAGE_ROWS = 2_000
 _VALUE_BYTES = 4
-_TEXT = 65_535
-_ITERATOR_LOG = "pymilvus.client.iterator.query_iterator"
-_CALLS_LOG = "pymilvus.decorators"
-_LITE_LOG = "milvus_lite"
-_NOWHERE = logging.NullHandler()
+_MAX_TEXT_BYTES = 65_535
+_ITERATOR_LOGGER = "pymilvus.client.iterator.query_iterator"
+_CALLS_LOGGER = "pymilvus.decorators"
+_LITE_LOGGER = "milvus_lite"
+_NULL_HANDLER = logging.NullHandler()
 
 
 class MilvusStore(VectorStore):
@@ -70,29 +78,29 @@ class MilvusStore(VectorStore):
 
         Raises:
             DimensionMismatch: the collection holds rows of another width than the options say.
-            Locked: another process, or another store of this one, has the directory open.
+            KnowledgeBaseLocked: another process, or another store of this one, has the directory open.
             StoreError: the server cannot be reached, or the collection is not one of this store.
         """
         if not str(options.path) and not options.uri:
             raise InvalidOption("path", "", "a directory, or the `uri` of a server,")
         self._options = options
-        self._name = options.collection
-        self._where = f"Milvus at {options.uri or options.path}"
-        self._lock = SharedLock()
+        self._collection_name = options.collection
+        self._location = f"Milvus at {options.uri or options.path}"
+        self._lock = ReadWriteLock()
         self._client: MilvusClient | None = None
-        self._lite: _Lite | None = None
+        self._lite: _MilvusLite | None = None
         self._dimension = 0
-        self._unsettled = 0
+        self._unflushed_rows = 0
         # Milvus Lite has no time stamps, and needs none; the client would say so at every iteration
-        logging.getLogger(_ITERATOR_LOG).addFilter(_not_about_time)
+        logging.getLogger(_ITERATOR_LOGGER).addFilter(_is_not_timestamp_notice)
         # what goes wrong is raised as well, and told in one line: it is not printed where nobody asked for logs
-        logging.getLogger(_CALLS_LOG).addFilter(_not_an_error)
-        logging.getLogger(_LITE_LOG).addHandler(_NOWHERE)
+        logging.getLogger(_CALLS_LOGGER).addFilter(_is_below_error)
+        logging.getLogger(_LITE_LOGGER).addHandler(_NULL_HANDLER)
         try:
-            with self._translated():
-                uri = options.uri or self._start()
+            with self._translate_errors():
+                uri = options.uri or self._start_lite()
                 self._client = MilvusClient(uri, token=options.token, timeout=options.timeout_seconds, dedicated=True)
-                here = self._width()
+                here = self._load_dimension()
                 if here and options.dimension not in {None, here} and self._count(""):
                     raise DimensionMismatch(options.dimension or 0, here)
         except BaseException:
@@ -103,70 +111,72 @@ class MilvusStore(VectorStore):
         """As `Store.add_documents` says."""
         if not documents:
             return []
-        with self._translated(), self._lock.alone():
-            rows = checked_rows(embeddings, len(documents), self._wanted(np.shape(embeddings)))
-            kept, kept_rows = last_of_each(checked_documents(documents), rows)
-            made = [row_of(document, row) for document, row in zip(kept, kept_rows, strict=True)]
-            self._lay_out(rows.shape[1])
+        with self._translate_errors(), self._lock.write():
+            rows = validate_rows(embeddings, len(documents), self._expected_dimension(np.shape(embeddings)))
+            kept, kept_rows = deduplicate_by_id(validate_documents(documents), rows)
+            made = [to_row(document, row) for document, row in zip(kept, kept_rows, strict=True)]
+            self._ensure_collection(rows.shape[1])
             sizes = [
                 _VALUE_BYTES * rows.shape[1] + sum(map(len, each["document"])) + len(each["tokens"]) for each, _ in made
             ]
-            for some in runs_by_size(made, sizes, _PUT_ROWS, _PUT_BYTES):
-                self._open().upsert(self._name, [{**each, **numbers} for each, numbers in some])
-            self._settle(len(made))
+            for some in batches_by_size(made, sizes, _UPSERT_ROWS, _UPSERT_BYTES):
+                self._require_client().upsert(self._collection_name, [{**each, **numbers} for each, numbers in some])
+            self._flush_if_due(len(made))
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
         """As `Store.search` says; with the method `hnsw` nearly so."""
         node = parse_filter(filter)
-        condition = condition_of(node)
-        top_k = checked_top_k(top_k)
-        with self._translated(), self._lock.together():
-            query = checked_query(query_embedding, self._wanted(np.shape(query_embedding)))
+        condition = to_condition(node)
+        top_k = validate_top_k(top_k)
+        with self._translate_errors(), self._lock.read():
+            query = validate_query(query_embedding, self._expected_dimension(np.shape(query_embedding)))
             if condition is False or self._dimension != len(query):
                 return []
-            expression, wide = expression_of(condition), query.astype(np.float64)
-            return complete(
-                lambda limit: self._nearest(query, limit, expression), node, top_k, partial(self._scores, wide)
+            expression, wide = to_expression(condition), query.astype(np.float64)
+            return collect_top_k(
+                lambda limit: self._search(query, limit, expression), node, top_k, partial(self._exact_scores, wide)
             )
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says."""
         removed = 0
-        with self._translated(), self._lock.alone():
-            for some in runs([key_of(name) for name in checked_ids(ids)], _PAGE if self._width() else 1):
+        with self._translate_errors(), self._lock.write():
+            for some in batches(
+                [primary_key(name) for name in validate_ids(ids)], _PAGE_ROWS if self._load_dimension() else 1
+            ):
                 there = [row["key"] for row in self._get(some, ["key"])]
                 if there:
-                    self._open().delete(self._name, ids=there)
+                    self._require_client().delete(self._collection_name, ids=there)
                 removed += len(there)
         return removed
 
     def clear(self) -> None:
         """As `Store.clear` says. The collection stays; an empty one is made anew for rows of another width."""
-        with self._translated(), self._lock.alone():
-            if self._width():
-                self._open().delete(self._name, filter='key != ""')
+        with self._translate_errors(), self._lock.write():
+            if self._load_dimension():
+                self._require_client().delete(self._collection_name, filter='key != ""')
 
     def count(self) -> int:
         """As `Store.count` says."""
-        with self._translated(), self._lock.together():
-            return self._count("") if self._width() else 0
+        with self._translate_errors(), self._lock.read():
+            return self._count("") if self._load_dimension() else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
         """As `Store.scan` says. The ids are gathered first; what is deleted meanwhile is left out."""
-        with self._translated():
-            with self._lock.together():
-                pairs = self._pages("", ["key", "name"]) if self._width() else iter(())
+        with self._translate_errors():
+            with self._lock.read():
+                pairs = self._iter_rows("", ["key", "name"]) if self._load_dimension() else iter(())
                 keys = [key for _, key in sorted((json.loads(row["name"]), row["key"]) for row in pairs)]
-            for some in runs(keys, _READ):
-                with self._lock.together():
-                    found = [(document_in(row["document"]), row["row"]) for row in self._get(some, _ALL)]
+            for some in batches(keys, _READ_BATCH):
+                with self._lock.read():
+                    found = [(join_document(row["document"]), row["row"]) for row in self._get(some, _DOCUMENT_FIELDS)]
                 for document, row in sorted(found, key=lambda pair: pair[0].id):
                     yield document.id, document, np.array(row, np.float32)
 
     def close(self) -> None:
         """As `Store.close` says."""
-        with self._lock.alone():
+        with self._lock.write():
             client, self._client = self._client, None
             if client is not None:
                 client.close()
@@ -174,7 +184,7 @@ class MilvusStore(VectorStore):
             if lite is not None:
                 lite.stop()
 
-    def _start(self) -> str:
+    def _start_lite(self) -> str:
         """Run Milvus Lite on the directory; returns where it listens, on loopback."""
         # imported here: a server's client does without it
         from milvus_lite.adapter.grpc.server import start_server_in_thread  # noqa: PLC0415
@@ -186,71 +196,74 @@ class MilvusStore(VectorStore):
         try:
             server, db, port = start_server_in_thread(data_dir=str(path), host="127.0.0.1", port=0)
         except DataDirLockedError as error:
-            raise Locked(str(path), "another process, or another store of this one") from error
+            raise KnowledgeBaseLocked(str(path), "another process, or another store of this one") from error
         except (MilvusLiteError, OSError) as error:
             raise StoreError(f"{path} cannot be used: {error}") from error
-        self._lite = _Lite(server, db)
+        self._lite = _MilvusLite(server, db)
         return f"http://127.0.0.1:{port}"
 
-    def _open(self) -> MilvusClient:
+    def _require_client(self) -> MilvusClient:
         if self._client is None:
-            raise StoreError(f"the store in {self._where} is closed: open it again")
+            raise StoreError(f"the store in {self._location} is closed: open it again")
         return self._client
 
-    def _width(self) -> int:
+    def _load_dimension(self) -> int:
         """Columns of a row; 0 where there is no collection. Another process may have made it meanwhile."""
-        if not self._dimension and self._open().has_collection(self._name):
-            fields = {field["name"]: field for field in self._open().describe_collection(self._name)["fields"]}
-            if set(fields) != _FIELDS:
+        if not self._dimension and self._require_client().has_collection(self._collection_name):
+            fields = {
+                field["name"]: field
+                for field in self._require_client().describe_collection(self._collection_name)["fields"]
+            }
+            if set(fields) != _FIELD_NAMES:
                 raise StoreError(
-                    f"the collection {self._name!r} in {self._where} was not made by this store: "
+                    f"the collection {self._collection_name!r} in {self._location} was not made by this store: "
                     "choose another name with its option `collection`"
                 )
-            self._open().load_collection(self._name)
+            self._require_client().load_collection(self._collection_name)
             self._dimension = int(fields["row"]["params"]["dim"])
         return self._dimension
 
-    def _settle(self, rows: int) -> None:
+    def _flush_if_due(self, rows: int) -> None:
         """Have Milvus Lite write out what it holds in memory, now and then: there it searches many times slower."""
-        self._unsettled += rows
-        if self._lite is not None and self._unsettled >= _SETTLE_ROWS:
-            self._open().flush(self._name)
-            self._unsettled = 0
+        self._unflushed_rows += rows
+        if self._lite is not None and self._unflushed_rows >= _FLUSH_ROWS:
+            self._require_client().flush(self._collection_name)
+            self._unflushed_rows = 0
 
-    def _wanted(self, shape: tuple[int, ...]) -> int | None:
+    def _expected_dimension(self, shape: tuple[int, ...]) -> int | None:
         """The columns that rows must have; None for any. An empty collection holds nobody to its width."""
-        here = self._width()
+        here = self._load_dimension()
         if here and here not in shape[-1:] and not self._count(""):
             here = 0
         return here or self._options.dimension
 
-    def _lay_out(self, dimension: int) -> None:
+    def _ensure_collection(self, dimension: int) -> None:
         """Have a collection of rows of this width: `_wanted` has seen that the one that is there is such, or empty."""
         if self._dimension == dimension:
             return
-        client, options = self._open(), self._options
+        client, options = self._require_client(), self._options
         if self._dimension:
-            client.drop_collection(self._name)
+            client.drop_collection(self._collection_name)
         schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field("key", DataType.VARCHAR, is_primary=True, max_length=64)
-        schema.add_field("name", DataType.VARCHAR, max_length=_TEXT)
-        pieces = {"element_type": DataType.VARCHAR, "max_length": _TEXT, "max_capacity": MAX_PIECES}
+        schema.add_field("name", DataType.VARCHAR, max_length=_MAX_TEXT_BYTES)
+        pieces = {"element_type": DataType.VARCHAR, "max_length": _MAX_TEXT_BYTES, "max_capacity": MAX_PIECES}
         schema.add_field("document", DataType.ARRAY, **pieces)
-        schema.add_field("tokens", DataType.VARCHAR, max_length=_TEXT)
+        schema.add_field("tokens", DataType.VARCHAR, max_length=_MAX_TEXT_BYTES)
         schema.add_field("over", DataType.BOOL)
         schema.add_field("row", DataType.FLOAT_VECTOR, dim=dimension)
         index = client.prepare_index_params()
         settings = {"M": options.m, "efConstruction": options.ef_construction} if options.method == "hnsw" else {}
         kind = "HNSW" if options.method == "hnsw" else "FLAT"
         index.add_index("row", index_type=kind, metric_type="IP", params=settings)
-        client.create_collection(self._name, schema=schema, index_params=index, consistency_level="Strong")
+        client.create_collection(self._collection_name, schema=schema, index_params=index, consistency_level="Strong")
         self._dimension = dimension
 
-    def _nearest(self, query: Rows, limit: int, expression: str) -> list[Found]:
+    def _search(self, query: Rows, limit: int, expression: str) -> list[EngineHit]:
         if limit <= MAX_TOP_K:
             settings = {"ef": max(self._options.ef, limit)} if self._options.method == "hnsw" else {}
-            [hits] = self._open().search(
-                self._name,
+            [hits] = self._require_client().search(
+                self._collection_name,
                 data=[query.tolist()],
                 anns_field="row",
                 limit=limit,
@@ -258,32 +271,39 @@ class MilvusStore(VectorStore):
                 output_fields=["document"],
                 search_params={"metric_type": "IP", "params": settings},
             )
-            found = [Found(document_in(hit["entity"]["document"]), hit["distance"]) for hit in hits]
+            found = [EngineHit(join_document(hit["entity"]["document"]), hit["distance"]) for hit in hits]
             # a walk through a graph may end early
             if len(found) == limit or self._options.method == "exact" or self._count(expression) == len(found):
                 return found
         wide = query.astype(np.float64)
-        return [Found(document_in(row["document"]), _score(row, wide)) for row in self._pages(expression, _ALL)]
+        return [
+            EngineHit(join_document(row["document"]), _score(row, wide))
+            for row in self._iter_rows(expression, _DOCUMENT_FIELDS)
+        ]
 
-    def _scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
+    def _exact_scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
         """Exact scores; -1 for what somebody else has deleted meanwhile."""
-        keys = [key_of(document.id) for document in documents]
+        keys = [primary_key(document.id) for document in documents]
         scores = {
-            row["key"]: _score(row, query) for some in runs(keys, _READ) for row in self._get(some, ["key", "row"])
+            row["key"]: _score(row, query)
+            for some in batches(keys, _READ_BATCH)
+            for row in self._get(some, ["key", "row"])
         }
         return [scores.get(key, -1.0) for key in keys]
 
     def _count(self, expression: str) -> int:
-        [row] = self._open().query(self._name, filter=expression, output_fields=["count(*)"])
+        [row] = self._require_client().query(self._collection_name, filter=expression, output_fields=["count(*)"])
         return int(row["count(*)"])
 
     def _get(self, keys: Sequence[str], fields: Sequence[str]) -> list[Mapping[str, Any]]:
-        if not keys or not self._width():
+        if not keys or not self._load_dimension():
             return []
-        return list(self._open().get(self._name, ids=list(keys), output_fields=list(fields)))
+        return list(self._require_client().get(self._collection_name, ids=list(keys), output_fields=list(fields)))
 
-    def _pages(self, expression: str, fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        pages = self._open().query_iterator(self._name, batch_size=_PAGE, filter=expression, output_fields=list(fields))
+    def _iter_rows(self, expression: str, fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        pages = self._require_client().query_iterator(
+            self._collection_name, batch_size=_PAGE_ROWS, filter=expression, output_fields=list(fields)
+        )
         try:
             while rows := pages.next():
                 yield from rows
@@ -291,36 +311,36 @@ class MilvusStore(VectorStore):
             pages.close()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """The client's errors as ours."""
         try:
             yield
         except MilvusException as error:
-            raise StoreError(f"{self._where} cannot be used: {' '.join(str(error.message).split())}") from error
+            raise StoreError(f"{self._location} cannot be used: {' '.join(str(error.message).split())}") from error
         except grpc.RpcError as error:
-            raise StoreError(f"{self._where} cannot be reached: start it, or correct the option `uri`") from error
+            raise StoreError(f"{self._location} cannot be reached: start it, or correct the option `uri`") from error
 
 
-def _not_an_error(record: logging.LogRecord) -> bool:
+def _is_below_error(record: logging.LogRecord) -> bool:
     return record.levelno < logging.ERROR
 
 
-def _not_about_time(record: logging.LogRecord) -> bool:
+def _is_not_timestamp_notice(record: logging.LogRecord) -> bool:
     return "mvccTs" not in record.getMessage()
 
 
-class _Stops(Protocol):
+class _Stoppable(Protocol):
     def stop(self, grace: float | None) -> Any: ...
 
 
-class _Closes(Protocol):
+class _Closable(Protocol):
     def close(self) -> None: ...
 
 
-class _Lite:
+class _MilvusLite:
     """Milvus Lite, running in threads of this process."""
 
-    def __init__(self, server: _Stops, db: _Closes) -> None:
+    def __init__(self, server: _Stoppable, db: _Closable) -> None:
         self._server, self._db = server, db
 
     def stop(self) -> None:

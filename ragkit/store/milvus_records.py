@@ -16,25 +16,25 @@ from typing import TypedDict
 from ragkit.errors import StoreError
 from ragkit.records import Document
 from ragkit.store.base import Rows
-from ragkit.store.portable import document_of, document_text
-from ragkit.store.pushdown import All, Condition, Holds, Lacks, Present, Some
-from ragkit.store.tokens import columns_of, sieve_of
+from ragkit.store.portable import document_from_json, document_to_json
+from ragkit.store.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
+from ragkit.store.tokens import to_column_filter, to_token_columns
 
 MAX_TOKENS = 5_000
 """Of 13 characters each; Milvus takes 65,535 bytes of text."""
 MAX_NUMBERS_BYTES = 60_000
 """Milvus takes 65,536 bytes of dynamic fields."""
-MAX_LIKES = 64
+MAX_LIKE_CLAUSES = 64
 """A condition with more tokens is left to the second look: each of them is a walk through all texts."""
 PIECE_CHARACTERS = 60_000
 """Milvus takes 65,535 bytes of text; these are ASCII."""
 MAX_PIECES = 4_096
 MAX_NAME_BYTES = 60_000
-_ANY, _ONE, _MANY = "#any", "#one", "#many"
+_HAS_FIELD, _ONE_NUMBER, _MANY_NUMBERS = "#any", "#one", "#many"
 """Tokens of a field that is there, and of one with one number or several."""
 
 
-class Row(TypedDict):
+class MilvusRow(TypedDict):
     """A row as the client takes it, but for its numbers."""
 
     key: str
@@ -46,21 +46,21 @@ class Row(TypedDict):
     row: list[float]
 
 
-def row_of(document: Document, row: Rows) -> tuple[Row, dict[str, float]]:
+def to_row(document: Document, row: Rows) -> tuple[MilvusRow, dict[str, float]]:
     """The row that stands for a document, and its numbers by the names of their fields."""
-    text, name = document_text(document), json.dumps(document.id)
+    text, name = document_to_json(document), json.dumps(document.id)
     if len(name) > MAX_NAME_BYTES or len(text) > MAX_PIECES * PIECE_CHARACTERS:
         raise StoreError(f"the document {document.id[:40]!r} is too long for the store 'milvus'")
     tokens: list[str] = []
     numbers: dict[str, float] = {}
-    for column, each in columns_of(document.metadata).items():
-        marks = [_ANY] + ([_MANY] if len(each.numbers) > 1 else [_ONE] if each.numbers else [])
-        tokens += [_hash(column, token) for token in (*each.tokens, *marks)]
+    for column, each in to_token_columns(document.metadata).items():
+        marks = [_HAS_FIELD] + ([_MANY_NUMBERS] if len(each.numbers) > 1 else [_ONE_NUMBER] if each.numbers else [])
+        tokens += [_hash_token(column, token) for token in (*each.tokens, *marks)]
         if len(each.numbers) == 1:
             numbers[column] = each.numbers[0]
     is_over = len(tokens) > MAX_TOKENS or len(json.dumps(numbers)) > MAX_NUMBERS_BYTES
-    held = Row(
-        key=key_of(document.id),
+    held = MilvusRow(
+        key=primary_key(document.id),
         name=name,
         document=[text[start : start + PIECE_CHARACTERS] for start in range(0, len(text), PIECE_CHARACTERS)],
         tokens="" if is_over else "".join(tokens),
@@ -70,68 +70,68 @@ def row_of(document: Document, row: Rows) -> tuple[Row, dict[str, float]]:
     return held, {} if is_over else numbers
 
 
-def document_in(pieces: list[str]) -> Document:
+def join_document(pieces: list[str]) -> Document:
     """The document of a row."""
-    return document_of("".join(pieces))
+    return document_from_json("".join(pieces))
 
 
-def key_of(name: str) -> str:
+def primary_key(name: str) -> str:
     """A key for an id, whatever its length and characters."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def expression_of(condition: Condition) -> str:
+def to_expression(condition: Condition) -> str:
     """The expression of a filter; empty for all."""
     if isinstance(condition, bool):
         return ""
-    return f"over == true or ({_expression(condition)})"
+    return f"over == true or ({_render(condition)})"
 
 
-def _expression(condition: Condition) -> str:
+def _render(condition: Condition) -> str:
     match condition:
-        case All(parts):
-            return " and ".join(f"({_expression(part)})" for part in parts)
-        case Some(parts):
-            return " or ".join(f"({_expression(part)})" for part in parts)
-        case Present(wanted=wanted):
-            there = _contains(sieve_of(condition).name, (_ANY,))
+        case AllOf(parts):
+            return " and ".join(f"({_render(part)})" for part in parts)
+        case AnyOf(parts):
+            return " or ".join(f"({_render(part)})" for part in parts)
+        case FieldPresent(expected=wanted):
+            there = _render_contains(to_column_filter(condition).name, (_HAS_FIELD,))
             return there if wanted else f"not ({there})"
-        case Holds():
-            return _holds(condition)
-        case Lacks():
-            return _lacks(condition)
+        case FieldMatches():
+            return _render_matches(condition)
+        case FieldMatchesNone():
+            return _render_matches_none(condition)
         case _:
             raise AssertionError("a condition that is always or never so is not rendered")
 
 
-_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-_OPPOSITES = {"gt": "<=", "gte": "<", "lt": ">=", "lte": ">"}
+_OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_NEGATED_OPERATORS = {"gt": "<=", "gte": "<", "lt": ">=", "lte": ">"}
 
 
-def _holds(condition: Holds) -> str:
-    sieve = sieve_of(condition)
-    tokens = (*sieve.tokens, _MANY) if sieve.ranges else sieve.tokens
-    if len(tokens) > MAX_LIKES:
-        return _contains(sieve.name, (_ANY,))
-    ranges = [f"{sieve.name} {_SIGNS[each.op]} {each.value!r}" for each in sieve.ranges]
-    return " or ".join([_contains(sieve.name, tokens), *ranges])
+def _render_matches(condition: FieldMatches) -> str:
+    sieve = to_column_filter(condition)
+    tokens = (*sieve.tokens, _MANY_NUMBERS) if sieve.ranges else sieve.tokens
+    if len(tokens) > MAX_LIKE_CLAUSES:
+        return _render_contains(sieve.name, (_HAS_FIELD,))
+    ranges = [f"{sieve.name} {_OPERATORS[each.op]} {each.value!r}" for each in sieve.ranges]
+    return " or ".join([_render_contains(sieve.name, tokens), *ranges])
 
 
-def _lacks(condition: Lacks) -> str:
+def _render_matches_none(condition: FieldMatchesNone) -> str:
     """None of the tokens, and no number in a range. A comparison with what is missing is false, so it is asked for."""
-    sieve = sieve_of(condition)
-    parts = [f"not ({_contains(sieve.name, sieve.tokens)})"] if 0 < len(sieve.tokens) <= MAX_LIKES else []
+    sieve = to_column_filter(condition)
+    parts = [f"not ({_render_contains(sieve.name, sieve.tokens)})"] if 0 < len(sieve.tokens) <= MAX_LIKE_CLAUSES else []
     for each in sieve.ranges:
-        missing = f"not ({_contains(sieve.name, (_ONE,))})"
-        parts.append(f"({missing} or {sieve.name} {_OPPOSITES[each.op]} {each.value!r})")
+        missing = f"not ({_render_contains(sieve.name, (_ONE_NUMBER,))})"
+        parts.append(f"({missing} or {sieve.name} {_NEGATED_OPERATORS[each.op]} {each.value!r})")
     return " and ".join(parts) or 'key != ""'
 
 
-def _contains(column: str, tokens: tuple[str, ...]) -> str:
-    return " or ".join(f'tokens like "%{_hash(column, token)}%"' for token in tokens)
+def _render_contains(column: str, tokens: tuple[str, ...]) -> str:
+    return " or ".join(f'tokens like "%{_hash_token(column, token)}%"' for token in tokens)
 
 
-def _hash(column: str, token: str) -> str:
+def _hash_token(column: str, token: str) -> str:
     """A mark where it begins, and 72 bits in twelve characters, none of which means something to `like`."""
     raw = blake2b(f"{column}\0{token}".encode("utf-8", "surrogatepass"), digest_size=9).digest()
     return "~" + b64encode(raw, b"+-").decode()

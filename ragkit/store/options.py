@@ -8,7 +8,7 @@ from pathlib import Path
 from ragkit.errors import InvalidOption
 
 
-def _check_dimension(dimension: int | None) -> None:
+def validate_dimension(dimension: int | None) -> None:
     if dimension is not None and dimension < 1:
         raise InvalidOption("dimension", dimension, "a number of columns, 1 or more,")
 
@@ -21,7 +21,7 @@ class MemoryOptions:
     """Columns of a row; None takes the width of the first rows."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        validate_dimension(self.dimension)
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,6 @@ class SqliteOptions:
     """How long a write waits for another process that is writing."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
+        validate_dimension(self.dimension)
         if not self.busy_seconds >= 0:
             raise InvalidOption("busy_seconds", self.busy_seconds, "0 or more seconds")

@@ -15,16 +15,16 @@ from typing import TypeAlias, TypeVar, cast
 from ragkit.errors import StoreError
 from ragkit.records import JSON, Document, Heading, Metadata, SearchResult
 from ragkit.store.base import Rows
-from ragkit.store.filters import Node, Scalar, evaluate
-from ragkit.store.made import made_document
+from ragkit.store.filters import FilterNode, Scalar, evaluate
+from ragkit.store.made import build_document
 
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 
-Flat: TypeAlias = dict[str, list[Scalar]]
+FlatMetadata: TypeAlias = dict[str, list[Scalar]]
 """Field -> the scalars that a filter on it is compared with; a mapping there has none."""
 
 
-def document_text(document: Document) -> str:
+def document_to_json(document: Document) -> str:
     """A document as one line of ASCII JSON: lone surrogates and NUL are escaped, so that any engine can hold it.
 
     Raises:
@@ -48,14 +48,14 @@ def document_text(document: Document) -> str:
         raise StoreError(f"the metadata of document {document.id!r} cannot be stored: {error}") from error
 
 
-_read_json = json.JSONDecoder().raw_decode
+_decode_json = json.JSONDecoder().raw_decode
 """`json.loads` without its look for blanks, of which `json.dumps` leaves none."""
 
 
-def document_of(text: str) -> Document:
-    """The document that `document_text` made a text of."""
-    values = _read_json(text)[0]
-    return made_document(
+def document_from_json(text: str) -> Document:
+    """The document that `document_to_json` made a text of."""
+    values = _decode_json(text)[0]
+    return build_document(
         values.get("text", ""),
         values.get("metadata", {}),
         values.get("source", ""),
@@ -68,22 +68,24 @@ def document_of(text: str) -> Document:
     )
 
 
-def last_of_each(documents: Sequence[Document], rows: Rows) -> tuple[list[Document], Rows]:
+def deduplicate_by_id(documents: Sequence[Document], rows: Rows) -> tuple[list[Document], Rows]:
     """Of documents with one id only the last, in the order of the ids, with their rows."""
     places = {document.id: place for place, document in enumerate(documents)}
     kept = [places[name] for name in sorted(places)]
     return [documents[place] for place in kept], rows[kept]
 
 
-def runs(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+def batches(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
     """The items in runs of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
-def runs_by_size(items: Sequence[Item], sizes: Sequence[int], max_items: int, max_size: int) -> Iterator[list[Item]]:
+def batches_by_size(
+    items: Sequence[ItemT], sizes: Sequence[int], max_items: int, max_size: int
+) -> Iterator[list[ItemT]]:
     """The items in runs of at most `max_items`, and of at most `max_size` together, but for one that is larger."""
-    run: list[Item] = []
+    run: list[ItemT] = []
     total = 0
     for item, size in zip(items, sizes, strict=True):
         if run and (total + size > max_size or len(run) == max_items):
@@ -95,12 +97,12 @@ def runs_by_size(items: Sequence[Item], sizes: Sequence[int], max_items: int, ma
         yield run
 
 
-def flat(metadata: Metadata) -> Flat:
+def flatten_metadata(metadata: Metadata) -> FlatMetadata:
     """Metadata as a filter sees them: under each field that a filter can name, what it is compared with.
 
     Nested mappings are reached by their dotted path, and a key of the document itself comes before a path.
     """
-    found: Flat = {key: _elements(value) for key, value in metadata.items()}
+    found: FlatMetadata = {key: _scalar_elements(value) for key, value in metadata.items()}
     open_paths: list[tuple[str, JSON]] = [(key, value) for key, value in metadata.items() if "." not in key]
     while open_paths:
         path, value = open_paths.pop()
@@ -108,12 +110,12 @@ def flat(metadata: Metadata) -> Flat:
             continue
         for key, inner in value.items():
             if "." not in key:
-                found.setdefault(f"{path}.{key}", _elements(inner))
+                found.setdefault(f"{path}.{key}", _scalar_elements(inner))
                 open_paths.append((f"{path}.{key}", inner))
     return found
 
 
-def _elements(value: JSON) -> list[Scalar]:
+def _scalar_elements(value: JSON) -> list[Scalar]:
     if isinstance(value, Mapping):
         return []
     if isinstance(value, list | tuple):
@@ -121,51 +123,51 @@ def _elements(value: JSON) -> list[Scalar]:
     return [cast("Scalar", value)]
 
 
-def plain_number(value: float) -> int | float:
+def normalize_number(value: float) -> int | float:
     """A whole number as an int, so that its decimal digits are exact: 1e23 is 99999999999999991611392."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def storable(text: str) -> str:
+def escape_text(text: str) -> str:
     """A text without NUL and lone surrogates, which few engines take; other texts stay as they are.
 
     Distinct texts stay distinct, and in the order of their code points.
     """
     if text.isascii() and "\0" not in text and "\1" not in text:
         return text
-    return "".join(_STORABLE.get(each) or _surrogate(each) for each in text)
+    return "".join(_ESCAPES.get(each) or _escape_surrogate(each) for each in text)
 
 
-_STORABLE = {"\0": "\1\1", "\1": "\1\2", "\ue000": "\ue000\uf000"}
+_ESCAPES = {"\0": "\1\1", "\1": "\1\2", "\ue000": "\ue000\uf000"}
 
 
-def _surrogate(character: str) -> str:
+def _escape_surrogate(character: str) -> str:
     """A lone surrogate as U+E000, the first character above them, and one below U+F000 in their order."""
     code = ord(character)
     return "\ue000" + chr(0x1000 + code - 0xD800) if 0xD800 <= code < 0xE000 else character
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EngineHit:
     """What an engine found."""
 
     document: Document
     score: float
 
 
-NEAR = 2e-6
+SCORE_TOLERANCE = 2e-6
 """Scores of engines, which count in float32, may be off by this much: what is so near may stand in another order."""
 
 
-_SPARE = 1
+_EXTRA_RESULTS = 1
 """Documents asked for beyond those that are wanted, to see whether the last of these ties with more."""
-_AGAIN = 64
+_MIN_REFETCH = 64
 """Documents asked for when those were too few, at least."""
 
 
-def complete(
-    fetch: Callable[[int], Sequence[Found]],
-    node: Node,
+def collect_top_k(
+    fetch: Callable[[int], Sequence[EngineHit]],
+    node: FilterNode,
     top_k: int,
     exact: Callable[[Sequence[Document]], Sequence[float]] | None = None,
 ) -> list[SearchResult]:
@@ -179,38 +181,45 @@ def complete(
         exact: gives the scores of some documents in float64, where `fetch` gives the engine's own. It is asked about
             those that stand so near to one another that the engine may have confused them.
     """
-    limit = top_k + _SPARE
+    limit = top_k + _EXTRA_RESULTS
     while True:
         found = fetch(limit)
         kept = [each for each in found if evaluate(node, each.document.metadata)]
-        kept.sort(key=_rank)
+        kept.sort(key=_sort_key)
         is_all = len(found) < limit
         # what was cut off may tie with the last that is wanted, and have a lower id
-        if is_all or (len(kept) >= top_k and min(each.score for each in found) < kept[top_k - 1].score - NEAR):
+        if is_all or (
+            len(kept) >= top_k and min(each.score for each in found) < kept[top_k - 1].score - SCORE_TOLERANCE
+        ):
             if exact is not None:
-                kept = _told_apart(kept, top_k, exact)
+                kept = _rescore_near_ties(kept, top_k, exact)
             return [SearchResult(each.document, max(-1.0, min(1.0, each.score))) for each in kept[:top_k]]
-        limit = max(4 * limit, _AGAIN)
+        limit = max(4 * limit, _MIN_REFETCH)
 
 
-def _rank(found: Found) -> tuple[float, str]:
+def _sort_key(found: EngineHit) -> tuple[float, str]:
     return -found.score, found.document.id
 
 
-def _told_apart(
-    ranked: Sequence[Found], top_k: int, exact: Callable[[Sequence[Document]], Sequence[float]]
-) -> list[Found]:
+def _rescore_near_ties(
+    ranked: Sequence[EngineHit], top_k: int, exact: Callable[[Sequence[Document]], Sequence[float]]
+) -> list[EngineHit]:
     """The first `top_k`, and what stands near to the last of them, with exact scores for all that have a neighbour."""
     kept = list(ranked[:1])
     for last, each in pairwise(ranked):
-        if len(kept) >= top_k and last.score - each.score > NEAR:
+        if len(kept) >= top_k and last.score - each.score > SCORE_TOLERANCE:
             break
         kept.append(each)
-    near = {place + side for place, (a, b) in enumerate(pairwise(kept)) if a.score - b.score <= NEAR for side in (0, 1)}
+    near = {
+        place + side
+        for place, (a, b) in enumerate(pairwise(kept))
+        if a.score - b.score <= SCORE_TOLERANCE
+        for side in (0, 1)
+    }
     places = sorted(near)
     if places:
         scores = exact([kept[place].document for place in places])
         for place, score in zip(places, scores, strict=True):
-            kept[place] = Found(kept[place].document, score)
-        kept.sort(key=_rank)
+            kept[place] = EngineHit(kept[place].document, score)
+        kept.sort(key=_sort_key)
     return kept

@@ -15,199 +15,199 @@ from hashlib import blake2b
 from typing import Literal, TypeAlias, cast
 
 from ragkit.records import Metadata
-from ragkit.store.filters import And, Compare, Exists, Never, Node, Not, Operator, Or, Scalar, push_not_down
-from ragkit.store.portable import flat
+from ragkit.store.filters import And, Compare, Exists, FilterNode, Never, Not, Operator, Or, Scalar, normalize_negations
+from ragkit.store.portable import flatten_metadata
 
-Kind: TypeAlias = Literal["null", "bool", "number", "string", "empty", "wild"]
+ValueKind: TypeAlias = Literal["null", "bool", "number", "string", "empty", "wild"]
 """What a fact speaks of. `empty`: there is nothing to compare with, as in a mapping or a list without scalars.
 `wild`: a number or a string that is not kept exactly; it may pass any test."""
 
-FactValue: TypeAlias = str | float | None
+StoredScalar: TypeAlias = str | float | None
 
-MAX_STRING = 1_000
+MAX_STRING_CHARACTERS = 1_000
 """Longer strings are not kept as facts, nor are those that databases choke on."""
-MAX_NAME = 200
+MAX_FIELD_NAME_CHARACTERS = 200
 """Longer names of fields are kept as a hash."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class FieldValue:
     """One thing that is so of a document: a field holds this value, or an element of its list does."""
 
     field: str
-    """As `field_name` writes it."""
-    kind: Kind
-    value: FactValue = None
+    """As `stored_field_name` writes it."""
+    kind: ValueKind
+    value: StoredScalar = None
     """The number (of a bool: 1.0 or 0.0) or the string; None for the other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Predicate:
     """What a fact of this kind can be held against."""
 
     __test__ = False  # no test of pytest's
 
-    kind: Kind
+    kind: ValueKind
     op: Literal["any", "eq", "gt", "gte", "lt", "lte"]
-    value: FactValue = None
+    value: StoredScalar = None
 
 
 @dataclass(frozen=True, slots=True)
-class Holds:
+class FieldMatches:
     """A fact of the field passes one of the tests, or is wild."""
 
     field: str
-    tests: tuple[Test, ...]
+    predicates: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Lacks:
+class FieldMatchesNone:
     """No fact of the field passes any of the tests; wild ones do not count."""
 
     field: str
-    tests: tuple[Test, ...]
+    predicates: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class FieldPresent:
     """The field has a fact, or has none."""
 
     field: str
-    wanted: bool
+    expected: bool
 
 
 @dataclass(frozen=True, slots=True)
-class All:
+class AllOf:
     """Every part is so; there are at least two."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
+class AnyOf:
     """One part is so; there are at least two."""
 
     parts: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Holds | Lacks | Present | All | Some | bool
+Condition: TypeAlias = FieldMatches | FieldMatchesNone | FieldPresent | AllOf | AnyOf | bool
 """True lets everything through, False nothing; both stand for the whole condition only."""
 
 
-def field_name(field: str) -> str:
+def stored_field_name(field: str) -> str:
     """The field as databases take it: itself, or a hash where it is empty, long, or holds odd characters.
 
     No two fields share a name, but for a chance of 2**-128.
     """
-    if 0 < len(field) <= MAX_NAME and not field.startswith("#") and _is_clean(field):
+    if 0 < len(field) <= MAX_FIELD_NAME_CHARACTERS and not field.startswith("#") and _is_clean(field):
         return field
     return "#" + blake2b(field.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def facts_of(metadata: Metadata) -> list[Fact]:
+def extract_field_values(metadata: Metadata) -> list[FieldValue]:
     """All that is so of a document, for every field that a filter can name. No fact is given twice."""
-    facts: dict[Fact, None] = {}
-    for field, values in flat(metadata).items():
-        name = field_name(field)
-        facts.update((_fact(name, value), None) for value in values)
+    facts: dict[FieldValue, None] = {}
+    for field, values in flatten_metadata(metadata).items():
+        name = stored_field_name(field)
+        facts.update((_to_field_value(name, value), None) for value in values)
         if not values:
-            facts[Fact(name, "empty")] = None
+            facts[FieldValue(name, "empty")] = None
     return list(facts)
 
 
-def _fact(name: str, value: Scalar) -> Fact:
+def _to_field_value(name: str, value: Scalar) -> FieldValue:
     if value is None:
-        return Fact(name, "null")
+        return FieldValue(name, "null")
     if isinstance(value, bool):
-        return Fact(name, "bool", float(value))
+        return FieldValue(name, "bool", float(value))
     if isinstance(value, int | float):
-        number, exact = _double(value)
-        return Fact(name, "number", number) if exact else Fact(name, "wild")
-    return Fact(name, "string", value) if _is_kept(value) else Fact(name, "wild")
+        number, exact = _to_float(value)
+        return FieldValue(name, "number", number) if exact else FieldValue(name, "wild")
+    return FieldValue(name, "string", value) if _is_storable(value) else FieldValue(name, "wild")
 
 
-def condition_of(node: Node) -> Condition:
+def to_condition(node: FilterNode) -> Condition:
     """A condition that holds wherever the filter does."""
-    return _condition(push_not_down(node))
+    return _convert(normalize_negations(node))
 
 
-def _condition(node: Node) -> Condition:
+def _convert(node: FilterNode) -> Condition:
     match node:
         case Compare(field, op, value):
             if op in {"ne", "nin"}:
-                return _lacks(field, "eq", value if isinstance(value, tuple) else (value,))
+                return _matches_none(field, "eq", value if isinstance(value, tuple) else (value,))
             same = "eq" if op == "in" else op
-            tests = (_loose(same, each) for each in (value if isinstance(value, tuple) else (value,)))
-            return Holds(field_name(field), tuple(test for test in tests if test))
+            tests = (_loose_predicate(same, each) for each in (value if isinstance(value, tuple) else (value,)))
+            return FieldMatches(stored_field_name(field), tuple(test for test in tests if test))
         case Not(Compare(field, op, value)):
-            return _lacks(field, op, value if isinstance(value, tuple) else (value,))
+            return _matches_none(field, op, value if isinstance(value, tuple) else (value,))
         case Exists(field, wanted):
-            return Present(field_name(field), wanted)
+            return FieldPresent(stored_field_name(field), wanted)
         case And(parts) | Or(parts):
-            return _joined([_condition(part) for part in parts], is_all=isinstance(node, And))
+            return _combine([_convert(part) for part in parts], is_all=isinstance(node, And))
         case _:
             return not isinstance(node, Never)
 
 
-def _lacks(field: str, op: Operator, values: tuple[Scalar, ...]) -> Condition:
-    tests = tuple(test for test in (_strict(op, each) for each in values) if test)
-    return Lacks(field_name(field), tests) if tests else True
+def _matches_none(field: str, op: Operator, values: tuple[Scalar, ...]) -> Condition:
+    tests = tuple(test for test in (_strict_predicate(op, each) for each in values) if test)
+    return FieldMatchesNone(stored_field_name(field), tests) if tests else True
 
 
-def _joined(parts: list[Condition], *, is_all: bool) -> Condition:
-    """`All` or `Some` of the parts, none of which is False: `push_not_down` has seen to that."""
+def _combine(parts: list[Condition], *, is_all: bool) -> Condition:
+    """`AllOf` or `AnyOf` of the parts, none of which is False: `normalize_negations` has seen to that."""
     kept = tuple(part for part in parts if part is not True)
     if not kept or (not is_all and len(kept) < len(parts)):
         return True
     if len(kept) == 1:
         return kept[0]
-    return All(kept) if is_all else Some(kept)
+    return AllOf(kept) if is_all else AnyOf(kept)
 
 
-def leaves(condition: Condition, *, with_tests: bool = False) -> int:
+def count_leaves(condition: Condition, *, with_tests: bool = False) -> int:
     """How many looks at the facts of a field a condition takes; `with_tests` counts each test as one more."""
     match condition:
-        case Holds(_, tests) | Lacks(_, tests):
+        case FieldMatches(_, tests) | FieldMatchesNone(_, tests):
             return 1 + len(tests) * with_tests
-        case All(parts) | Some(parts):
-            return sum(leaves(part, with_tests=with_tests) for part in parts)
+        case AllOf(parts) | AnyOf(parts):
+            return sum(count_leaves(part, with_tests=with_tests) for part in parts)
         case _:
             return 1
 
 
-def _loose(op: Operator, wanted: Scalar) -> Test | None:
+def _loose_predicate(op: Operator, wanted: Scalar) -> Predicate | None:
     """A test that every fact passes of which the comparison is true; None where no exact fact can be."""
     if wanted is None:
-        return Test("null", "any")
+        return Predicate("null", "any")
     if isinstance(wanted, bool):
-        return Test("bool", "eq", float(wanted))
+        return Predicate("bool", "eq", float(wanted))
     if isinstance(wanted, int | float):
-        number, exact = _double(wanted)
+        number, exact = _to_float(wanted)
         if exact:
-            return Test("number", _plain(op), number)
+            return Predicate("number", _narrow_op(op), number)
         # rounding keeps the order, but may make numbers equal that are not
-        return None if op == "eq" else Test("number", "gte" if op in {"gt", "gte"} else "lte", number)
-    if _is_kept(wanted):
-        return Test("string", _plain(op), wanted)
-    return None if op == "eq" else Test("string", "any")
+        return None if op == "eq" else Predicate("number", "gte" if op in {"gt", "gte"} else "lte", number)
+    if _is_storable(wanted):
+        return Predicate("string", _narrow_op(op), wanted)
+    return None if op == "eq" else Predicate("string", "any")
 
 
-def _strict(op: Operator, wanted: Scalar) -> Test | None:
+def _strict_predicate(op: Operator, wanted: Scalar) -> Predicate | None:
     """A test that no fact passes of which the comparison is false; None where there is no such test."""
     if isinstance(wanted, int | float) and not isinstance(wanted, bool):
-        number, exact = _double(wanted)
+        number, exact = _to_float(wanted)
         if not exact:
-            return None if op == "eq" else Test("number", "gt" if op in {"gt", "gte"} else "lt", number)
-    if isinstance(wanted, str) and not _is_kept(wanted):
+            return None if op == "eq" else Predicate("number", "gt" if op in {"gt", "gte"} else "lt", number)
+    if isinstance(wanted, str) and not _is_storable(wanted):
         return None
-    return _loose(op, wanted)
+    return _loose_predicate(op, wanted)
 
 
-def _plain(op: Operator) -> Literal["eq", "gt", "gte", "lt", "lte"]:
+def _narrow_op(op: Operator) -> Literal["eq", "gt", "gte", "lt", "lte"]:
     return cast('Literal["eq", "gt", "gte", "lt", "lte"]', op)
 
 
-def _double(value: float) -> tuple[float, bool]:
+def _to_float(value: float) -> tuple[float, bool]:
     """The nearest float, and whether it is the number itself."""
     try:
         number = float(value) + 0.0  # -0.0 becomes 0.0, which it equals
@@ -216,8 +216,8 @@ def _double(value: float) -> tuple[float, bool]:
     return number, number == value
 
 
-def _is_kept(text: str) -> bool:
-    return len(text) <= MAX_STRING and _is_clean(text)
+def _is_storable(text: str) -> bool:
+    return len(text) <= MAX_STRING_CHARACTERS and _is_clean(text)
 
 
 def _is_clean(text: str) -> bool:
@@ -231,7 +231,7 @@ def _is_clean(text: str) -> bool:
     return True
 
 
-def joined(parts: Sequence[str], word: str) -> str:
+def join_sql(parts: Sequence[str], word: str) -> str:
     """Conditions of SQL under AND or OR, as a balanced tree: engines count how deep expressions are nested.
 
     A chain of 1,000 is too deep for DuckDB, and a chain of some thousands overflows DataFusion's stack.
@@ -239,4 +239,4 @@ def joined(parts: Sequence[str], word: str) -> str:
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
-    return f"({joined(parts[:half], word)} {word} {joined(parts[half:], word)})"
+    return f"({join_sql(parts[:half], word)} {word} {join_sql(parts[half:], word)})"

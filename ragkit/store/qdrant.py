@@ -16,22 +16,38 @@ from numpy.typing import NDArray
 
 from ragkit.errors import DimensionMismatch, InvalidOption, MissingExtra
 from ragkit.records import Document, SearchResult
-from ragkit.store.base import Filter, Rows, checked_documents, checked_ids, checked_query, checked_rows, checked_top_k
+from ragkit.store.base import (
+    Filter,
+    Rows,
+    validate_documents,
+    validate_ids,
+    validate_query,
+    validate_rows,
+    validate_top_k,
+)
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import parse_filter
-from ragkit.store.portable import Found, complete, document_of, document_text, last_of_each, runs, storable
-from ragkit.store.pushdown import condition_of
-from ragkit.store.qdrant_points import DOCUMENT, NAME, NUMBERS, Payload, Points
+from ragkit.store.portable import (
+    EngineHit,
+    batches,
+    collect_top_k,
+    deduplicate_by_id,
+    document_from_json,
+    document_to_json,
+    escape_text,
+)
+from ragkit.store.pushdown import to_condition
+from ragkit.store.qdrant_points import DOCUMENT_KEY, NAME_KEY, NUMBER_PREFIX, Payload, QdrantEngine
 from ragkit.store.server_options import QdrantOptions
-from ragkit.store.shared_lock import SharedLock
-from ragkit.store.tokens import columns_of
+from ragkit.store.shared_lock import ReadWriteLock
+from ragkit.store.tokens import to_token_columns
 
 if not find_spec("qdrant_client") or not find_spec("qdrant_edge"):
     raise MissingExtra("the store 'qdrant'", extra="qdrant")
 
-MAX_INDEXED = 24
+MAX_INDEXED_FIELDS = 24
 """So many fields get an index of the engine's; filters on more are answered by looking at every payload."""
-_NAMESPACE = uuid.UUID("7a1c86f4-4e54-5d0e-9a5f-3f0b0c8a2f5e")
+_UUID_NAMESPACE = uuid.UUID("7a1c86f4-4e54-5d0e-9a5f-3f0b0c8a2f5e")
 _SCAN_ROWS = 256
 
 
@@ -49,152 +65,157 @@ class QdrantStore(VectorStore):
 
         Raises:
             DimensionMismatch: the collection holds rows of another width than the options say.
-            Locked: another process has the directory open.
+            KnowledgeBaseLocked: another process has the directory open.
             StoreError: the server cannot be reached, or the collection is not one of this store.
         """
         if not str(options.path) and not options.url:
             raise InvalidOption("path", "", "a directory, or the `url` of a server,")
         self._options = options
-        self._lock = SharedLock()
-        self._points = _engine(options)
+        self._lock = ReadWriteLock()
+        self._engine = _create_engine(options)
         self._dimension = 0
-        self._indexed: set[str] = set()
+        self._indexed_fields: set[str] = set()
         try:
-            here = self._width()
-            if here and options.dimension not in {None, here} and self._points.count():
+            here = self._load_dimension()
+            if here and options.dimension not in {None, here} and self._engine.count():
                 raise DimensionMismatch(options.dimension or 0, here)
         except BaseException:
-            self._points.close()
+            self._engine.close()
             raise
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
         """As `Store.add_documents` says."""
         if not documents:
             return []
-        with self._lock.alone():
-            rows = checked_rows(embeddings, len(documents), self._wanted(np.shape(embeddings)))
-            kept, kept_rows = last_of_each(checked_documents(documents), rows)
-            payloads = [_payload(document) for document in kept]
-            self._lay_out(rows.shape[1])
-            self._index(payloads)
-            self._points.put([_key(document.id) for document in kept], kept_rows, payloads)
+        with self._lock.write():
+            rows = validate_rows(embeddings, len(documents), self._expected_dimension(np.shape(embeddings)))
+            kept, kept_rows = deduplicate_by_id(validate_documents(documents), rows)
+            payloads = [_to_payload(document) for document in kept]
+            self._ensure_collection(rows.shape[1])
+            self._create_indexes(payloads)
+            self._engine.upsert([_point_id(document.id) for document in kept], kept_rows, payloads)
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
         """As `Store.search` says; with the method `hnsw` nearly so."""
         node = parse_filter(filter)
-        condition = condition_of(node)
-        top_k = checked_top_k(top_k)
-        with self._lock.together():
-            query = checked_query(query_embedding, self._wanted(np.shape(query_embedding)))
+        condition = to_condition(node)
+        top_k = validate_top_k(top_k)
+        with self._lock.read():
+            query = validate_query(query_embedding, self._expected_dimension(np.shape(query_embedding)))
             if self._dimension != len(query) or condition is False:
                 return []
 
-            def fetch(limit: int) -> list[Found]:
+            def fetch(limit: int) -> list[EngineHit]:
                 return [
-                    Found(document_of(text), score) for text, score in self._points.nearest(query, limit, condition)
+                    EngineHit(document_from_json(text), score)
+                    for text, score in self._engine.search(query, limit, condition)
                 ]
 
-            return complete(fetch, node, top_k, partial(self._scores, query.astype(np.float64)))
+            return collect_top_k(fetch, node, top_k, partial(self._exact_scores, query.astype(np.float64)))
 
     def delete(self, ids: Sequence[str]) -> int:
         """As `Store.delete` says."""
-        keys = [_key(name) for name in checked_ids(ids)]
-        with self._lock.alone():
-            if not self._width():
+        keys = [_point_id(name) for name in validate_ids(ids)]
+        with self._lock.write():
+            if not self._load_dimension():
                 return 0
             removed = 0
-            for some in runs(keys, _SCAN_ROWS):
-                there = self._points.there(some)
+            for some in batches(keys, _SCAN_ROWS):
+                there = self._engine.filter_existing(some)
                 if there:
-                    self._points.delete(there)
+                    self._engine.delete(there)
                 removed += len(there)
         return removed
 
     def clear(self) -> None:
         """As `Store.clear` says."""
-        with self._lock.alone():
-            if self._width():
-                self._points.empty()
+        with self._lock.write():
+            if self._load_dimension():
+                self._engine.delete_all()
 
     def count(self) -> int:
         """As `Store.count` says."""
-        with self._lock.together():
-            return self._points.count() if self._width() else 0
+        with self._lock.read():
+            return self._engine.count() if self._load_dimension() else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
         """As `Store.scan` says. The ids are gathered first; what is deleted meanwhile is left out."""
-        with self._lock.together():
-            keys = [key for _, key in sorted(self._points.names())] if self._width() else []
-        for some in runs(keys, _SCAN_ROWS):
-            with self._lock.together():
-                found = [(document_of(text), row) for text, row in self._points.read(some)]
+        with self._lock.read():
+            keys = [key for _, key in sorted(self._engine.scroll_names())] if self._load_dimension() else []
+        for some in batches(keys, _SCAN_ROWS):
+            with self._lock.read():
+                found = [(document_from_json(text), row) for text, row in self._engine.retrieve(some)]
             for document, row in sorted(found, key=lambda pair: pair[0].id):
                 yield document.id, document, np.array(row, np.float32)
 
     def close(self) -> None:
         """As `Store.close` says."""
-        with self._lock.alone():
-            self._points.close()
+        with self._lock.write():
+            self._engine.close()
 
-    def _scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
+    def _exact_scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
         """Exact scores; -1 for what somebody else has deleted meanwhile."""
-        read = self._points.read([_key(document.id) for document in documents])
-        scores = {document_of(text).id: float((np.array(row, np.float32) * query).sum()) for text, row in read}
+        read = self._engine.retrieve([_point_id(document.id) for document in documents])
+        scores = {document_from_json(text).id: float((np.array(row, np.float32) * query).sum()) for text, row in read}
         return [scores.get(document.id, -1.0) for document in documents]
 
-    def _width(self) -> int:
+    def _load_dimension(self) -> int:
         """Columns of a row; 0 where there is no collection. Another process may have made it meanwhile."""
         if not self._dimension:
-            self._dimension = self._points.dimension()
-            self._indexed = self._points.indexed() if self._dimension else set()
+            self._dimension = self._engine.dimension()
+            self._indexed_fields = self._engine.indexed_fields() if self._dimension else set()
         return self._dimension
 
-    def _wanted(self, shape: tuple[int, ...]) -> int | None:
+    def _expected_dimension(self, shape: tuple[int, ...]) -> int | None:
         """The columns that rows must have; None for any. An empty collection holds nobody to its width."""
-        here = self._width()
-        if here and here not in shape[-1:] and not self._points.count():
+        here = self._load_dimension()
+        if here and here not in shape[-1:] and not self._engine.count():
             here = 0
         return here or self._options.dimension
 
-    def _lay_out(self, dimension: int) -> None:
+    def _ensure_collection(self, dimension: int) -> None:
         """Have a collection of rows of this width: `_wanted` has seen that the one that is there is such, or empty."""
         if self._dimension != dimension:
-            self._points.drop()
-            self._points.make(dimension)
-            self._dimension, self._indexed = dimension, set()
+            self._engine.drop()
+            self._engine.create(dimension)
+            self._dimension, self._indexed_fields = dimension, set()
 
-    def _index(self, payloads: Sequence[Payload]) -> None:
+    def _create_indexes(self, payloads: Sequence[Payload]) -> None:
         for name in dict.fromkeys(name for payload in payloads for name in payload):
-            if name in self._indexed or name in {DOCUMENT, NAME} or len(self._indexed) >= MAX_INDEXED:
+            if (
+                name in self._indexed_fields
+                or name in {DOCUMENT_KEY, NAME_KEY}
+                or len(self._indexed_fields) >= MAX_INDEXED_FIELDS
+            ):
                 continue
-            self._points.index(name, "float" if name.startswith(NUMBERS) else "keyword")
-            self._indexed.add(name)
+            self._engine.create_index(name, "float" if name.startswith(NUMBER_PREFIX) else "keyword")
+            self._indexed_fields.add(name)
 
 
-def _payload(document: Document) -> Payload:
+def _to_payload(document: Document) -> Payload:
     payload: dict[str, str | Sequence[str] | Sequence[float]] = {
-        NAME: storable(document.id),
-        DOCUMENT: document_text(document),
+        NAME_KEY: escape_text(document.id),
+        DOCUMENT_KEY: document_to_json(document),
     }
-    for name, column in columns_of(document.metadata).items():
+    for name, column in to_token_columns(document.metadata).items():
         payload[name] = column.tokens
         if column.numbers:
-            payload[NUMBERS + name] = column.numbers
+            payload[NUMBER_PREFIX + name] = column.numbers
     return payload
 
 
-def _key(name: str) -> str:
+def _point_id(name: str) -> str:
     """A UUID for an id: the only names that Qdrant knows, beside numbers."""
-    return str(uuid.uuid5(_NAMESPACE, storable(name)))
+    return str(uuid.uuid5(_UUID_NAMESPACE, escape_text(name)))
 
 
-def _engine(options: QdrantOptions) -> Points:
+def _create_engine(options: QdrantOptions) -> QdrantEngine:
     # imported here: the client takes a second, and the embedded engine does without
     if options.url:
-        from ragkit.store.qdrant_server import ServerPoints  # noqa: PLC0415
+        from ragkit.store.qdrant_server import QdrantServerEngine  # noqa: PLC0415
 
-        return ServerPoints(options)
-    from ragkit.store.qdrant_embedded import EmbeddedPoints  # noqa: PLC0415
+        return QdrantServerEngine(options)
+    from ragkit.store.qdrant_embedded import QdrantEmbeddedEngine  # noqa: PLC0415
 
-    return EmbeddedPoints(options)
+    return QdrantEmbeddedEngine(options)

@@ -8,53 +8,53 @@ from typing import Protocol, TypeAlias
 from ragkit.store.base import Rows
 from ragkit.store.pushdown import Condition
 
-DOCUMENT = "document"
+DOCUMENT_KEY = "document"
 """The key of the payload that holds the document."""
-NAME = "name"
+NAME_KEY = "name"
 """The key of the payload that holds the document's id, escaped where it has lone surrogates."""
-NUMBERS = "n_"
+NUMBER_PREFIX = "n_"
 """What stands before a column's name in the key of the payload that holds its numbers."""
 
 Payload: TypeAlias = Mapping[str, str | Sequence[str] | Sequence[float]]
 
 
-class Points(Protocol):
+class QdrantEngine(Protocol):
     """What the store asks of an engine. Keys are UUIDs as text; errors are StoreErrors."""
 
     def dimension(self) -> int:
         """Columns of a row; 0 when there is no collection. Raises StoreError when it is not ours."""
 
-    def make(self, dimension: int) -> None:
+    def create(self, dimension: int) -> None:
         """Make the collection."""
 
     def drop(self) -> None:
         """Remove the collection, if it is there."""
 
-    def empty(self) -> None:
+    def delete_all(self) -> None:
         """Take all points out; the collection and its indexes stay."""
 
-    def indexed(self) -> set[str]:
+    def indexed_fields(self) -> set[str]:
         """The keys of the payload that have an index."""
 
-    def index(self, name: str, kind: str) -> None:
+    def create_index(self, name: str, kind: str) -> None:
         """Have an index for a key of the payload; `kind` is `keyword` or `float`."""
 
-    def put(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
+    def upsert(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
         """Put points in, those that are there are replaced."""
 
-    def nearest(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
+    def search(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
         """(document, score) of the nearest points that the condition lets through; the score is the engine's own."""
 
-    def there(self, keys: Sequence[str]) -> list[str]:
+    def filter_existing(self, keys: Sequence[str]) -> list[str]:
         """Those of the keys that are there."""
 
     def delete(self, keys: Sequence[str]) -> None:
         """Take points out."""
 
-    def names(self) -> Iterator[tuple[str, str]]:
+    def scroll_names(self) -> Iterator[tuple[str, str]]:
         """(name, key) of every point, in any order."""
 
-    def read(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
+    def retrieve(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
         """(document, row) of those of the keys that are there, in any order."""
 
     def count(self) -> int:

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.store.base import Rows
-from ragkit.store.exact import Allowed, Order, RowNumbers, best, nearest
-from ragkit.store.int8 import Codes, Int8Index
+from ragkit.store.exact import AllowedRows, RowNumbers, SortKeys, find_nearest, rank_rows
+from ragkit.store.int8 import Int8Codes, Int8Index
 from ragkit.store.vectorfile import row_checksums
 
 MIN_ROWS = 10_000
 """Fewer rows are searched in a fraction of a millisecond as they are."""
-PATIENCE = 3
+BUILD_AFTER_SEARCHES = 3
 """The search that makes the copy: a process that asks once or twice does not pay for it."""
-_STALE_SHARE = 0.1
+_MAX_UNSAVED_SHARE = 0.1
 """The file is written anew when more than this share of the rows is missing in it."""
 
 _MAGIC = b"ragk-i8\n"
@@ -41,23 +41,23 @@ class Scanner:
 
     def __init__(self, cache: Path | None = None, file_id: bytes = b"") -> None:
         """`cache` is where the copy is kept, for the matrix that `file_id` (16 bytes) names; None keeps none."""
-        self._cache, self._file_id = cache, file_id
+        self._cache_path, self._file_id = cache, file_id
         self._lock = threading.Lock()
         self._index: Int8Index | None = None
         self._saved_rows = 0
         self._searches = 0
 
-    def nearest(
-        self, matrix: Rows, query: Rows, k: int, allowed: Allowed = None, order: Order | None = None
+    def search(
+        self, matrix: Rows, query: Rows, k: int, allowed: AllowedRows = None, order: SortKeys | None = None
     ) -> tuple[RowNumbers, NDArray[np.float64]]:
         """As `exact.nearest` says. The rows that were in the matrix at an earlier call must be the same."""
-        index = self._index_for(matrix) if len(matrix) >= MIN_ROWS else None
+        index = self._get_index(matrix) if len(matrix) >= MIN_ROWS else None
         if index is None:
-            return nearest(matrix, query, k, allowed, order)
-        found = index.candidates(query, k, allowed, len(matrix))
-        return best(matrix, query, k, found, order)
+            return find_nearest(matrix, query, k, allowed, order)
+        found = index.find_candidates(query, k, allowed, len(matrix))
+        return rank_rows(matrix, query, k, found, order)
 
-    def _index_for(self, matrix: Rows) -> Int8Index | None:
+    def _get_index(self, matrix: Rows) -> Int8Index | None:
         """The copy, grown to the matrix; None when there is none yet, or another thread is at work on it."""
         if self._index is not None and self._index.rows >= len(matrix):
             return self._index
@@ -66,67 +66,67 @@ class Scanner:
         try:
             self._searches += 1
             if self._index is None:
-                self._index = self._read(matrix)
-            if self._index is None and self._searches >= PATIENCE:
+                self._index = self._load(matrix)
+            if self._index is None and self._searches >= BUILD_AFTER_SEARCHES:
                 self._index = Int8Index.empty(matrix.shape[1])
             if self._index is not None and self._index.rows < len(matrix):
                 self._index.grow(matrix)
-                self._write(self._index)
+                self._save(self._index)
             return self._index
         finally:
             self._lock.release()
 
-    def _read(self, matrix: Rows) -> Int8Index | None:
+    def _load(self, matrix: Rows) -> Int8Index | None:
         """The copy in the file, if it is whole and of this matrix."""
-        if self._cache is None or self._searches > 1:
+        if self._cache_path is None or self._searches > 1:
             return None
-        with suppress(OSError, ValueError, struct.error), self._cache.open("rb") as file:
+        with suppress(OSError, ValueError, struct.error), self._cache_path.open("rb") as file:
             # closed here, mapped for as long as the arrays live
             whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             magic, version, dimension, file_id, rows, stored = _HEADER.unpack_from(whole)
             fits = (magic, version, dimension, file_id) == (_MAGIC, _VERSION, matrix.shape[1], self._file_id)
-            if not fits or rows > len(matrix) or len(whole) != _size(rows, dimension):
+            if not fits or rows > len(matrix) or len(whole) != _file_size(rows, dimension):
                 return None
             numbers = np.frombuffer(whole, "<f4", 2 * rows, _HEADER_BYTES)
-            codes = np.frombuffer(whole, np.int8, rows * dimension, _codes_at(rows)).reshape(rows, dimension)
+            codes = np.frombuffer(whole, np.int8, rows * dimension, _codes_offset(rows)).reshape(rows, dimension)
             if _checksum(codes, numbers) != stored:
                 return None
             self._saved_rows = rows
             return Int8Index(codes, numbers[:rows], numbers[rows:])
         return None
 
-    def _write(self, index: Int8Index) -> None:
+    def _save(self, index: Int8Index) -> None:
         """Keep the copy, unless what is kept is nearly all of it. A directory that cannot be written is no error."""
         missing = index.rows - self._saved_rows
-        if self._cache is None or missing <= _STALE_SHARE * index.rows:
+        if self._cache_path is None or missing <= _MAX_UNSAVED_SHARE * index.rows:
             return
         numbers = np.concatenate([index.scales, index.errors])
         dimension, stored = index.codes.shape[1], _checksum(index.codes, numbers)
         head = _HEADER.pack(_MAGIC, _VERSION, dimension, self._file_id, index.rows, stored).ljust(_HEADER_BYTES, b"\0")
-        fresh = self._cache.with_name(f"{self._cache.name}.{secrets.token_hex(4)}")
+        fresh = self._cache_path.with_name(f"{self._cache_path.name}.{secrets.token_hex(4)}")
         with suppress(OSError):
             try:
                 with fresh.open("xb") as file:
                     file.write(head)
                     file.write(numbers.data)
-                    file.write(bytes(_codes_at(index.rows) - file.tell()))
+                    file.write(bytes(_codes_offset(index.rows) - file.tell()))
                     file.write(np.ascontiguousarray(index.codes).data)
                 # not synced: a file that a power cut left in pieces has a wrong checksum
-                fresh.replace(self._cache)
+                fresh.replace(self._cache_path)
                 self._saved_rows = index.rows
             finally:
                 fresh.unlink(missing_ok=True)
 
 
-def _codes_at(rows: int) -> int:
+def _codes_offset(rows: int) -> int:
     return -(-(_HEADER_BYTES + 8 * rows) // 64) * 64
 
 
-def _size(rows: int, dimension: int) -> int:
-    return _codes_at(rows) + rows * dimension
+def _file_size(rows: int, dimension: int) -> int:
+    return _codes_offset(rows) + rows * dimension
 
 
-def _checksum(codes: Codes, numbers: Rows) -> int:
+def _checksum(codes: Int8Codes, numbers: Rows) -> int:
     """One number over all of the copy; like `row_checksums`, it notices every single flipped bit."""
     if codes.shape[1] % 4:
         codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 4)))

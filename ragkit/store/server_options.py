@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Literal
 
 from ragkit.errors import InvalidOption
-from ragkit.masking import keep_secret
-from ragkit.store.options import _check_dimension
+from ragkit.masking import register_secret
+from ragkit.store.options import validate_dimension
 
-PARTS = "-parts"
+PARTS_NAMESPACE_SUFFIX = "-parts"
 """What follows the name of a namespace of Pinecone in the one that holds the rest of long documents."""
-_INDEX_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,43}[a-z0-9])?")
-_COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_PINECONE_INDEX_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,43}[a-z0-9])?")
+_MILVUS_COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 MAX_TABLE_BYTES = 63
 """How long PostgreSQL lets a name be."""
 
 
-def _check_least(option: str, met: float, least: float) -> None:
+def validate_minimum(option: str, met: float, least: float) -> None:
     if not met >= least:
         raise InvalidOption(option, met, f"{least:g} or more")
 
@@ -46,8 +46,8 @@ class PgvectorOptions:
     """How long a write waits for another one that is in its way."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
-        keep_secret(self.dsn)
+        validate_dimension(self.dimension)
+        register_secret(self.dsn)
         if not 1 <= len(self.table.encode("utf-8", "replace")) <= MAX_TABLE_BYTES or {*self.table} & {"\0", "%"}:
             raise InvalidOption("table", self.table, f"a name of 1 to {MAX_TABLE_BYTES} bytes, without '%',")
         if self.method not in {"exact", "hnsw"}:
@@ -58,7 +58,7 @@ class PgvectorOptions:
             raise InvalidOption("ef_construction", self.ef_construction, f"{2 * self.m} (twice m) to 1000")
         if not 1 <= self.ef_search <= 1000:
             raise InvalidOption("ef_search", self.ef_search, "1 to 1000")
-        _check_least("lock_seconds", self.lock_seconds, 0)
+        validate_minimum("lock_seconds", self.lock_seconds, 0)
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class QdrantOptions:
     """How long to wait for an answer of the server."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
-        keep_secret(self.api_key)
+        validate_dimension(self.dimension)
+        register_secret(self.api_key)
         if not self.collection or "/" in self.collection or "\0" in self.collection:
             raise InvalidOption("collection", self.collection, "a name without slashes")
         if self.method not in {"exact", "hnsw"}:
             raise InvalidOption("method", self.method, "'exact' or 'hnsw'")
-        _check_least("ef", self.ef, 1)
-        _check_least("timeout_seconds", self.timeout_seconds, 1)
+        validate_minimum("ef", self.ef, 1)
+        validate_minimum("timeout_seconds", self.timeout_seconds, 1)
 
 
 @dataclass(frozen=True)
@@ -117,16 +117,22 @@ class PineconeOptions:
     """How long to wait until what was written is seen by readers."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
-        keep_secret(self.api_key)
+        validate_dimension(self.dimension)
+        register_secret(self.api_key)
         if not self.api_key:
             raise InvalidOption("api_key", "", "a key (app.pinecone.io shows it)")
-        if not _INDEX_NAME.fullmatch(self.index_name):
+        if not _PINECONE_INDEX_NAME.fullmatch(self.index_name):
             raise InvalidOption("index_name", self.index_name, "a name of up to 45 lower-case letters, digits and '-'")
-        if not self.namespace.isascii() or not self.namespace.isprintable() or self.namespace.endswith(PARTS):
-            raise InvalidOption("namespace", self.namespace, f"printable ASCII that does not end in {PARTS!r}")
-        _check_least("retries", self.retries, 0)
-        _check_least("wait_seconds", self.wait_seconds, 0)
+        if (
+            not self.namespace.isascii()
+            or not self.namespace.isprintable()
+            or self.namespace.endswith(PARTS_NAMESPACE_SUFFIX)
+        ):
+            raise InvalidOption(
+                "namespace", self.namespace, f"printable ASCII that does not end in {PARTS_NAMESPACE_SUFFIX!r}"
+            )
+        validate_minimum("retries", self.retries, 0)
+        validate_minimum("wait_seconds", self.wait_seconds, 0)
 
 
 @dataclass(frozen=True)
@@ -155,14 +161,14 @@ class MilvusOptions:
     """How long to wait for an answer of the server."""
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dimension)
-        keep_secret(self.token)
-        if not _COLLECTION.fullmatch(self.collection):
+        validate_dimension(self.dimension)
+        register_secret(self.token)
+        if not _MILVUS_COLLECTION.fullmatch(self.collection):
             raise InvalidOption("collection", self.collection, "a name of letters, digits and '_', no digit first,")
         if self.method not in {"exact", "hnsw"}:
             raise InvalidOption("method", self.method, "'exact' or 'hnsw'")
         if not 2 <= self.m <= 2048:
             raise InvalidOption("m", self.m, "2 to 2048")
-        _check_least("ef_construction", self.ef_construction, 1)
-        _check_least("ef", self.ef, 1)
-        _check_least("timeout_seconds", self.timeout_seconds, 1)
+        validate_minimum("ef_construction", self.ef_construction, 1)
+        validate_minimum("ef", self.ef, 1)
+        validate_minimum("timeout_seconds", self.timeout_seconds, 1)

@@ -21,7 +21,7 @@ Inode = tuple[int, int]
 
 
 @dataclass
-class _Use:
+class _FileUse:
     """Who uses a file in this process."""
 
     connections: int = 0
@@ -30,10 +30,10 @@ class _Use:
 
 
 _lock = threading.Lock()
-_uses: dict[Inode, _Use] = {}
+_uses_by_inode: dict[Inode, _FileUse] = {}
 
 
-class _Counted(sqlite3.Connection):
+class _CountedConnection(sqlite3.Connection):
     """A connection that says when it is closed."""
 
     inode: Inode | None = None
@@ -43,7 +43,7 @@ class _Counted(sqlite3.Connection):
         super().close()
         inode, self.inode = self.inode, None
         if inode is not None:
-            _leave(inode, connections=1)
+            _release(inode, connections=1)
 
 
 def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
@@ -54,64 +54,69 @@ def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
         mode: `rw`, or `rwc` to make it where there is none.
         busy_seconds: how long to wait for another one's commit.
     """
-    before = _inode(path)
+    before = _get_inode(path)
     if before is not None:  # counted before SQLite opens it: from here on nobody closes a handle of it
-        _enter(before)
-    connection: _Counted | None = None
+        _add_connection(before)
+    connection: _CountedConnection | None = None
     try:
         uri = f"{path.resolve().as_uri()}?mode={mode}"
         connection = sqlite3.connect(
-            uri, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False, factory=_Counted
+            uri,
+            uri=True,
+            timeout=busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_CountedConnection,
         )
-        connection.inode = _inode(path)
+        connection.inode = _get_inode(path)
         if connection.inode is not None:
-            _enter(connection.inode)
+            _add_connection(connection.inode)
     finally:
         if before is not None:
-            _leave(before, connections=1)
+            _release(before, connections=1)
     return connection
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[int]:
+def open_shared_handle(path: Path) -> Iterator[int]:
     """A handle for `os.pread`, `os.fstat` and `os.fsync`; others may have the same one. Raises OSError."""
-    inode, handle = _borrow(path)
+    inode, handle = _acquire_handle(path)
     try:
         yield handle
     finally:
-        _leave(inode, readers=1)
+        _release(inode, readers=1)
 
 
-def _borrow(path: Path) -> tuple[Inode, int]:
+def _acquire_handle(path: Path) -> tuple[Inode, int]:
     with _lock:
-        known = _uses.get(_inode(path) or (-1, -1))
+        known = _uses_by_inode.get(_get_inode(path) or (-1, -1))
         handle = known.handles[0] if known is not None and known.handles else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         stat = os.fstat(handle)
         inode = (stat.st_dev, stat.st_ino)
-        use = _uses.setdefault(inode, _Use())
+        use = _uses_by_inode.setdefault(inode, _FileUse())
         use.readers += 1
         if handle not in use.handles:
             use.handles.append(handle)
         return inode, handle
 
 
-def _enter(inode: Inode) -> None:
+def _add_connection(inode: Inode) -> None:
     with _lock:
-        _uses.setdefault(inode, _Use()).connections += 1
+        _uses_by_inode.setdefault(inode, _FileUse()).connections += 1
 
 
-def _leave(inode: Inode, *, connections: int = 0, readers: int = 0) -> None:
+def _release(inode: Inode, *, connections: int = 0, readers: int = 0) -> None:
     with _lock:
-        use = _uses[inode]
+        use = _uses_by_inode[inode]
         use.connections -= connections
         use.readers -= readers
         if not use.connections and not use.readers:
-            del _uses[inode]
+            del _uses_by_inode[inode]
             for handle in use.handles:
                 os.close(handle)
 
 
-def _inode(path: Path) -> Inode | None:
+def _get_inode(path: Path) -> Inode | None:
     try:
         stat = path.stat()
     except OSError:

@@ -11,15 +11,22 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from ragkit.records import Metadata
-from ragkit.store.pushdown import Fact, Holds, Lacks, Present, Test, facts_of
+from ragkit.store.pushdown import (
+    FieldMatches,
+    FieldMatchesNone,
+    FieldPresent,
+    FieldValue,
+    Predicate,
+    extract_field_values,
+)
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
-WILD = "#wild"
+WILDCARD_TOKEN = "#wild"
 """The token of a fact that may pass any test."""
 
 
 @dataclass
-class Column:
+class TokenColumn:
     """What a document holds under one field."""
 
     tokens: list[str] = field(default_factory=list)
@@ -28,7 +35,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class NumberRange:
     """A number of the field is greater or less than this one."""
 
     op: str
@@ -37,12 +44,12 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class ColumnFilter:
     """What is asked of one column: one of the tokens is there, or a number is in one of the ranges."""
 
     name: str
     tokens: tuple[str, ...]
-    ranges: tuple[Range, ...]
+    ranges: tuple[NumberRange, ...]
 
 
 def column_name(field_name: str) -> str:
@@ -52,44 +59,44 @@ def column_name(field_name: str) -> str:
     return "h_" + blake2b(field_name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def columns_of(metadata: Metadata) -> dict[str, Column]:
+def to_token_columns(metadata: Metadata) -> dict[str, TokenColumn]:
     """Name of the column -> what stands in it, for every field that a filter can name."""
-    columns: dict[str, Column] = {}
-    for fact in facts_of(metadata):
-        column = columns.setdefault(column_name(fact.field), Column())
-        column.tokens += [token for token in _tokens(fact) if token not in column.tokens[:8]]
+    columns: dict[str, TokenColumn] = {}
+    for fact in extract_field_values(metadata):
+        column = columns.setdefault(column_name(fact.field), TokenColumn())
+        column.tokens += [token for token in _field_value_tokens(fact) if token not in column.tokens[:8]]
         if fact.kind == "number":
             column.numbers.append(float(fact.value or 0))
     return columns
 
 
-def sieve_of(condition: Holds | Lacks | Present) -> Sieve:
-    """The tokens and ranges that a condition asks for; `Lacks` is to be read as none of them."""
+def to_column_filter(condition: FieldMatches | FieldMatchesNone | FieldPresent) -> ColumnFilter:
+    """The tokens and ranges that a condition asks for; `FieldMatchesNone` is to be read as none of them."""
     tokens: list[str] = []
-    ranges: list[Range] = []
-    if isinstance(condition, Present):
-        return Sieve(column_name(condition.field), (), ())
-    for test in condition.tests:
+    ranges: list[NumberRange] = []
+    if isinstance(condition, FieldPresent):
+        return ColumnFilter(column_name(condition.field), (), ())
+    for test in condition.predicates:
         if test.op in {"any", "eq"}:
             tokens.append(_kind_token(test) if test.op == "any" else _value_token(test))
         elif test.kind == "number":
-            ranges.append(Range(test.op, float(test.value or 0)))
-        elif isinstance(condition, Holds):
+            ranges.append(NumberRange(test.op, float(test.value or 0)))
+        elif isinstance(condition, FieldMatches):
             tokens.append(_kind_token(test))
-    if isinstance(condition, Holds):
-        tokens.append(WILD)
-    return Sieve(column_name(condition.field), tuple(tokens), tuple(ranges))
+    if isinstance(condition, FieldMatches):
+        tokens.append(WILDCARD_TOKEN)
+    return ColumnFilter(column_name(condition.field), tuple(tokens), tuple(ranges))
 
 
-def _tokens(fact: Fact) -> tuple[str, ...]:
+def _field_value_tokens(fact: FieldValue) -> tuple[str, ...]:
     return (_kind_token(fact),) if fact.value is None else (_kind_token(fact), _value_token(fact))
 
 
-def _kind_token(of: Fact | Test) -> str:
+def _kind_token(of: FieldValue | Predicate) -> str:
     return f"#{of.kind}"
 
 
-def _value_token(of: Fact | Test) -> str:
+def _value_token(of: FieldValue | Predicate) -> str:
     if isinstance(of.value, str):
         return f"={of.value}"
     return f"{of.kind}:{of.value!r}"

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import Damaged, StoreError
+from ragkit.errors import KnowledgeBaseDamaged, StoreError
 from ragkit.store.base import Rows
 
 Checksums = NDArray[np.int64]
@@ -52,7 +52,7 @@ class VectorFile:
         self.file_id = file_id
         self.rows = rows
         """Rows that count, appended ones included; set it back to drop what was appended."""
-        self._fix = fix
+        self._repair_hint = fix
         self._handle = handle
         self._lock = threading.Lock()
         self._mapped: Rows = np.empty((0, max(0, dimension)), np.float32)
@@ -70,7 +70,7 @@ class VectorFile:
         head += zlib.crc32(head).to_bytes(4, "little")
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            _write(handle, memoryview(head.ljust(HEADER_BYTES, b"\0")), 0)
+            _write_at(handle, memoryview(head.ljust(HEADER_BYTES, b"\0")), 0)
             os.fsync(handle)
             _sync_directory(path.parent)
         except FileExistsError:
@@ -94,18 +94,18 @@ class VectorFile:
             writable: whether `append` will be called.
 
         Raises:
-            Damaged: it is missing, cut short, not a vector file, or another one than the database speaks of.
+            KnowledgeBaseDamaged: it is missing, cut short, not a vector file, or another one than the database speaks of.
         """
         try:
             handle = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
         except OSError as error:
             reason = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be opened ({error.strerror})"
-            raise Damaged(str(path), reason, fix) from error
+            raise KnowledgeBaseDamaged(str(path), reason, fix) from error
         file = cls(path, dimension=dimension, file_id=file_id, rows=rows, fix=fix, handle=handle)
         try:
             file._check_header()
             file._check_size(rows)
-        except Damaged:
+        except KnowledgeBaseDamaged:
             file.close()
             raise
         return file
@@ -121,7 +121,7 @@ class VectorFile:
         first = self.rows
         body = np.ascontiguousarray(rows, "<f4").reshape(-1, self.dimension)
         try:
-            _write(self._handle, body.reshape(-1).view(np.uint8).data, self._offset(first))
+            _write_at(self._handle, body.reshape(-1).view(np.uint8).data, self._offset(first))
         except OSError as error:
             raise StoreError(f"{self.path} cannot be written: {error.strerror}") from error
         self.rows = first + len(body)
@@ -144,7 +144,7 @@ class VectorFile:
     def matrix(self, rows: int | None = None) -> Rows:
         """The first `rows` rows (all that count, when None) as a read-only view of the file, (rows, dimension).
 
-        The view stays valid after `close` and after the file is deleted. Raises Damaged when the file is too short.
+        The view stays valid after `close` and after the file is deleted. Raises KnowledgeBaseDamaged when the file is too short.
         """
         wanted = self.rows if rows is None else rows
         with self._lock:
@@ -175,22 +175,28 @@ class VectorFile:
         try:
             head = os.pread(self._handle, HEADER_BYTES, 0)
         except OSError as error:
-            raise Damaged(str(self.path), f"cannot be read ({error.strerror})", self._fix) from error
+            raise KnowledgeBaseDamaged(
+                str(self.path), f"cannot be read ({error.strerror})", self._repair_hint
+            ) from error
         if len(head) < HEADER_BYTES or head[:8] != MAGIC:
-            raise Damaged(str(self.path), "is not a vector file, or lost its head", self._fix)
+            raise KnowledgeBaseDamaged(str(self.path), "is not a vector file, or lost its head", self._repair_hint)
         _, version, dimension, file_id = _HEADER.unpack_from(head)
         if zlib.crc32(head[: _HEADER.size]) != int.from_bytes(head[_HEADER.size : _HEADER.size + 4], "little"):
-            raise Damaged(str(self.path), "has an altered head", self._fix)
+            raise KnowledgeBaseDamaged(str(self.path), "has an altered head", self._repair_hint)
         if version != VERSION:
-            raise Damaged(str(self.path), f"has layout {version} where {VERSION} is known", self._fix)
+            raise KnowledgeBaseDamaged(
+                str(self.path), f"has layout {version} where {VERSION} is known", self._repair_hint
+            )
         if file_id != self.file_id or dimension != self.dimension:
-            raise Damaged(str(self.path), "belongs to another index", self._fix)
+            raise KnowledgeBaseDamaged(str(self.path), "belongs to another index", self._repair_hint)
 
     def _check_size(self, rows: int) -> None:
         size = os.fstat(self._handle).st_size
         if size < self._offset(rows):
             there = max(0, size - HEADER_BYTES) // (self.dimension * 4)
-            raise Damaged(str(self.path), f"is cut short: {there} of {rows} rows are there", self._fix)
+            raise KnowledgeBaseDamaged(
+                str(self.path), f"is cut short: {there} of {rows} rows are there", self._repair_hint
+            )
 
     def _map(self, rows: int) -> Rows:
         # the whole file, tail included: a file that grows a little at a time is then mapped again less often
@@ -232,7 +238,7 @@ def _weights(n: int) -> NDArray[np.uint64]:
     return (state ^ (state >> np.uint64(31))) | np.uint64(1)
 
 
-def _write(handle: int, data: memoryview, offset: int) -> None:
+def _write_at(handle: int, data: memoryview, offset: int) -> None:
     while len(data):
         written = os.pwrite(handle, data[: 1 << 28], offset)
         data, offset = data[written:], offset + written

@@ -25,10 +25,10 @@ MAX_DEPTH = 50
 """How deep brackets and `not` may be nested."""
 
 _OPERATORS = {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
-_SLIPS = {"=": "==", "===": "==", "<>": "!=", "!==": "!=", "=>": ">=", "=<": "<=", "&&": "and", "&": "and", "||": "or",
+_COMMON_MISTAKES = {"=": "==", "===": "==", "<>": "!=", "!==": "!=", "=>": ">=", "=<": "<=", "&&": "and", "&": "and", "||": "or",
           "|": "or", "!": "not"}  # fmt: skip
-_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
-_RESERVED = {"and", "or", "not", "in", "has", *_WORDS}
+_LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_RESERVED = {"and", "or", "not", "in", "has", *_LITERALS}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -61,7 +61,7 @@ def parse_where(text: str) -> Filter:
     if len(text) > MAX_LENGTH:
         raise InvalidFilter(f"the expression has {len(text)} characters: at most {MAX_LENGTH} are read")
     parser = _Parser(text)
-    parsed = parser.any_of(0)
+    parsed = parser.parse_or(0)
     if parser.token.kind != "end":
         parser.fail("'and', 'or' or the end is wanted")
     return parsed
@@ -72,124 +72,124 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = _tokens(text)
+        self._tokens = _tokenize(text)
         self.token = next(self._tokens)
 
-    def any_of(self, depth: int) -> Filter:
+    def parse_or(self, depth: int) -> Filter:
         if depth > MAX_DEPTH:
             self.fail(f"at most {MAX_DEPTH} levels of brackets and 'not' are allowed")
-        parts = [self._all_of(depth)]
-        while self._takes("or"):
-            parts.append(self._all_of(depth))
+        parts = [self._parse_and(depth)]
+        while self._accept("or"):
+            parts.append(self._parse_and(depth))
         return parts[0] if len(parts) == 1 else {"$or": parts}
 
     def fail(self, wanted: str) -> NoReturn:
         """Raise InvalidFilter that points at the next token."""
         token, text = self.token, self._text
         met = "the end" if token.kind == "end" else repr(token.text)
-        right = {"sign": _SLIPS.get(token.text, ""), "word": _near_word(token.text)}.get(token.kind, "")
+        right = {"sign": _COMMON_MISTAKES.get(token.text, ""), "word": _nearest_keyword(token.text)}.get(token.kind, "")
         hint = f" (did you mean {right!r}?)" if right and right != token.text else ""
         before, after = text[max(0, token.start - 30) : token.start], text[token.start : token.start + 30]
         shown = " ".join(f"{before}^{after}".split())
         raise InvalidFilter(f"column {token.start + 1}: met {met}, {wanted}{hint}: {shown}")
 
-    def _all_of(self, depth: int) -> Filter:
-        parts = [self._one(depth)]
-        while self._takes("and"):
-            parts.append(self._one(depth))
+    def _parse_and(self, depth: int) -> Filter:
+        parts = [self._parse_unary(depth)]
+        while self._accept("and"):
+            parts.append(self._parse_unary(depth))
         return parts[0] if len(parts) == 1 else {"$and": parts}
 
-    def _one(self, depth: int) -> Filter:
-        if self._takes("not"):
+    def _parse_unary(self, depth: int) -> Filter:
+        if self._accept("not"):
             if depth > MAX_DEPTH:
                 self.fail(f"at most {MAX_DEPTH} levels of brackets and 'not' are allowed")
-            return {"$not": self._one(depth + 1)}
-        if self._takes("("):
-            inner = self.any_of(depth + 1)
+            return {"$not": self._parse_unary(depth + 1)}
+        if self._accept("("):
+            inner = self.parse_or(depth + 1)
             self._expect(")", "'and', 'or' or ')' is wanted")
             return inner
-        if self._takes("has"):
+        if self._accept("has"):
             self._expect("(", "'(' and a field are wanted after 'has'")
-            field = self._field()
+            field = self._parse_field()
             self._expect(")", "')' is wanted")
             return {field: {"$exists": True}}
-        return self._comparison()
+        return self._parse_comparison()
 
-    def _comparison(self) -> Filter:
-        field = self._field()
-        if self._takes("in"):
-            return {field: {"$in": self._values()}}
-        if self._takes("not"):
+    def _parse_comparison(self) -> Filter:
+        field = self._parse_field()
+        if self._accept("in"):
+            return {field: {"$in": self._parse_values()}}
+        if self._accept("not"):
             self._expect("in", "'in' is wanted after 'not'")
-            return {field: {"$nin": self._values()}}
+            return {field: {"$nin": self._parse_values()}}
         if self.token.kind != "sign" or self.token.text not in _OPERATORS:
             self.fail("one of == != < <= > >= in is wanted")
-        operator = _OPERATORS[self._next().text]
+        operator = _OPERATORS[self._advance().text]
         at = self.token
-        value = self._value()
+        value = self._parse_value()
         if operator not in {"$eq", "$ne"} and (value is None or isinstance(value, bool)):
             self.token = at
             self.fail("a number or a string is wanted")
         return {field: {operator: value}}
 
-    def _field(self) -> str:
+    def _parse_field(self) -> str:
         token = self.token
         is_name = token.kind == "name" or (token.kind == "word" and token.text not in _RESERVED)
         if not is_name or token.text.startswith("`$"):
             self.fail("the name of a field is wanted")
-        return self._next().text.strip("`")
+        return self._advance().text.strip("`")
 
-    def _values(self) -> list[JSON]:
+    def _parse_values(self) -> list[JSON]:
         self._expect("(", "'(' and a list of values are wanted")
         values: list[JSON] = []
-        while not self._takes(")"):
-            values.append(self._value())
-            if not self._takes(","):
+        while not self._accept(")"):
+            values.append(self._parse_value())
+            if not self._accept(","):
                 self._expect(")", "',' or ')' is wanted")
                 break
         return values
 
-    def _value(self) -> str | int | float | bool | None:
+    def _parse_value(self) -> str | int | float | bool | None:
         token = self.token
         if token.kind == "string":
-            return self._string(self._next().text[1:-1])
+            return self._unescape(self._advance().text[1:-1])
         if token.kind == "number":
-            return self._number()
-        if token.kind == "word" and token.text in _WORDS:
-            return _WORDS[self._next().text]
+            return self._parse_number()
+        if token.kind == "word" and token.text in _LITERALS:
+            return _LITERALS[self._advance().text]
         return self.fail("a value is wanted: a number, true, false, null or a string in quotes")
 
-    def _number(self) -> int | float:
+    def _parse_number(self) -> int | float:
         text = self.token.text
         if len(text) > 400:
             self.fail("a number of at most 400 digits is wanted")
         value = int(text) if text.lstrip("-").isdigit() else float(text)
         if isinstance(value, float) and not math.isfinite(value):
             self.fail("a finite number is wanted")
-        self._next()
+        self._advance()
         return value
 
-    def _string(self, body: str) -> str:
+    def _unescape(self, body: str) -> str:
         return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), body, flags=re.DOTALL)
 
-    def _takes(self, text: str) -> bool:
+    def _accept(self, text: str) -> bool:
         """Whether the next token is this word or mark; it is taken if so."""
         if self.token.text != text or self.token.kind not in {"word", "mark"}:
             return False
-        self._next()
+        self._advance()
         return True
 
     def _expect(self, text: str, wanted: str) -> None:
-        if not self._takes(text):
+        if not self._accept(text):
             self.fail(wanted)
 
-    def _next(self) -> _Token:
+    def _advance(self) -> _Token:
         token = self.token
         self.token = next(self._tokens)
         return token
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokenize(text: str) -> Iterator[_Token]:
     """The tokens of a text; the last one is of kind `end` and is given again and again."""
     for found in _TOKEN.finditer(text):
         kind = found.lastgroup or "bad"
@@ -198,6 +198,6 @@ def _tokens(text: str) -> Iterator[_Token]:
         yield _Token("end", "", len(text))
 
 
-def _near_word(word: str) -> str:
+def _nearest_keyword(word: str) -> str:
     near = get_close_matches(word.lower(), ("and", "or", "not", "in", "has", "true", "false", "null"), n=1, cutoff=0.66)
     return near[0] if near else ""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ragkit.records import JSON
 from ragkit.store.base import Filter
 
-FIELDS = (
+FIELD_NAMES = (
     "lang",
     "year",
     "tag",
@@ -30,16 +30,16 @@ STRINGS = ("", "a", "b", "A", "é", "e\u0301", "日本", "\uffff", "😀", "1", 
 SCALARS = (None, True, False, *NUMBERS, *STRINGS)
 
 
-def scalars() -> st.SearchStrategy[JSON]:
+def filter_values() -> st.SearchStrategy[JSON]:
     """Values that a filter may name."""
     return st.sampled_from(SCALARS)
 
 
-def values() -> st.SearchStrategy[JSON]:
+def metadata_values() -> st.SearchStrategy[JSON]:
     """Values that a document may hold: scalars, lists with anything in them, and mappings."""
     keys = st.sampled_from(("b", "c", "b.c"))
     return st.recursive(
-        scalars(),
+        filter_values(),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=2),
         max_leaves=4,
     )
@@ -47,26 +47,26 @@ def values() -> st.SearchStrategy[JSON]:
 
 def metadata() -> st.SearchStrategy[dict[str, JSON]]:
     """A document's metadata."""
-    return st.dictionaries(st.sampled_from(FIELDS), values(), max_size=5)
+    return st.dictionaries(st.sampled_from(FIELD_NAMES), metadata_values(), max_size=5)
 
 
 def filters() -> st.SearchStrategy[Filter]:
     """Valid filters over FIELDS, nested up to a few levels."""
-    return st.recursive(_comparisons(), _combined, max_leaves=6)
+    return st.recursive(_comparisons(), _logical_filters, max_leaves=6)
 
 
 def _comparisons() -> st.SearchStrategy[Filter]:
     orderable: st.SearchStrategy[JSON] = st.sampled_from((*NUMBERS, *STRINGS))
     conditions: list[st.SearchStrategy[JSON]] = [
-        scalars(),
-        _condition(("$eq", "$ne"), scalars()),
+        filter_values(),
+        _condition(("$eq", "$ne"), filter_values()),
         _condition(("$gt", "$gte", "$lt", "$lte"), orderable),
-        _condition(("$in", "$nin"), st.lists(scalars(), max_size=3)),
+        _condition(("$in", "$nin"), st.lists(filter_values(), max_size=3)),
         _condition(("$exists",), st.booleans()),
         st.builds(lambda low, high: {"$gte": low, "$lt": high}, orderable, orderable),
         st.builds(lambda inner: {"$not": inner}, _condition(("$gt", "$lte"), orderable)),
     ]
-    return st.dictionaries(st.sampled_from((*FIELDS, "missing")), st.one_of(conditions), max_size=2)
+    return st.dictionaries(st.sampled_from((*FIELD_NAMES, "missing")), st.one_of(conditions), max_size=2)
 
 
 def _condition(operators: tuple[str, ...], operands: st.SearchStrategy[object]) -> st.SearchStrategy[JSON]:
@@ -74,6 +74,6 @@ def _condition(operators: tuple[str, ...], operands: st.SearchStrategy[object]) 
     return cast("st.SearchStrategy[JSON]", chosen)
 
 
-def _combined(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
+def _logical_filters(inner: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
     lists = st.dictionaries(st.sampled_from(("$and", "$or")), st.lists(inner, max_size=3), min_size=1, max_size=1)
     return cast("st.SearchStrategy[Filter]", lists | st.builds(lambda part: {"$not": part}, inner))

@@ -13,44 +13,44 @@ import numpy as np
 from ragkit.store import STORES
 from ragkit.store.base import Rows, Store
 
-PLACES = ("path", "directory")
+PATH_OPTIONS = ("path", "directory")
 """Options that take a directory."""
-NAMES = ("collection", "table", "index", "namespace")
+NAME_OPTIONS = ("collection", "table", "index", "namespace")
 """Options that take a name, one for each test, where a server or a file holds many."""
 
 
-class CannotOpen(Exception):
+class StoreUnavailable(Exception):
     """The store needs something that is not here: a server, a key."""
 
 
-def options_of(name: str, directory: Path) -> dict[str, object]:
+def scratch_options(name: str, directory: Path) -> dict[str, object]:
     """Options that open the store in that directory.
 
     Anything else that its options cannot do without is taken from the environment, as RAGKIT_TEST_NAME_OPTION:
     the address of a server, say.
 
     Raises:
-        CannotOpen: it is not there; the message says which variable to set.
+        StoreUnavailable: it is not there; the message says which variable to set.
     """
-    kind = STORES.options(name)
+    kind = STORES.options_class(name)
     chosen: dict[str, object] = {}
     for field in fields(kind) if kind else ():
         variable = f"RAGKIT_TEST_{name}_{field.name}".upper()
-        if field.name in PLACES:
+        if field.name in PATH_OPTIONS:
             chosen[field.name] = directory / name
-        elif field.name in NAMES:
+        elif field.name in NAME_OPTIONS:
             chosen[field.name] = f"ragkit_{directory.name}".replace("-", "_")[-40:]
         elif variable in os.environ:
             chosen[field.name] = os.environ[variable]
         elif field.default is MISSING and field.default_factory is MISSING:
-            raise CannotOpen(f"the store {name!r} needs its option {field.name!r}: set {variable}")
+            raise StoreUnavailable(f"the store {name!r} needs its option {field.name!r}: set {variable}")
     return chosen
 
 
 def open_store(name: str, directory: Path) -> Store:
-    """The store of that name in that directory. Raises CannotOpen, MissingExtra and what the store itself raises."""
-    kind = STORES.options(name)
-    options = options_of(name, directory)
+    """The store of that name in that directory. Raises StoreUnavailable, MissingExtra and what the store itself raises."""
+    kind = STORES.options_class(name)
+    options = scratch_options(name, directory)
     make = cast("Callable[..., Store]", STORES.find(name))
     return make(kind(**options)) if kind else make()
 

@@ -27,35 +27,35 @@ from ragkit.testing.opening import unit_rows
 from ragkit.testing.processes import PERSISTENT_CHECKS, SHARED_CHECKS
 from ragkit.testing.subject import (
     DIMENSION,
-    Contents,
-    Subject,
+    StoreContents,
+    StoreUnderTest,
+    assert_equal,
+    assert_raises,
     check_contents,
     check_search,
-    documents_of,
-    fill,
-    palette,
-    refuses,
-    same,
+    fill_store,
+    make_documents,
+    sample_vectors,
 )
 
-Check: TypeAlias = Callable[[Subject], None]
+StoreCheck: TypeAlias = Callable[[StoreUnderTest], None]
 
-MANY, MANY_DIMENSION = 12_000, 32
+LARGE_COUNT, LARGE_DIMENSION = 12_000, 32
 
 
-def an_empty_store_finds_nothing(subject: Subject) -> None:
+def an_empty_store_finds_nothing(subject: StoreUnderTest) -> None:
     store = subject.open()
-    same(store.search(palette()[0], 5), [], "results")
-    same(store.search(palette()[0], 5, {"a": {"$ne": 1}}), [], "results")
-    same(store.add_documents([], np.empty((0, DIMENSION), np.float32)), [], "ids returned")
-    same(store.delete(["never there"]), 0, "deleted")
+    assert_equal(store.search(sample_vectors()[0], 5), [], "results")
+    assert_equal(store.search(sample_vectors()[0], 5, {"a": {"$ne": 1}}), [], "results")
+    assert_equal(store.add_documents([], np.empty((0, DIMENSION), np.float32)), [], "ids returned")
+    assert_equal(store.delete(["never there"]), 0, "deleted")
     store.clear()
     check_contents(store, {})
     store.close()
     store.close()
 
 
-def documents_come_back_as_they_went_in(subject: Subject) -> None:
+def documents_come_back_as_they_went_in(subject: StoreUnderTest) -> None:
     store = subject.open()
     whole = Document(
         text="Line one\n\n# Zwölf Boxkämpfer 😀\x00\ttail",
@@ -75,121 +75,123 @@ def documents_come_back_as_they_went_in(subject: Subject) -> None:
         id="an id with 'quotes', \"more\", % and 😀",
     )
     huge = Document("x" * 300_000, {"words": ["w" * 1000] * 50})
-    contents = fill(store, [whole, huge, Document("")], palette()[:3])
+    contents = fill_store(store, [whole, huge, Document("")], sample_vectors()[:3])
     check_contents(store, contents)
-    check_search(store, contents, palette()[0], 3)
+    check_search(store, contents, sample_vectors()[0], 3)
     store.close()
 
 
-def metadata_are_copied(subject: Subject) -> None:
+def metadata_are_copied(subject: StoreUnderTest) -> None:
     store = subject.open()
     nested: list[JSON] = [1]
     metadata: dict[str, JSON] = {"a": nested, "pair": (1, 2)}
-    store.add_documents([Document("text", metadata, id="x")], palette()[:1])
+    store.add_documents([Document("text", metadata, id="x")], sample_vectors()[:1])
     nested.append(2)
     metadata["b"] = 1
-    [result] = store.search(palette()[0], 1, {"a": 1})
-    same(result.document.metadata, {"a": [1], "pair": [1, 2]}, "metadata")
-    same(store.search(palette()[0], 1, {"a": 2}), [], "results")
+    [result] = store.search(sample_vectors()[0], 1, {"a": 1})
+    assert_equal(result.document.metadata, {"a": [1], "pair": [1, 2]}, "metadata")
+    assert_equal(store.search(sample_vectors()[0], 1, {"a": 2}), [], "results")
     store.close()
 
 
-def an_id_that_exists_is_replaced(subject: Subject) -> None:
+def an_id_that_exists_is_replaced(subject: StoreUnderTest) -> None:
     store = subject.open()
-    fill(store, documents_of("abc", {"v": 1, "old": True}), palette()[:3])
-    contents = fill(store, documents_of("abc", {"v": 2}), palette()[3:6])
+    fill_store(store, make_documents("abc", {"v": 1, "old": True}), sample_vectors()[:3])
+    contents = fill_store(store, make_documents("abc", {"v": 2}), sample_vectors()[3:6])
     check_contents(store, contents)
-    check_search(store, contents, palette()[0], 5)
-    same(store.search(palette()[0], 5, {"old": True}), [], "results for the old metadata")
+    check_search(store, contents, sample_vectors()[0], 5)
+    assert_equal(store.search(sample_vectors()[0], 5, {"old": True}), [], "results for the old metadata")
     store.close()
 
 
-def the_last_of_equal_ids_in_a_call_stays(subject: Subject) -> None:
+def the_last_of_equal_ids_in_a_call_stays(subject: StoreUnderTest) -> None:
     store = subject.open()
     documents = [Document("first", id="x"), Document("other", id="y"), Document("last", id="x")]
-    contents = fill(store, documents, palette()[:3])
+    contents = fill_store(store, documents, sample_vectors()[:3])
     check_contents(store, contents)
-    check_search(store, contents, palette()[0], 5)
+    check_search(store, contents, sample_vectors()[0], 5)
     store.close()
 
 
-def ids_come_from_the_content(subject: Subject) -> None:
+def ids_come_from_the_content(subject: StoreUnderTest) -> None:
     store = subject.open()
     twice = [Document("same text", source="/a"), Document("same text", source="/a"), Document("same text", source="/b")]
-    names = store.add_documents(twice, palette()[:3])
-    same(names[0], names[1], "id of equal content")
-    same(store.count(), 2, "count")
+    names = store.add_documents(twice, sample_vectors()[:3])
+    assert_equal(names[0], names[1], "id of equal content")
+    assert_equal(store.count(), 2, "count")
     store.close()
 
 
-def deleted_documents_are_never_found_again(subject: Subject) -> None:
+def deleted_documents_are_never_found_again(subject: StoreUnderTest) -> None:
     store = subject.open()
-    contents = fill(store, documents_of("abcdef"), palette()[:6])
-    same(store.delete(["b", "never there", "d", "b"]), 2, "deleted")
-    same(store.delete(["b"]), 0, "deleted again")
+    contents = fill_store(store, make_documents("abcdef"), sample_vectors()[:6])
+    assert_equal(store.delete(["b", "never there", "d", "b"]), 2, "deleted")
+    assert_equal(store.delete(["b"]), 0, "deleted again")
     del contents["b"], contents["d"]
-    for row in palette()[:6]:
+    for row in sample_vectors()[:6]:
         check_search(store, contents, row, 10)
     check_contents(store, contents)
-    contents |= fill(store, documents_of("b"), palette()[6:7])
-    check_search(store, contents, palette()[6], 10)
+    contents |= fill_store(store, make_documents("b"), sample_vectors()[6:7])
+    check_search(store, contents, sample_vectors()[6], 10)
     store.close()
 
 
-def clear_removes_all_and_forgets_the_dimension(subject: Subject) -> None:
+def clear_removes_all_and_forgets_the_dimension(subject: StoreUnderTest) -> None:
     store = subject.open()
-    fill(store, documents_of("abc"), palette()[:3])
+    fill_store(store, make_documents("abc"), sample_vectors()[:3])
     store.clear()
     check_contents(store, {})
-    same(store.search(palette()[0], 3), [], "results")
-    check_contents(store, fill(store, documents_of("xy"), unit_rows(2, DIMENSION + 1, seed=1)))
+    assert_equal(store.search(sample_vectors()[0], 3), [], "results")
+    check_contents(store, fill_store(store, make_documents("xy"), unit_rows(2, DIMENSION + 1, seed=1)))
     store.close()
 
 
-def replacing_all_again_and_again_keeps_only_the_last(subject: Subject) -> None:
+def replacing_all_again_and_again_keeps_only_the_last(subject: StoreUnderTest) -> None:
     """Long enough that whatever a store does about its garbage happens."""
     store = subject.open()
     names = [f"{place:03}" for place in range(150)]
-    contents: Contents = {}
+    contents: StoreContents = {}
     for n in range(6):
-        contents = fill(store, documents_of(names, {"v": n}), palette()[[(n + place) % 12 for place in range(150)]])
-        check_search(store, contents, palette()[n], 20)
-        check_search(store, contents, palette()[n], 20, {"v": n})
+        contents = fill_store(
+            store, make_documents(names, {"v": n}), sample_vectors()[[(n + place) % 12 for place in range(150)]]
+        )
+        check_search(store, contents, sample_vectors()[n], 20)
+        check_search(store, contents, sample_vectors()[n], 20, {"v": n})
     check_contents(store, contents)
-    same(store.delete(names[1:]), 149, "deleted")
+    assert_equal(store.delete(names[1:]), 149, "deleted")
     check_contents(store, {names[0]: contents[names[0]]})
     store.close()
 
 
-def ids_are_ordered_by_code_point(subject: Subject) -> None:
+def ids_are_ordered_by_code_point(subject: StoreUnderTest) -> None:
     store = subject.open()
     names = ["b", "a", "B", "é", "z", "10", "9", "\uffff", "😀", "a b", "aa"]
-    contents = fill(store, documents_of(names), palette()[: len(names)])
+    contents = fill_store(store, make_documents(names), sample_vectors()[: len(names)])
     check_contents(store, contents)
     store.close()
 
 
-def equal_scores_are_ordered_by_id(subject: Subject) -> None:
+def equal_scores_are_ordered_by_id(subject: StoreUnderTest) -> None:
     store = subject.open()
     names = [f"{n * 37 % 101:03}" for n in range(101)]
-    rows = palette()[[n % 2 for n in range(101)]]
-    contents = fill(store, documents_of(names), rows)
+    rows = sample_vectors()[[n % 2 for n in range(101)]]
+    contents = fill_store(store, make_documents(names), rows)
     for top_k in (1, 7, 51, 60, 101, 500):
-        check_search(store, contents, palette()[0], top_k)
+        check_search(store, contents, sample_vectors()[0], top_k)
     store.delete(["000", "050"])
     del contents["000"], contents["050"]
-    check_search(store, contents, palette()[0], 20)
+    check_search(store, contents, sample_vectors()[0], 20)
     store.close()
 
 
-def results_are_complete_under_a_rare_filter(subject: Subject) -> None:
+def results_are_complete_under_a_rare_filter(subject: StoreUnderTest) -> None:
     """One in 1,000 gets through, and those are the farthest from the query."""
     store = subject.open()
     query = unit_rows(1, DIMENSION, seed=3)[0]
     rows = unit_rows(3000, DIMENSION, seed=4)
     rows = rows[np.argsort(-(rows @ query))]
     documents = [Document(f"{n}", {"n": n, "rare": n % 1000 == 999}, id=f"{n:05}") for n in range(3000)]
-    contents = fill(store, documents, rows)
+    contents = fill_store(store, documents, rows)
     check_search(store, contents, query, 10)
     check_search(store, contents, query, 10, {"rare": True})
     check_search(store, contents, query, 2, {"rare": True})
@@ -198,23 +200,23 @@ def results_are_complete_under_a_rare_filter(subject: Subject) -> None:
     store.close()
 
 
-def nearly_all_of_the_nearest_are_found_among_many(subject: Subject) -> None:
+def nearly_all_of_the_nearest_are_found_among_many(subject: StoreUnderTest) -> None:
     """Enough rows for whatever index a store makes: recall@10 of 0.95 or more, and as many results as were asked for.
 
     The rows lie in clusters, as those of texts do.
     """
     store = subject.open()
-    centres, chance = unit_rows(100, MANY_DIMENSION, seed=5), np.random.default_rng(6)
-    rows = centres[chance.integers(0, 100, MANY)] + 0.7 * unit_rows(MANY, MANY_DIMENSION, seed=8)
+    centres, chance = unit_rows(100, LARGE_DIMENSION, seed=5), np.random.default_rng(6)
+    rows = centres[chance.integers(0, 100, LARGE_COUNT)] + 0.7 * unit_rows(LARGE_COUNT, LARGE_DIMENSION, seed=8)
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    documents = [Document(f"{n}", {"tenth": n % 10}, id=f"{n:05}") for n in range(MANY)]
-    for start in range(0, MANY, 1000):
+    documents = [Document(f"{n}", {"tenth": n % 10}, id=f"{n:05}") for n in range(LARGE_COUNT)]
+    for start in range(0, LARGE_COUNT, 1000):
         store.add_documents(documents[start : start + 1000], rows[start : start + 1000])
     for where, share in (({}, slice(None)), ({"tenth": 3}, slice(3, None, 10))):
         right = 0
-        for query in rows[:: MANY // 20][:20]:
+        for query in rows[:: LARGE_COUNT // 20][:20]:
             found = [result.document.id for result in store.search(query, 10, where)]
-            same(len(set(found)), 10, "number of results")
+            assert_equal(len(set(found)), 10, "number of results")
             nearest = np.argsort(-(rows[share] @ query), kind="stable")[:10]
             right += len({documents[share][place].id for place in nearest.tolist()}.intersection(found))
         if right < 0.95 * 200:
@@ -222,90 +224,90 @@ def nearly_all_of_the_nearest_are_found_among_many(subject: Subject) -> None:
     store.close()
 
 
-def bad_input_is_refused_and_changes_nothing(subject: Subject) -> None:
+def bad_input_is_refused_and_changes_nothing(subject: StoreUnderTest) -> None:
     store = subject.open()
-    contents = fill(store, documents_of("ab"), palette()[:2])
-    one, row = documents_of("c"), palette()[2:3]
+    contents = fill_store(store, make_documents("ab"), sample_vectors()[:2])
+    one, row = make_documents("c"), sample_vectors()[2:3]
     zero, wide = np.zeros((1, DIMENSION), np.float32), unit_rows(1, DIMENSION + 1, seed=1)
     nan = np.full((1, DIMENSION), np.nan, np.float32)
-    refuses(DimensionMismatch, f"have {DIMENSION + 1} columns", lambda: store.add_documents(one, wide))
-    refuses(DimensionMismatch, f"holds {DIMENSION}", lambda: store.search(wide[0], 1))
-    refuses(InvalidVector, "length 0", lambda: store.add_documents(documents_of("cd"), np.vstack([row, zero])))
-    refuses(InvalidVector, "length nan", lambda: store.add_documents(one, nan))
-    refuses(InvalidVector, "length 2", lambda: store.add_documents(one, row * 2))
-    refuses(InvalidVector, "shape", lambda: store.add_documents(documents_of("cd"), row))
-    refuses(InvalidVector, "length 0", lambda: store.search(zero[0], 1))
-    refuses(InvalidOption, "top_k", lambda: store.search(row[0], 0))
-    refuses(InvalidOption, "ids", lambda: store.delete("ab"))
-    refuses(InvalidFilter, "'$gtt'", lambda: store.search(row[0], 1, {"a": {"$gtt": 1}}))
+    assert_raises(DimensionMismatch, f"have {DIMENSION + 1} columns", lambda: store.add_documents(one, wide))
+    assert_raises(DimensionMismatch, f"holds {DIMENSION}", lambda: store.search(wide[0], 1))
+    assert_raises(InvalidVector, "length 0", lambda: store.add_documents(make_documents("cd"), np.vstack([row, zero])))
+    assert_raises(InvalidVector, "length nan", lambda: store.add_documents(one, nan))
+    assert_raises(InvalidVector, "length 2", lambda: store.add_documents(one, row * 2))
+    assert_raises(InvalidVector, "shape", lambda: store.add_documents(make_documents("cd"), row))
+    assert_raises(InvalidVector, "length 0", lambda: store.search(zero[0], 1))
+    assert_raises(InvalidOption, "top_k", lambda: store.search(row[0], 0))
+    assert_raises(InvalidOption, "ids", lambda: store.delete("ab"))
+    assert_raises(InvalidFilter, "'$gtt'", lambda: store.search(row[0], 1, {"a": {"$gtt": 1}}))
     when = cast("dict[str, JSON]", {"when": datetime(2026, 1, 1, tzinfo=UTC)})
-    undated = [*documents_of("d"), Document("text", when, id="c")]
-    refuses(StoreError, "datetime", lambda: store.add_documents(undated, palette()[:2]))
-    refuses(StoreError, "nan", lambda: store.add_documents([Document("text", {"x": math.nan})], row))
+    undated = [*make_documents("d"), Document("text", when, id="c")]
+    assert_raises(StoreError, "datetime", lambda: store.add_documents(undated, sample_vectors()[:2]))
+    assert_raises(StoreError, "nan", lambda: store.add_documents([Document("text", {"x": math.nan})], row))
     check_contents(store, contents)
     store.close()
 
 
-def every_pair_of_values_is_compared_as_the_evaluator_does(subject: Subject) -> None:
+def every_pair_of_values_is_compared_as_the_evaluator_does(subject: StoreUnderTest) -> None:
     """One document for each value that a field can hold, one search for each operator and operand."""
     store = subject.open()
     held: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
     held += [{}, {"f": ["a", 1]}, {"f": {"b": 1}}]
     documents = [Document(f"{n}", each, id=f"{n:03}") for n, each in enumerate(held)]
-    contents = fill(store, documents, palette()[[n % 12 for n in range(len(held))]])
+    contents = fill_store(store, documents, sample_vectors()[[n % 12 for n in range(len(held))]])
     for operand in dirty.SCALARS:
         wheres: list[Filter] = [{"f": {"$eq": operand}}, {"f": {"$ne": operand}}, {"f": {"$nin": [operand, "a"]}}]
         if operand is not None and not isinstance(operand, bool):
             wheres += [{"f": {operator: operand}} for operator in ("$gt", "$gte", "$lt", "$lte")]
         for where in wheres:
-            check_search(store, contents, palette()[0], len(held), where)
+            check_search(store, contents, sample_vectors()[0], len(held), where)
     store.close()
 
 
-def filters_mean_what_the_evaluator_says(subject: Subject) -> None:
+def filters_mean_what_the_evaluator_says(subject: StoreUnderTest) -> None:
     """Random filters over dirty metadata."""
     store = subject.open()
     held = st.lists(st.tuples(dirty.metadata(), st.integers(0, 11)), min_size=1, max_size=25)
     searches = st.lists(st.tuples(dirty.filters(), st.integers(1, 30), st.integers(0, 11)), min_size=10, max_size=20)
 
     def run(held: list[tuple[dict[str, JSON], int]], searches: list[tuple[Filter, int, int]]) -> None:
-        subject.tally.update(cases=1, searches=len(searches))
+        subject.counters.update(cases=1, searches=len(searches))
         store.clear()
         documents = [Document(f"{n}", each, id=f"{n:03}") for n, (each, _) in enumerate(held)]
-        contents = fill(store, documents, palette()[[row for _, row in held]])
+        contents = fill_store(store, documents, sample_vectors()[[row for _, row in held]])
         for where, top_k, query in searches:
-            check_search(store, contents, palette()[query], top_k, where)
+            check_search(store, contents, sample_vectors()[query], top_k, where)
 
-    _tried(run, subject.examples // 3, held, searches)
+    _run_property(run, subject.examples // 3, held, searches)
     store.close()
 
 
-def any_sequence_of_writes_leaves_what_a_dict_would(subject: Subject) -> None:
+def any_sequence_of_writes_leaves_what_a_dict_would(subject: StoreUnderTest) -> None:
     """Random additions, replacements and deletions, with searches in between."""
     store = subject.open()
     ids = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=5)
     step = st.tuples(st.sampled_from(("add", "add", "delete", "clear")), ids, st.integers(0, 11), st.integers(0, 3))
 
     def run(steps: list[tuple[str, list[str], int, int]]) -> None:
-        subject.tally.update(cases=1, searches=len(steps))
+        subject.counters.update(cases=1, searches=len(steps))
         store.clear()
-        contents: Contents = {}
+        contents: StoreContents = {}
         for verb, names, row, value in steps:
-            _step(store, contents, (verb, names, row, value))
-            check_search(store, contents, palette()[row], 4, {"value": {"$ne": value}})
+            _apply_step(store, contents, (verb, names, row, value))
+            check_search(store, contents, sample_vectors()[row], 4, {"value": {"$ne": value}})
         check_contents(store, contents)
 
-    _tried(run, subject.examples // 3, st.lists(step, min_size=1, max_size=8))
+    _run_property(run, subject.examples // 3, st.lists(step, min_size=1, max_size=8))
     store.close()
 
 
-def _step(store: Store, contents: Contents, step: tuple[str, list[str], int, int]) -> None:
+def _apply_step(store: Store, contents: StoreContents, step: tuple[str, list[str], int, int]) -> None:
     verb, names, row, value = step
     if verb == "add":
-        rows = palette()[[(row + n) % 12 for n in range(len(names))]]
-        contents.update(fill(store, documents_of(names, {"value": value}), rows))
+        rows = sample_vectors()[[(row + n) % 12 for n in range(len(names))]]
+        contents.update(fill_store(store, make_documents(names, {"value": value}), rows))
     elif verb == "delete":
-        same(store.delete(names), len(contents.keys() & set(names)), "deleted")
+        assert_equal(store.delete(names), len(contents.keys() & set(names)), "deleted")
         for name in names:
             contents.pop(name, None)
     else:
@@ -313,7 +315,7 @@ def _step(store: Store, contents: Contents, step: tuple[str, list[str], int, int
         contents.clear()
 
 
-def readers_see_whole_batches_while_one_thread_writes(subject: Subject) -> None:
+def readers_see_whole_batches_while_one_thread_writes(subject: StoreUnderTest) -> None:
     """Documents come and go in pairs of one call; a search that meets one must meet the other."""
     store = subject.open()
     stop = threading.Event()
@@ -322,9 +324,11 @@ def readers_see_whole_batches_while_one_thread_writes(subject: Subject) -> None:
     def read() -> None:
         try:
             while not stop.is_set():
-                found = [result.document.id[:-1] for result in store.search(palette()[0], 1000, {"kind": "pair"})]
+                found = [
+                    result.document.id[:-1] for result in store.search(sample_vectors()[0], 1000, {"kind": "pair"})
+                ]
                 odd = [name for name in set(found) if found.count(name) != 2]
-                same(odd, [], "halves of pairs")
+                assert_equal(odd, [], "halves of pairs")
         except Exception as error:  # noqa: BLE001  # carried over to the thread that runs the check
             failures.append(error)
 
@@ -332,7 +336,7 @@ def readers_see_whole_batches_while_one_thread_writes(subject: Subject) -> None:
     for reader in readers:
         reader.start()
     for n in range(40):
-        store.add_documents(documents_of([f"{n:03}a", f"{n:03}b"], {"kind": "pair"}), palette()[[0, 1]])
+        store.add_documents(make_documents([f"{n:03}a", f"{n:03}b"], {"kind": "pair"}), sample_vectors()[[0, 1]])
         if n % 3 == 2:
             store.delete([f"{n - 1:03}a", f"{n - 1:03}b"])
     stop.set()
@@ -340,11 +344,11 @@ def readers_see_whole_batches_while_one_thread_writes(subject: Subject) -> None:
         reader.join()
     if failures:
         raise failures[0]
-    same(store.count(), 2 * (40 - 13), "count")
+    assert_equal(store.count(), 2 * (40 - 13), "count")
     store.close()
 
 
-def _tried(run: Callable[..., None], examples: int, *strategies: st.SearchStrategy[object]) -> None:
+def _run_property(run: Callable[..., None], examples: int, *strategies: st.SearchStrategy[object]) -> None:
     """Try a property on random cases; hypothesis finds the smallest one that breaks it."""
     limits = settings(
         max_examples=max(examples, 1), deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -352,7 +356,7 @@ def _tried(run: Callable[..., None], examples: int, *strategies: st.SearchStrate
     limits(given(*strategies)(run))()
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[StoreCheck, ...] = (
     an_empty_store_finds_nothing,
     documents_come_back_as_they_went_in,
     metadata_are_copied,
@@ -375,11 +379,11 @@ CHECKS: tuple[Check, ...] = (
 """What is asked of every store."""
 
 
-def checks_for(store: type[Store]) -> tuple[Check, ...]:
+def checks_for(store: type[Store]) -> tuple[StoreCheck, ...]:
     """The checks for a class: all of CHECKS, and those for what it says of itself in `persistent` and `shared`."""
     chosen = CHECKS
-    if getattr(store, "persistent", False):
+    if getattr(store, "is_persistent", False):
         chosen += PERSISTENT_CHECKS
-    if getattr(store, "shared", False):
+    if getattr(store, "shared_words", False):
         chosen += SHARED_CHECKS
     return chosen

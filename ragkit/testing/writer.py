@@ -13,15 +13,15 @@ from ragkit.records import Document
 from ragkit.store.base import Rows
 from ragkit.testing.opening import open_store, unit_rows
 
-BATCH = 20
+BATCH_SIZE = 20
 
 
-def batch(number: int) -> tuple[list[Document], Rows]:
+def make_batch(number: int) -> tuple[list[Document], Rows]:
     """Documents and rows of one batch. Half of its ids are new, half are of the batch before."""
-    first = number * BATCH // 2
-    ids = [f"{place:08}" for place in range(first, first + BATCH)]
+    first = number * BATCH_SIZE // 2
+    ids = [f"{place:08}" for place in range(first, first + BATCH_SIZE)]
     documents = [Document(f"text of {name} in batch {number}", {"batch": number}, id=name) for name in ids]
-    return documents, unit_rows(BATCH, 8, seed=number)
+    return documents, unit_rows(BATCH_SIZE, 8, seed=number)
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
     store = open_store(name, directory)
     first = max((int(str(document.metadata["batch"])) for _, document, _ in store.scan()), default=-1) + 1
     for number in range(first, first + batches):
-        store.add_documents(*batch(number))
+        store.add_documents(*make_batch(number))
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
     store.close()

@@ -14,14 +14,14 @@ from threading import Lock
 
 from ragkit.records import JSON
 
-KEPT_VALUES = 50
+MAX_PARAMETER_VALUES = 50
 """Distinct values of one parameter that are counted by themselves; later ones are counted as others."""
-KEPT_TIMINGS = 1000
+MAX_TIMINGS = 1000
 """Timings that are kept for each tool; the newest."""
 
 
 @dataclass
-class _Record:
+class _ToolRecord:
     calls: int = 0
     failures: int = 0
     seconds: float = 0.0
@@ -65,30 +65,30 @@ class AgentAnalytics:
     def __init__(self, *, keep_values: bool = True) -> None:
         self.keep_values = keep_values
         self._lock = Lock()
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, _ToolRecord] = {}
 
     def record_tool(
         self, tool: str, arguments: Mapping[str, JSON], seconds: float, *, error: str = "", chunks: int = 0
     ) -> None:
         """Count one call. `error`: the kind of failure; empty when the tool succeeded."""
         with self._lock:
-            record = self._records.setdefault(tool, _Record())
+            record = self._records.setdefault(tool, _ToolRecord())
             record.calls += 1
             record.failures += bool(error)
             record.seconds += seconds
             record.chunks += chunks
             record.streamed += chunks > 0
-            record.timings = [*record.timings[1 - KEPT_TIMINGS :], seconds]
+            record.timings = [*record.timings[1 - MAX_TIMINGS :], seconds]
             if error:
                 record.errors[error] += 1
             if self.keep_values:
                 for name, value in arguments.items():
-                    _count(record.values.setdefault(name, Counter()), value)
+                    _count_value(record.values.setdefault(name, Counter()), value)
 
     def tools(self) -> list[ToolStatistics]:
         """Every tool that was called, by name."""
         with self._lock:
-            return [_statistics(name, self._records[name]) for name in sorted(self._records)]
+            return [_to_statistics(name, self._records[name]) for name in sorted(self._records)]
 
     def tool(self, name: str) -> ToolStatistics | None:
         """One tool; None when it was never called."""
@@ -113,7 +113,7 @@ class AgentAnalytics:
         writer = csv.writer(text, lineterminator="\n")
         rows = [asdict(one) for one in self.tools()]
         writer.writerow(ToolStatistics.__dataclass_fields__)
-        writer.writerows([_safe(_cell(value)) for value in row.values()] for row in rows)
+        writer.writerows([_escape_cell(_to_cell(value)) for value in row.values()] for row in rows)
         Path(path).write_text(text.getvalue(), "utf-8")
 
     def export_duckdb(self, path: str | Path, table: str = "tool_analytics") -> None:
@@ -125,10 +125,10 @@ class AgentAnalytics:
         from ragkit.usage.analytics_duckdb import write_table  # noqa: PLC0415 - an optional dependency
 
         columns = list(ToolStatistics.__dataclass_fields__)
-        write_table(path, table, columns, [[_cell(v) for v in asdict(one).values()] for one in self.tools()])
+        write_table(path, table, columns, [[_to_cell(v) for v in asdict(one).values()] for one in self.tools()])
 
 
-def spreadsheet_safe(text: str) -> str:
+def escape_formula(text: str) -> str:
     """`text` with a `'` before it where a spreadsheet would take it for a formula; numbers stay as they are."""
     if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
         return text
@@ -139,17 +139,17 @@ def spreadsheet_safe(text: str) -> str:
     return text if text[0] == "-" else f"'{text}"
 
 
-def _safe(cell: str | int | float) -> str | int | float:
-    return spreadsheet_safe(cell) if isinstance(cell, str) else cell
+def _escape_cell(cell: str | int | float) -> str | int | float:
+    return escape_formula(cell) if isinstance(cell, str) else cell
 
 
-def _count(values: Counter[str], value: JSON) -> None:
+def _count_value(values: Counter[str], value: JSON) -> None:
     text = json.dumps(value, ensure_ascii=False, default=str)
     text = text if len(text) <= 80 else text[:77] + "..."
-    values[text if text in values or len(values) < KEPT_VALUES else "(others)"] += 1
+    values[text if text in values or len(values) < MAX_PARAMETER_VALUES else "(others)"] += 1
 
 
-def _statistics(name: str, record: _Record) -> ToolStatistics:
+def _to_statistics(name: str, record: _ToolRecord) -> ToolStatistics:
     successes = record.calls - record.failures
     return ToolStatistics(
         tool=name,
@@ -168,5 +168,5 @@ def _statistics(name: str, record: _Record) -> ToolStatistics:
     )
 
 
-def _cell(value: object) -> str | int | float:
+def _to_cell(value: object) -> str | int | float:
     return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)

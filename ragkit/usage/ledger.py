@@ -17,13 +17,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 
-from ragkit.errors import Damaged, InvalidOption, Locked
+from ragkit.errors import InvalidOption, KnowledgeBaseDamaged, KnowledgeBaseLocked
 from ragkit.records import JSON
-from ragkit.usage.meter import Call
+from ragkit.usage.meter import MeteredCall
 
 FILE_NAME = "ledger.sqlite"
 """Its name in the directory of a knowledge base."""
-WAIT_SECONDS = 10.0
+BUSY_TIMEOUT_S = 10.0
 """How long another process may write before this one gives up."""
 GROUPS: Mapping[str, str] = {
     "day": "date(at, 'unixepoch')",
@@ -35,7 +35,7 @@ GROUPS: Mapping[str, str] = {
 """What spending can be added up by. A day is one of UTC. Calls outside of any tool have the tool ''."""
 
 _LOG = logging.getLogger("ragkit.ledger")
-_TABLE = """
+_CREATE_TABLE = """
 CREATE TABLE IF NOT EXISTS calls (
     key INTEGER PRIMARY KEY,
     at REAL NOT NULL,             -- seconds since 1970, UTC
@@ -94,7 +94,7 @@ class Period:
     until: datetime | None = None
 
     @staticmethod
-    def read(since: str | None, until: str | None, now: datetime | None = None) -> Period:
+    def parse(since: str | None, until: str | None, now: datetime | None = None) -> Period:
         """From what a person writes: a day (`2026-11-20`), a moment (`2026-11-20T14:30`), or days back (`7d`).
 
         All in UTC unless the moment says otherwise. A day given as `until` is within the period.
@@ -103,9 +103,9 @@ class Period:
             InvalidOption: it is none of these.
         """
         now = now or datetime.now(tz=UTC)
-        return Period(_moment("since", since, now, after=False), _moment("until", until, now, after=True))
+        return Period(_parse_moment("since", since, now, after=False), _parse_moment("until", until, now, after=True))
 
-    def where(self) -> tuple[str, tuple[float, ...]]:
+    def to_sql(self) -> tuple[str, tuple[float, ...]]:
         """A condition of SQL, with its values."""
         bounds = [("at >= ?", self.since), ("at < ?", self.until)]
         found = [(text, moment.timestamp()) for text, moment in bounds if moment is not None]
@@ -121,14 +121,14 @@ class Ledger:
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
 
-    def writer(self, verb: str, pipeline: str) -> Callable[[Call], None]:
+    def call_recorder(self, verb: str, pipeline: str) -> Callable[[MeteredCall], None]:
         """What a meter tells of the calls of one run: each becomes a row.
 
         A row that cannot be written never ends a run that is under way; what would be lost goes to the log.
         """
         run = secrets.token_hex(8)
 
-        def write(call: Call) -> None:
+        def write(call: MeteredCall) -> None:
             usage = call.usage
             if not (usage.total_tokens or usage.cached_tokens or usage.total_cost_usd != 0):
                 return
@@ -141,21 +141,21 @@ class Ledger:
 
         return write
 
-    def total(self, period: Period | None = None) -> Spending:
-        """All of it. Raises Damaged, Locked."""
-        rows = self._rows("''", period or Period())
+    def total_spending(self, period: Period | None = None) -> Spending:
+        """All of it. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
+        rows = self._query_spending("''", period or Period())
         return rows[0] if rows else Spending()
 
-    def by(self, group: str, period: Period | None = None) -> list[Spending]:
+    def spending_by(self, group: str, period: Period | None = None) -> list[Spending]:
         """Added up by one of GROUPS: days in their order, everything else by cost, dearest first.
 
         Raises:
             InvalidOption: there is no such group.
-            Damaged, Locked: the file cannot be read.
+            KnowledgeBaseDamaged, KnowledgeBaseLocked: the file cannot be read.
         """
         if group not in GROUPS:
             raise InvalidOption("the group of a ledger", group, f"one of {', '.join(GROUPS)}")
-        rows = self._rows(GROUPS[group], period or Period())
+        rows = self._query_spending(GROUPS[group], period or Period())
         return rows if group == "day" else sorted(rows, key=lambda one: (-one.known_cost_usd, one.name))
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class Ledger:
                 self._connection.close()
                 self._connection = None
 
-    def _insert(self, run: tuple[str, str, str], call: Call) -> None:
+    def _insert(self, run: tuple[str, str, str], call: MeteredCall) -> None:
         usage = call.usage
         values = (
             call.at, *run, call.kind, call.provider, call.model, call.tool,
@@ -182,27 +182,29 @@ class Ledger:
                 values,
             )
 
-    def _rows(self, group: str, period: Period) -> list[Spending]:
+    def _query_spending(self, group: str, period: Period) -> list[Spending]:
         if not self.path.exists():
             return []
-        where, values = period.where()
+        where, values = period.to_sql()
         query = f"SELECT {group} AS name, {_SUMS} FROM calls WHERE {where} GROUP BY name ORDER BY name"  # noqa: S608
         try:
             with closing(_connect(self.path)) as connection:
-                return [_spending(row) for row in connection.execute(query, values)]
+                return [_to_spending(row) for row in connection.execute(query, values)]
         except sqlite3.DatabaseError as error:
             if _is_busy(error):
-                raise Locked(str(self.path), "another process") from error
+                raise KnowledgeBaseLocked(str(self.path), "another process") from error
             reason = f"cannot be read as a ledger ({error})"
-            raise Damaged(str(self.path), reason, f"rm {self.path}, which costs only the record") from error
+            raise KnowledgeBaseDamaged(
+                str(self.path), reason, f"rm {self.path}, which costs only the record"
+            ) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     """In autocommit mode. A crash of the process loses nothing; a power cut may lose the last rows."""
-    until = time.monotonic() + WAIT_SECONDS
+    until = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
-            return _connect_now(path)
+            return _open_connection(path)
         except sqlite3.OperationalError as error:
             # while another process brings a new file into WAL mode, SQLite does not wait by itself
             if not _is_busy(error) or time.monotonic() > until:
@@ -214,21 +216,21 @@ def _is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _connect_now(path: Path) -> sqlite3.Connection:
+def _open_connection(path: Path) -> sqlite3.Connection:
     if not path.exists():
         path.touch(mode=0o600)
-    connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute(_TABLE)
+        connection.execute(_CREATE_TABLE)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _spending(row: tuple[str, int, int, int, int, int, int, float, float, float, int, int]) -> Spending:
+def _to_spending(row: tuple[str, int, int, int, int, int, int, float, float, float, int, int]) -> Spending:
     name, runs, calls, prompt, completion, embedding, cached, llm, embed, saved, llm_unknown, embed_unknown = row
     return Spending(
         name, runs, calls, prompt, completion, embedding, cached,
@@ -236,7 +238,7 @@ def _spending(row: tuple[str, int, int, int, int, int, int, float, float, float,
     )  # fmt: skip
 
 
-def _moment(option: str, text: str | None, now: datetime, *, after: bool) -> datetime | None:
+def _parse_moment(option: str, text: str | None, now: datetime, *, after: bool) -> datetime | None:
     if text is None:
         return None
     days = text.removesuffix("d")

@@ -30,11 +30,11 @@ class Limits:
             raise InvalidOption("warn_at", self.warn_at, "a part above 0 and at most 1")
 
     @property
-    def any(self) -> bool:
+    def is_set(self) -> bool:
         """Whether a limit is set."""
         return not (self.max_tokens is None and self.max_cost_usd is None and self.max_seconds is None)
 
-    def spent(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
+    def spent_by_unit(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
         """(unit, spent, limit) of every limit that is set."""
         rows = [
             ("tokens", float(meter.total_tokens), self.max_tokens),
@@ -45,15 +45,15 @@ class Limits:
 
     def check(self, meter: Meter, seconds: float) -> None:
         """Raises BudgetExceeded when a limit is reached, or the budget of the meter or of one around it."""
-        meter.check()
-        if not self.any:
+        meter.check_budget()
+        if not self.is_set:
             return
-        for unit, spent, limit in self.spent(meter, seconds):
+        for unit, spent, limit in self.spent_by_unit(meter, seconds):
             if spent >= limit:
                 raise BudgetExceeded(unit, spent, limit)
 
-    def near(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
+    def warnings(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
         """The limits of which at least `warn_at` is used."""
-        if not self.any:
+        if not self.is_set:
             return []
-        return [row for row in self.spent(meter, seconds) if row[1] >= row[2] * self.warn_at]
+        return [row for row in self.spent_by_unit(meter, seconds) if row[1] >= row[2] * self.warn_at]

@@ -38,7 +38,7 @@ class UsageStats:
     @property
     def total_cost_usd(self) -> float | None:
         """LLM cost + embedding cost; None when either is unknown."""
-        return _sum(self.llm_cost_usd, self.embedding_cost_usd)
+        return _add_costs(self.llm_cost_usd, self.embedding_cost_usd)
 
     @property
     def total_tokens(self) -> int:
@@ -46,15 +46,15 @@ class UsageStats:
         return self.prompt_tokens + self.completion_tokens + self.embedding_tokens
 
     def __add__(self, other: UsageStats) -> UsageStats:
-        if self is _NOTHING:
+        if self is _ZERO_USAGE:
             return other
         return UsageStats(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.embedding_tokens + other.embedding_tokens,
             self.cached_tokens + other.cached_tokens,
-            _sum(self.llm_cost_usd, other.llm_cost_usd),
-            _sum(self.embedding_cost_usd, other.embedding_cost_usd),
+            _add_costs(self.llm_cost_usd, other.llm_cost_usd),
+            _add_costs(self.embedding_cost_usd, other.embedding_cost_usd),
             self.saved_cost_usd + other.saved_cost_usd,
         )
 
@@ -72,7 +72,7 @@ class UsageStats:
         }
 
 
-_NOTHING = UsageStats()
+_ZERO_USAGE = UsageStats()
 """Where sums begin."""
 
 
@@ -82,7 +82,7 @@ class ToolUsage:
 
     calls: int = 0
     """How often it was executed."""
-    stats: UsageStats = _NOTHING
+    stats: UsageStats = _ZERO_USAGE
     """What was spent inside those executions."""
 
     def to_dict(self) -> dict[str, JSON]:
@@ -90,7 +90,7 @@ class ToolUsage:
         return {"calls": self.calls, **self.stats.to_dict()}
 
 
-_UNUSED = ToolUsage()
+_ZERO_TOOL_USAGE = ToolUsage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +114,18 @@ class AgentUsage(UsageStats):
         """The inverse of `to_dict`."""
         tools, iterations = data.get("by_tool"), data.get("iterations")
         by_tool = {
-            str(name): ToolUsage(_count(one.get("calls")), _stats(one))
+            str(name): ToolUsage(_read_count(one.get("calls")), _read_stats(one))
             for name, one in (tools if isinstance(tools, Mapping) else {}).items()
             if isinstance(one, Mapping)
         }
         rounds = iterations if isinstance(iterations, list) else []
-        return _aggregate(_stats(data), by_tool, tuple(_stats(one) for one in rounds if isinstance(one, Mapping)))
+        return _to_agent_usage(
+            _read_stats(data), by_tool, tuple(_read_stats(one) for one in rounds if isinstance(one, Mapping))
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MeteredCall:
     """One call that cost something."""
 
     kind: Literal["chat", "embedding", "rerank"]
@@ -138,7 +140,7 @@ class Call:
     """Unix time, seconds."""
 
 
-class Scope:
+class MeterScope:
     """Where a call is made: which meter counts it, in which iteration and tool.
 
     In `with`, what runs in the block is counted there, and so is what runs in threads and tasks that copy its context.
@@ -157,11 +159,11 @@ class Scope:
         _SCOPE.reset(self._token)
 
 
-metered = Scope
+use_meter = MeterScope
 """`with metered(meter): ...`"""
 
 
-_SCOPE: ContextVar[Scope | None] = ContextVar("ragkit_usage_scope", default=None)
+_SCOPE: ContextVar[MeterScope | None] = ContextVar("ragkit_usage_scope", default=None)
 
 
 class Meter:
@@ -182,24 +184,24 @@ class Meter:
         prices: PriceBook | None = None,
         *,
         budget_usd: float | None = None,
-        on_call: Callable[[Call], None] | None = None,
+        on_call: Callable[[MeteredCall], None] | None = None,
     ) -> None:
         self.prices = prices or PriceBook()
         self.budget_usd = budget_usd
         self._on_call = on_call
-        self._outer = _SCOPE.get()
+        self._parent_scope = _SCOPE.get()
         self._lock = Lock()
-        self._calls: list[Call] = []
-        self._added = 0
-        self._executed: list[str] = []
-        self._total = _NOTHING
+        self._calls: list[MeteredCall] = []
+        self._summed_calls = 0
+        self._pending_executions: list[str] = []
+        self._total = _ZERO_USAGE
         self._by_tool: dict[str, ToolUsage] = {}
         self._iterations: list[UsageStats] = []
         self._known_usd = 0.0
         self._tokens = 0
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[MeteredCall, ...]:
         """Every call so far, in the order in which they were reported."""
         with self._lock:
             return tuple(self._calls)
@@ -215,18 +217,20 @@ class Meter:
         return self._tokens
 
     @property
-    def left_usd(self) -> float | None:
+    def remaining_usd(self) -> float | None:
         """US dollars that may still be spent, here and in the meters around this one; None: no limit is set."""
         here = None if self.budget_usd is None else max(0.0, self.budget_usd - self._known_usd)
-        around = self._outer.meter.left_usd if self._outer else None
+        around = self._parent_scope.meter.remaining_usd if self._parent_scope else None
         return min((left for left in (here, around) if left is not None), default=None)
 
     @property
-    def is_booked(self) -> bool:
+    def has_call_listener(self) -> bool:
         """Whether somebody is told of each call: here, or around this meter."""
-        return self._on_call is not None or (self._outer is not None and self._outer.meter.is_booked)
+        return self._on_call is not None or (
+            self._parent_scope is not None and self._parent_scope.meter.has_call_listener
+        )
 
-    def check(self) -> None:
+    def check_budget(self) -> None:
         """To be asked before a request that costs something.
 
         Raises:
@@ -236,32 +240,32 @@ class Meter:
         while meter is not None:
             if meter.budget_usd is not None and 0 < meter._known_usd >= meter.budget_usd:
                 raise BudgetExceeded("USD", meter._known_usd, meter.budget_usd)
-            meter = meter._outer.meter if meter._outer else None
+            meter = meter._parent_scope.meter if meter._parent_scope else None
 
     def usage(self) -> AgentUsage:
         """All that was used so far, as a record."""
         with self._lock:
-            self._add_up()
-            return _aggregate(self._total, self._by_tool, tuple(self._iterations))
+            self._update_totals()
+            return _to_agent_usage(self._total, self._by_tool, tuple(self._iterations))
 
-    def _add_up(self) -> None:
+    def _update_totals(self) -> None:
         """Bring the sums up to date: what was reported since the last time is added to them."""
-        for call in self._calls[self._added :]:
+        for call in self._calls[self._summed_calls :]:
             self._total = self._total + call.usage
             if call.tool:
-                known = self._by_tool.get(call.tool, _UNUSED)
+                known = self._by_tool.get(call.tool, _ZERO_TOOL_USAGE)
                 self._by_tool[call.tool] = ToolUsage(known.calls, known.stats + call.usage)
             if call.iteration:
-                self._reach(call.iteration)
+                self._extend_iterations(call.iteration)
                 self._iterations[call.iteration - 1] += call.usage
-        self._added = len(self._calls)
-        for tool in self._executed:
-            known = self._by_tool.get(tool, _UNUSED)
+        self._summed_calls = len(self._calls)
+        for tool in self._pending_executions:
+            known = self._by_tool.get(tool, _ZERO_TOOL_USAGE)
             self._by_tool[tool] = ToolUsage(known.calls + 1, known.stats)
-        self._executed.clear()
+        self._pending_executions.clear()
 
-    def _reach(self, iteration: int) -> None:
-        self._iterations += [_NOTHING] * (iteration - len(self._iterations))
+    def _extend_iterations(self, iteration: int) -> None:
+        self._iterations += [_ZERO_USAGE] * (iteration - len(self._iterations))
 
     def restore(self, usage: AgentUsage) -> None:
         """Start from what an earlier part of the same run has used."""
@@ -275,30 +279,30 @@ class Meter:
     def begin_iteration(self, iteration: int) -> None:
         """Open the entry of an iteration, so that one that used nothing is seen too."""
         with self._lock:
-            self._reach(iteration)
+            self._extend_iterations(iteration)
 
-    def chat(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
+    def record_chat(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
         """Count a chat request and price it."""
-        cost = self.prices.chat(provider, model, tokens)
+        cost = self.prices.chat_cost(provider, model, tokens)
         stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
-        self.record(Call("chat", provider, model, stats, iteration=iteration, at=time.time()))
+        self.record(MeteredCall("chat", provider, model, stats, iteration=iteration, at=time.time()))
         return stats
 
-    def cache_hit(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
+    def record_cache_hit(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
         """Count an answer that came from the response cache: cached tokens, no cost, its price saved."""
-        saved = self.prices.chat(provider, model, tokens) or 0.0
+        saved = self.prices.chat_cost(provider, model, tokens) or 0.0
         stats = UsageStats(cached_tokens=tokens.total, saved_cost_usd=saved)
-        self.record(Call("chat", provider, model, stats, iteration=iteration, at=time.time()))
+        self.record(MeteredCall("chat", provider, model, stats, iteration=iteration, at=time.time()))
         return stats
 
-    def executed(self, tool: str) -> None:
+    def record_tool_execution(self, tool: str) -> None:
         """Count one execution of a tool."""
         with self._lock:
-            self._executed.append(tool)
-        if self._outer is not None and not self._outer.tool:
-            self._outer.meter.executed(tool)
+            self._pending_executions.append(tool)
+        if self._parent_scope is not None and not self._parent_scope.tool:
+            self._parent_scope.meter.record_tool_execution(tool)
 
-    def record(self, call: Call, *, booked: bool = False) -> None:
+    def record(self, call: MeteredCall, *, booked: bool = False) -> None:
         """Count a call, here and in the meter around this one. `booked`: somebody has been told of it."""
         usage = call.usage
         with self._lock:
@@ -308,14 +312,14 @@ class Meter:
         if self._on_call is not None and not booked:
             booked = True
             self._on_call(call)
-        outer = self._outer
+        outer = self._parent_scope
         if outer is not None:
             # a tool of an inner run is one of the outer run's when no tool of that stands between them
             seen = replace(call, tool=outer.tool or call.tool, iteration=outer.iteration)
             outer.meter.record(seen, booked=booked)
 
 
-def current_scope() -> Scope | None:
+def current_scope() -> MeterScope | None:
     """Where calls are counted here; None when nothing counts."""
     return _SCOPE.get()
 
@@ -331,9 +335,9 @@ def record_chat(provider: str, model: str, tokens: Tokens) -> UsageStats | None:
     scope = _SCOPE.get()
     if scope is None:
         return None
-    cost = scope.meter.prices.chat(provider, model, tokens)
+    cost = scope.meter.prices.chat_cost(provider, model, tokens)
     stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
-    _record(scope, "chat", provider, model, stats)
+    _record_in_scope(scope, "chat", provider, model, stats)
     return stats
 
 
@@ -345,8 +349,10 @@ def record_embedding(model: str, tokens: int, cost: float | None, *, provider: s
     scope = _SCOPE.get()
     if scope is not None:
         if cost is None:
-            cost = scope.meter.prices.embedding(provider, model, tokens)
-        _record(scope, "embedding", provider, model, UsageStats(embedding_tokens=tokens, embedding_cost_usd=cost))
+            cost = scope.meter.prices.embedding_cost(provider, model, tokens)
+        _record_in_scope(
+            scope, "embedding", provider, model, UsageStats(embedding_tokens=tokens, embedding_cost_usd=cost)
+        )
 
 
 def record_rerank(model: str, cost: float | None, *, provider: str = "", searches: int = 1, tokens: int = 0) -> None:
@@ -357,17 +363,19 @@ def record_rerank(model: str, cost: float | None, *, provider: str = "", searche
     scope = _SCOPE.get()
     if scope is not None:
         if cost is None:
-            cost = scope.meter.prices.rerank(provider, model, searches=searches, tokens=tokens)
-        _record(scope, "rerank", provider, model, UsageStats(embedding_cost_usd=cost))
+            cost = scope.meter.prices.rerank_cost(provider, model, searches=searches, tokens=tokens)
+        _record_in_scope(scope, "rerank", provider, model, UsageStats(embedding_cost_usd=cost))
 
 
-def _record(
-    scope: Scope, kind: Literal["chat", "embedding", "rerank"], provider: str, model: str, usage: UsageStats
+def _record_in_scope(
+    scope: MeterScope, kind: Literal["chat", "embedding", "rerank"], provider: str, model: str, usage: UsageStats
 ) -> None:
-    scope.meter.record(Call(kind, provider, model, usage, scope.tool, scope.iteration, time.time()))
+    scope.meter.record(MeteredCall(kind, provider, model, usage, scope.tool, scope.iteration, time.time()))
 
 
-def _aggregate(total: UsageStats, by_tool: Mapping[str, ToolUsage], iterations: tuple[UsageStats, ...]) -> AgentUsage:
+def _to_agent_usage(
+    total: UsageStats, by_tool: Mapping[str, ToolUsage], iterations: tuple[UsageStats, ...]
+) -> AgentUsage:
     return AgentUsage(
         total.prompt_tokens,
         total.completion_tokens,
@@ -381,25 +389,25 @@ def _aggregate(total: UsageStats, by_tool: Mapping[str, ToolUsage], iterations: 
     )
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
+def _add_costs(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-def _count(value: JSON) -> int:
+def _read_count(value: JSON) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _dollars(value: JSON) -> float | None:
+def _read_dollars(value: JSON) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _stats(data: Mapping[str, JSON]) -> UsageStats:
+def _read_stats(data: Mapping[str, JSON]) -> UsageStats:
     return UsageStats(
-        _count(data.get("prompt_tokens")),
-        _count(data.get("completion_tokens")),
-        _count(data.get("embedding_tokens")),
-        _count(data.get("cached_tokens")),
-        _dollars(data.get("llm_cost_usd")),
-        _dollars(data.get("embedding_cost_usd")),
-        _dollars(data.get("saved_cost_usd")) or 0.0,
+        _read_count(data.get("prompt_tokens")),
+        _read_count(data.get("completion_tokens")),
+        _read_count(data.get("embedding_tokens")),
+        _read_count(data.get("cached_tokens")),
+        _read_dollars(data.get("llm_cost_usd")),
+        _read_dollars(data.get("embedding_cost_usd")),
+        _read_dollars(data.get("saved_cost_usd")) or 0.0,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["chat", "embedding", "rerank", "other"]
+ModelKind: TypeAlias = Literal["chat", "embedding", "rerank", "other"]
 """What a model is for; `other` makes pictures or speech, or has no price for text in and out."""
 
 
@@ -35,7 +35,7 @@ class ModelInfo:
     """Tokens that it can write; None where it is not known."""
     price: Price = Price()
     """The standard price, without tiers and discounts."""
-    kind: Kind = "chat"
+    kind: ModelKind = "chat"
 
     @property
     def id(self) -> str:
@@ -48,7 +48,7 @@ class ModelInfo:
         return f"{self.provider}:{self.model}"
 
 
-def split_name(name: str) -> tuple[str, str]:
+def split_model_name(name: str) -> tuple[str, str]:
     """`provider:model` -> (provider, model); without a provider the first is ''."""
     provider, colon, model = name.partition(":")
     return (provider, model) if colon else ("", name)

@@ -15,62 +15,62 @@ from pathlib import Path
 from typing import cast, get_args
 
 from ragkit.errors import InvalidOption, PipelineError
-from ragkit.usage.model_info import Kind, ModelInfo, Price
+from ragkit.usage.model_info import ModelInfo, ModelKind, Price
 
-VARIABLE = "RAGKIT_PRICES"
-NAMES = ("configs/prices.yaml", "prices.yaml")
+PRICES_VARIABLE = "RAGKIT_PRICES"
+FILE_NAMES = ("configs/prices.yaml", "prices.yaml")
 _HERE = Path(__file__).resolve().parent
-_PRICES = {"input": "input_usd", "output": "output_usd", "cached": "cached_usd", "searches": "search_usd"}
-_LIMITS = ("context_window", "max_output_tokens")
-_KEYS = (*_PRICES, *_LIMITS, "kind", "as_of", "source")
+_PRICE_FIELDS = {"input": "input_usd", "output": "output_usd", "cached": "cached_usd", "searches": "search_usd"}
+_LIMIT_FIELDS = ("context_window", "max_output_tokens")
+_KNOWN_KEYS = (*_PRICE_FIELDS, *_LIMIT_FIELDS, "kind", "as_of", "source")
 
 
-def shipped() -> Path:
+def shipped_price_file() -> Path:
     """The file that is shipped: inside the package, or among the project's settings in a checkout."""
     packaged = _HERE / "prices.yaml"
     return packaged if packaged.is_file() else _HERE.parent.parent / "configs" / "prices.yaml"
 
 
-def find(start: Path, environ: Mapping[str, str]) -> Path | None:
+def find_user_price_file(start: Path, environ: Mapping[str, str]) -> Path | None:
     """The user's price file for work in `start`; None when there is none. Outside of a repository no parent is asked.
 
     Raises:
         InvalidOption: RAGKIT_PRICES names a file that does not exist.
     """
-    named = environ.get(VARIABLE)
+    named = environ.get(PRICES_VARIABLE)
     if named:
         if not Path(named).is_file():
-            raise InvalidOption(VARIABLE, named, "the name of a file that exists")
+            raise InvalidOption(PRICES_VARIABLE, named, "the name of a file that exists")
         return Path(named)
     above = [start, *start.parents]
     root = next((index for index, place in enumerate(above) if (place / ".git").exists()), 0)
     config = Path(environ.get("XDG_CONFIG_HOME", ""))
     config = config if config.is_absolute() else Path(environ.get("HOME") or Path.home()) / ".config"
-    candidates = [place / name for place in above[: root + 1] for name in NAMES]
+    candidates = [place / name for place in above[: root + 1] for name in FILE_NAMES]
     return next((path for path in (*candidates, config / "ragkit" / "prices.yaml") if path.is_file()), None)
 
 
-def configured() -> Mapping[str, ModelInfo]:
+def load_configured_prices() -> Mapping[str, ModelInfo]:
     """What the price files say, by `provider:model`: the user's file over the shipped one, field by field.
 
     Raises:
         PipelineError: a file cannot be read, or holds something that is no price.
     """
-    own, ours = find(Path.cwd(), os.environ), shipped()
-    return _laid_over(*((str(path), path.stat().st_mtime_ns) for path in (ours, own) if path is not None))
+    own, ours = find_user_price_file(Path.cwd(), os.environ), shipped_price_file()
+    return _merge_files(*((str(path), path.stat().st_mtime_ns) for path in (ours, own) if path is not None))
 
 
 @lru_cache(maxsize=16)
-def _laid_over(*files: tuple[str, int]) -> Mapping[str, ModelInfo]:
+def _merge_files(*files: tuple[str, int]) -> Mapping[str, ModelInfo]:
     """Keyed by path and time of change, so that a file is read once."""
     found: dict[str, ModelInfo] = {}
     for path, _ in files:
-        for name, info in read(Path(path)).items():
-            found[name] = merged(info, found[name]) if name in found else info
+        for name, info in read_price_file(Path(path)).items():
+            found[name] = merge_model_info(info, found[name]) if name in found else info
     return found
 
 
-def merged(above: ModelInfo, below: ModelInfo) -> ModelInfo:
+def merge_model_info(above: ModelInfo, below: ModelInfo) -> ModelInfo:
     """The upper entry, with what it leaves open from the lower one. A price is taken whole, never in parts."""
     return ModelInfo(
         above.provider,
@@ -82,7 +82,7 @@ def merged(above: ModelInfo, below: ModelInfo) -> ModelInfo:
     )
 
 
-def read(path: Path) -> dict[str, ModelInfo]:
+def read_price_file(path: Path) -> dict[str, ModelInfo]:
     """The entries of a price file, by `provider:model`. Raises PipelineError with every problem, and its file."""
     from ruamel.yaml import YAML  # noqa: PLC0415 - only who asks for a price pays for it
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - as above
@@ -93,37 +93,41 @@ def read(path: Path) -> dict[str, ModelInfo]:
         raise PipelineError([f"{path}: cannot be read: {' '.join(str(error).split())}"]) from error
     found: dict[str, ModelInfo] = {}
     problems: list[str] = []
-    for provider, models in _mapping(data, f"{path}", problems).items():
-        for model, values in _mapping(models, f"{path}: {provider}", problems).items():
+    for provider, models in _require_mapping(data, f"{path}", problems).items():
+        for model, values in _require_mapping(models, f"{path}: {provider}", problems).items():
             where = f"{path}: {provider}: {model}"
-            info = _entry(str(provider), str(model), _mapping(values, where, problems), where, problems)
+            info = _parse_entry(str(provider), str(model), _require_mapping(values, where, problems), where, problems)
             found[info.name] = info
     if problems:
         raise PipelineError(problems)
     return found
 
 
-def _mapping(value: object, where: str, problems: list[str]) -> Mapping[object, object]:
+def _require_mapping(value: object, where: str, problems: list[str]) -> Mapping[object, object]:
     if isinstance(value, dict) or value is None:
         return value or {}
     problems.append(f"{where}: {value!r} is met, and keys with values are wanted")
     return {}
 
 
-def _entry(provider: str, model: str, values: Mapping[object, object], where: str, problems: list[str]) -> ModelInfo:
+def _parse_entry(
+    provider: str, model: str, values: Mapping[object, object], where: str, problems: list[str]
+) -> ModelInfo:
     for key in values:
-        if key not in _KEYS:
-            problems.append(f"{where}: {key!r} is no key of a price; known: {', '.join(_KEYS)}")
+        if key not in _KNOWN_KEYS:
+            problems.append(f"{where}: {key!r} is no key of a price; known: {', '.join(_KNOWN_KEYS)}")
     kind = values.get("kind", "chat")
-    if kind not in get_args(Kind):
-        problems.append(f"{where}: kind is {kind!r}: one of {', '.join(get_args(Kind))} is wanted")
-    prices = {field: _number(values.get(key), f"{where}: {key}", problems) for key, field in _PRICES.items()}
-    limits = [_number(values.get(key), f"{where}: {key}", problems) for key in _LIMITS]
+    if kind not in get_args(ModelKind):
+        problems.append(f"{where}: kind is {kind!r}: one of {', '.join(get_args(ModelKind))} is wanted")
+    prices = {
+        field: _parse_number(values.get(key), f"{where}: {key}", problems) for key, field in _PRICE_FIELDS.items()
+    }
+    limits = [_parse_number(values.get(key), f"{where}: {key}", problems) for key in _LIMIT_FIELDS]
     window, most = (None if limit is None else int(limit) for limit in limits)
-    return ModelInfo(provider, model, window, most, Price(**prices), cast("Kind", kind))
+    return ModelInfo(provider, model, window, most, Price(**prices), cast("ModelKind", kind))
 
 
-def _number(value: object, where: str, problems: list[str]) -> float | None:
+def _parse_number(value: object, where: str, problems: list[str]) -> float | None:
     if value is None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0:

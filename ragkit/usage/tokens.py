@@ -29,7 +29,7 @@ class Tokens:
         return self.prompt_tokens + self.completion_tokens
 
 
-NO_TOKENS = Tokens()
+ZERO_TOKENS = Tokens()
 """Nothing reported."""
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragkit.agent.providers.guard import no_model_requests
+from ragkit.agent.providers.guard import forbid_model_requests
 
 
 @pytest.fixture(autouse=True)
 def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("RAGKIT_MOCK_JSON", "RAGKIT_OFFLINE", "RAGKIT_LOG"):
         monkeypatch.delenv(name, raising=False)
-    with no_model_requests():
+    with forbid_model_requests():
         yield

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig, Retry
+from ragkit.agent.config import AgentConfig, RetryPolicy
 from ragkit.agent.events import Event, RunEnded
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.providers.scripted import ScriptedProvider, Turn
+from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.agent.result import AgentResult
-from ragkit.agent.tools.base import Function, Tool, tool
+from ragkit.agent.tools.base import Tool, ToolCallable, tool
 
-AT_ONCE = Retry(first_wait_s=0.0)
+AT_ONCE = RetryPolicy(initial_wait_s=0.0)
 
 
 @tool
@@ -33,7 +33,9 @@ def call(name: str, call_id: str = "c1", /, **arguments: object) -> ToolCall:
 
 
 def scripted(
-    script: Sequence[Turn], tools: Sequence[Tool | Function] = (add, fail), config: AgentConfig | None = None
+    script: Sequence[ScriptedTurn],
+    tools: Sequence[Tool | ToolCallable] = (add, fail),
+    config: AgentConfig | None = None,
 ) -> tuple[Agent, ScriptedProvider]:
     """An agent on a script, and its provider."""
     provider = ScriptedProvider(script)

@@ -42,7 +42,7 @@ def test_a_bot_remembers_until_it_is_reset() -> None:
     bot.chat("Who am I?")
     assert len(shown(provider)) == 3
     bot.reset()
-    assert bot.last is None
+    assert bot.last_result is None
     bot.chat("Who am I?")
     assert shown(provider) == [("user", "Who am I?")]
 
@@ -58,15 +58,15 @@ def test_a_bot_takes_a_model_tools_an_instruction_and_a_limit() -> None:
         (add,),
         "Be brief.",
     )
-    assert bot.last is not None
-    assert bot.last.tool_calls_made == 1
+    assert bot.last_result is not None
+    assert bot.last_result.tool_calls_made == 1
 
 
 def test_the_pieces_of_an_answer_come_as_they_arrive() -> None:
     bot = Bot(provider=ScriptedProvider(["one two three"]))
     assert list(bot.chat_stream("x")) == ["one ", "two ", "three"]
-    assert bot.last is not None
-    assert bot.last.content == "one two three"
+    assert bot.last_result is not None
+    assert bot.last_result.content == "one two three"
 
 
 def test_a_script_in_the_environment_answers_for_a_bot(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from ragkit.agent.messages import Role
 from ragkit.agent.tools.base import ToolResult
 from ragkit.agent.tools.builtin import (
-    Folder,
-    ToolProblem,
+    FolderTools,
+    ToolError,
     calculate,
     calculator,
     create_default_registry,
-    web_search_tool,
+    create_web_search_tool,
 )
-from ragkit.agent.tools.schema import ToolArgumentsInvalid
+from ragkit.agent.tools.schema import InvalidToolArguments
 from tests.agent.parts import call, scripted, tool_messages
 
 
@@ -75,7 +75,7 @@ def test_the_calculator_computes(expression: str, value: float) -> None:
     ],
 )
 def test_the_calculator_knows_arithmetic_and_nothing_else(expression: str) -> None:
-    with pytest.raises(ToolProblem, match=r"is not known|is not an arithmetic expression|a list is only known"):
+    with pytest.raises(ToolError, match=r"is not known|is not an arithmetic expression|a list is only known"):
         calculate(expression)
 
 
@@ -94,7 +94,7 @@ def test_the_calculator_knows_arithmetic_and_nothing_else(expression: str) -> No
     ],
 )
 def test_the_calculator_says_why_there_is_no_value(expression: str, words: str) -> None:
-    with pytest.raises(ToolProblem, match=words):
+    with pytest.raises(ToolError, match=words):
         calculate(expression)
 
 
@@ -102,7 +102,7 @@ def test_the_calculator_says_why_there_is_no_value(expression: str, words: str) 
 def test_no_text_makes_the_calculator_fail_in_another_way(text: str) -> None:
     try:
         calculate(text)
-    except ToolProblem as problem:
+    except ToolError as problem:
         assert str(problem)
 
 
@@ -112,7 +112,7 @@ def test_a_model_is_told_what_is_wrong_with_its_expression() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
+def folder(tmp_path: Path) -> FolderTools:
     root = tmp_path / "root"
     (root / "docs" / "deep").mkdir(parents=True)
     (root / "docs" / "a.md").write_text("# Title\nAlpha line\nbeta\n", "utf-8")
@@ -125,20 +125,20 @@ def folder(tmp_path: Path) -> Folder:
     (tmp_path / "outside.txt").write_text("alpha outside")
     (root / "link.txt").symlink_to(tmp_path / "outside.txt")
     (root / "linked").symlink_to(tmp_path)
-    return Folder(root)
+    return FolderTools(root)
 
 
 def said(result: ToolResult) -> list[str]:
     return result.content.splitlines()
 
 
-def test_files_are_listed_from_the_root_and_hidden_ones_are_not(folder: Folder) -> None:
+def test_files_are_listed_from_the_root_and_hidden_ones_are_not(folder: FolderTools) -> None:
     assert said(folder.list_files()) == ["app.py", "docs/a.md", "docs/deep/b.txt", "picture.bin"]
     assert said(folder.list_files("*.md")) == ["docs/a.md"]
     assert folder.list_files("*.xyz").content == "no file matches"
 
 
-def test_a_file_is_read_whole_or_in_part(folder: Folder) -> None:
+def test_a_file_is_read_whole_or_in_part(folder: FolderTools) -> None:
     assert folder.read_file("docs/a.md") == "# Title\nAlpha line\nbeta"
     assert folder.read_file("docs/a.md", first_line=2, lines=1) == "Alpha line"
     assert folder.read_file(str(folder.root / "app.py")) == "print('Alpha')"
@@ -147,24 +147,24 @@ def test_a_file_is_read_whole_or_in_part(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "path", ["../outside.txt", "/etc/passwd", "docs/../../outside.txt", "link.txt", "linked/outside.txt", "a\0b"]
 )
-def test_nothing_outside_the_folder_can_be_read(folder: Folder, path: str) -> None:
-    with pytest.raises(ToolProblem, match=r"leads out of the folder|is not a path"):
+def test_nothing_outside_the_folder_can_be_read(folder: FolderTools, path: str) -> None:
+    with pytest.raises(ToolError, match=r"leads out of the folder|is not a path"):
         folder.read_file(path)
 
 
-def test_what_cannot_be_read_is_told(folder: Folder) -> None:
-    with pytest.raises(ToolProblem, match="'docs' is not a file here: list_files shows what there is"):
+def test_what_cannot_be_read_is_told(folder: FolderTools) -> None:
+    with pytest.raises(ToolError, match="'docs' is not a file here: list_files shows what there is"):
         folder.read_file("docs")
-    with pytest.raises(ToolProblem, match=r"'picture\.bin' is not a text file"):
+    with pytest.raises(ToolError, match=r"'picture\.bin' is not a text file"):
         folder.read_file("picture.bin")
 
 
-def test_a_long_file_is_cut(folder: Folder) -> None:
+def test_a_long_file_is_cut(folder: FolderTools) -> None:
     (folder.root / "long.txt").write_text("x" * 1_000_050)
     assert folder.read_file("long.txt").endswith("x\n[the first 1000000 bytes of a longer file]")
 
 
-def test_lines_are_found_in_text_files_of_the_folder_only(folder: Folder) -> None:
+def test_lines_are_found_in_text_files_of_the_folder_only(folder: FolderTools) -> None:
     assert said(folder.search_files("alpha")) == [
         "app.py:1: print('Alpha')",
         "docs/a.md:2: Alpha line",
@@ -174,7 +174,7 @@ def test_lines_are_found_in_text_files_of_the_folder_only(folder: Folder) -> Non
     assert folder.search_files("nowhere").content == "no line contains that"
 
 
-def test_a_search_that_finds_too_much_says_so(folder: Folder) -> None:
+def test_a_search_that_finds_too_much_says_so(folder: FolderTools) -> None:
     (folder.root / "many.txt").write_text("hit\n" * 500)
     found = folder.search_files("hit")
     assert len(said(found)) == 201
@@ -190,16 +190,16 @@ def test_the_search_on_the_web_is_there_only_with_an_engine(tmp_path: Path) -> N
     assert create_default_registry().list_names() == ["calculator"]
     registry = create_default_registry(tmp_path, search=Engine())
     assert registry.list_names() == ["calculator", "read_file", "list_files", "search_files", "web_search"]
-    found = web_search_tool(Engine()).execute(query="cats", num_results=2)
+    found = create_web_search_tool(Engine()).execute(query="cats", num_results=2)
     assert found == ToolResult(
         "1. cats 0\nhttp://x/0\nwords\n\n2. cats 1\nhttp://x/1\nwords",
         [["cats 0", "http://x/0", "words"], ["cats 1", "http://x/1", "words"]],
     )
-    with pytest.raises(ToolArgumentsInvalid, match="unknown parameter 'engine'"):
-        web_search_tool(Engine()).execute(query="x", engine="y")
+    with pytest.raises(InvalidToolArguments, match="unknown parameter 'engine'"):
+        create_web_search_tool(Engine()).execute(query="x", engine="y")
 
 
-def test_the_tools_of_a_folder_work_in_a_run(folder: Folder) -> None:
+def test_the_tools_of_a_folder_work_in_a_run(folder: FolderTools) -> None:
     agent, _ = scripted([call("search_files", text="beta"), call("read_file", "c2", path="../x"), "ok"], folder.tools())
     result = agent.run("x")
     assert tool_messages(result) == ["docs/a.md:3: beta", "Error executing read_file: '../x' leads out of the folder"]

@@ -19,10 +19,10 @@ from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import ModelCallEnded
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Image, Message, Role, ToolCall
-from ragkit.agent.providers.base import Completion, ModelSettings, Request
+from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.trace import StepType
-from ragkit.errors import Damaged, InvalidOption
+from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.usage.tokens import Tokens
 from tests.agent.parts import add, call, ended, fail
 
@@ -96,7 +96,7 @@ def test_the_second_identical_call_is_a_hit(cache: Cache) -> None:
     first = agent.run([Message(role=Role.USER, content="Hello")])
     agent.reset()
     second = agent.run([Message(role=Role.USER, content="Hello")])
-    assert (first.content, second.content, provider.left) == ("hello", "hello", 0)
+    assert (first.content, second.content, provider.remaining) == ("hello", "hello", 0)
     assert (cache.stats.hits, cache.stats.misses) == (1, 1)
 
 
@@ -104,7 +104,7 @@ def test_a_whole_run_with_tools_is_answered_from_the_cache(cache: Cache) -> None
     provider = ScriptedProvider([ToolCall("add", {"a": 1, "b": 2}), "three"])
     agent = Agent(provider, [add], config=AgentConfig(cache=cache))
     assert [agent.run("1 + 2?").content for _ in range(3)] == ["three"] * 3
-    assert (provider.left, cache.stats.hits) == (0, 4)
+    assert (provider.remaining, cache.stats.hits) == (0, 4)
 
 
 def test_a_hit_costs_nothing_counts_as_cached_and_says_what_it_saved() -> None:
@@ -120,8 +120,8 @@ def test_the_trace_and_the_observers_tell_a_hit() -> None:
     agent = Agent(ScriptedProvider(["hello"]), config=AgentConfig(cache=InMemoryCache()))
     agent.run("x")
     result = agent.run("x")
-    assert [span.attributes for span in result.trace.of_type(StepType.CACHE)] == [{"hit": True}]
-    assert result.trace.of_type(StepType.LLM_CALL) == []
+    assert [span.attributes for span in result.trace.find_spans(StepType.CACHE)] == [{"hit": True}]
+    assert result.trace.find_spans(StepType.LLM_CALL) == []
 
 
 def test_a_streamed_run_neither_reads_nor_writes_the_cache() -> None:
@@ -139,7 +139,7 @@ def test_a_failed_request_is_not_stored() -> None:
     assert agent.run("x").content == "fine"
 
 
-BASE = Request("m", (Message.system("s"), Message.user("u")), (add,), ModelSettings())
+BASE = ModelRequest("m", (Message.system("s"), Message.user("u")), (add,), ModelSettings())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ BASE = Request("m", (Message.system("s"), Message.user("u")), (add,), ModelSetti
         lambda: replace(BASE, settings=ModelSettings(response_schema={"type": "object"})),
     ],
 )
-def test_everything_that_matters_changes_the_key(change: Callable[[], Request]) -> None:
+def test_everything_that_matters_changes_the_key(change: Callable[[], ModelRequest]) -> None:
     key = CacheKeyBuilder.build("p", BASE)
     assert len(key) == 64
     assert CacheKeyBuilder.build("p", change()) != key
@@ -166,7 +166,7 @@ def test_everything_that_matters_changes_the_key(change: Callable[[], Request]) 
 
 
 def test_the_ids_of_calls_do_not_change_the_key() -> None:
-    def asked(call_id: str) -> Request:
+    def asked(call_id: str) -> ModelRequest:
         result = Message(Role.TOOL, "3", tool_call_id=call_id, name="add")
         return replace(BASE, messages=(*BASE.messages, Message.assistant("", [call("add", call_id, a=1)]), result))
 
@@ -290,5 +290,7 @@ def test_a_file_outlives_the_process_that_wrote_it(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_cache_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "a.sqlite").write_text("a diary, and no database at all")
-    with pytest.raises(Damaged, match=r"a\.sqlite cannot be used as a cache of answers \(file is not a database\)"):
+    with pytest.raises(
+        KnowledgeBaseDamaged, match=r"a\.sqlite cannot be used as a cache of answers \(file is not a database\)"
+    ):
         DiskCache(tmp_path / "a.sqlite")

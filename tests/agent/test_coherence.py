@@ -9,16 +9,16 @@ from ragkit.agent.coherence import CoherenceCheck
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion
-from ragkit.agent.providers.scripted import ScriptedProvider, Turn
+from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.agent.trace import StepType
 from ragkit.errors import ConnectionFailed
 from ragkit.usage.tokens import Tokens
 from tests.agent.parts import AT_ONCE, add, call, fail, tool_messages
 
-CALLS: Turn = [call("add", "c1", a=1, b=2), call("fail", "c2")]
+CALLS: ScriptedTurn = [call("add", "c1", a=1, b=2), call("fail", "c2")]
 
 
-def checked(judge: ScriptedProvider, script: list[Turn], **options: bool) -> tuple[Agent, ScriptedProvider]:
+def checked(judge: ScriptedProvider, script: list[ScriptedTurn], **options: bool) -> tuple[Agent, ScriptedProvider]:
     provider = ScriptedProvider(script)
     config = AgentConfig(coherence=CoherenceCheck(judge, "judge-model", **options), retry=AT_ONCE)
     return Agent(provider, [add, fail], config=config), provider
@@ -30,7 +30,7 @@ def test_a_call_that_does_not_serve_the_request_is_answered_with_the_reason(way:
     agent, _ = checked(judge, [CALLS, "three"])
     result = agent.run("1 + 2?") if way == "sync" else asyncio.run(agent.arun("1 + 2?"))
     assert tool_messages(result) == ["3", "Error: fail does not fit the request: nobody asked to fail"]
-    assert result.trace.of_type(StepType.COHERENCE)[0].attributes == {"c2": "nobody asked to fail"}
+    assert result.trace.find_spans(StepType.COHERENCE)[0].attributes == {"c2": "nobody asked to fail"}
 
 
 def test_the_judge_sees_the_users_words_and_the_calls_and_nothing_else() -> None:
@@ -60,7 +60,7 @@ def test_a_check_that_fails_lets_the_calls_pass_unless_told_otherwise() -> None:
     agent, _ = checked(ScriptedProvider([ConnectionFailed("judge", "down")]), [CALLS, "ok"])
     result = agent.run("x")
     assert tool_messages(result)[0] == "3"
-    assert result.trace.of_type(StepType.COHERENCE)[0].attributes == {"error": "judge: down"}
+    assert result.trace.find_spans(StepType.COHERENCE)[0].attributes == {"error": "judge: down"}
     agent, _ = checked(ScriptedProvider([ConnectionFailed("judge", "down")]), [CALLS, "ok"], fail_open=False)
     assert (
         tool_messages(agent.run("x"))[0] == "Error: add does not fit the request: it could not be checked: judge: down"

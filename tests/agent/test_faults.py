@@ -12,13 +12,13 @@ import pytest
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.cancel import Cancellation
-from ragkit.agent.config import AgentConfig, Retry
+from ragkit.agent.config import AgentConfig, RetryPolicy
 from ragkit.agent.events import Event, Retrying, RunFailed, TextChunk, ToolFailed
 from ragkit.agent.guardrails import Guardrails, TopicGuardrail
 from ragkit.agent.messages import Message
 from ragkit.agent.observers import AgentObserver
-from ragkit.agent.parser import read_arguments
-from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta
+from ragkit.agent.parser import parse_arguments
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.result import AgentResult, partial_result
 from ragkit.agent.tools.base import Tool, ToolContext, tool
@@ -27,13 +27,13 @@ from ragkit.agent.trace import StepType
 from ragkit.errors import (
     AuthenticationFailed,
     BudgetExceeded,
-    Cancelled,
     ConnectionFailed,
     GuardrailBlocked,
     ProviderError,
     RagkitError,
     RateLimited,
     RequestTimeout,
+    RunCancelled,
 )
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import record_embedding
@@ -83,7 +83,7 @@ def test_a_rate_limit_is_waited_out_as_long_as_the_service_says(way: Way) -> Non
     result = way(agent)
     assert (result.content, len(provider.requests)) == ("fine", 2)
     assert time.monotonic() - began >= 0.05
-    [retry] = result.trace.of_type(StepType.RETRY)
+    [retry] = result.trace.find_spans(StepType.RETRY)
     assert retry.attributes == {"attempt": 1, "wait_s": 0.05, "error": "p: slow down"}
     assert shown(provider, 0) == shown(provider, 1)
 
@@ -113,7 +113,7 @@ class Stuck(Provider):
         self.asked = 0
         self.released = threading.Event()
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         self.asked += 1
         self.released.wait(20)
         return Completion(Message.assistant("too late"))
@@ -122,7 +122,9 @@ class Stuck(Provider):
 @ways
 def test_a_model_that_does_not_answer_is_not_waited_for(way: Way) -> None:
     provider = Stuck()
-    agent = Agent(provider, config=AgentConfig(request_timeout_s=0.05, retry=Retry(attempts=2, first_wait_s=0)))
+    agent = Agent(
+        provider, config=AgentConfig(request_timeout_s=0.05, retry=RetryPolicy(max_attempts=2, initial_wait_s=0))
+    )
     began = time.monotonic()
     failure(way, agent, RequestTimeout, r"stuck: no answer within 0\.05 seconds")
     provider.released.set()
@@ -137,20 +139,20 @@ class Resets(Provider):
     def __init__(self, times: int) -> None:
         self.times = times
 
-    def stream(self, request: Request) -> Iterator[Delta]:
+    def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         yield TextDelta("Hel")
         if self.times:
             self.times -= 1
             raise ConnectionFailed(self.name, "connection reset by peer")
         yield TextDelta("lo")
-        yield Completed(Completion(Message.assistant("Hello")))
+        yield StreamCompleted(Completion(Message.assistant("Hello")))
 
 
 @ways
 def test_a_connection_that_is_reset_in_mid_stream_is_made_again(way: Way) -> None:
     result = way(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)))
     assert result.content == "Hello"
-    assert [one.attributes["error"] for one in result.trace.of_type(StepType.RETRY)] == [
+    assert [one.attributes["error"] for one in result.trace.find_spans(StepType.RETRY)] == [
         "resets: connection reset by peer"
     ]
 
@@ -166,17 +168,17 @@ def test_a_stream_that_ends_without_an_answer_is_a_failed_connection() -> None:
     class Short(Provider):
         name = "short"
 
-        async def astream(self, request: Request) -> AsyncIterator[Delta]:
+        async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
             yield TextDelta("Hel")
 
-    agent = Agent(Short(), config=AgentConfig(retry=Retry(attempts=1)))
+    agent = Agent(Short(), config=AgentConfig(retry=RetryPolicy(max_attempts=1)))
     for way in (sync, asynchronous, stream, astream):
         failure(way, agent, ConnectionFailed, "short: the stream ended before the answer was complete")
 
 
 @ways
 def test_malformed_arguments_are_told_to_the_model_which_may_correct_them(way: Way) -> None:
-    agent, provider = scripted([read_arguments("add", "a=1 b=2", "c1"), call("add", "c2", a=1, b=2), "three"])
+    agent, provider = scripted([parse_arguments("add", "a=1 b=2", "c1"), call("add", "c2", a=1, b=2), "three"])
     result = way(agent)
     told = "Error: the arguments of add are not right: no JSON object can be read from 'a=1 b=2'"
     assert tool_messages(result) == [told, "3"]
@@ -207,7 +209,7 @@ def test_a_tool_that_raises_is_answered_and_the_run_goes_on(way: Way) -> None:
     assert (result.content, tool_messages(result)) == ("it failed", ["Error executing fail: disk full"])
     assert "Error executing fail: disk full" in shown(provider)[-1][1]
     [outcome] = result.tool_calls
-    assert (type(outcome.error), result.trace.of_type(StepType.TOOL)[0].attributes["error"]) == (
+    assert (type(outcome.error), result.trace.find_spans(StepType.TOOL)[0].attributes["error"]) == (
         ValueError,
         "disk full",
     )
@@ -377,7 +379,7 @@ class Endless(Provider):
     def __init__(self) -> None:
         self.closed = threading.Event()
 
-    def stream(self, request: Request) -> Iterator[Delta]:
+    def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         try:
             while True:
                 yield TextDelta("and ")
@@ -389,7 +391,7 @@ class Endless(Provider):
 def test_a_run_is_cancelled_in_mid_stream() -> None:
     provider, switch = Endless(), Cancellation()
     said: list[str] = []
-    with pytest.raises(Cancelled, match="the run was cancelled") as met:
+    with pytest.raises(RunCancelled, match="the run was cancelled") as met:
         for event in Agent(provider).stream("go", cancel=switch):
             if isinstance(event, TextChunk):
                 said.append(event.text)
@@ -407,7 +409,7 @@ def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_switch_or_with_it
             if isinstance(event, TextChunk):
                 switch.cancel()
 
-    with pytest.raises(Cancelled, match="the run was cancelled"):
+    with pytest.raises(RunCancelled, match="the run was cancelled"):
         asyncio.run(by_switch())
 
     failed: list[BaseException] = []
@@ -447,9 +449,9 @@ def test_a_run_is_cancelled_whatever_it_waits_for(what: str) -> None:
         return switch
 
     began = time.monotonic()
-    with pytest.raises(Cancelled, match="the run was cancelled"):
+    with pytest.raises(RunCancelled, match="the run was cancelled"):
         agent.run("go", cancel=cancel_soon())
-    with pytest.raises(Cancelled, match="the run was cancelled"):
+    with pytest.raises(RunCancelled, match="the run was cancelled"):
         asyncio.run(agent.arun("go", cancel=cancel_soon()))
     released.set()
     assert time.monotonic() - began < 3
@@ -460,7 +462,7 @@ def test_a_switch_that_was_used_stops_a_run_before_its_first_request() -> None:
     switch.cancel()
     switch.cancel()
     agent, provider = scripted(["never"])
-    with pytest.raises(Cancelled, match="the run was cancelled"):
+    with pytest.raises(RunCancelled, match="the run was cancelled"):
         agent.run("go", cancel=switch)
     assert provider.requests == []
 

@@ -12,10 +12,10 @@ from ragkit.agent.guardrails import (
     InjectionGuardrail,
     LengthGuardrail,
     PIIGuardrail,
-    Screening,
+    ToolOutputScreening,
     TopicGuardrail,
     Verdict,
-    apply,
+    apply_guardrails,
 )
 from ragkit.agent.result import partial_result
 from ragkit.agent.tools.base import tool
@@ -119,7 +119,7 @@ def test_guardrails_follow_one_another_and_a_block_ends_it() -> None:
         TopicGuardrail(["email"]),
         LengthGuardrail(1),
     ]
-    text, found = apply(rails, "x@example.org wrote")
+    text, found = apply_guardrails(rails, "x@example.org wrote")
     assert text == "[email] wrot"
     assert [(one.guardrail, one.action) for one in found] == [
         ("pii", "rewrite"),
@@ -223,7 +223,7 @@ def test_screening_warns_by_default_and_leaves_the_text() -> None:
 
 
 def test_screening_can_be_switched_off() -> None:
-    quiet = AgentConfig(screening=Screening(mark=False, guardrail=None))
+    quiet = AgentConfig(screening=ToolOutputScreening(mark_as_data=False, guardrail=None))
     agent, provider = scripted([call("add", a=1, b=2), "ok"], [add], quiet)
     assert triggered(list(agent.stream("x"))) == []
     assert shown(provider)[-1] == ("tool", "3")

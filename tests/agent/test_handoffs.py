@@ -15,8 +15,8 @@ from ragkit.agent.events import Event, HandedOff
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.observers import AgentObserver
 from ragkit.agent.policy import ToolPolicy
-from ragkit.agent.providers.base import Request
-from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider, Turn
+from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider, ScriptedTurn
 from ragkit.agent.result import AgentResult, partial_result
 from ragkit.agent.runner import AgentRunner, ConversationState
 from ragkit.agent.spec import HandoffTool
@@ -26,7 +26,7 @@ from ragkit.errors import HandoffFailed, InvalidOption
 from tests.agent.parts import add, call, ended, scripted, shown, tool_messages
 
 
-def team(*scripts: list[Turn]) -> tuple[AgentRunner, list[ScriptedProvider]]:
+def team(*scripts: list[ScriptedTurn]) -> tuple[AgentRunner, list[ScriptedProvider]]:
     """Triage, billing and support, each of which can hand over to each other."""
     names = ["Triage", "Billing", "Support"]
     providers = [ScriptedProvider(script) for script in (*scripts, [], [], [])[:3]]
@@ -56,7 +56,7 @@ def test_a_handoff_is_a_tool_and_the_other_agent_answers() -> None:
     assert tool_messages(result) == ["handed over to Billing: an invoice"]
     assert providers[1].requests[0].messages[0].content.startswith("You are Billing.")
     assert [one.name for one in providers[0].requests[0].tools] == ["add", "handoff_to_billing", "handoff_to_support"]
-    assert [one.attributes for one in result.trace.of_type(StepType.HANDOFF)] == [{"from": "Triage"}]
+    assert [one.attributes for one in result.trace.find_spans(StepType.HANDOFF)] == [{"from": "Triage"}]
 
 
 def test_the_first_handoff_wins_and_later_ones_are_answered_as_ignored() -> None:
@@ -112,7 +112,7 @@ def test_agents_that_hand_over_forever_end_at_the_last_iteration() -> None:
 
 def test_the_policy_speaks_about_handoffs_too() -> None:
     billing = Agent(ScriptedProvider([]), name="Billing")
-    script: list[Turn] = [call("handoff_to_billing"), "then I answer"]
+    script: list[ScriptedTurn] = [call("handoff_to_billing"), "then I answer"]
     config = AgentConfig(policy=ToolPolicy(deny=["handoff_to_*"]))
     agent = Agent(ScriptedProvider(script), config=config, name="Triage", handoffs=[billing])
     result = agent.run("x")
@@ -177,7 +177,7 @@ def test_an_observer_of_the_second_agent_alone_makes_the_run_tell() -> None:
 def test_the_next_turn_goes_to_who_spoke_last() -> None:
     runner, providers = team([call("handoff_to_billing")], ["hello", "still me"])
     first = runner.run("hi", context={"user": "anna"})
-    second = runner.run("and now?", context=ConversationState.of(first))
+    second = runner.run("and now?", context=ConversationState.from_result(first))
     assert (second.content, second.agent_name, second.context) == ("still me", "Billing", {"user": "anna"})
     assert shown(providers[1])[-1] == ("user", "and now?")
     assert len(second.new_messages) == 2
@@ -187,10 +187,10 @@ def test_who_spoke_last_is_read_from_the_messages_themselves() -> None:
     runner, _ = team(["triage"], ["billing"])
     spoken = Message(Role.ASSISTANT, "hello", agent_name="Billing")
     state = ConversationState((Message.user("hi"), spoken))
-    assert runner.agent_for(state).name == "Billing"
-    assert runner.agent_for(ConversationState()).name == "Triage"
+    assert runner.select_agent(state).name == "Billing"
+    assert runner.select_agent(ConversationState()).name == "Triage"
     gone = Message(Role.ASSISTANT, "hello", agent_name="Dismissed")
-    assert runner.agent_for(ConversationState((gone,))).name == "Triage"
+    assert runner.select_agent(ConversationState((gone,))).name == "Triage"
 
 
 @tool
@@ -204,11 +204,11 @@ def test_the_whole_conversation_goes_through_json_and_on() -> None:
     provider = ScriptedProvider([call("visit"), "once", call("visit", "c2"), "twice"])
     runner = AgentRunner([Agent(provider, [visit], name="Guide")])
     first = runner.run("go", context={"user": "anna"})
-    saved = ConversationState.of(first).to_json()
+    saved = ConversationState.from_result(first).to_json()
     restored = json.loads(saved)
     second = runner.run("go again", context=restored)
     assert (second.content, second.state, second.context) == ("twice", {"visits": 2}, {"user": "anna"})
-    assert ConversationState.from_json(saved) == ConversationState.of(first)
+    assert ConversationState.from_json(saved) == ConversationState.from_result(first)
     assert (restored["current_agent"], restored["format"]) == ("Guide", "ragkit.conversation")
 
 
@@ -234,7 +234,7 @@ print(result.agent_name, result.content, len(result.messages), dict(result.conte
 
 def test_another_process_can_go_on_with_the_conversation() -> None:
     runner, _ = team([call("handoff_to_billing")], ["hello"])
-    saved = ConversationState.of(runner.run("hi", context={"user": "anna"})).to_json()
+    saved = ConversationState.from_result(runner.run("hi", context={"user": "anna"})).to_json()
     done = subprocess.run(
         [sys.executable, "-c", CONTINUE],
         input=saved,
@@ -266,7 +266,7 @@ def test_a_runner_needs_agents_with_names_that_differ() -> None:
 
 
 def test_many_conversations_on_one_runner_stay_apart() -> None:
-    def answer(request: Request) -> Turn:
+    def answer(request: ModelRequest) -> ScriptedTurn:
         words = request.messages[1].content
         return ToolCall("handoff_to_billing") if request.messages[-1].role is Role.USER else f"for {words}"
 

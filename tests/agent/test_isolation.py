@@ -9,7 +9,7 @@ import pytest
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.messages import Role, ToolCall
-from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import InstantProvider, ScriptedProvider
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import ToolContext, tool
@@ -19,7 +19,7 @@ RUNS = 1000
 Secrets = set[str]
 
 
-def secrets_in(request: Request) -> Secrets:
+def secrets_in(request: ModelRequest) -> Secrets:
     text = " ".join(one.content for one in request.messages if one.role is not Role.SYSTEM)
     return {word for word in text.replace("\n", " ").split() if word.startswith("secret-")}
 
@@ -34,7 +34,7 @@ class Keeper(InstantProvider):
         self.asked = 0
         self._lock = threading.Lock()
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         seen = secrets_in(request)
         with self._lock:
             self.asked += 1
@@ -100,7 +100,7 @@ def test_a_thousand_runs_in_tasks_keep_their_secrets(looking: Callable[..., obje
 
 def test_batch_and_abatch_keep_the_secrets_of_a_thousand_inputs() -> None:
     class Echo(Keeper):
-        def complete(self, request: Request) -> Completion:
+        def complete(self, request: ModelRequest) -> Completion:
             seen = secrets_in(request)
             with self._lock:
                 self.asked += 1

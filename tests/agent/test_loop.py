@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.config import AgentConfig, Retry
+from ragkit.agent.config import AgentConfig, RetryPolicy
 from ragkit.agent.events import BudgetWarning, Event, TextChunk, ToolCallChunk, ToolChunk, ToolStarted
 from ragkit.agent.guardrails import Guardrails, PIIGuardrail
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.memory_stores import FileConversationStore
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.policy import ToolPolicy
-from ragkit.agent.providers.base import Completion, Request
-from ragkit.agent.providers.scripted import ScriptedProvider, Turn
+from ragkit.agent.providers.base import Completion, ModelRequest
+from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
 from ragkit.agent.result import partial_result
 from ragkit.agent.tools.base import ToolContext, ToolResult, tool
-from ragkit.agent.trace import STEPS, AgentTrace, StepType
+from ragkit.agent.trace import TURN_STEPS, AgentTrace, StepType
 from ragkit.errors import BudgetExceeded, InvalidOption, RateLimited
 from ragkit.records import JSON
 from ragkit.usage.limits import Limits
@@ -45,14 +45,14 @@ def test_a_run_calls_tools_until_the_model_answers() -> None:
         "tool",
         "assistant",
     ]
-    assert provider.left == 0
+    assert provider.remaining == 0
 
 
 def test_the_eleven_steps_stand_in_the_trace_in_their_order() -> None:
     agent, _ = scripted([call("add", a=1, b=2), "three"])
     trace = agent.run("x").trace
-    first, second = trace.of_type(StepType.ITERATION)
-    assert [span.type for span in first.children] == list(STEPS)
+    first, second = trace.find_spans(StepType.ITERATION)
+    assert [span.type for span in first.children] == list(TURN_STEPS)
     assert [span.type.value for span in second.children] == [
         "cache",
         "llm_call",
@@ -70,7 +70,7 @@ def test_the_steps_keep_their_order_when_everything_is_configured() -> None:
     )
     agent, _ = scripted(["TOOL_CALL " + json.dumps({"tool": "add", "params": {"a": 1, "b": 2}}), "3"], config=config)
     result = agent.run("x", memory=ConversationMemory())
-    assert [span.type for span in result.trace.of_type(StepType.ITERATION)[0].children] == list(STEPS)
+    assert [span.type for span in result.trace.find_spans(StepType.ITERATION)[0].children] == list(TURN_STEPS)
     spans = [span for span in result.trace.root.walk() if span.type is not StepType.TOOL]
     assert [span.started for span in spans] == sorted(span.started for span in spans)
 
@@ -78,12 +78,12 @@ def test_the_steps_keep_their_order_when_everything_is_configured() -> None:
 def test_the_trace_is_a_tree_with_tools_below_their_step() -> None:
     agent, _ = scripted([[call("add", "c1", a=1, b=2), call("fail", "c2")], "ok"])
     trace = agent.run("x").trace
-    [step] = trace.of_type(StepType.TOOL_EXECUTION)
+    [step] = trace.find_spans(StepType.TOOL_EXECUTION)
     assert [(one.name, one.attributes.get("error")) for one in step.children] == [("add", None), ("fail", "no reason")]
     assert trace.root.type is StepType.RUN
     assert all(span.ended >= span.started >= 0 for span in trace.root.walk())
     assert trace.seconds == trace.root.ended > 0
-    assert "cost_usd" in trace.of_type(StepType.LLM_CALL)[0].attributes
+    assert "cost_usd" in trace.find_spans(StepType.LLM_CALL)[0].attributes
 
 
 def test_a_trace_survives_json() -> None:
@@ -287,15 +287,15 @@ def test_a_run_warns_once_when_a_limit_is_near() -> None:
 
 
 def test_the_waits_between_attempts_grow_with_jitter_and_have_an_upper_bound() -> None:
-    retry = Retry(attempts=9, first_wait_s=1.0, max_wait_s=4.0)
+    retry = RetryPolicy(max_attempts=9, initial_wait_s=1.0, max_wait_s=4.0)
     error = RateLimited("p", "slow down")
     for attempt, most in [(1, 1.0), (2, 2.0), (3, 4.0), (8, 4.0)]:
-        waits = [retry.wait(attempt, error) or 0.0 for _ in range(200)]
+        waits = [retry.next_wait_s(attempt, error) or 0.0 for _ in range(200)]
         assert max(waits) <= most
         assert min(waits) < most / 4 < max(waits)
-    assert retry.wait(9, error) is None
-    assert retry.wait(1, RateLimited("p", "x", retry_after=3.5)) == 3.5
-    assert retry.wait(1, RateLimited("p", "x", retry_after=5.0)) is None
+    assert retry.next_wait_s(9, error) is None
+    assert retry.next_wait_s(1, RateLimited("p", "x", retry_after=3.5)) == 3.5
+    assert retry.next_wait_s(1, RateLimited("p", "x", retry_after=5.0)) is None
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
@@ -307,7 +307,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         with pytest.raises(InvalidOption, match=words):
             AgentConfig(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="attempts of a retry is 0"):
-        Retry(attempts=0)
+        RetryPolicy(max_attempts=0)
 
 
 def test_the_defaults_are_those_that_were_decided() -> None:
@@ -344,11 +344,11 @@ def kinds(agent: Agent) -> tuple[list[Event], list[Event]]:
 def comparable(events: list[Event]) -> list[object]:
     """Events without what differs from run to run."""
     kept = [one for one in events if not isinstance(one, ToolChunk)]
-    return [(type(one).__name__, getattr(one, "text", ""), getattr(one, "content", "")) for one in kept]
+    return [(type(one).__name__, getattr(one, "text", ""), getattr(one, "content_digest", "")) for one in kept]
 
 
 def test_a_stream_gives_the_same_events_synchronously_and_asynchronously() -> None:
-    script: list[Turn] = [[call("add", "c1", a=1, b=2), call("fail", "c2")], "the sum is three"]
+    script: list[ScriptedTurn] = [[call("add", "c1", a=1, b=2), call("fail", "c2")], "the sum is three"]
     agent, _ = scripted([*script, *script])
     one, other = kinds(agent)
     assert comparable(one) == comparable(other)
@@ -376,7 +376,7 @@ def test_a_stream_gives_the_same_events_synchronously_and_asynchronously() -> No
 
 
 def test_run_arun_and_the_streams_come_to_the_same_result() -> None:
-    script: list[Turn] = [call("add", a=1, b=2), "three"]
+    script: list[ScriptedTurn] = [call("add", a=1, b=2), "three"]
     agent, _ = scripted(script * 4)
     one, other = agent.run("x"), asyncio.run(agent.arun("x"))
     streams = [ended(events) for events in kinds(agent)]
@@ -446,7 +446,7 @@ def test_batch_keeps_the_order_and_every_conversation_apart() -> None:
 
 
 def test_batch_raises_what_the_first_failed_run_raised() -> None:
-    def answer(request: Request) -> str:
+    def answer(request: ModelRequest) -> str:
         if "bad" in request.messages[-1].content:
             raise RuntimeError(request.messages[-1].content)
         return "ok"

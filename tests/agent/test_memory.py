@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.memory import ConversationMemory, ConversationStore, Turnstile, message_tokens
+from ragkit.agent.memory import ConversationMemory, ConversationStore, FifoLock, estimate_message_tokens
 from ragkit.agent.memory_stores import FileConversationStore, SQLiteConversationStore
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.errors import BudgetExceeded, InvalidOption
 from ragkit.usage.limits import Limits
@@ -43,11 +43,11 @@ def test_the_oldest_messages_go_when_there_are_too_many() -> None:
 
 
 def test_the_oldest_messages_go_when_there_are_too_many_tokens() -> None:
-    size = message_tokens(user("x" * 40))
+    size = estimate_message_tokens(user("x" * 40))
     memory = ConversationMemory(max_tokens=2 * size)
     memory.add_many([user("x" * 40), user("y" * 40), user("z" * 40)])
     assert texts(memory) == ["y" * 40, "z" * 40]
-    assert memory.tokens() == 2 * size
+    assert memory.count_tokens() == 2 * size
 
 
 def test_a_tool_call_goes_with_its_results_or_stays_with_them() -> None:
@@ -193,7 +193,7 @@ def test_a_run_that_fails_leaves_memory_as_it_was() -> None:
 
 
 def overlapping(active: list[int], most: list[int]) -> FunctionProvider:
-    def answer(_: Request) -> str:
+    def answer(_: ModelRequest) -> str:
         active[0] += 1
         most[0] = max(most[0], active[0])
         time.sleep(0.003)
@@ -229,21 +229,21 @@ def test_tasks_that_share_a_memory_take_turns() -> None:
 @pytest.mark.parametrize("way", ["sync", "async"])
 def test_a_run_whose_time_is_over_before_its_turn_comes_does_not_wait_for_it(way: str) -> None:
     memory = ConversationMemory()
-    other = memory.turns.enter()
+    other = memory.run_lock.acquire()
     agent, provider = scripted(["never"], config=AgentConfig(limits=Limits(max_seconds=0.05)))
     with pytest.raises(BudgetExceeded, match=r"the budget of 0\.05 seconds is reached"):
         agent.run("x", memory=memory) if way == "sync" else asyncio.run(agent.arun("x", memory=memory))
     assert provider.requests == []
-    memory.turns.leave(other)
-    assert memory.turns.enter().done()
+    memory.run_lock.release(other)
+    assert memory.run_lock.acquire().done()
 
 
 def test_a_turnstile_lets_the_next_in_when_one_gives_up_waiting() -> None:
-    turns = Turnstile()
-    first, second, third = turns.enter(), turns.enter(), turns.enter()
+    turns = FifoLock()
+    first, second, third = turns.acquire(), turns.acquire(), turns.acquire()
     assert (first.done(), second.done()) == (True, False)
-    turns.leave(second)
-    turns.leave(first)
+    turns.release(second)
+    turns.release(first)
     assert third.done()
-    turns.leave(third)
-    assert turns.enter().done()
+    turns.release(third)
+    assert turns.acquire().done()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.messages import Image, Message, Role, ToolCall, is_json, to_json
+from ragkit.agent.messages import Image, Message, Role, ToolCall, canonical_json, is_json_value
 
 
 def test_a_message_without_text_has_empty_text() -> None:
@@ -60,10 +60,14 @@ def test_messages_cannot_be_changed() -> None:
 
 
 def test_equal_values_give_equal_json() -> None:
-    assert to_json({"b": 1, "a": [True, None]}) == to_json({"a": [True, None], "b": 1}) == '{"a":[true,null],"b":1}'
+    assert (
+        canonical_json({"b": 1, "a": [True, None]})
+        == canonical_json({"a": [True, None], "b": 1})
+        == '{"a":[true,null],"b":1}'
+    )
 
 
 def test_what_json_cannot_hold_is_told() -> None:
-    assert is_json({"a": [1, 2.5, "x", None, True, ("t",)]})
-    assert not is_json({"a": object()})
-    assert not is_json({1: "a"})
+    assert is_json_value({"a": [1, 2.5, "x", None, True, ("t",)]})
+    assert not is_json_value({"a": object()})
+    assert not is_json_value({1: "a"})

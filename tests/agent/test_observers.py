@@ -14,12 +14,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.audit import AuditLog, Privacy, mask_secrets, mask_values
+from ragkit.agent.audit import AuditLog, PrivacyLevel, mask_json, mask_secrets
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, MemoryTrimmed, ToolStarted
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
-from ragkit.agent.observers import NAMES, AgentObserver, Hook, HookObserver
+from ragkit.agent.observers import OBSERVER_METHODS, AgentObserver, Hook, HookObserver
 from ragkit.agent.otel import OpenTelemetryObserver
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import Completion
@@ -38,7 +38,7 @@ class Diary(AgentObserver):
         self.seen: list[str] = []
 
     def handle(self, event: Event) -> None:
-        self.seen.append(NAMES[type(event)])
+        self.seen.append(OBSERVER_METHODS[type(event)])
         super().handle(event)
 
 
@@ -63,9 +63,9 @@ def test_every_event_that_was_promised_has_a_method() -> None:
         "on_error",
         "on_memory_trim",
     ]
-    assert set(promised) <= set(NAMES.values())
-    assert all(callable(getattr(AgentObserver, name)) for name in NAMES.values())
-    assert {kind.__name__ for kind in NAMES} == {kind.__name__ for kind in Event.__subclasses__()}
+    assert set(promised) <= set(OBSERVER_METHODS.values())
+    assert all(callable(getattr(AgentObserver, name)) for name in OBSERVER_METHODS.values())
+    assert {kind.__name__ for kind in OBSERVER_METHODS} == {kind.__name__ for kind in Event.__subclasses__()}
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
@@ -211,14 +211,14 @@ def test_analytics_count_the_tools_of_many_runs() -> None:
 )
 def test_secrets_are_masked_and_words_are_not(text: str, masked: str) -> None:
     if '"password"' in text:
-        assert mask_values(json.loads("{" + text + "}")) == {"password": "[secret]"}
+        assert mask_json(json.loads("{" + text + "}")) == {"password": "[secret]"}
     else:
         assert mask_secrets(text) == masked
 
 
 def test_values_under_telling_keys_are_masked_whole() -> None:
     given = {"user": "anna", "api_key": "x", "access_token": 3, "deep": [{"Password": "y"}], "tokens": 5, "secret": ""}
-    assert mask_values(given) == {  # type: ignore[arg-type]
+    assert mask_json(given) == {  # type: ignore[arg-type]
         "user": "anna",
         "api_key": "[secret]",
         "access_token": "[secret]",
@@ -228,7 +228,7 @@ def test_values_under_telling_keys_are_masked_whole() -> None:
     }
 
 
-def audited(tmp_path: Path, privacy: Privacy) -> tuple[list[dict[str, object]], str]:
+def audited(tmp_path: Path, privacy: PrivacyLevel) -> tuple[list[dict[str, object]], str]:
     @tool
     def fetch(url: str, api_key: str) -> str:
         """Fetch."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragkit.agent.messages import ToolCall
-from ragkit.agent.parser import ToolCallParser, balanced, read_arguments, read_object
+from ragkit.agent.parser import ToolCallParser, extract_balanced, parse_arguments, parse_lenient_json
 from ragkit.records import JSON
 
 PARSER = ToolCallParser()
@@ -62,7 +62,7 @@ def test_without_the_word_an_object_counts_only_if_it_names_a_known_tool() -> No
     assert parsed(text, "other") == []
     assert parsed(text) == []
     assert parsed('inline {"name": "add", "parameters": {"a": 1}} call', "add") == [("add", {"a": 1})]
-    assert ToolCallParser(bare=False).parse_all(text, ["add"]) == []
+    assert ToolCallParser(accept_bare_json=False).parse_all(text, ["add"]) == []
 
 
 @pytest.mark.parametrize(
@@ -80,20 +80,20 @@ def test_parse_gives_the_first_call() -> None:
 
 
 def test_the_text_before_the_call_is_the_reason() -> None:
-    assert PARSER.before('I must add.\n```\nTOOL_CALL {"tool": "a"}\n```') == "I must add."
-    assert PARSER.before("just text") == "just text"
+    assert PARSER.text_before_calls('I must add.\n```\nTOOL_CALL {"tool": "a"}\n```') == "I must add."
+    assert PARSER.text_before_calls("just text") == "just text"
 
 
 def test_arguments_that_are_no_object_are_kept_as_they_were() -> None:
-    assert read_arguments("t", '{"a": 1}', "c") == ToolCall("t", {"a": 1}, "c")
-    assert read_arguments("t", "") == ToolCall("t", {})
-    assert read_arguments("t", '{"a": 1') == ToolCall("t", {"a": 1})
-    assert read_arguments("t", "nonsense") == ToolCall("t", {}, malformed="nonsense")
-    assert read_arguments("t", "[1, 2]") == ToolCall("t", {}, malformed="[1, 2]")
+    assert parse_arguments("t", '{"a": 1}', "c") == ToolCall("t", {"a": 1}, "c")
+    assert parse_arguments("t", "") == ToolCall("t", {})
+    assert parse_arguments("t", '{"a": 1') == ToolCall("t", {"a": 1})
+    assert parse_arguments("t", "nonsense") == ToolCall("t", {}, malformed="nonsense")
+    assert parse_arguments("t", "[1, 2]") == ToolCall("t", {}, malformed="[1, 2]")
 
 
 def test_json_that_is_right_is_read_as_it_is() -> None:
-    assert read_object('{"a": "// no comment", "b": [1.5, null, true]}') == {
+    assert parse_lenient_json('{"a": "// no comment", "b": [1.5, null, true]}') == {
         "a": "// no comment",
         "b": [1.5, None, True],
     }
@@ -125,9 +125,9 @@ def test_no_text_makes_the_parser_fail(text: str) -> None:
 @pytest.mark.parametrize("text", ['{"a":' * 20_000, '{"a": ' + "[" * 20_000 + "]" * 20_000 + "}"])
 def test_what_is_nested_too_deep_to_be_read_is_no_call(text: str) -> None:
     assert PARSER.parse_all(f"TOOL_CALL {text}", ["a"]) == []
-    assert read_arguments("a", text).malformed == text
+    assert parse_arguments("a", text).malformed == text
 
 
 def test_balanced_takes_the_rest_of_an_open_object() -> None:
-    assert balanced('x {"a": [1}', 2) == '{"a": [1}'
-    assert balanced('{"a": "}"} rest', 0) == '{"a": "}"}'
+    assert extract_balanced('x {"a": [1}', 2) == '{"a": [1}'
+    assert extract_balanced('{"a": "}"} rest', 0) == '{"a": "}"}'

@@ -5,7 +5,7 @@ import json
 from ragkit.agent.agent import Agent
 from ragkit.agent.messages import Role
 from ragkit.agent.prompt import DATA_NOTICE, PromptBuilder, mark_as_data
-from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import InstantProvider, ScriptedProvider
 from ragkit.agent.tools.base import tool
 from tests.agent.parts import add, call, scripted, shown
@@ -32,7 +32,7 @@ def test_a_provider_without_native_tools_is_told_and_its_text_is_read() -> None:
         def __init__(self) -> None:
             self.prompts: list[str] = []
 
-        def complete(self, request: Request) -> Completion:
+        def complete(self, request: ModelRequest) -> Completion:
             self.prompts.append(request.messages[0].content)
             return ScriptedProvider(
                 ['{"tool": "add", "parameters": {"a": 1, "b": 2}}' if len(self.prompts) == 1 else "three"]

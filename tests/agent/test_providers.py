@@ -12,19 +12,28 @@ import pytest
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.events import FellBack
+from ragkit.agent.events import ProviderFallback
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers import PROVIDERS
-from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta, ToolCallDelta, last
+from ragkit.agent.providers.base import (
+    Completion,
+    ModelRequest,
+    Provider,
+    StreamCompleted,
+    StreamDelta,
+    TextDelta,
+    ToolCallDelta,
+    get_completion,
+)
 from ragkit.agent.providers.fallback import FallbackProvider
-from ragkit.agent.providers.guard import ModelRequestForbidden, no_model_requests
+from ragkit.agent.providers.guard import ModelRequestForbidden, forbid_model_requests
 from ragkit.agent.providers.scripted import (
     EchoProvider,
     FunctionProvider,
     LocalProvider,
     ScriptedProvider,
-    ScriptOver,
-    Turn,
+    ScriptedTurn,
+    ScriptExhausted,
 )
 from ragkit.agent.tools.base import tool
 from ragkit.errors import (
@@ -35,18 +44,18 @@ from ragkit.errors import (
     RateLimited,
     RequestTimeout,
 )
-from ragkit.usage.meter import Meter, metered, record_embedding
+from ragkit.usage.meter import Meter, record_embedding, use_meter
 from ragkit.usage.tokens import Tokens
 from tests.agent.parts import add, call, ended, scripted
 
-ASK = Request("m", (Message.user("hi"),))
+ASK = ModelRequest("m", (Message.user("hi"),))
 DONE = Completion(Message.assistant("hello", [ToolCall("t", {"a": 1}, "c1")]), Tokens(1, 2))
 
 
 class Complete(Provider):
     name = "one"
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         record_embedding("e", 1, 0.0)
         return DONE
 
@@ -54,18 +63,18 @@ class Complete(Provider):
 class Stream(Provider):
     name = "one"
 
-    def stream(self, request: Request) -> Iterator[Delta]:
+    def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         record_embedding("e", 1, 0.0)
         yield TextDelta("hel")
         yield TextDelta("lo")
         yield ToolCallDelta(0, "t", '{"a":1}', "c1")
-        yield Completed(DONE)
+        yield StreamCompleted(DONE)
 
 
 class AComplete(Provider):
     name = "one"
 
-    async def acomplete(self, request: Request) -> Completion:
+    async def acomplete(self, request: ModelRequest) -> Completion:
         await asyncio.sleep(0)
         record_embedding("e", 1, 0.0)
         return DONE
@@ -74,17 +83,17 @@ class AComplete(Provider):
 class AStream(Provider):
     name = "one"
 
-    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+    async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
         record_embedding("e", 1, 0.0)
         for piece in ("hel", "lo"):
             await asyncio.sleep(0)
             yield TextDelta(piece)
         yield ToolCallDelta(0, "t", '{"a":1}', "c1")
-        yield Completed(DONE)
+        yield StreamCompleted(DONE)
 
 
-def ways(provider: Provider) -> tuple[Completion, list[Delta], Completion, list[Delta]]:
-    async def stream() -> list[Delta]:
+def ways(provider: Provider) -> tuple[Completion, list[StreamDelta], Completion, list[StreamDelta]]:
+    async def stream() -> list[StreamDelta]:
         return [delta async for delta in provider.astream(ASK)]
 
     return (
@@ -97,13 +106,13 @@ def ways(provider: Provider) -> tuple[Completion, list[Delta], Completion, list[
 
 @pytest.mark.parametrize("kind", [Complete, Stream, AComplete, AStream])
 def test_from_one_method_the_other_three_follow(kind: type[Provider]) -> None:
-    with metered(Meter()) as meter:
+    with use_meter(Meter()) as meter:
         completed, streamed, acompleted, astreamed = ways(kind())
     assert completed == acompleted == DONE
     for found in (streamed, astreamed):
         assert "".join(one.text for one in found if isinstance(one, TextDelta)) == "hello"
         assert [one for one in found if isinstance(one, ToolCallDelta)] == [ToolCallDelta(0, "t", '{"a":1}', "c1")]
-        assert found[-1] == Completed(DONE)
+        assert found[-1] == StreamCompleted(DONE)
     assert meter.usage().embedding_tokens == 4
 
 
@@ -127,7 +136,7 @@ def test_a_stream_that_is_left_is_closed() -> None:
     class Long(Provider):
         name = "long"
 
-        async def astream(self, request: Request) -> AsyncIterator[Delta]:
+        async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
             try:
                 while True:
                     await asyncio.sleep(0)
@@ -146,14 +155,14 @@ def test_errors_come_through_every_way(kind: type[Provider]) -> None:
     class SyncFails(Provider):
         name = "fails"
 
-        def stream(self, request: Request) -> Iterator[Delta]:
+        def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
             yield TextDelta("x")
             raise RateLimited("p", "slow")
 
     class AsyncFails(Provider):
         name = "fails"
 
-        async def astream(self, request: Request) -> AsyncIterator[Delta]:
+        async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
             yield TextDelta("x")
             raise RateLimited("p", "slow")
 
@@ -175,11 +184,11 @@ def test_errors_come_through_every_way(kind: type[Provider]) -> None:
 
 def test_a_stream_without_an_end_is_a_failed_connection() -> None:
     with pytest.raises(ConnectionFailed, match="p: the stream ended before the answer was complete"):
-        last([TextDelta("x")], "p")
+        get_completion([TextDelta("x")], "p")
 
 
 def test_a_script_is_answered_turn_by_turn_and_keeps_what_was_asked() -> None:
-    turns: list[Turn] = [
+    turns: list[ScriptedTurn] = [
         "text",
         ToolCall("t"),
         [ToolCall("t"), ToolCall("u")],
@@ -192,12 +201,12 @@ def test_a_script_is_answered_turn_by_turn_and_keeps_what_was_asked() -> None:
     assert [one.message.content for one in found] == ["text", "", "", "m", "hello", "m"]
     assert [len(one.message.tool_calls) for one in found] == [0, 1, 2, 0, 1, 0]
     assert [one.stop_reason for one in found[:3]] == ["stop", "tool_calls", "tool_calls"]
-    assert (provider.requests, provider.left) == ([ASK] * 6, 0)
+    assert (provider.requests, provider.remaining) == ([ASK] * 6, 0)
 
 
 def test_a_script_that_is_over_fails_the_test() -> None:
     agent, _ = scripted([call("add", a=1, b=2)])
-    with pytest.raises(ScriptOver, match="the script has 1 turns and was asked for one more"):
+    with pytest.raises(ScriptExhausted, match="the script has 1 turns and was asked for one more"):
         agent.run("x")
 
 
@@ -251,7 +260,7 @@ def test_the_echo_says_again_what_the_user_said() -> None:
 
 def test_the_local_provider_needs_nothing_and_hands_tool_results_on() -> None:
     assert Agent(LocalProvider()).run("hello").content == "[local provider, no model] hello"
-    asked = Request("m", (Message.user("q"), Message(Role.TOOL, "42", name="t")))
+    asked = ModelRequest("m", (Message.user("q"), Message(Role.TOOL, "42", name="t")))
     assert LocalProvider().complete(asked).message.content == "42"
     assert Agent(LocalProvider()).run("hello").usage.total_cost_usd == 0.0
 
@@ -272,25 +281,25 @@ def test_the_names_in_the_table_can_be_found() -> None:
 class Named(ScriptedProvider):
     """A scripted provider under a name of its own."""
 
-    def __init__(self, name: str, script: list[Turn]) -> None:
+    def __init__(self, name: str, script: list[ScriptedTurn]) -> None:
         super().__init__(script, model=f"{name}-model")
         self.name = name
 
 
-def chain(*scripts: list[Turn], **options: object) -> tuple[FallbackProvider, list[Named]]:
+def chain(*scripts: list[ScriptedTurn], **options: object) -> tuple[FallbackProvider, list[Named]]:
     parts = [Named(f"p{number}", script) for number, script in enumerate(scripts)]
     return FallbackProvider(parts, **options), parts  # type: ignore[arg-type]
 
 
 def all_ways(make: Callable[[], FallbackProvider]) -> list[Completion]:
-    async def astream() -> list[Delta]:
+    async def astream() -> list[StreamDelta]:
         return [delta async for delta in make().astream(ASK)]
 
     return [
         make().complete(ASK),
         asyncio.run(make().acomplete(ASK)),
-        last(make().stream(ASK), "p"),
-        last(asyncio.run(astream()), "p"),
+        get_completion(make().stream(ASK), "p"),
+        get_completion(asyncio.run(astream()), "p"),
     ]
 
 
@@ -298,7 +307,7 @@ def test_the_next_provider_answers_when_the_first_fails() -> None:
     for found in all_ways(lambda: chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")], ["hello"])[0]):
         assert found.message.content == "hello"
         assert (found.provider, found.model) == ("p2", "p2-model")
-        assert found.passed_over == ("p0: down", "p1: slow")
+        assert found.fallback_errors == ("p0: down", "p1: slow")
 
 
 def test_the_last_error_is_raised_when_all_fail() -> None:
@@ -320,20 +329,20 @@ def test_an_error_that_is_no_providers_error_is_not_hidden() -> None:
 
 def test_the_circuit_of_a_provider_that_keeps_failing_is_opened_for_a_while() -> None:
     now = [0.0]
-    down: list[Turn] = [ConnectionFailed("p0", "down")] * 3
+    down: list[ScriptedTurn] = [ConnectionFailed("p0", "down")] * 3
     provider, parts = chain([*down, "back"], ["b"] * 9, max_failures=2, cooldown_s=10.0, clock=lambda: now[0])
 
     def ask() -> str:
         return provider.complete(ASK).provider
 
     assert [ask(), ask(), ask(), ask()] == ["p1"] * 4
-    assert (len(parts[0].requests), provider.available()) == (2, ["p1"])
+    assert (len(parts[0].requests), provider.available_names()) == (2, ["p1"])
     now[0] = 10.0
     assert ask() == "p1"  # one request may try again; it fails, and the circuit stays open
     assert (ask(), len(parts[0].requests)) == ("p1", 3)
     now[0] = 20.0
     assert ask() == "p0"
-    assert provider.available() == ["p0", "p1"]
+    assert provider.available_names() == ["p0", "p1"]
 
 
 def test_when_every_circuit_is_open_the_caller_is_told() -> None:
@@ -348,7 +357,7 @@ def test_a_stream_that_has_begun_does_not_fall_back() -> None:
     class Breaks(Provider):
         name = "breaks"
 
-        def stream(self, request: Request) -> Iterator[Delta]:
+        def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
             yield TextDelta("x")
             raise ConnectionFailed("breaks", "reset")
 
@@ -379,7 +388,7 @@ def test_observers_hear_of_a_fallback_and_the_meter_counts_who_answered() -> Non
         [ConnectionFailed("p0", "down")], [Completion(Message.assistant("hi"), Tokens(3, 1, cost_usd=0.5))]
     )
     events = list(Agent(provider).stream("x"))
-    [fell] = [one for one in events if isinstance(one, FellBack)]
+    [fell] = [one for one in events if isinstance(one, ProviderFallback)]
     assert (fell.errors, fell.provider) == (("p0: down",), "p1")
     assert ended(events).usage.total_cost_usd == 0.5
 
@@ -395,7 +404,7 @@ class Costly(Provider):
     name = "costly"
     remote = True
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         return DONE
 
 
@@ -406,7 +415,7 @@ def test_a_real_request_in_a_test_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         async for _ in agent.astream("x"):
             pass
 
-    with no_model_requests():
+    with forbid_model_requests():
         for run in (
             lambda: agent.run("x"),
             lambda: asyncio.run(agent.arun("x")),
@@ -425,7 +434,7 @@ def test_a_chain_with_a_remote_member_is_remote() -> None:
 def test_offline_forbids_what_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
     with monkeypatch.context() as patch:  # undone here: the guard of all tests is taken down before monkeypatch ends
-        patch.setattr("ragkit.agent.providers.guard._Guard.up", False)
+        patch.setattr("ragkit.agent.providers.guard._Guard.active", False)
         with pytest.raises(ModelRequestForbidden, match="RAGKIT_OFFLINE is 1 and costly needs a network"):
             Agent(Costly()).run("x")
         assert Agent(EchoProvider()).run("x").content == "x"

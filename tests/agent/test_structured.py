@@ -5,8 +5,8 @@ from pydantic import BaseModel
 
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.result import partial_result
-from ragkit.agent.structured import AnswerInvalid, read_answer, schema_of
-from ragkit.agent.tools.jsonschema import violations
+from ragkit.agent.structured import InvalidStructuredOutput, parse_structured_output, to_json_schema
+from ragkit.agent.tools.jsonschema import find_violations
 from ragkit.errors import RunError
 from ragkit.records import JSON
 from tests.agent.parts import AT_ONCE, call, scripted, shown
@@ -29,26 +29,26 @@ SCHEMA: dict[str, JSON] = {
     "text", ['{"name": "Oslo", "people": 700000}', 'Here:\n```json\n{"name": "Oslo", "people": 700000}\n```\nDone.']
 )
 def test_an_answer_is_read_from_json_in_any_wrapping(text: str) -> None:
-    assert read_answer(text, City) == City(name="Oslo", people=700000)
-    assert read_answer(text, SCHEMA) == {"name": "Oslo", "people": 700000}
+    assert parse_structured_output(text, City) == City(name="Oslo", people=700000)
+    assert parse_structured_output(text, SCHEMA) == {"name": "Oslo", "people": 700000}
 
 
 def test_an_answer_of_the_wrong_form_says_what_is_wrong() -> None:
-    with pytest.raises(AnswerInvalid, match="people: Field required"):
-        read_answer('{"name": "Oslo"}', City)
-    with pytest.raises(AnswerInvalid, match="'the answer' has no 'name'"):
-        read_answer('{"people": 1}', SCHEMA)
-    with pytest.raises(AnswerInvalid, match="object is wanted"):
-        read_answer("I do not know", SCHEMA)
-    with pytest.raises(AnswerInvalid, match="'the answer' is None"):
-        read_answer("", SCHEMA)
+    with pytest.raises(InvalidStructuredOutput, match="people: Field required"):
+        parse_structured_output('{"name": "Oslo"}', City)
+    with pytest.raises(InvalidStructuredOutput, match="'the answer' has no 'name'"):
+        parse_structured_output('{"people": 1}', SCHEMA)
+    with pytest.raises(InvalidStructuredOutput, match="object is wanted"):
+        parse_structured_output("I do not know", SCHEMA)
+    with pytest.raises(InvalidStructuredOutput, match="'the answer' is None"):
+        parse_structured_output("", SCHEMA)
 
 
 def test_a_run_gives_the_object_and_the_model_is_told_the_schema() -> None:
     config = AgentConfig(response_format=City)
     agent, provider = scripted(['{"name": "Oslo", "people": 1}'], config=config)
     assert agent.run("Which city?").parsed == City(name="Oslo", people=1)
-    assert provider.requests[0].settings.response_schema == schema_of(City)
+    assert provider.requests[0].settings.response_schema == to_json_schema(City)
 
 
 def test_one_repair_is_asked_for() -> None:
@@ -118,7 +118,7 @@ def test_tools_still_work_on_the_way_to_a_structured_answer() -> None:
     ],
 )
 def test_a_value_that_breaks_a_schema_is_told_how(value: JSON, schema: JSON, problem: str) -> None:
-    assert violations(value, schema, "v") == [problem]
+    assert find_violations(value, schema, "v") == [problem]
 
 
 @pytest.mark.parametrize(
@@ -132,4 +132,4 @@ def test_a_value_that_breaks_a_schema_is_told_how(value: JSON, schema: JSON, pro
     ],
 )
 def test_a_value_that_keeps_a_schema_has_no_problems(value: JSON, schema: JSON) -> None:
-    assert violations(value, schema) == []
+    assert find_violations(value, schema) == []

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult, build_tool_schema, tool
 from ragkit.agent.tools.registry import ToolRegistry
-from ragkit.agent.tools.schema import ToolArgumentsInvalid
+from ragkit.agent.tools.schema import InvalidToolArguments
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.records import JSON
 
@@ -202,12 +202,12 @@ def lookup(query: str, limit: int = 5, order: Literal["newest", "oldest"] = "new
     ],
 )
 def test_wrong_arguments_are_told_in_words_that_help(sent: dict[str, JSON], words: str) -> None:
-    with pytest.raises(ToolArgumentsInvalid, match=words):
+    with pytest.raises(InvalidToolArguments, match=words):
         lookup.validate(sent)
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(ToolArgumentsInvalid, match="the arguments of lookup are not right") as met:
+    with pytest.raises(InvalidToolArguments, match="the arguments of lookup are not right") as met:
         lookup.validate({"querry": "x", "limit": "many"})
     assert len(met.value.problems) == 3
 
@@ -221,7 +221,7 @@ def test_injected_arguments_are_never_shown_to_the_model_and_cannot_be_sent_by_i
     assert list(fetch.parameters["properties"]) == ["url"]  # type: ignore[arg-type]
     assert fetch.execute({"url": "u"}) == "u secret"
     assert fetch.execute({"url": "u"}, {"key": "other"}) == "u other"
-    with pytest.raises(ToolArgumentsInvalid, match="unknown parameter 'key'"):
+    with pytest.raises(InvalidToolArguments, match="unknown parameter 'key'"):
         fetch.execute({"url": "u", "key": "mine"})
     assert "secret" not in repr(fetch)
 
@@ -292,11 +292,11 @@ def test_a_tool_written_by_hand_is_checked_by_its_schema() -> None:
     }
     weather = Tool("weather", "Weather.", lambda city, unit="C": f"{city} {unit}", schema)
     assert weather.execute(city="Oslo") == "Oslo C"
-    with pytest.raises(ToolArgumentsInvalid, match="parameter 'city' is missing"):
+    with pytest.raises(InvalidToolArguments, match="parameter 'city' is missing"):
         weather.validate({})
-    with pytest.raises(ToolArgumentsInvalid, match="unknown parameter 'cty'"):
+    with pytest.raises(InvalidToolArguments, match="unknown parameter 'cty'"):
         weather.validate({"city": "Oslo", "cty": 1})
-    with pytest.raises(ToolArgumentsInvalid, match="'unit' is 'K': one of 'C', 'F' is wanted"):
+    with pytest.raises(InvalidToolArguments, match="'unit' is 'K': one of 'C', 'F' is wanted"):
         weather.validate({"city": "Oslo", "unit": "K"})
 
 

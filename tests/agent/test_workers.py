@@ -12,39 +12,41 @@ import pytest
 
 from ragkit.agent import workers
 from ragkit.agent.cancel import Cancellation
-from ragkit.agent.workers import LOOP, Workers, aiterate, iterate
+from ragkit.agent.workers import BACKGROUND_LOOP, DaemonThreadPool, iterate_in_thread, iterate_sync
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
 
 def test_work_is_done_in_another_thread_with_the_context_of_the_caller() -> None:
     NAME.set("anna")
-    found = Workers().submit(lambda: (NAME.get(), threading.current_thread() is threading.main_thread())).result(2)
+    found = (
+        DaemonThreadPool().submit(lambda: (NAME.get(), threading.current_thread() is threading.main_thread())).result(2)
+    )
     assert found == ("anna", False)
 
 
 def test_a_thread_that_is_free_is_used_again() -> None:
-    pool = Workers()
+    pool = DaemonThreadPool()
     first = pool.submit(threading.get_ident).result(2)
     time.sleep(0.02)
     assert pool.submit(threading.get_ident).result(2) == first
 
 
 def test_work_never_waits_for_other_work() -> None:
-    pool, gate = Workers(), threading.Barrier(20, timeout=5)
+    pool, gate = DaemonThreadPool(), threading.Barrier(20, timeout=5)
     futures = [pool.submit(gate.wait) for _ in range(20)]
     assert sorted(future.result(5) for future in futures) == list(range(20))
 
 
 def test_what_the_work_raises_is_handed_on() -> None:
-    future = Workers().submit(lambda: 1 // 0)
+    future = DaemonThreadPool().submit(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError, match="integer division"):
         future.result(2)
 
 
 def test_threads_that_have_nothing_to_do_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "IDLE_S", 0.02)
-    pool = Workers()
+    monkeypatch.setattr(workers, "IDLE_TIMEOUT_S", 0.02)
+    pool = DaemonThreadPool()
     thread = pool.submit(threading.current_thread).result(2)
     thread.join(2)
     assert not thread.is_alive()
@@ -52,8 +54,8 @@ def test_threads_that_have_nothing_to_do_go(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_work_comes_through_while_threads_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "IDLE_S", 0.0005)
-    pool = Workers()
+    monkeypatch.setattr(workers, "IDLE_TIMEOUT_S", 0.0005)
+    pool = DaemonThreadPool()
     for number in range(300):
         assert pool.submit(lambda number=number: number).result(2) == number  # type: ignore[misc]
         time.sleep(0.0005)
@@ -75,7 +77,7 @@ def test_a_coroutine_runs_in_the_background_with_the_context_of_the_caller() -> 
         await asyncio.sleep(0)
         return NAME.get()
 
-    assert LOOP.start(who()).result(2) == "ben"
+    assert BACKGROUND_LOOP.submit(who()).result(2) == "ben"
 
 
 def test_a_forked_child_gets_a_loop_of_its_own() -> None:
@@ -101,9 +103,9 @@ async def letters() -> AsyncIterator[str]:
 
 def test_iterators_change_their_kind() -> None:
     async def collect() -> list[str]:
-        return [letter async for letter in aiterate(lambda: iter("abc"))]
+        return [letter async for letter in iterate_in_thread(lambda: iter("abc"))]
 
-    assert list(iterate(letters())) == asyncio.run(collect()) == ["a", "b", "c"]
+    assert list(iterate_sync(letters())) == asyncio.run(collect()) == ["a", "b", "c"]
 
 
 def test_an_iterator_that_fails_fails_where_it_is_read() -> None:
@@ -112,7 +114,7 @@ def test_an_iterator_that_fails_fails_where_it_is_read() -> None:
         raise ValueError("broken")
 
     async def collect() -> None:
-        async for _ in aiterate(fails):
+        async for _ in iterate_in_thread(fails):
             pass
 
     with pytest.raises(ValueError, match="broken"):
@@ -121,11 +123,11 @@ def test_an_iterator_that_fails_fails_where_it_is_read() -> None:
 
 def test_a_switch_calls_who_listens_once() -> None:
     switch, heard = Cancellation(), list[str]()
-    switch.listen(lambda: heard.append("a"))
-    forget = switch.listen(lambda: heard.append("b"))
+    switch.add_listener(lambda: heard.append("a"))
+    forget = switch.add_listener(lambda: heard.append("b"))
     forget()
     assert not switch.cancelled
     switch.cancel()
     switch.cancel()
-    switch.listen(lambda: heard.append("late"))
+    switch.add_listener(lambda: heard.append("late"))
     assert (switch.cancelled, heard) == (True, ["a", "late"])

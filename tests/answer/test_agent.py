@@ -12,9 +12,9 @@ from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS
-from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, Outcome, RAGTool, SemanticSearchTool
+from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, RAGTool, RetrievedPassages, SemanticSearchTool
 from ragkit.embed.hashing import HashingEmbedder
-from ragkit.errors import Damaged
+from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.records import JSON, Document, Hit
 from ragkit.store.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
@@ -34,7 +34,7 @@ def search(query: str, **more: str | int) -> ToolCall:
 def test_the_tool_shows_numbered_passages_with_their_places() -> None:
     result = RAGTool(Shelf(TEXTS), top_k=1).search_knowledge_base("when is the hedge cut")
     assert result.content == f"[1] /house/garden.txt, lines 1-1\n{TEXTS['/house/garden.txt']}"
-    assert isinstance(result.data, Outcome)
+    assert isinstance(result.data, RetrievedPassages)
     assert [hit.chunk.source for hit in result.data.hits] == ["/house/garden.txt"]
 
 
@@ -165,13 +165,13 @@ class Broken(Shelf):
     """A knowledge base that turns out to be damaged."""
 
     def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
-        raise Damaged("/kb/index.sqlite", "is cut short", "`ragkit verify --repair`")
+        raise KnowledgeBaseDamaged("/kb/index.sqlite", "is cut short", "`ragkit verify --repair`")
 
 
 def test_a_damaged_knowledge_base_is_an_error_and_not_an_answer() -> None:
-    with pytest.raises(Damaged, match="is cut short"):
+    with pytest.raises(KnowledgeBaseDamaged, match="is cut short"):
         RAGAgent(Broken(TEXTS)).ask("When is the hedge cut?")
-    with pytest.raises(Damaged, match="is cut short"):
+    with pytest.raises(KnowledgeBaseDamaged, match="is cut short"):
         RAGAgent(Broken(TEXTS), ScriptedProvider([search("hedge"), "I do not know."])).ask("When is the hedge cut?")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragkit.answer.citations import best_quote, citations_of, cite, numbers_in, statement_before
+from ragkit.answer.citations import cite, cited_statement, find_best_quote, parse_citation_numbers, resolve_citations
 from ragkit.records import Document, Hit
 from tests.answer.passages import Shelf, chunk
 
@@ -42,20 +42,20 @@ def test_page_and_heading_are_those_of_the_quote_and_not_of_the_chunk() -> None:
     [("a [1] b [3][2].", [1, 3, 2]), ("a [1, 2] [2]", [1, 2]), ("none [x] [] [12345]", []), ("[01]", [1])],
 )
 def test_numbers_are_found_in_order_and_once(text: str, numbers: list[int]) -> None:
-    assert numbers_in(text) == numbers
+    assert parse_citation_numbers(text) == numbers
 
 
 def test_the_statement_is_the_sentence_that_the_mark_stands_behind() -> None:
     text = "The hedge is cut in August [1]. Roses follow in March [2]."
-    assert statement_before(text, 2).strip(". ") == "Roses follow in March"
-    assert statement_before(text, 7) == ""
+    assert cited_statement(text, 2).strip(". ") == "Roses follow in March"
+    assert cited_statement(text, 7) == ""
 
 
 def test_the_quote_is_the_sentence_that_shares_most_with_the_statement() -> None:
-    assert best_quote(HIT.chunk, "roses are cut in march") == (28, 55)
-    assert best_quote(HIT.chunk, "xyzzy") == (0, len(TEXT))
+    assert find_best_quote(HIT.chunk, "roses are cut in march") == (28, 55)
+    assert find_best_quote(HIT.chunk, "xyzzy") == (0, len(TEXT))
 
 
 def test_a_models_marks_become_citations_and_a_number_that_nothing_has_is_left_out() -> None:
-    found = citations_of("Roses are cut in March [4]. See also [9].", {4: HIT}, Shelf({"/garden.txt": TEXT}))
+    found = resolve_citations("Roses are cut in March [4]. See also [9].", {4: HIT}, Shelf({"/garden.txt": TEXT}))
     assert [(c.n, c.quote, c.verified) for c in found] == [(4, "The roses are cut in March.", True)]

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragkit.answer.evidence import PASSAGES, THRESHOLD, evidence
+from ragkit.answer.evidence import EVIDENCE_THRESHOLD, MAX_PASSAGES, estimate_evidence
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.minilm import MiniLM
 from ragkit.embed.options import HashingOptions
 from ragkit.records import Chunk, Document, Hit
-from ragkit.retrieve.base import Parts, Retriever, Where
+from ragkit.retrieve.base import Retriever, RetrieverDependencies, Where
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import HybridOptions, LexicalOptions
 from tests.answer.hits import hit
 from tests.answer.passages import Shelf
@@ -64,20 +64,20 @@ class Library:
     def __init__(self, texts: Sequence[str], mode: str = "hybrid", *, hashing: bool = False) -> None:
         chunks: list[Chunk] = [hit(text, source=f"/{place}.txt").chunk for place, text in enumerate(texts)]
         self._embedder: EmbeddingProvider = HashingEmbedder(HashingOptions(dimension=512)) if hashing else MiniLM()
-        self._passages = MemoryPassages(chunks, self._embedder.embed_texts(texts))
-        parts = Parts(self._passages, self._embedder)
+        self._passages = InMemoryChunkIndex(chunks, self._embedder.embed_texts(texts))
+        parts = RetrieverDependencies(self._passages, self._embedder)
         self._retriever: Retriever = HybridRetriever(HybridOptions(), parts)
         if mode == "lexical":
             self._retriever = LexicalRetriever(LexicalOptions(), parts)
 
     def likely(self, question: str) -> float:
-        return evidence(question, self.search(question, PASSAGES), self)
+        return estimate_evidence(question, self.search(question, MAX_PASSAGES), self)
 
     def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         return self._retriever.retrieve(question, top_k, where)
 
     def term_weights(self, wanted: Sequence[str]) -> NDArray[np.float32]:
-        return self._passages._lexicon.idf(wanted)
+        return self._passages._bm25_index.idf(wanted)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._embedder.embed_texts(texts)
@@ -99,56 +99,62 @@ def handbook() -> Library:
 
 @pytest.mark.parametrize("question", ANSWERABLE)
 def test_a_question_that_a_passage_answers_is_not_refused(handbook: Library, question: str) -> None:
-    assert handbook.likely(question) >= THRESHOLD
+    assert handbook.likely(question) >= EVIDENCE_THRESHOLD
 
 
 @pytest.mark.parametrize("question", OFF_TOPIC)
 def test_a_question_about_something_else_is_refused(handbook: Library, question: str) -> None:
-    assert handbook.likely(question) < THRESHOLD
+    assert handbook.likely(question) < EVIDENCE_THRESHOLD
 
 
 @pytest.mark.parametrize(("mode", "hashing"), [("lexical", False), ("hybrid", True)])
 def test_without_meanings_the_words_decide(mode: str, hashing: bool) -> None:
     library = Library(HANDBOOK, mode, hashing=hashing)
-    assert library.likely("How long does the generator run on a full tank?") >= THRESHOLD
-    assert library.likely("What does parse_row return for an empty line?") >= THRESHOLD
-    assert library.likely("pricing?") >= THRESHOLD
-    assert max(library.likely(question) for question in OFF_TOPIC) < THRESHOLD
+    assert library.likely("How long does the generator run on a full tank?") >= EVIDENCE_THRESHOLD
+    assert library.likely("What does parse_row return for an empty line?") >= EVIDENCE_THRESHOLD
+    assert library.likely("pricing?") >= EVIDENCE_THRESHOLD
+    assert max(library.likely(question) for question in OFF_TOPIC) < EVIDENCE_THRESHOLD
 
 
 def test_documents_and_questions_may_be_in_another_language() -> None:
     library = Library(GERMAN)
-    assert library.likely("Wie lange läuft der Notstromgenerator mit vollem Tank?") >= THRESHOLD
-    assert library.likely("Wie heißt die Hauptstadt der Mongolei?") < THRESHOLD
+    assert library.likely("Wie lange läuft der Notstromgenerator mit vollem Tank?") >= EVIDENCE_THRESHOLD
+    assert library.likely("Wie heißt die Hauptstadt der Mongolei?") < EVIDENCE_THRESHOLD
 
 
 def test_a_knowledge_base_of_one_passage_answers_too() -> None:
     library = Library(HANDBOOK[2:3])
-    assert library.likely("How long does the generator run?") >= THRESHOLD
-    assert library.likely("Who won the world cup in 1998?") < THRESHOLD
+    assert library.likely("How long does the generator run?") >= EVIDENCE_THRESHOLD
+    assert library.likely("Who won the world cup in 1998?") < EVIDENCE_THRESHOLD
 
 
 def test_without_passages_there_is_no_evidence() -> None:
-    assert evidence("How long?", [], Shelf({})) == 0
+    assert estimate_evidence("How long?", [], Shelf({})) == 0
 
 
 def test_a_question_without_words_is_refused(handbook: Library) -> None:
-    assert handbook.likely("?!") < THRESHOLD
+    assert handbook.likely("?!") < EVIDENCE_THRESHOLD
 
 
 def test_the_likeliest_passage_decides_and_those_far_down_do_not_count() -> None:
     shelf = Shelf({"/a.txt": HANDBOOK[2]})
     question = "How long does the generator run on a full tank?"
     answer, other = hit(HANDBOOK[2], bm25=4), hit(HANDBOOK[4], source="/b.txt", bm25=5)
-    alone = evidence(question, [answer], shelf)
-    assert evidence(question, [other, answer], shelf) == pytest.approx(alone)
-    assert evidence(question, [*[other] * PASSAGES, answer], shelf) == evidence(question, [other], shelf) < alone
+    alone = estimate_evidence(question, [answer], shelf)
+    assert estimate_evidence(question, [other, answer], shelf) == pytest.approx(alone)
+    assert (
+        estimate_evidence(question, [*[other] * MAX_PASSAGES, answer], shelf)
+        == estimate_evidence(question, [other], shelf)
+        < alone
+    )
 
 
 def test_evidence_grows_with_the_cosine() -> None:
     library = Library(HANDBOOK)
     question = "How many days of holiday are there?"
-    found = [evidence(question, [hit(HANDBOOK[0], dense=cosine)], library) for cosine in (0.0, 0.2, 0.4, 0.6, 0.8)]
+    found = [
+        estimate_evidence(question, [hit(HANDBOOK[0], dense=cosine)], library) for cosine in (0.0, 0.2, 0.4, 0.6, 0.8)
+    ]
     assert found == sorted(found)
     assert (found[0] < 0.1, found[-1] > 0.9) == (True, True)
 
@@ -156,6 +162,6 @@ def test_evidence_grows_with_the_cosine() -> None:
 def test_names_that_no_passage_holds_speak_against_an_answer() -> None:
     library = Library(HANDBOOK)
     passage: list[Hit] = [hit(HANDBOOK[2], dense=0.45)]
-    known = evidence("Who is the caretaker Jon Bratte?", passage, library)
-    unknown = evidence("Who is the caretaker Ada Quill?", passage, library)
+    known = estimate_evidence("Who is the caretaker Jon Bratte?", passage, library)
+    unknown = estimate_evidence("Who is the caretaker Ada Quill?", passage, library)
     assert known > unknown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
-from ragkit.answer.links import only_known_links
+from ragkit.answer.links import sanitize_links
 
 DOCUMENT = "See https://docs.example/guide?x=1#top and https://evil.example/?q= for more."
 SECRET = "canary-4711"
@@ -37,7 +37,7 @@ LEAKS = {
 
 @pytest.mark.parametrize("name", [name for name in LEAKS if name != "host"])
 def test_an_address_that_carries_data_out_leads_nowhere(name: str) -> None:
-    said = only_known_links(f"Answer [1]. {LEAKS[name]}", [DOCUMENT])
+    said = sanitize_links(f"Answer [1]. {LEAKS[name]}", [DOCUMENT])
     assert SECRET not in said
     assert "://evil" not in said.lower()
     page = MarkdownIt("commonmark", {"linkify": False}).render(said)
@@ -46,7 +46,7 @@ def test_an_address_that_carries_data_out_leads_nowhere(name: str) -> None:
 
 
 def test_a_secret_in_the_name_of_a_host_is_shown_to_the_reader_and_to_nobody_else() -> None:
-    assert only_known_links(LEAKS["host"], [DOCUMENT]) == f"[link removed: {SECRET}.evil.example]"
+    assert sanitize_links(LEAKS["host"], [DOCUMENT]) == f"[link removed: {SECRET}.evil.example]"
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_a_secret_in_the_name_of_a_host_is_shown_to_the_reader_and_to_nobody_els
     ],
 )
 def test_what_stands_in_the_documents_stays(text: str) -> None:
-    assert only_known_links(text, [DOCUMENT]) == text
+    assert sanitize_links(text, [DOCUMENT]) == text
 
 
 def test_an_image_of_the_documents_becomes_a_link() -> None:
-    assert only_known_links("![x](https://docs.example/guide?x=1#top)", [DOCUMENT]) == (
+    assert sanitize_links("![x](https://docs.example/guide?x=1#top)", [DOCUMENT]) == (
         "[x](https://docs.example/guide?x=1#top)"
     )
 
 
 def test_a_call_before_a_citation_is_no_image() -> None:
-    assert only_known_links("Yes![1] And ![2](https://k.example/).", ["https://k.example/"]) == (
+    assert sanitize_links("Yes![1] And ![2](https://k.example/).", ["https://k.example/"]) == (
         "Yes![1] And [2](https://k.example/)."
     )

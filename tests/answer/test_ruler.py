@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragkit.answer.ruler import Ruler, ruler_of
+from ragkit.answer.ruler import ScoreCalibration, get_calibration
 from ragkit.embed.minilm import MiniLM
 from tests.answer.passages import Shelf
 
@@ -27,24 +27,24 @@ class Meanings(Shelf):
 
 
 def test_an_answer_is_nearer_to_its_question_than_other_texts_for_the_embedder_that_ships() -> None:
-    ruler = ruler_of(Meanings())
-    assert ruler.tells
+    ruler = get_calibration(Meanings())
+    assert ruler.is_discriminative
     assert ruler.related == pytest.approx(0.63, abs=0.03)
     assert ruler.unrelated == pytest.approx(0.02, abs=0.03)
 
 
 def test_counts_of_words_tell_nothing() -> None:
-    assert not ruler_of(Shelf({})).tells
+    assert not get_calibration(Shelf({})).is_discriminative
 
 
 def test_it_is_measured_once() -> None:
     searcher = Meanings()
-    assert ruler_of(searcher) is ruler_of(searcher)
+    assert get_calibration(searcher) is get_calibration(searcher)
     assert searcher.calls == 1
 
 
 def test_nearness_is_the_same_for_embedders_whose_cosines_differ_by_scale_and_offset() -> None:
-    narrow, wide = Ruler(0.9, 0.7, 0.02), Ruler(0.6, 0.0, 0.06)
-    assert narrow.tells and wide.tells
-    assert [narrow.nearness(x) for x in (0.7, 0.8, 0.9)] == pytest.approx([0, 0.5, 1])
-    assert [wide.nearness(x) for x in (0.0, 0.3, 0.6)] == pytest.approx([0, 0.5, 1])
+    narrow, wide = ScoreCalibration(0.9, 0.7, 0.02), ScoreCalibration(0.6, 0.0, 0.06)
+    assert narrow.is_discriminative and wide.is_discriminative
+    assert [narrow.normalize(x) for x in (0.7, 0.8, 0.9)] == pytest.approx([0, 0.5, 1])
+    assert [wide.normalize(x) for x in (0.0, 0.3, 0.6)] == pytest.approx([0, 0.5, 1])

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragkit.answer.sentences import EMBEDDED, PASSAGES, WEIGHTS, best_sentences, candidates, chosen
+from ragkit.answer.sentences import (
+    FEATURE_WEIGHTS,
+    MAX_EMBEDDED_UNITS,
+    MAX_PASSAGES,
+    build_candidates,
+    select_answer_units,
+    select_diverse,
+)
 from ragkit.embed.minilm import MiniLM
 from ragkit.records import Hit
 from tests.answer.hits import hit
@@ -55,7 +62,7 @@ class Meanings(Words):
 
 
 def best(question: str, hits: Sequence[Hit], limit: int = 3) -> list[str]:
-    return [one.text for one in best_sentences(question, hits, Words(), limit)]
+    return [one.text for one in select_answer_units(question, hits, Words(), limit)]
 
 
 @pytest.mark.parametrize(
@@ -79,14 +86,14 @@ def test_a_sentence_is_found_by_its_meaning_where_no_word_is_shared() -> None:
         "The committee met twice in June.",
     ]
     hits = [hit(text, source=f"/{place}.txt", dense=0.3) for place, text in enumerate(texts)]
-    [sentence] = best_sentences("What did the cats do?", hits, Meanings(), 1)
+    [sentence] = select_answer_units("What did the cats do?", hits, Meanings(), 1)
     assert sentence.text == texts[1]
 
 
 def test_its_place_is_that_in_the_document() -> None:
-    [sentence] = best_sentences("When did the flood take the roof?", [hit(MILL, start=40)], Words(), 1)
+    [sentence] = select_answer_units("When did the flood take the roof?", [hit(MILL, start=40)], Words(), 1)
     assert MILL[sentence.start - 40 : sentence.end - 40] == sentence.text
-    assert (sentence.hit, sentence.source) == (0, "/a.txt")
+    assert (sentence.hit_index, sentence.source) == (0, "/a.txt")
 
 
 def test_the_kind_of_thing_that_is_asked_for_decides_between_equals() -> None:
@@ -99,20 +106,22 @@ def test_the_kind_of_thing_that_is_asked_for_decides_between_equals() -> None:
 def test_an_answer_has_no_more_sentences_than_asked_for() -> None:
     hits = [hit(MILL), hit(INN, source="/inn.txt")]
     for limit in range(5):
-        found = best_sentences("What can be seen in Harrow?", hits, Words(), limit)
-        assert sum(one.sentences for one in found) <= limit
-    assert best_sentences("What can be seen in Harrow?", hits, Words(), 0) == []
+        found = select_answer_units("What can be seen in Harrow?", hits, Words(), limit)
+        assert sum(one.sentence_count for one in found) <= limit
+    assert select_answer_units("What can be seen in Harrow?", hits, Words(), 0) == []
 
 
 def test_a_sentence_that_leans_on_another_takes_the_place_of_two() -> None:
-    [both] = best_sentences("Who built the upper mill of Harrow in 1790?", [hit(MILL)], Words(), 2)
+    [both] = select_answer_units("Who built the upper mill of Harrow in 1790?", [hit(MILL)], Words(), 2)
     assert both.text.startswith("The upper mill stands") and both.text.endswith("for the abbey.")
-    assert both.sentences == 2
+    assert both.sentence_count == 2
 
 
 def test_what_overlapping_passages_share_is_said_once() -> None:
     half = len(MILL) // 2
-    found = best_sentences("When did the flood take the roof?", [hit(MILL), hit(MILL[half:], start=half)], Words(), 3)
+    found = select_answer_units(
+        "When did the flood take the roof?", [hit(MILL), hit(MILL[half:], start=half)], Words(), 3
+    )
     assert sum("1921" in one.text for one in found) == 1
 
 
@@ -139,10 +148,10 @@ def test_a_question_in_the_text_is_no_answer() -> None:
 def test_only_the_best_passages_are_read_and_only_the_best_statements_embedded() -> None:
     many = " ".join(f"Sack number {n} of this year's barley went to the inn." for n in range(20))
     searcher = Words()
-    hits = [hit(many, source=f"/{place}.txt") for place in range(PASSAGES + 4)]
-    found = best_sentences("Which sack of barley went to the inn?", hits, searcher, 3)
-    assert len(searcher.embedded) == EMBEDDED
-    assert max(one.hit for one in found) < PASSAGES
+    hits = [hit(many, source=f"/{place}.txt") for place in range(MAX_PASSAGES + 4)]
+    found = select_answer_units("Which sack of barley went to the inn?", hits, searcher, 3)
+    assert len(searcher.embedded) == MAX_EMBEDDED_UNITS
+    assert max(one.hit_index for one in found) < MAX_PASSAGES
 
 
 def test_a_statement_that_is_too_long_for_the_limit_is_better_than_none() -> None:
@@ -159,25 +168,25 @@ def test_a_question_without_words_gets_the_best_that_there_is() -> None:
 
 
 def test_there_is_a_column_for_each_weight() -> None:
-    found = candidates("When was the flood?", [hit(MILL, dense=0.5, bm25=3.0)], Words())
-    assert found.values.shape == (len(found.statements), len(WEIGHTS))
-    assert np.isfinite(found.values).all()
-    flood = next(at for at, one in enumerate(found.statements) if "1921" in one.text)
-    known = dict(zip(WEIGHTS, found.values[flood], strict=True))
+    found = build_candidates("When was the flood?", [hit(MILL, dense=0.5, bm25=3.0)], Words())
+    assert found.features.shape == (len(found.units), len(FEATURE_WEIGHTS))
+    assert np.isfinite(found.features).all()
+    flood = next(at for at, one in enumerate(found.units) if "1921" in one.text)
+    known = dict(zip(FEATURE_WEIGHTS, found.features[flood], strict=True))
     assert known["words"] == pytest.approx(1)
     assert (known["date"], known["number"], known["passage_meaning"], known["passage_bm25"]) == (1, 0, 0, 1)
 
 
 def test_scores_of_passages_count_as_distances_to_the_best_one() -> None:
     hits = [hit(MILL, dense=0.7, bm25=8.0), hit(INN, source="/inn.txt", dense=0.4, bm25=2.0)]
-    found = candidates("Where is Harrow?", hits, Words())
-    of_inn = next(at for at, one in enumerate(found.statements) if one.hit == 1)
-    known = dict(zip(WEIGHTS, found.values[of_inn], strict=True))
+    found = build_candidates("Where is Harrow?", hits, Words())
+    of_inn = next(at for at, one in enumerate(found.units) if one.hit_index == 1)
+    known = dict(zip(FEATURE_WEIGHTS, found.features[of_inn], strict=True))
     assert known["passage_meaning"] == pytest.approx(-0.3)
     assert known["passage_bm25"] == pytest.approx(0.25)
 
 
 def test_of_equal_statements_those_of_a_passage_that_nothing_was_taken_from_come_first() -> None:
-    found = candidates("Harrow?", [hit(MILL), hit(INN, source="/inn.txt")], Words())
-    places = chosen(found, np.zeros(len(found.statements)), 2)
-    assert {found.statements[place].hit for place in places} == {0, 1}
+    found = build_candidates("Harrow?", [hit(MILL), hit(INN, source="/inn.txt")], Words())
+    places = select_diverse(found, np.zeros(len(found.units)), 2)
+    assert {found.units[place].hit_index for place in places} == {0, 1}

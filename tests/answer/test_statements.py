@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragkit.answer.statements import statements
+from ragkit.answer.statements import extract_answer_units
 from tests.answer.hits import hit
 
 
 def read(text: str, title: str = "") -> list[str]:
     """What the statements of one passage read like."""
-    return [one.text for one in statements([hit(text, title=title)])]
+    return [one.text for one in extract_answer_units([hit(text, title=title)])]
 
 
 def test_every_sentence_is_a_statement_at_its_place_in_the_document() -> None:
     text = "The mill was built beside the river in 1790. Nobody ground there after the flood of 1921."
-    first, second = statements([hit(text, start=500)])
+    first, second = extract_answer_units([hit(text, start=500)])
     assert (first.start, first.end, second.start, second.end) == (500, 544, 545, 500 + len(text))
     assert [first.text, second.text] == [text[:44], text[45:]]
 
@@ -35,13 +35,15 @@ def test_a_sentence_that_says_nothing_alone_goes_with_its_neighbour() -> None:
 
 def test_a_sentence_that_leans_on_the_one_before_is_quoted_with_it() -> None:
     text = "The miller of the third mill was Ada Quill. She kept its books for more than fifty years."
-    [statement] = statements([hit(text)])
-    assert (statement.text, statement.sentences) == (text, 2)
+    [statement] = extract_answer_units([hit(text)])
+    assert (statement.text, statement.sentence_count) == (text, 2)
 
 
 def test_a_very_short_sentence_is_not_counted() -> None:
-    [statement] = statements([hit("The council offered the mill to the carpenter of the village. He declined.")])
-    assert statement.sentences == 1
+    [statement] = extract_answer_units(
+        [hit("The council offered the mill to the carpenter of the village. He declined.")]
+    )
+    assert statement.sentence_count == 1
 
 
 def test_headings_rules_and_fences_are_no_statements() -> None:
@@ -79,7 +81,7 @@ def test_a_term_and_its_meaning_are_one_statement_and_lines_without_stops_are_no
 
 def test_a_row_of_a_markdown_table_is_read_with_the_names_of_its_columns() -> None:
     text = "| Grain | Price |\n| --- | --- |\n| Barley | €31 per sack |\n| Rye | €34 per sack |\n"
-    found = statements([hit(text)])
+    found = extract_answer_units([hit(text)])
     assert [one.text for one in found] == ["Grain: Barley; Price: €31 per sack", "Grain: Rye; Price: €34 per sack"]
     assert text[found[0].start : found[0].end] == "| Barley | €31 per sack |"
 
@@ -123,7 +125,7 @@ def test_comments_and_bars_in_code_are_neither_headings_nor_tables() -> None:
     text = "# The limit is that of the old sluice.\nlimit: int | None = None\nname: str | None = None\n"
     passage = hit(text)
     code = replace(passage, chunk=replace(passage.chunk, metadata={"format": "code"}))
-    assert [one.text for one in statements([code])] == [
+    assert [one.text for one in extract_answer_units([code])] == [
         "The limit is that of the old sluice.",
         "limit: int | None = None",
         "name: str | None = None",
@@ -132,7 +134,7 @@ def test_comments_and_bars_in_code_are_neither_headings_nor_tables() -> None:
 
 def test_an_entry_of_a_record_is_read_with_the_entry_that_names_it() -> None:
     text = "mills[0].name: Upper Mill\nmills[0].wheel.diameter_m: 3.6\nmills[1].name: Lower Mill\nmills[1].stones: 2"
-    found = statements([hit(text)])
+    found = extract_answer_units([hit(text)])
     assert [one.text for one in found] == [
         "mills[0].name: Upper Mill",
         "mills[0].name: Upper Mill; mills[0].wheel.diameter_m: 3.6",
@@ -147,9 +149,9 @@ def test_a_question_on_a_line_of_its_own_goes_with_its_answer_and_stands_above_t
         "May I bring my dog?\nDogs on a lead are welcome in the yard and on the paths.\n"
         "Inside the mill the noise of the stones would frighten them.\n"
     )
-    first, second = statements([hit(text, title="Visitors")])
+    first, second = extract_answer_units([hit(text, title="Visitors")])
     assert first.text == "May I bring my dog? Dogs on a lead are welcome in the yard and on the paths."
-    assert second.under == "Visitors May I bring my dog?"
+    assert second.heading_context == "Visitors May I bring my dog?"
 
 
 def test_a_definition_and_its_docstring_are_one_statement() -> None:
@@ -178,12 +180,12 @@ def test_what_two_passages_share_comes_once_and_whole() -> None:
     sentence = "The wheel of the lower mill was taken away by the flood of 1921."
     end = "The one above was spared, since its sluice had been left open."
     rest = hit(f"{sentence[10:]} {end}", start=10)
-    found = statements([rest, hit(f"{sentence} {end}")])
-    assert [(one.hit, one.start, one.text) for one in found] == [(0, len(sentence) + 1, end), (1, 0, sentence)]
+    found = extract_answer_units([rest, hit(f"{sentence} {end}")])
+    assert [(one.hit_index, one.start, one.text) for one in found] == [(0, len(sentence) + 1, end), (1, 0, sentence)]
 
 
 def test_no_passages_have_no_statements() -> None:
-    assert statements([]) == []
+    assert extract_answer_units([]) == []
     assert read("") == read("---\n\n***") == []
 
 
@@ -206,7 +208,7 @@ PIECES = [
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=12)), max_size=30), st.integers(0, 9))
 def test_statements_lie_in_their_passage_in_order_and_hold_a_word(parts: list[str], start: int) -> None:
     text = "\n".join(parts)
-    found = statements([hit(text, start=start)])
+    found = extract_answer_units([hit(text, start=start)])
     places = [(one.start, one.end) for one in found]
     assert all(start <= first < last <= start + len(text) for first, last in places)
     assert all(before[1] <= after[0] for before, after in pairwise(places))
@@ -217,4 +219,4 @@ def test_statements_lie_in_their_passage_in_order_and_hold_a_word(parts: list[st
 @pytest.mark.parametrize("unit", ["word ", "a | b\n", "- item:\n", "It is. ", "x?\n", "a[0].b: c\n"])
 def test_a_very_long_passage_is_read_to_its_end_in_good_time(unit: str) -> None:
     text = unit * 20_000
-    assert statements([hit(text)])[-1].end == len(text.rstrip())
+    assert extract_answer_units([hit(text)])[-1].end == len(text.rstrip())

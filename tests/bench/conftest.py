@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.bench.datasets import Dataset, generate
-from ragkit.bench.results import Figure, Latencies, Line, Outcome
-from ragkit.bench.run import Run
-from ragkit.bench.settings import Entry, Settings, settings_of
+from ragkit.bench.datasets import Dataset, generate_dataset
+from ragkit.bench.results import BenchResult, Measurement, QueryLatencies, StoreResult
+from ragkit.bench.run import BenchRun
+from ragkit.bench.settings import BenchEntry, BenchSettings, parse_settings
 from ragkit.records import JSON
 
 SMALL: dict[str, object] = {
@@ -20,25 +20,25 @@ SMALL: dict[str, object] = {
 
 
 @pytest.fixture(scope="session")
-def small_settings() -> Settings:
-    return settings_of(SMALL)
+def small_settings() -> BenchSettings:
+    return parse_settings(SMALL)
 
 
 @pytest.fixture(scope="session")
-def ran(tmp_path_factory: pytest.TempPathFactory, small_settings: Settings) -> tuple[Outcome, list[object]]:
+def ran(tmp_path_factory: pytest.TempPathFactory, small_settings: BenchSettings) -> tuple[BenchResult, list[object]]:
     """The outcome of the small benchmark, and the events it told of."""
     told: list[object] = []
-    data = generate(tmp_path_factory.mktemp("bench") / "data", 600, 16, queries=20)
-    return Run(small_settings, data, told.append).run(), told
+    data = generate_dataset(tmp_path_factory.mktemp("bench") / "data", 600, 16, queries=20)
+    return BenchRun(small_settings, data, told.append).run(), told
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Dataset:
     """500 rows of 8 columns, 10 queries."""
-    return generate(tmp_path / "data", 500, 8, queries=10, seed=3)
+    return generate_dataset(tmp_path / "data", 500, 8, queries=10, seed=3)
 
 
-def outcome_of(*lines: Line) -> Outcome:
+def outcome_of(*lines: StoreResult) -> BenchResult:
     """A result with these lines."""
     machine: dict[str, JSON] = {
         "cpu": "a processor", "cores": 2, "memory_gb": 4.0, "system": "an OS", "python": "3.11.7", "versions": {},
@@ -46,17 +46,17 @@ def outcome_of(*lines: Line) -> Outcome:
     }  # fmt: skip
     stated: dict[str, JSON] = {"top_k": 10, "rounds": 2, "threads": 2, "shares": [0.5, 0.01]}
     data: dict[str, JSON] = {"name": "some rows", "rows": 100, "dimension": 8, "queries": 20, "fingerprint": "f00"}
-    return Outcome("20260101T000000-0000", machine, data, stated, lines)
+    return BenchResult("20260101T000000-0000", machine, data, stated, lines)
 
 
-def line_of(label: str, p50: float = 1.0, recall: float = 1.0, **more: float) -> Line:
+def line_of(label: str, p50: float = 1.0, recall: float = 1.0, **more: float) -> StoreResult:
     """A store with these figures, and the others made up."""
-    line = Line(Entry("memory", label))
+    line = StoreResult(BenchEntry("memory", label))
     figures = {
         "recall": recall, "p50_ms": p50, "p95_ms": 2 * p50, "p99_ms": 3 * p50, "qps_1": 1e3 / p50, "qps_n": 2e3 / p50,
         "cpu_ms": p50, "build_rate": 100.0, "raw_bytes": 1000.0, "disk_bytes": 2000.0, "f50:p50_ms": p50,
         "f50:recall": 1.0, "f1:p50_ms": p50, "f1:recall": 0.9, **more,
     }  # fmt: skip
-    line.figures = [Figure({}, name, value) for name, value in figures.items()]
-    line.latencies = [Latencies({}, "all", 0, (p50, p50))]
+    line.measurements = [Measurement({}, name, value) for name, value in figures.items()]
+    line.latencies = [QueryLatencies({}, "all", 0, (p50, p50))]
     return line

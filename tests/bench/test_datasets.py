@@ -8,27 +8,35 @@ import h5py
 import numpy as np
 import pytest
 
-from ragkit.bench.datasets import BUCKETS, Dataset, Given, generate, limit_of, read_hdf5, write
+from ragkit.bench.datasets import (
+    BUCKETS,
+    Dataset,
+    ExternalVectors,
+    bucket_limit,
+    generate_dataset,
+    read_hdf5,
+    write_dataset,
+)
 from ragkit.errors import InvalidOption, InvalidVector
 
 
 def test_made_rows_are_unit_and_a_hundredth_more_than_asked_for(data: Dataset) -> None:
     assert data.rows.shape == (505, 8)
-    assert (data.base, data.queries.shape) == (500, (10, 8))
+    assert (data.base_count, data.queries.shape) == (500, (10, 8))
     np.testing.assert_allclose(np.linalg.norm(data.rows, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(data.queries, axis=1), 1, atol=1e-6)
 
 
 def test_the_same_seed_makes_the_same_rows_and_another_one_others(data: Dataset, tmp_path: Path) -> None:
-    again = generate(tmp_path / "again", 500, 8, queries=10, seed=3)
-    other = generate(tmp_path / "other", 500, 8, queries=10, seed=4)
+    again = generate_dataset(tmp_path / "again", 500, 8, queries=10, seed=3)
+    other = generate_dataset(tmp_path / "other", 500, 8, queries=10, seed=4)
     np.testing.assert_array_equal(again.rows, data.rows)
-    np.testing.assert_array_equal(again.deleted, data.deleted)
+    np.testing.assert_array_equal(again.deleted_rows, data.deleted_rows)
     assert again.fingerprint() == data.fingerprint() != other.fingerprint()
 
 
 def test_made_rows_lie_in_clusters(tmp_path: Path) -> None:
-    data = generate(tmp_path / "d", 2000, 64, seed=1)
+    data = generate_dataset(tmp_path / "d", 2000, 64, seed=1)
     cosines = np.array(data.rows[:500]) @ np.array(data.rows).T
     cosines[np.arange(500), np.arange(500)] = -1
     # the nearest is far nearer than it would be among 2,000 rows without clusters, whose best is at about 0.45
@@ -37,22 +45,27 @@ def test_made_rows_lie_in_clusters(tmp_path: Path) -> None:
 
 
 def test_a_filter_lets_its_share_through(tmp_path: Path) -> None:
-    buckets = generate(tmp_path / "d", 20_000, 4).buckets
-    assert [limit_of(share) for share in (0.5, 0.1, 0.001)] == [5000, 1000, 10]
-    assert abs((buckets < limit_of(0.1)).mean() - 0.1) < 0.01
+    buckets = generate_dataset(tmp_path / "d", 20_000, 4).buckets
+    assert [bucket_limit(share) for share in (0.5, 0.1, 0.001)] == [5000, 1000, 10]
+    assert abs((buckets < bucket_limit(0.1)).mean() - 0.1) < 0.01
     assert (int(buckets.min()), int(buckets.max())) == (0, BUCKETS - 1)
 
 
 def test_what_is_deleted_is_a_hundredth_of_what_was_built(data: Dataset) -> None:
-    assert len(data.deleted) == len(set(data.deleted.tolist())) == 5
-    assert 0 <= data.deleted.min() <= data.deleted.max() < data.base
+    assert len(data.deleted_rows) == len(set(data.deleted_rows.tolist())) == 5
+    assert 0 <= data.deleted_rows.min() <= data.deleted_rows.max() < data.base_count
 
 
 def test_rows_from_elsewhere_are_scaled_and_some_are_held_back_as_queries(tmp_path: Path) -> None:
     rows = np.arange(1, 401, dtype=np.float32).reshape(100, 4)
     texts = [f"text {number}" for number in range(100)]
-    data = write(tmp_path, Given("mine", rows, texts=texts), queries=50)
-    assert (data.name, data.base, data.rows.shape, data.queries.shape) == ("mine: 89 rows x 4", 89, (90, 4), (10, 4))
+    data = write_dataset(tmp_path, ExternalVectors("mine", rows, texts=texts), queries=50)
+    assert (data.name, data.base_count, data.rows.shape, data.queries.shape) == (
+        "mine: 89 rows x 4",
+        89,
+        (90, 4),
+        (10, 4),
+    )
     found = {tuple(np.round(row, 5)) for row in np.concatenate([data.rows, data.queries])}
     assert found == {tuple(np.round(row / np.linalg.norm(row), 5)) for row in rows}
     # each text is still beside its own row
@@ -70,12 +83,12 @@ def test_a_zero_row_is_refused_by_its_number(tmp_path: Path) -> None:
     rows = np.ones((40, 3), np.float32)
     rows[7] = 0
     with pytest.raises(InvalidVector, match="vector 7 has length 0"):
-        write(tmp_path, Given("bad", rows, np.ones((2, 3)), shuffle=False))
+        write_dataset(tmp_path, ExternalVectors("bad", rows, np.ones((2, 3)), shuffle=False))
 
 
 def test_too_few_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="data is '15 rows': at least 30 rows is wanted"):
-        write(tmp_path, Given("few", np.ones((15, 3))))
+        write_dataset(tmp_path, ExternalVectors("few", np.ones((15, 3))))
 
 
 def test_a_file_of_ann_benchmarks_is_read(tmp_path: Path) -> None:
@@ -83,7 +96,7 @@ def test_a_file_of_ann_benchmarks_is_read(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "glove-25-angular.hdf5", "w") as file:
         file["train"], file["test"] = rng.normal(size=(200, 25)), rng.normal(size=(9, 25))
         file["neighbors"] = np.zeros((9, 100), np.int32)
-    data = write(tmp_path / "d", read_hdf5(tmp_path / "glove-25-angular.hdf5"))
+    data = write_dataset(tmp_path / "d", read_hdf5(tmp_path / "glove-25-angular.hdf5"))
     assert (data.name, data.queries.shape) == ("glove-25-angular: 198 rows x 25", (9, 25))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragkit.bench.datasets import FIELD, Dataset
-from ragkit.bench.floor import NumpyFloor
-from ragkit.bench.measure import LEAST_QUERIES, Bench, Job, Timed, name_of, timed
-from ragkit.bench.process import MemoryWatch, drop_from_cache, folder_bytes
+from ragkit.bench.datasets import FILTER_FIELD, Dataset
+from ragkit.bench.floor import NumpyReference
+from ragkit.bench.measure import MIN_QUERIES, BenchJob, StoreBench, TimedQueries, row_id, time_queries
+from ragkit.bench.process import MemoryMonitor, drop_page_cache, folder_bytes
 from ragkit.errors import StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows
@@ -24,35 +24,35 @@ def slept(number: int) -> list[int]:
 
 
 def test_a_query_takes_as_long_as_it_takes() -> None:
-    found = timed(slept, 5, 60)
-    assert found.found == [[0], [1], [2], [3], [4]]
+    found = time_queries(slept, 5, 60)
+    assert found.found_rows == [[0], [1], [2], [3], [4]]
     assert all(ms >= 2 for ms in found.latencies_ms)
     # sleeping is no work of the processor
-    assert found.cpu_s < sum(found.latencies_ms) / 1e3 / 2
+    assert found.cpu_seconds < sum(found.latencies_ms) / 1e3 / 2
 
 
 def test_a_round_ends_in_time_but_not_before_twenty_queries() -> None:
-    found = timed(slept, 1000, 0.001)
-    assert len(found.found) == LEAST_QUERIES
+    found = time_queries(slept, 1000, 0.001)
+    assert len(found.found_rows) == MIN_QUERIES
 
 
 def test_percentiles_are_those_of_the_queries() -> None:
-    figures = Timed([float(ms) for ms in range(1, 101)], [[]] * 100, 0.5).figures()
+    figures = TimedQueries([float(ms) for ms in range(1, 101)], [[]] * 100, 0.5).metrics()
     assert figures == {
         "p50_ms": pytest.approx(50.5), "p95_ms": pytest.approx(95.05), "p99_ms": pytest.approx(99.01),
         "qps_1": pytest.approx(100 / 5.05), "cpu_ms": pytest.approx(5.0), "asked": 100,
     }  # fmt: skip
 
 
-def floor() -> NumpyFloor:
+def floor() -> NumpyReference:
     """Four rows: east, north, west, and one between east and north."""
-    found = NumpyFloor()
+    found = NumpyReference()
     rows = np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6]], np.float32)
-    found.add_documents([Document("", {FIELD: 10 * n}, id=name_of(n)) for n in range(4)], rows)
+    found.add_documents([Document("", {FILTER_FIELD: 10 * n}, id=row_id(n)) for n in range(4)], rows)
     return found
 
 
-class OneThreadOnly(NumpyFloor):
+class OneThreadOnly(NumpyReference):
     """A store that one thread alone may ask at a time, and that lets the first one wait."""
 
     def __init__(self) -> None:
@@ -67,22 +67,22 @@ class OneThreadOnly(NumpyFloor):
 
 
 def test_a_store_that_fails_in_one_thread_fails_and_does_not_hang(data: Dataset) -> None:
-    bench = Bench(
-        Job(
-            name="numpy", options={}, folder=str(data.folder), data=data.name, base=data.base, seed=data.seed, top_k=3,
-            queries=5, filtered_queries=5, round_seconds=0.2, warm_up=1, batch=100, threads=2, core=None,
+    bench = StoreBench(
+        BenchJob(
+            store_name="numpy", options={}, folder=str(data.folder), dataset_name=data.name, base_count=data.base_count, seed=data.seed, top_k=3,
+            queries=5, filtered_queries=5, round_seconds=0.2, warm_up=1, batch=100, threads=2, pinned_core=None,
         )
     )  # fmt: skip
     bench._store = OneThreadOnly()
     with pytest.raises(StoreError, match="two threads at once"):
-        bench.threads()
+        bench.measure_concurrent()
 
 
 EAST = np.array([1, 0], np.float32)
 
 
-def ids(store: NumpyFloor, top_k: int, below: int | None = None) -> list[int]:
-    asked = None if below is None else {FIELD: {"$lt": below}}
+def ids(store: NumpyReference, top_k: int, below: int | None = None) -> list[int]:
+    asked = None if below is None else {FILTER_FIELD: {"$lt": below}}
     return [int(one.document.id) for one in store.search(EAST, top_k, asked)]
 
 
@@ -100,7 +100,7 @@ def test_the_floor_filters(below: int, found: list[int]) -> None:
 
 def test_the_floor_forgets_what_is_deleted() -> None:
     store = floor()
-    assert (store.delete([name_of(0)]), store.count(), ids(store, 2)) == (1, 3, [3, 1])
+    assert (store.delete([row_id(0)]), store.count(), ids(store, 2)) == (1, 3, [3, 1])
     store.clear()
     assert store.count() == 0
 
@@ -114,11 +114,11 @@ def test_reading_the_floor_once_takes_time() -> None:
 def test_files_are_counted_with_what_they_take_on_the_disk(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "a").write_bytes(b"x" * 10_000)
-    drop_from_cache(tmp_path)
+    drop_page_cache(tmp_path)
     assert 10_000 <= folder_bytes(tmp_path) <= 3 * 10_000
 
 
 def test_a_process_that_is_gone_has_no_memory() -> None:
-    watch = MemoryWatch(2**30)
+    watch = MemoryMonitor(2**30)
     watch.stop()
-    assert (watch.begin(), watch.peak) == (0, 0)
+    assert (watch.reset_peak(), watch.peak_bytes) == (0, 0)

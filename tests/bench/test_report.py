@@ -14,54 +14,54 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from ragkit.bench.compare import Difference, check_comparable, compare, higher_is_better, regressions
-from ragkit.bench.html import page
-from ragkit.bench.plots import front, plots, spread
+from ragkit.bench.compare import MetricDifference, check_comparable, compare_runs, find_regressions, higher_is_better
+from ragkit.bench.html import render_bench_report
+from ragkit.bench.plots import pareto_front, render_plots, spread_labels
 from ragkit.bench.report import write_report
-from ragkit.bench.results import Baseline, Figure, Line, Outcome, read_baseline, saved
-from ragkit.bench.settings import Entry
-from ragkit.bench.tables import fallen, notes, number, read_floor, tables
+from ragkit.bench.results import BenchBaseline, BenchResult, Measurement, StoreResult, read_baseline, to_saved_results
+from ragkit.bench.settings import BenchEntry
+from ragkit.bench.tables import build_tables, describe_conditions, format_number, incomplete_stores, read_lower_bound
 from ragkit.errors import InvalidOption
 from tests.bench.conftest import line_of, outcome_of
 
 
-def curve_line() -> Line:
+def curve_line() -> StoreResult:
     line = line_of("graph", 0.5, 0.97)
-    line.entry = Entry("faiss", "graph", {}, {"ef": (8, 32)})
+    line.entry = BenchEntry("faiss", "graph", {}, {"ef": (8, 32)})
     for ef, recall, p50 in ((8, 0.9, 0.2), (32, 0.99, 1.0)):
         found = {"recall": recall, "p50_ms": p50, "qps_1": 1e3 / p50}
-        line.figures += [Figure({"ef": ef}, name, value) for name, value in found.items()]
+        line.measurements += [Measurement({"ef": ef}, name, value) for name, value in found.items()]
     return line
 
 
-def floor_line() -> Line:
+def floor_line() -> StoreResult:
     line = line_of("numpy brute force", 2.0, read_ms=0.4, read_gb_s=20.0)
-    line.entry = Entry("numpy", "numpy brute force")
+    line.entry = BenchEntry("numpy", "numpy brute force")
     return line
 
 
-def full() -> Outcome:
-    gone = Line(Entry("nowhere", "gone"), "missing", "is <not> here")
+def full() -> BenchResult:
+    gone = StoreResult(BenchEntry("nowhere", "gone"), "missing", "is <not> here")
     return outcome_of(line_of("slow", 30.0), floor_line(), line_of("quick", 0.1), curve_line(), gone)
 
 
 def test_the_median_of_the_rounds_is_what_counts() -> None:
-    line = Line(Entry("memory"))
-    line.figures = [Figure({}, "p50_ms", value, n) for n, value in enumerate((9.0, 1.0, 2.0))]
+    line = StoreResult(BenchEntry("memory"))
+    line.measurements = [Measurement({}, "p50_ms", value, n) for n, value in enumerate((9.0, 1.0, 2.0))]
     assert line.medians() == {"p50_ms": 2.0}
     assert line.medians({"ef": 3}) == {}
 
 
 def test_the_bound_is_the_best_round_of_reading() -> None:
     line = floor_line()
-    line.figures += [Figure({}, "read_ms", 0.3, 1), Figure({}, "read_gb_s", 26.0, 1)]
-    assert read_floor(outcome_of(line)) == (0.3, 26.0)
+    line.measurements += [Measurement({}, "read_ms", 0.3, 1), Measurement({}, "read_gb_s", 26.0, 1)]
+    assert read_lower_bound(outcome_of(line)) == (0.3, 26.0)
 
 
 def test_tables_go_by_latency_with_the_floors_last() -> None:
-    searching, filtered, keeping = tables(full())
+    searching, filtered, keeping = build_tables(full())
     assert [row[0] for row in searching.rows] == ["quick", "graph", "slow", "numpy brute force"]
-    assert searching.floors == 1
+    assert searching.reference_rows == 1
     assert searching.rows[0][:4] == ("quick", "1.0000", "0.1", "0.2")
     assert filtered.columns == ("store", "50\u00a0%: p50 ms", "recall", "1\u00a0%: p50 ms", "recall")
     assert filtered.rows[2] == ("slow", "30.0", "1.0000", "30.0", "0.9000")
@@ -71,13 +71,13 @@ def test_tables_go_by_latency_with_the_floors_last() -> None:
 
 
 def test_a_benchmark_that_measured_nothing_has_no_tables_and_no_pictures() -> None:
-    nothing = outcome_of(Line(Entry("memory"), "failed", "no luck"))
-    assert (tables(nothing), plots(nothing)) == ([], {})
-    assert fallen(nothing) == [("memory", "failed", "no luck")]
+    nothing = outcome_of(StoreResult(BenchEntry("memory"), "failed", "no luck"))
+    assert (build_tables(nothing), render_plots(nothing)) == ([], {})
+    assert incomplete_stores(nothing) == [("memory", "failed", "no luck")]
 
 
 def test_what_must_be_said_is_said() -> None:
-    assert notes(full()) == [
+    assert describe_conditions(full()) == [
         "some rows, 20 queries; top 10; medians of 2 rounds, stores asked in turn",
         "a processor, 2 cores, 4.0 GB, an OS, Python 3.11.7",
         "one thread on one core but for q/s of 2 threads; a store's server has what it takes",
@@ -91,26 +91,26 @@ def test_what_must_be_said_is_said() -> None:
     [(0.12345, "0.123"), (1.5, "1.5"), (12.34, "12.3"), (123.4, "123"), (1234.5, "1,234"), (0, "0")],
 )
 def test_numbers_have_the_digits_that_count(value: float, text: str) -> None:
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_the_front_is_what_no_other_point_beats() -> None:
     points = [(0.9, 100.0), (0.95, 120.0), (0.99, 50.0), (0.98, 40.0), (1.0, 10.0)]
-    assert front(points) == [(0.95, 120.0), (0.99, 50.0), (1.0, 10.0)]
+    assert pareto_front(points) == [(0.95, 120.0), (0.99, 50.0), (1.0, 10.0)]
 
 
 def test_labels_are_moved_apart_and_kept_in_order() -> None:
-    moved = spread([50.0, 50.0, 51.0, 10.0], 10.0, 0.0, 100.0)
+    moved = spread_labels([50.0, 50.0, 51.0, 10.0], 10.0, 0.0, 100.0)
     order = sorted(moved)
     assert all(b - a >= 9.99 for a, b in pairwise(order))
     assert moved[3] == pytest.approx(10.0, abs=10)
     assert moved[0] < moved[1] < moved[2]
-    at_the_edge = spread([99.0, 100.0], 10.0, 0.0, 100.0)
+    at_the_edge = spread_labels([99.0, 100.0], 10.0, 0.0, 100.0)
     assert max(at_the_edge) <= 100.01
 
 
 def test_every_picture_is_drawn_and_none_is_blank() -> None:
-    found = plots(full())
+    found = render_plots(full())
     assert set(found) == {"recall-qps", "latency", "filters", "build-disk"}
     for raw in found.values():
         image = matplotlib.image.imread(BytesIO(raw))
@@ -120,12 +120,12 @@ def test_every_picture_is_drawn_and_none_is_blank() -> None:
 
 def test_without_filters_there_is_no_picture_of_them() -> None:
     line = line_of("quick")
-    line.figures = [figure for figure in line.figures if ":" not in figure.name]
-    assert "filters" not in plots(outcome_of(line))
+    line.measurements = [figure for figure in line.measurements if ":" not in figure.name]
+    assert "filters" not in render_plots(outcome_of(line))
 
 
 def test_the_page_holds_everything_and_fetches_nothing() -> None:
-    text = page(full(), {"latency": b"png"})
+    text = render_bench_report(full(), {"latency": b"png"})
     assert "src='data:image/png;base64,cG5n'" in text
     assert "<td>quick</td><td>1.0000</td>" in text
     assert "is &lt;not&gt; here" in text
@@ -134,7 +134,7 @@ def test_the_page_holds_everything_and_fetches_nothing() -> None:
 
 def test_results_gather_in_a_directory(tmp_path: Path) -> None:
     first = full()
-    second = replace(first, run="20260102T000000-0000")
+    second = replace(first, run_id="20260102T000000-0000")
     write_report(tmp_path, first)
     assert write_report(tmp_path, second) == tmp_path / "report.html"
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
@@ -147,10 +147,10 @@ def test_results_gather_in_a_directory(tmp_path: Path) -> None:
         f"SELECT run, value FROM read_parquet('{tmp_path}/figures/*.parquet')"
         " WHERE label = 'graph' AND figure = 'recall' AND setting = '{\"ef\": 8}' ORDER BY run"
     ).fetchall()
-    assert rows == [(first.run, 0.9), (second.run, 0.9)]
+    assert rows == [(first.run_id, 0.9), (second.run_id, 0.9)]
     queries = duckdb.execute(f"SELECT count(*), max(ms) FROM read_parquet('{tmp_path}/queries/*.parquet')").fetchall()
     assert queries == [(16, 30.0)]
-    tree = json.loads((tmp_path / "runs" / f"{first.run}.json").read_text())
+    tree = json.loads((tmp_path / "runs" / f"{first.run_id}.json").read_text())
     assert [one["setting"] for one in tree["stores"][3]["curve"]] == [{}, {"ef": 8}, {"ef": 32}]
     assert tree["stores"][4] == {
         "label": "gone", "store": "nowhere", "status": "missing", "reason": "is <not> here", "versions": {},
@@ -160,7 +160,7 @@ def test_results_gather_in_a_directory(tmp_path: Path) -> None:
 
 def test_a_secret_is_not_written(tmp_path: Path) -> None:
     line = line_of("cloud")
-    line.entry = Entry("pinecone", "cloud", {"api_key": "hush", "dsn": "hush", "token": "hush", "namespace": "n"})
+    line.entry = BenchEntry("pinecone", "cloud", {"api_key": "hush", "dsn": "hush", "token": "hush", "namespace": "n"})
     report = write_report(tmp_path, outcome_of(line))
     assert "hush" not in report.read_text()
     text = (tmp_path / "runs" / "20260101T000000-0000.json").read_text()
@@ -170,47 +170,51 @@ def test_a_secret_is_not_written(tmp_path: Path) -> None:
 
 def test_two_results_are_compared_figure_by_figure(tmp_path: Path) -> None:
     before = outcome_of(line_of("same"), line_of("moved", 2.0), line_of("only before"))
-    after = replace(outcome_of(line_of("same"), line_of("moved", 1.0), line_of("only after")), run="20260102T000000-0")
+    after = replace(
+        outcome_of(line_of("same"), line_of("moved", 1.0), line_of("only after")), run_id="20260102T000000-0"
+    )
     write_report(tmp_path / "a", before)
     write_report(tmp_path / "b", after)
-    found = compare(tmp_path / "a", tmp_path / "b")
-    changed = {(one.label, one.figure): one.change for one in found.differences if abs(one.change) > 1e-9}
+    found = compare_runs(tmp_path / "a", tmp_path / "b")
+    changed = {
+        (one.label, one.metric): one.relative_change for one in found.differences if abs(one.relative_change) > 1e-9
+    }
     assert changed == {
         ("moved", figure): pytest.approx(0.5)
         for figure in ("p50_ms", "p95_ms", "p99_ms", "cpu_ms", "f50:p50_ms", "f1:p50_ms")
     } | {("moved", "qps_1"): pytest.approx(1.0), ("moved", "qps_n"): pytest.approx(1.0)}
-    assert found.only == {before.run: ("only before",), after.run: ("only after",)}
+    assert found.only_in == {before.run_id: ("only before",), after.run_id: ("only after",)}
     # the last two runs of one directory, and single files, are the same comparison
     write_report(tmp_path / "a", after)
-    assert compare(tmp_path / "a").differences == found.differences
+    assert compare_runs(tmp_path / "a").differences == found.differences
     runs = tmp_path / "a" / "runs"
-    assert compare(runs / f"{before.run}.json", runs / f"{after.run}.json").differences == found.differences
+    assert compare_runs(runs / f"{before.run_id}.json", runs / f"{after.run_id}.json").differences == found.differences
 
 
 def test_there_must_be_results_to_compare(tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="a directory with a result of `ragkit bench --out` is wanted"):
-        compare(tmp_path, tmp_path)
+        compare_runs(tmp_path, tmp_path)
     write_report(tmp_path, full())
     with pytest.raises(InvalidOption, match="a directory with two results"):
-        compare(tmp_path)
+        compare_runs(tmp_path)
     with pytest.raises(InvalidOption, match="a file in the `runs` of a directory of results is wanted"):
-        compare(tmp_path / "x.json", tmp_path)
+        compare_runs(tmp_path / "x.json", tmp_path)
 
 
 def test_better_is_higher_for_rates_and_lower_for_times() -> None:
     assert [higher_is_better(name) for name in ("recall", "f1:recall", "qps_n", "p50_ms", "disk_bytes")] == [
         True, True, True, False, False,
     ]  # fmt: skip
-    assert Difference("a", "{}", "p50_ms", 2.0, 3.0).change == -0.5
-    assert Difference("a", "{}", "qps_1", 2.0, 3.0).change == 0.5
-    assert Difference("a", "{}", "disk_bytes", 0.0, 3.0).change == 0.0
+    assert MetricDifference("a", "{}", "p50_ms", 2.0, 3.0).relative_change == -0.5
+    assert MetricDifference("a", "{}", "qps_1", 2.0, 3.0).relative_change == 0.5
+    assert MetricDifference("a", "{}", "disk_bytes", 0.0, 3.0).relative_change == 0.0
 
 
-def against(*now: Line, tolerance: float = 0.15) -> list[str]:
+def against(*now: StoreResult, tolerance: float = 0.15) -> list[str]:
     """What is worse in these lines than in a baseline of `a` (1 ms) and `b`, which failed."""
-    before = outcome_of(line_of("a"), Line(Entry("memory", "b"), "failed", "broke"))
-    baseline = Baseline(before.run, "a processor", "f00", 10, 2, saved(before))
-    return regressions(baseline, saved(outcome_of(*now)), tolerance)
+    before = outcome_of(line_of("a"), StoreResult(BenchEntry("memory", "b"), "failed", "broke"))
+    baseline = BenchBaseline(before.run_id, "a processor", "f00", 10, 2, to_saved_results(before))
+    return find_regressions(baseline, to_saved_results(outcome_of(*now)), tolerance)
 
 
 def test_what_is_within_the_tolerance_is_no_regression() -> None:
@@ -235,14 +239,14 @@ def test_a_recall_may_fall_by_a_hundredth_only() -> None:
 
 def test_a_store_that_no_longer_runs_is_a_regression() -> None:
     assert against() == ["a: not measured, and was ok"]
-    assert against(Line(Entry("memory", "a"), "time limit", "slow")) == ["a: time limit, and was ok"]
+    assert against(StoreResult(BenchEntry("memory", "a"), "time limit", "slow")) == ["a: time limit, and was ok"]
 
 
 def test_a_baseline_is_read_back(tmp_path: Path) -> None:
     write_report(tmp_path, full())
     baseline = read_baseline(tmp_path / "runs" / "20260101T000000-0000.json")
-    assert (baseline.cpu, baseline.data, baseline.top_k, baseline.threads) == ("a processor", "f00", 10, 2)
-    assert baseline.lines == saved(full())
+    assert (baseline.cpu, baseline.data_fingerprint, baseline.top_k, baseline.threads) == ("a processor", "f00", 10, 2)
+    assert baseline.stores == to_saved_results(full())
     check_comparable(baseline, "f00", 10, 2)
     with pytest.raises(InvalidOption, match="the rows and queries of the baseline is 'f00': 'ba2', as measured now,"):
         check_comparable(baseline, "ba2", 10, 2)

@@ -8,34 +8,34 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.bench.datasets import Dataset, generate
-from ragkit.bench.machine import machine
-from ragkit.bench.results import FIGURES, Line, Outcome
-from ragkit.bench.run import Dropped, Run, Step, shown
-from ragkit.bench.settings import Settings, cores, settings_of
+from ragkit.bench.datasets import Dataset, generate_dataset
+from ragkit.bench.machine import describe_machine
+from ragkit.bench.results import METRIC_DESCRIPTIONS, BenchResult, StoreResult
+from ragkit.bench.run import BenchRun, BenchStep, StoreDropped, format_sweep_point
+from ragkit.bench.settings import BenchSettings, available_cores, parse_settings
 from tests.bench.conftest import SMALL
 
 
-def by_label(outcome: Outcome) -> dict[str, Line]:
-    return {line.entry.label: line for line in outcome.lines}
+def by_label(outcome: BenchResult) -> dict[str, StoreResult]:
+    return {line.entry.label: line for line in outcome.stores}
 
 
-def test_every_store_answers_exactly_under_every_condition(ran: tuple[Outcome, list[object]]) -> None:
-    for line in ran[0].lines:
+def test_every_store_answers_exactly_under_every_condition(ran: tuple[BenchResult, list[object]]) -> None:
+    for line in ran[0].stores:
         figures = line.medians()
         assert line.status == "ok"
         recalls = {name: value for name, value in figures.items() if "recall" in name}
         assert recalls == {"recall": 1.0, "f50:recall": 1.0, "f1:recall": 1.0, "recall_after": 1.0}, line.entry.label
 
 
-def test_each_figure_is_taken_and_has_its_meaning(ran: tuple[Outcome, list[object]]) -> None:
+def test_each_figure_is_taken_and_has_its_meaning(ran: tuple[BenchResult, list[object]]) -> None:
     figures = by_label(ran[0])["sqlite"].medians()
     searching = {"recall", "p50_ms", "p95_ms", "p99_ms", "qps_1", "cpu_ms", "asked"}
     filtered = {f"{condition}:{name}" for condition in ("f50", "f1") for name in searching}
-    assert {name.rpartition(":")[2] for name in figures} <= set(FIGURES)
+    assert {name.rpartition(":")[2] for name in figures} <= set(METRIC_DESCRIPTIONS)
     unheld = {"dollars", "read_ms", "read_gb_s"}
     unheld |= set() if Path("/proc/self/status").exists() else {"build_memory", "query_memory", "raw_bytes"}
-    assert set(figures) == (set(FIGURES) | filtered) - unheld
+    assert set(figures) == (set(METRIC_DESCRIPTIONS) | filtered) - unheld
     assert figures["p50_ms"] <= figures["p95_ms"] <= figures["p99_ms"]
     assert figures["build_rate"] == pytest.approx(600 / figures["build_s"])
     assert figures["open_ms"] <= figures["cold_ms"]
@@ -44,48 +44,50 @@ def test_each_figure_is_taken_and_has_its_meaning(ran: tuple[Outcome, list[objec
     assert figures["delete_rate"] == pytest.approx(6 / figures["delete_ms"] * 1e3)
 
 
-def test_the_floor_knows_how_long_reading_takes(ran: tuple[Outcome, list[object]]) -> None:
+def test_the_floor_knows_how_long_reading_takes(ran: tuple[BenchResult, list[object]]) -> None:
     figures = by_label(ran[0])["floor"].medians()
-    first = {one.name: one.value for one in by_label(ran[0])["floor"].figures if one.round == 0}
+    first = {one.name: one.value for one in by_label(ran[0])["floor"].measurements if one.round == 0}
     assert first["read_gb_s"] == pytest.approx(600 * 16 * 4 / first["read_ms"] * 1e3 / 1e9)
     assert "disk_bytes" not in figures
     assert "open_ms" not in figures
 
 
-def test_each_round_is_kept_and_the_first_store_changes(ran: tuple[Outcome, list[object]]) -> None:
+def test_each_round_is_kept_and_the_first_store_changes(ran: tuple[BenchResult, list[object]]) -> None:
     outcome, told = ran
     line = by_label(outcome)["memory"]
-    assert [one.round for one in line.figures if one.name == "p50_ms"] == [0, 1]
+    assert [one.round for one in line.measurements if one.name == "p50_ms"] == [0, 1]
     assert [(one.condition, one.round, len(one.ms)) for one in line.latencies] == [
         ("all", 0, 20), ("f50", 0, 20), ("f1", 0, 20), ("all", 1, 20), ("f50", 1, 20), ("f1", 1, 20),
     ]  # fmt: skip
-    asked = [one.label for one in told if isinstance(one, Step) and one.what == "asking"]
+    asked = [one.label for one in told if isinstance(one, BenchStep) and one.action == "asking"]
     assert asked == ["sqlite", "memory", "floor", "memory", "floor", "sqlite"]
 
 
-def test_steps_are_counted_to_the_last(ran: tuple[Outcome, list[object]]) -> None:
-    steps = [one for one in ran[1] if isinstance(one, Step)]
+def test_steps_are_counted_to_the_last(ran: tuple[BenchResult, list[object]]) -> None:
+    steps = [one for one in ran[1] if isinstance(one, BenchStep)]
     assert [one.number for one in steps] == sorted(one.number for one in steps)
-    assert steps[-1].number <= steps[-1].steps
+    assert steps[-1].number <= steps[-1].total
 
 
-def test_the_result_says_what_it_ran_on(ran: tuple[Outcome, list[object]]) -> None:
+def test_the_result_says_what_it_ran_on(ran: tuple[BenchResult, list[object]]) -> None:
     tree = ran[0].to_json()
     machine, data, settings = tree["machine"], tree["data"], tree["settings"]
     assert isinstance(machine, dict)
     assert isinstance(data, dict)
     assert isinstance(settings, dict)
-    assert machine["cores"] == len(cores())
+    assert machine["cores"] == len(available_cores())
     assert (data["rows"], data["dimension"], data["queries"]) == (600, 16, 20)
     assert (settings["rounds"], settings["threads"], settings["seed"], settings["shares"]) == (2, 2, 1, [0.5, 0.01])
 
 
-def bench(folder: Path, stores: list[dict[str, object]], **more: object) -> tuple[dict[str, Line], list[Dropped]]:
+def bench(
+    folder: Path, stores: list[dict[str, object]], **more: object
+) -> tuple[dict[str, StoreResult], list[StoreDropped]]:
     told: list[object] = []
-    settings = settings_of({**SMALL, "rounds": 1, "stores": stores, "shares": [], **more})
-    data = generate(folder / "data", 300, 8, queries=20)
-    outcome = Run(settings, data, told.append).run()
-    return by_label(outcome), [one for one in told if isinstance(one, Dropped)]
+    settings = parse_settings({**SMALL, "rounds": 1, "stores": stores, "shares": [], **more})
+    data = generate_dataset(folder / "data", 300, 8, queries=20)
+    outcome = BenchRun(settings, data, told.append).run()
+    return by_label(outcome), [one for one in told if isinstance(one, StoreDropped)]
 
 
 def test_a_store_that_is_not_there_or_fails_is_a_row_with_its_reason(
@@ -129,37 +131,37 @@ def test_a_store_that_takes_too_long_keeps_what_it_has(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_killed_is_a_row_too_and_the_others_go_on(tmp_path: Path) -> None:
-    settings = settings_of({**SMALL, "rounds": 1, "shares": []})
+    settings = parse_settings({**SMALL, "rounds": 1, "shares": []})
     killed: list[int] = []
 
     def tell(event: object) -> None:
-        if isinstance(event, Step) and event.what == "asking" and event.label == "memory":
-            player = next(one for one in run._players if one.line.entry.label == "memory")
+        if isinstance(event, BenchStep) and event.action == "asking" and event.label == "memory":
+            player = next(one for one in run._store_runs if one.result.entry.label == "memory")
             assert player.process is not None
             killed.append(player.process.pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    run = Run(settings, generate(tmp_path / "data", 300, 8, queries=20), tell)
+    run = BenchRun(settings, generate_dataset(tmp_path / "data", 300, 8, queries=20), tell)
     lines = by_label(run.run())
     assert lines["memory"].reason == "its process was ended by SIGKILL"
     assert lines["memory"].medians()["build_rate"] > 0
     assert (lines["sqlite"].status, lines["floor"].status) == ("ok", "ok")
 
 
-def test_an_interrupt_ends_every_process_and_keeps_what_there_is(data: Dataset, small_settings: Settings) -> None:
+def test_an_interrupt_ends_every_process_and_keeps_what_there_is(data: Dataset, small_settings: BenchSettings) -> None:
     pids: list[int] = []
 
     def tell(event: object) -> None:
-        if isinstance(event, Step) and event.what == "asking" and event.label == "memory":
-            pids.extend(one.process.pid for one in run._players if one.process)
+        if isinstance(event, BenchStep) and event.action == "asking" and event.label == "memory":
+            pids.extend(one.process.pid for one in run._store_runs if one.process)
             os.kill(os.getpid(), signal.SIGINT)
 
-    run = Run(small_settings, data, tell)
+    run = BenchRun(small_settings, data, tell)
     with pytest.raises(KeyboardInterrupt):
         run.run()
     assert len(pids) == 3
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-    lines = by_label(run.outcome)
+    lines = by_label(run.result)
     assert {line.status for line in lines.values()} == {"interrupted"}
     assert lines["sqlite"].medians()["recall"] == 1.0
     assert "recall" not in lines["floor"].medians()
@@ -167,7 +169,7 @@ def test_an_interrupt_ends_every_process_and_keeps_what_there_is(data: Dataset, 
 
 def test_a_sweep_gives_a_curve(tmp_path: Path) -> None:
     lines, _ = bench(tmp_path, [{"name": "sqlite", "sweep": {"busy_seconds": [1.0, 2.0]}}])
-    points = [(setting, figures["recall"]) for setting, figures in lines["sqlite"].curve()]
+    points = [(setting, figures["recall"]) for setting, figures in lines["sqlite"].curve_points()]
     assert points == [({}, 1.0), ({"busy_seconds": 1.0}, 1.0), ({"busy_seconds": 2.0}, 1.0)]
 
 
@@ -175,7 +177,7 @@ def test_a_store_that_keeps_nothing_has_no_curve_and_says_why(tmp_path: Path) ->
     lines, _ = bench(tmp_path, [{"name": "memory", "sweep": {"dimension": [8]}}])
     assert lines["memory"].status == "ok"
     assert lines["memory"].reason == "its sweep was left out: it keeps nothing when it is closed"
-    assert [setting for setting, _ in lines["memory"].curve()] == [{}]
+    assert [setting for setting, _ in lines["memory"].curve_points()] == [{}]
 
 
 def test_a_store_that_is_missing_says_so_whatever_it_would_have_swept(tmp_path: Path) -> None:
@@ -200,11 +202,11 @@ def test_prices_come_from_the_settings(tmp_path: Path) -> None:
 
 
 def test_a_point_of_a_curve_is_named_by_its_options() -> None:
-    assert shown({"ef_search": 64, "m": 8}) == "ef_search 64, m 8"
+    assert format_sweep_point({"ef_search": 64, "m": 8}) == "ef_search 64, m 8"
 
 
 def test_the_machine_is_told_by_its_processor_and_versions() -> None:
-    found = machine()
+    found = describe_machine()
     assert found["cpu"]
     assert isinstance(found["versions"], dict)
     assert set(found["versions"]) == {"ragkit", "numpy", "numkong"}

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.bench.settings import Entry, Settings, cores, expanded, read_settings, settings_of, shipped
+from ragkit.bench.settings import (
+    BenchEntry,
+    BenchSettings,
+    available_cores,
+    expand_variables,
+    find_shipped_settings,
+    parse_settings,
+    read_settings,
+)
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -20,8 +28,8 @@ def test_a_file_says_what_is_measured(tmp_path: Path) -> None:
     settings = read_settings(file)
     assert (settings.data.rows, settings.data.dimension, settings.rounds, settings.shares) == (500, 8, 2, (0.5,))
     [entry] = settings.stores
-    assert entry == Entry("faiss", "graph", {"m": 8}, {"ef_search": (16, 64), "m": (4,)})
-    assert [*entry.points()] == [{}, {"ef_search": 16, "m": 4}, {"ef_search": 64, "m": 4}]
+    assert entry == BenchEntry("faiss", "graph", {"m": 8}, {"ef_search": (16, 64), "m": (4,)})
+    assert [*entry.sweep_points()] == [{}, {"ef_search": 16, "m": 4}, {"ef_search": 64, "m": 4}]
 
 
 @pytest.mark.parametrize("name", ["quick", "full"])
@@ -38,7 +46,7 @@ def test_the_full_file_has_every_store() -> None:
 
 
 def test_a_name_that_is_not_shipped_has_no_file() -> None:
-    assert shipped("slow") is None
+    assert find_shipped_settings("slow") is None
 
 
 @pytest.mark.parametrize(
@@ -81,12 +89,12 @@ def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("BENCH_DSN", "postgresql://there")
     monkeypatch.delenv("BENCH_KEY", raising=False)
     given: dict[str, JSON] = {"dsn": "${BENCH_DSN}", "host": "${BENCH_KEY:-here}", "m": 3, "name": "a$b"}
-    assert expanded(given) == {"dsn": "postgresql://there", "host": "here", "m": 3, "name": "a$b"}
+    assert expand_variables(given) == {"dsn": "postgresql://there", "host": "here", "m": 3, "name": "a$b"}
     with pytest.raises(InvalidOption, match="the environment variable BENCH_KEY, which is not set, is wanted"):
-        expanded({"key": "${BENCH_KEY}"})
+        expand_variables({"key": "${BENCH_KEY}"})
 
 
 def test_no_number_of_threads_means_one_for_each_core() -> None:
     store = {"stores": [{"name": "memory"}]}
-    assert settings_of(store).thread_count == len(cores())
-    assert Settings((Entry("memory"),), threads=7).thread_count == 7
+    assert parse_settings(store).thread_count == len(available_cores())
+    assert BenchSettings((BenchEntry("memory"),), threads=7).thread_count == 7

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.cli.terminal import harmless
+from ragkit.cli.terminal import replace_control_chars
 from tests.cli.conftest import Ragkit
 
 ATTACKS = {
@@ -28,14 +28,14 @@ ATTACKS = {
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_sign_that_a_terminal_obeys_is_left(name: str) -> None:
-    said = harmless(f"before {ATTACKS[name]} after")
+    said = replace_control_chars(f"before {ATTACKS[name]} after")
     assert not set(said) & set("\x1b\x07\x08\x9b\r\u202e")
     assert said.startswith("before ")
     assert said.endswith(" after")
 
 
 def test_colours_tabs_and_line_ends_stay() -> None:
-    assert harmless("\x1b[1mbold\x1b[0m\ta\r\nb\n") == "\x1b[1mbold\x1b[0m\ta\nb\n"
+    assert replace_control_chars("\x1b[1mbold\x1b[0m\ta\r\nb\n") == "\x1b[1mbold\x1b[0m\ta\nb\n"
 
 
 @pytest.fixture

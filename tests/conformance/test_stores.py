@@ -10,9 +10,9 @@ import pytest
 
 from ragkit.errors import MissingExtra
 from ragkit.store import STORES
-from ragkit.testing.opening import CannotOpen, open_store, options_of
-from ragkit.testing.stores import Check, checks_for
-from ragkit.testing.subject import Subject
+from ragkit.testing.opening import StoreUnavailable, open_store, scratch_options
+from ragkit.testing.stores import StoreCheck, checks_for
+from ragkit.testing.subject import StoreUnderTest
 
 RANDOM = (
     "filters_mean_what_the_evaluator_says",
@@ -26,8 +26,8 @@ def cases(names: tuple[str, ...] = ()) -> Iterator[object]:
     for name in STORES:
         try:
             store = STORES.find(name)
-            options_of(name, Path())
-        except (MissingExtra, CannotOpen) as error:
+            scratch_options(name, Path())
+        except (MissingExtra, StoreUnavailable) as error:
             yield pytest.param(name, None, id=name, marks=pytest.mark.skip(reason=str(error)))
             continue
         for check in checks_for(store):
@@ -36,16 +36,16 @@ def cases(names: tuple[str, ...] = ()) -> Iterator[object]:
 
 
 @pytest.fixture
-def subject(name: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[Subject]:
+def subject(name: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[StoreUnderTest]:
     """A store in a directory of its own; what was counted goes into the report (`scripts/conformance_table.py`)."""
-    made = Subject(open=lambda: open_store(name, tmp_path), name=name, directory=tmp_path)
+    made = StoreUnderTest(open=lambda: open_store(name, tmp_path), name=name, directory=tmp_path)
     yield made
-    for what, number in made.tally.items():
+    for what, number in made.counters.items():
         record_property(what, number)
 
 
 @pytest.mark.parametrize(("name", "check"), [*cases()])
-def test_the_store_keeps_its_promise(subject: Subject, check: Check) -> None:
+def test_the_store_keeps_its_promise(subject: StoreUnderTest, check: StoreCheck) -> None:
     check(subject)
 
 
@@ -53,6 +53,6 @@ def test_the_store_keeps_its_promise(subject: Subject, check: Check) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("name", "check"), [*cases(RANDOM)])
 def test_the_store_keeps_its_promise_on_thousands_of_cases(
-    subject: Subject, check: Check, pytestconfig: pytest.Config
+    subject: StoreUnderTest, check: StoreCheck, pytestconfig: pytest.Config
 ) -> None:
     check(replace(subject, examples=pytestconfig.getoption("cases")))

@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragkit.embed.batches import by_length, in_threads, usable_cores
+from ragkit.embed.batches import batch_by_length, run_batches_in_threads, usable_cpu_count
 
 
 def test_long_texts_come_first_and_only_equal_lengths_share_a_batch() -> None:
-    assert list(by_length([2, 5, 2, 3, 2, 5], budget=10)) == [[1, 5], [3], [0, 2, 4]]
+    assert list(batch_by_length([2, 5, 2, 3, 2, 5], budget=10)) == [[1, 5], [3], [0, 2, 4]]
 
 
 def test_a_budget_limits_a_batch_but_never_below_one_text() -> None:
-    assert list(by_length([4, 4, 4, 9], budget=8)) == [[3], [0, 1], [2]]
-    assert list(by_length([4, 4], budget=1)) == [[0], [1]]
+    assert list(batch_by_length([4, 4, 4, 9], budget=8)) == [[3], [0, 1], [2]]
+    assert list(batch_by_length([4, 4], budget=1)) == [[0], [1]]
 
 
 def test_no_texts_make_no_batch() -> None:
-    assert list(by_length([], budget=8)) == []
+    assert list(batch_by_length([], budget=8)) == []
 
 
 @given(st.lists(st.integers(1, 256)), st.integers(1, 1000))
 def test_every_text_is_in_exactly_one_batch(lengths: list[int], budget: int) -> None:
-    batches = list(by_length(lengths, budget))
+    batches = list(batch_by_length(lengths, budget))
     assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
     assert all(len(batch) == 1 or sum(lengths[place] for place in batch) <= budget for batch in batches)
 
@@ -35,7 +35,7 @@ def test_every_text_is_in_exactly_one_batch(lengths: list[int], budget: int) -> 
 @pytest.mark.parametrize("threads", [1, 2, 50])
 def test_every_batch_is_computed_once(threads: int) -> None:
     computed: list[int] = []
-    in_threads(computed.extend, [[n] for n in range(20)], threads)
+    run_batches_in_threads(computed.extend, [[n] for n in range(20)], threads)
     assert sorted(computed) == list(range(20))
 
 
@@ -49,9 +49,9 @@ def test_an_error_comes_out_and_the_rest_is_dropped(error: type[BaseException]) 
         raise error("stop")
 
     with pytest.raises(error, match="stop"):
-        in_threads(fail, [[n] for n in range(1000)], threads=2)
+        run_batches_in_threads(fail, [[n] for n in range(1000)], threads=2)
     assert len(begun) < 500
 
 
 def test_as_many_cores_are_used_as_this_process_may_use() -> None:
-    assert usable_cores() == len(os.sched_getaffinity(0))
+    assert usable_cpu_count() == len(os.sched_getaffinity(0))

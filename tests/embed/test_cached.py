@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from ragkit.embed.base import Row, Rows
-from ragkit.embed.cached import CachedEmbedder, VectorCache, text_key
+from ragkit.embed.cached import CachedEmbedder, VectorCache, text_cache_key
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
 from ragkit.embed.sqlite_cache import SqliteVectorCache
-from ragkit.errors import Damaged, Locked
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
 
 
 class Counted:
@@ -111,7 +111,7 @@ def test_it_says_what_the_inner_embedder_says(cache: VectorCache) -> None:
 def test_a_row_of_the_wrong_size_is_embedded_again(path: Path, cache: VectorCache, raw: bytes) -> None:
     inner = Counted()
     with sqlite3.connect(path) as connection:
-        connection.execute("INSERT INTO vectors VALUES (?, ?)", (text_key(inner.fingerprint, "red"), raw))
+        connection.execute("INSERT INTO vectors VALUES (?, ?)", (text_cache_key(inner.fingerprint, "red"), raw))
     connection.close()
     rows = CachedEmbedder(inner, cache).embed_texts(["red"])
     assert inner.asked == ["red"]
@@ -142,21 +142,23 @@ def test_threads_share_one_cache(cache: VectorCache) -> None:
 
 def test_a_file_that_is_no_cache_is_named(path: Path) -> None:
     path.write_bytes(b"something else entirely, and long enough for a header of SQLite" * 20)
-    with pytest.raises(Damaged, match=r"vectors\.sqlite cannot be used as a cache of vectors .*not a database.*run rm"):
+    with pytest.raises(
+        KnowledgeBaseDamaged, match=r"vectors\.sqlite cannot be used as a cache of vectors .*not a database.*run rm"
+    ):
         SqliteVectorCache(path)
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Damaged, match="unable to open database file"):
+    with pytest.raises(KnowledgeBaseDamaged, match="unable to open database file"):
         SqliteVectorCache(tmp_path / "nowhere" / "vectors.sqlite")
 
 
 def test_another_process_that_does_not_stop_writing_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.embed.sqlite_cache.WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("ragkit.embed.sqlite_cache.BUSY_TIMEOUT_S", 0.05)
     with SqliteVectorCache(path) as cache:
         writer = sqlite3.connect(path)
         writer.execute("BEGIN IMMEDIATE")
-        with pytest.raises(Locked, match=r"vectors\.sqlite is being written by another process"):
+        with pytest.raises(KnowledgeBaseLocked, match=r"vectors\.sqlite is being written by another process"):
             cache.put_many({"key": np.ones(2, np.float32)})
         writer.close()
         cache.put_many({"key": np.ones(2, np.float32)})

@@ -7,7 +7,15 @@ from email.utils import formatdate
 
 import pytest
 
-from ragkit.embed.calls import BURST_S, Calls, Pace, is_too_large, key_of, refused, retry_after
+from ragkit.embed.calls import (
+    BURST_WINDOW_S,
+    RateLimiter,
+    RequestExecutor,
+    error_from_status,
+    is_too_large,
+    parse_retry_after,
+    resolve_api_key,
+)
 from ragkit.embed.service_options import OpenAIEmbeddingOptions, ServiceOptions
 from ragkit.errors import (
     AuthenticationFailed,
@@ -30,20 +38,20 @@ class Clock:
 
 
 def test_without_limits_nothing_waits() -> None:
-    pace = Pace(0, 0, Clock())
+    pace = RateLimiter(0, 0, Clock())
     assert [pace.reserve(10**9) for _ in range(100)] == [0.0] * 100
 
 
 def test_requests_keep_to_their_limit_after_a_short_burst() -> None:
-    pace = Pace(60, 0, Clock())  # one a second, and what has gathered in BURST_S
+    pace = RateLimiter(60, 0, Clock())  # one a second, and what has gathered in BURST_S
     waits = [pace.reserve(1) for _ in range(8)]
     assert waits == pytest.approx([0, 0, 0, 0, 0, 0, 1, 2])
-    assert BURST_S == 5
+    assert BURST_WINDOW_S == 5
 
 
 def test_tokens_keep_to_their_limit() -> None:
     clock = Clock()
-    pace = Pace(0, 600, clock)  # ten a second
+    pace = RateLimiter(0, 600, clock)  # ten a second
     assert [pace.reserve(50), pace.reserve(100), pace.reserve(10)] == pytest.approx([0, 0, 10])
     clock.now += 11
     assert pace.reserve(10) == 0.0
@@ -51,11 +59,11 @@ def test_tokens_keep_to_their_limit() -> None:
 
 def test_nothing_goes_out_while_the_service_has_said_to_wait() -> None:
     clock = Clock()
-    pace = Pace(0, 0, clock)
-    pace.hold(3)
+    pace = RateLimiter(0, 0, clock)
+    pace.pause(3)
     assert pace.reserve(1) == pytest.approx(3)
     clock.now += 3
-    assert (pace.reserve(1), pace.held()) == (0.0, 0.0)
+    assert (pace.reserve(1), pace.pause_remaining()) == (0.0, 0.0)
 
 
 def test_a_service_that_wants_too_long_a_wait_is_not_waited_for() -> None:
@@ -64,20 +72,20 @@ def test_a_service_that_wants_too_long_a_wait_is_not_waited_for() -> None:
 
     began = time.monotonic()
     with pytest.raises(RateLimited, match="come back tomorrow"):
-        Calls("test", ServiceOptions()).call(send, 1)
+        RequestExecutor("test", ServiceOptions()).execute(send, 1)
     assert time.monotonic() - began < 5
 
 
 def test_waits_between_attempts_double_and_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(Calls, "_wait", lambda self, seconds: waits.append(seconds))
+    monkeypatch.setattr(RequestExecutor, "_sleep_unless_stopped", lambda self, seconds: waits.append(seconds))
     monkeypatch.setattr("ragkit.embed.calls.random.uniform", lambda low, high: high)
 
     def send() -> None:
         raise ConnectionFailed("test", "down")
 
     with pytest.raises(ConnectionFailed, match="down"):
-        Calls("test", ServiceOptions(attempts=9)).call(send, 1)
+        RequestExecutor("test", ServiceOptions(attempts=9)).execute(send, 1)
     assert [wait for wait in waits if wait] == [0.5, 1, 2, 4, 8, 16, 30, 30]
 
 
@@ -95,7 +103,7 @@ def test_waits_between_attempts_double_and_have_an_end(monkeypatch: pytest.Monke
     ],
 )
 def test_a_status_becomes_an_error_of_our_tree(status: int, message: str, kind: type[ProviderError], says: str) -> None:
-    error = refused("x", status, message)
+    error = error_from_status("x", status, message)
     assert (type(error), str(error), error.status) == (kind, says, status)
 
 
@@ -110,12 +118,12 @@ def test_a_status_becomes_an_error_of_our_tree(status: int, message: str, kind: 
     ],
 )
 def test_retry_after_is_read_in_seconds(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers) == seconds
+    assert parse_retry_after(headers) == seconds
 
 
 def test_retry_after_may_be_a_date() -> None:
-    assert retry_after({"Retry-After": formatdate(time.time() + 60, usegmt=True)}) == pytest.approx(60, abs=3)
-    assert retry_after({"Retry-After": formatdate(0, usegmt=True)}) == 0.0
+    assert parse_retry_after({"Retry-After": formatdate(time.time() + 60, usegmt=True)}) == pytest.approx(60, abs=3)
+    assert parse_retry_after({"Retry-After": formatdate(0, usegmt=True)}) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -130,7 +138,7 @@ def test_retry_after_may_be_a_date() -> None:
     ],
 )
 def test_a_batch_is_too_large_when_the_service_says_so(status: int, message: str, large: bool) -> None:
-    error = refused("x", status, message)
+    error = error_from_status("x", status, message)
     assert isinstance(error, InvalidRequest)
     assert is_too_large(error) is large
 
@@ -138,11 +146,11 @@ def test_a_batch_is_too_large_when_the_service_says_so(status: int, message: str
 def test_keys_are_taken_as_given_then_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONE_KEY", raising=False)
     monkeypatch.setenv("OTHER_KEY", "from-outside")
-    assert key_of("x", "given", "ONE_KEY", "OTHER_KEY") == "given"
-    assert key_of("x", None, "ONE_KEY", "OTHER_KEY") == "from-outside"
-    assert key_of("x", None, "ONE_KEY", optional=True) == "none"
+    assert resolve_api_key("x", "given", "ONE_KEY", "OTHER_KEY") == "given"
+    assert resolve_api_key("x", None, "ONE_KEY", "OTHER_KEY") == "from-outside"
+    assert resolve_api_key("x", None, "ONE_KEY", optional=True) == "none"
     with pytest.raises(AuthenticationFailed, match=r"^x: no key is set: export ONE_KEY=\.\.\.$"):
-        key_of("x", None, "ONE_KEY")
+        resolve_api_key("x", None, "ONE_KEY")
 
 
 @pytest.mark.parametrize(

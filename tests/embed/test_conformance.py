@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, Probing, Rows, Tokenizing
+from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, ProbingEmbedder, Rows, TokenizingEmbedder
 
 CORE = [name for name in EMBEDDERS if not EMBEDDERS.extra(name)]
 ODD = [
@@ -98,14 +98,14 @@ def test_several_threads_get_the_rows_that_one_gets(embedder: EmbeddingProvider)
 
 
 def test_the_probe_of_a_second_instance_agrees(embedder: EmbeddingProvider) -> None:
-    assert isinstance(embedder, Probing)
+    assert isinstance(embedder, ProbingEmbedder)
     again = type(embedder)()
-    assert isinstance(again, Probing)
+    assert isinstance(again, ProbingEmbedder)
     assert float(embedder.probe() @ again.probe()) >= PROBE_COSINE
 
 
 def test_token_starts_never_fall_and_lie_inside_the_text(embedder: EmbeddingProvider) -> None:
-    assert isinstance(embedder, Tokenizing)
+    assert isinstance(embedder, TokenizingEmbedder)
     assert embedder.max_tokens > 0
     for text in [*ODD, *TEXTS]:
         starts = embedder.token_starts(text)
@@ -115,7 +115,7 @@ def test_token_starts_never_fall_and_lie_inside_the_text(embedder: EmbeddingProv
 
 
 def test_words_begin_where_their_tokens_begin(embedder: EmbeddingProvider) -> None:
-    assert isinstance(embedder, Tokenizing)
+    assert isinstance(embedder, TokenizingEmbedder)
     assert embedder.token_starts("the  cat\n\nsleeps").tolist() == [0, 5, 10]
 
 

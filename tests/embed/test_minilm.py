@@ -17,7 +17,7 @@ import pytest
 from ragkit.embed.base import Rows
 from ragkit.embed.minilm import MODEL_FOLDER, MiniLM
 from ragkit.embed.options import MiniLMOptions
-from ragkit.errors import Damaged, InvalidOption
+from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_minilm.json").read_text(encoding="utf-8"))
 PAIRS = 8
@@ -87,19 +87,19 @@ def test_a_row_does_not_depend_on_the_texts_beside_it_nor_on_the_threads() -> No
 
 
 def test_a_text_is_read_up_to_256_tokens_and_the_cut_is_counted(minilm: MiniLM) -> None:
-    before = minilm.cut_texts
+    before = minilm.truncated_texts
     fits, cut, longer = minilm.embed_texts(["cat " * 254, "cat " * 255, "cat " * 254 + "invoice payment"])
     np.testing.assert_array_equal(fits, cut)
     np.testing.assert_array_equal(fits, longer)
-    assert minilm.cut_texts - before == 2
+    assert minilm.truncated_texts - before == 2
 
 
 def test_a_text_of_megabytes_is_cut_not_computed(minilm: MiniLM) -> None:
-    before = minilm.cut_texts
+    before = minilm.truncated_texts
     first, second = minilm.embed_texts([" " * 2_000_000 + "cat", "cat " * 500_000])
     np.testing.assert_array_equal(first, minilm.embed_query(""))
     np.testing.assert_array_equal(second, minilm.embed_query("cat " * 254))
-    assert minilm.cut_texts - before == 2
+    assert minilm.truncated_texts - before == 2
 
 
 def test_a_word_too_long_for_the_vocabulary_is_still_told_from_another(minilm: MiniLM) -> None:
@@ -133,7 +133,9 @@ def test_another_model_file_changes_the_fingerprint(own_copy: Path) -> None:
 def test_a_model_file_cut_short_is_named_with_the_way_to_mend_it(own_copy: Path) -> None:
     with (own_copy / "model.onnx").open("r+b") as file:
         file.truncate(20_000_000)
-    with pytest.raises(Damaged, match=r"model\.onnx is cut short or altered.*run pip install --force-reinstall ragkit"):
+    with pytest.raises(
+        KnowledgeBaseDamaged, match=r"model\.onnx is cut short or altered.*run pip install --force-reinstall ragkit"
+    ):
         MiniLM(folder=own_copy).embed_query("cat")
 
 
@@ -143,32 +145,34 @@ def test_one_flipped_bit_in_the_weights_is_noticed(own_copy: Path) -> None:
         byte = file.read(1)[0]
         file.seek(10_000_000)
         file.write(bytes([byte ^ 1]))
-    with pytest.raises(Damaged, match=r"model\.onnx is cut short or altered"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"model\.onnx is cut short or altered"):
         MiniLM(folder=own_copy).embed_query("cat")
 
 
 def test_an_altered_tokenizer_is_noticed(own_copy: Path) -> None:
     (own_copy / "tokenizer.json").write_text("{}")
-    with pytest.raises(Damaged, match=r"tokenizer\.json is cut short or altered"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"tokenizer\.json is cut short or altered"):
         MiniLM(folder=own_copy).token_starts("cat")
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_missing_file_is_named(own_copy: Path, name: str) -> None:
     (own_copy / name).unlink()
-    with pytest.raises(Damaged, match=f"{name} cannot be read .No such file or directory.: run pip install"):
+    with pytest.raises(
+        KnowledgeBaseDamaged, match=f"{name} cannot be read .No such file or directory.: run pip install"
+    ):
         MiniLM(folder=own_copy).embed_query("cat")
 
 
 def test_a_missing_card_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Damaged, match=r"minilm\.json cannot be read"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"minilm\.json cannot be read"):
         MiniLM(folder=tmp_path)
 
 
 @pytest.mark.parametrize(("content", "reason"), [("{", "is not JSON"), ('{"name": "x"}', "is not the card of a model")])
 def test_a_card_that_is_none_is_named(tmp_path: Path, content: str, reason: str) -> None:
     (tmp_path / "minilm.json").write_text(content)
-    with pytest.raises(Damaged, match=rf"minilm\.json {reason}"):
+    with pytest.raises(KnowledgeBaseDamaged, match=rf"minilm\.json {reason}"):
         MiniLM(folder=tmp_path)
 
 
@@ -177,7 +181,9 @@ def test_a_model_that_the_runtime_cannot_load_is_named(own_copy: Path) -> None:
     card = json.loads((own_copy / "minilm.json").read_bytes())
     card["sha256"]["model.onnx"] = hashlib.sha256(b"not a graph").hexdigest()
     (own_copy / "minilm.json").write_text(json.dumps(card))
-    with pytest.raises(Damaged, match=r"cannot be loaded by onnxruntime \d.*run pip install --upgrade onnxruntime"):
+    with pytest.raises(
+        KnowledgeBaseDamaged, match=r"cannot be loaded by onnxruntime \d.*run pip install --upgrade onnxruntime"
+    ):
         MiniLM(folder=own_copy).embed_query("cat")
 
 

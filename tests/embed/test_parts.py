@@ -8,11 +8,11 @@ from threading import Event
 import numpy as np
 import pytest
 
-from ragkit.embed.base import Row, Rows, unit
+from ragkit.embed.base import Row, Rows, normalize_rows
 from ragkit.embed.hashing import HashingEmbedder
-from ragkit.embed.parts import STOPPED, Embedding
+from ragkit.embed.parts import STOP_EVENT, EmbeddingJob
 from ragkit.errors import InvalidRequest
-from ragkit.usage.meter import Meter, metered, record_embedding
+from ragkit.usage.meter import Meter, record_embedding, use_meter
 
 TEXTS = ["one", "two", "three", "four", "five"]
 
@@ -36,7 +36,7 @@ class OneByOne:
             self.before(text)
             self.embedded.append(text)
             record_embedding("one by one", 1, 0.0)
-        return unit(np.array([[len(text), 1] for text in texts], np.float32))
+        return normalize_rows(np.array([[len(text), 1] for text in texts], np.float32))
 
     def embed_query(self, text: str) -> Row:
         """The same."""
@@ -44,8 +44,8 @@ class OneByOne:
 
 
 def test_an_embedder_without_batches_gets_all_texts_in_one() -> None:
-    embedding = Embedding(HashingEmbedder(), TEXTS)
-    [(places, rows)] = embedding.rest()
+    embedding = EmbeddingJob(HashingEmbedder(), TEXTS)
+    [(places, rows)] = embedding.iter_remaining()
     embedding.close()
     assert places == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(rows, HashingEmbedder().embed_texts(TEXTS))
@@ -54,12 +54,12 @@ def test_an_embedder_without_batches_gets_all_texts_in_one() -> None:
 def test_each_batch_comes_once_by_ready_or_by_rest() -> None:
     gate = Event()
     embedder = OneByOne(lambda text: gate.wait(5) if text == "three" else None)
-    embedding = Embedding(embedder, TEXTS)
+    embedding = EmbeddingJob(embedder, TEXTS)
     early: list[int] = []
     while len(early) < 2:
-        early += [place for places, _ in embedding.ready() for place in places]
+        early += [place for places, _ in embedding.take_finished() for place in places]
     gate.set()
-    late = [place for places, _ in embedding.rest() for place in places]
+    late = [place for places, _ in embedding.iter_remaining() for place in places]
     embedding.close()
     assert (early, sorted(late)) == ([0, 1], [2, 3, 4])
 
@@ -72,14 +72,14 @@ def fails_at_two(text: str) -> None:
 def test_at_an_error_what_came_before_is_given_and_what_has_not_begun_is_dropped() -> None:
     def before(text: str) -> None:
         fails_at_two(text)
-        stopped = STOPPED.get()
+        stopped = STOP_EVENT.get()
         assert stopped is not None
         assert text == "one" or stopped.wait(5)
 
     embedder, came = OneByOne(before), list[int]()
-    embedding = Embedding(embedder, TEXTS)
+    embedding = EmbeddingJob(embedder, TEXTS)
     with pytest.raises(InvalidRequest, match="two is refused"):
-        for places, _ in embedding.rest():
+        for places, _ in embedding.iter_remaining():
             came += places
     embedding.close()
     assert (embedder.embedded, came) == (["one", "three"], [0, 2])
@@ -95,10 +95,10 @@ def test_what_is_under_way_at_an_error_still_comes() -> None:
             failed.set()
             fails_at_two(text)
 
-    embedding = Embedding(OneByOne(before, concurrency=2), ["one", "two"])
+    embedding = EmbeddingJob(OneByOne(before, concurrency=2), ["one", "two"])
     came: list[int] = []
     with pytest.raises(InvalidRequest, match="two is refused"):
-        for places, _ in embedding.rest():
+        for places, _ in embedding.iter_remaining():
             came += places
     embedding.close()
     assert came == [0]
@@ -109,22 +109,22 @@ def test_who_waits_is_told_when_nobody_wants_the_rows_any_more() -> None:
 
     def before(text: str) -> None:
         begun.set()
-        stopped = STOPPED.get()
+        stopped = STOP_EVENT.get()
         assert stopped is not None
         assert stopped.wait(5)
 
     embedder = OneByOne(before)
-    embedding = Embedding(embedder, TEXTS)
+    embedding = EmbeddingJob(embedder, TEXTS)
     begun.wait(5)
     embedding.close()
-    assert [places for places, _ in embedding.ready()] == [[0]]
+    assert [places for places, _ in embedding.take_finished()] == [[0]]
     assert embedder.embedded == ["one"]
 
 
 def test_the_meter_of_the_caller_counts() -> None:
     meter = Meter()
-    with metered(meter):
-        embedding = Embedding(OneByOne(concurrency=3), TEXTS)
-        assert len(list(embedding.rest())) == 5
+    with use_meter(meter):
+        embedding = EmbeddingJob(OneByOne(concurrency=3), TEXTS)
+        assert len(list(embedding.iter_remaining())) == 5
         embedding.close()
     assert meter.usage().embedding_tokens == 5

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, Probing, Tokenizing
+from ragkit.embed.base import PROBE_COSINE, EmbeddingProvider, ProbingEmbedder, TokenizingEmbedder
 from ragkit.embed.minilm import MiniLM
 from ragkit.embed.service_options import SentenceTransformersOptions
 from ragkit.errors import InvalidOption
 from ragkit.records import Chunk, Hit
 from ragkit.retrieve.options import RerankOptions
-from ragkit.usage.meter import Meter, metered
+from ragkit.usage.meter import Meter, use_meter
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,11 +60,11 @@ def test_no_texts_give_no_rows_of_the_right_width() -> None:
 
 def test_tokens_are_those_of_the_shipped_model_and_counted_at_no_cost() -> None:
     embedder, meter = made(), Meter()
-    assert isinstance(embedder, Tokenizing)
+    assert isinstance(embedder, TokenizingEmbedder)
     assert embedder.max_tokens == 256
     for text in ["the  cat\n\nsleeps", "漢字かな", "unbelievable things", "\ud800 lone"]:
         np.testing.assert_array_equal(embedder.token_starts(text), MiniLM().token_starts(text))
-    with metered(meter):
+    with use_meter(meter):
         embedder.embed_texts(["the cat sleeps", "word " * 400])
     assert (meter.usage().embedding_tokens, meter.usage().embedding_cost_usd) == (5 + 256, 0.0)
 
@@ -86,8 +86,8 @@ def test_dimensions_cut_the_rows_and_keep_their_length() -> None:
 
 def test_the_probe_of_a_second_instance_agrees() -> None:
     first, second = made(), made()
-    assert isinstance(first, Probing)
-    assert isinstance(second, Probing)
+    assert isinstance(first, ProbingEmbedder)
+    assert isinstance(second, ProbingEmbedder)
     assert float(first.probe() @ second.probe()) >= PROBE_COSINE
 
 

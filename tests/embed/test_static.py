@@ -16,7 +16,7 @@ from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.minilm import MODEL_FOLDER as TOKENIZER_FOLDER
 from ragkit.embed.minilm import MiniLM
 from ragkit.embed.static import MODEL_FOLDER, StaticEmbedder
-from ragkit.errors import Damaged
+from ragkit.errors import KnowledgeBaseDamaged
 
 FILES = ["scales.npy", "static.json", "vectors.npy"]
 GOLDEN = json.loads((Path(__file__).parent / "golden_minilm.json").read_text(encoding="utf-8"))
@@ -98,11 +98,11 @@ def cosines(rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 @pytest.mark.parametrize("name", ["vectors.npy", "scales.npy"])
 def test_a_file_that_was_cut_short_is_refused(own_copy: Path, name: str) -> None:
     (own_copy / name).write_bytes((own_copy / name).read_bytes()[:-1])
-    with pytest.raises(Damaged, match=rf"{name}.* is cut short or altered"):
+    with pytest.raises(KnowledgeBaseDamaged, match=rf"{name}.* is cut short or altered"):
         StaticEmbedder(folder=own_copy).embed_query("a word")
 
 
 def test_a_card_that_is_none_is_refused(own_copy: Path) -> None:
     (own_copy / "static.json").write_text("{}")
-    with pytest.raises(Damaged, match=r"static.json.* is not the card of a model"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"static.json.* is not the card of a model"):
         StaticEmbedder(folder=own_copy)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragkit.embed.minilm import MiniLM
-from ragkit.embed.wordpiece import PIECE
+from ragkit.embed.wordpiece import OFFSET_PIECE_CHARS
 
 MINILM = MiniLM()
 
@@ -35,14 +35,14 @@ def test_tokens_begin_here(text: str, starts: list[int]) -> None:
 def test_a_text_of_many_pieces_has_the_tokens_of_its_lines() -> None:
     line = "Retry a failed request, with 20 % jitter; naïve café.\n"
     once = MINILM.token_starts(line)
-    lines = 4 * PIECE // len(line)
+    lines = 4 * OFFSET_PIECE_CHARS // len(line)
     expected = np.concatenate([once + number * len(line) for number in range(lines)])
     np.testing.assert_array_equal(MINILM.token_starts(line * lines), expected)
 
 
 def test_a_line_without_any_white_space_is_tokenised_to_its_end() -> None:
-    starts = MINILM.token_starts("a1-" * PIECE)
-    assert starts[-1] == 3 * PIECE - 1
+    starts = MINILM.token_starts("a1-" * OFFSET_PIECE_CHARS)
+    assert starts[-1] == 3 * OFFSET_PIECE_CHARS - 1
     assert starts[:4].tolist() == [0, 2, 3, 5]
 
 
@@ -55,9 +55,9 @@ def test_the_model_counts_the_tokens_that_are_shown() -> None:
     text = "Electroencephalography, 漢字 and 각 cost 12.50 in total. "
     count = len(MINILM.token_starts(text))
     whole = (MINILM.max_tokens - 2) // count
-    before = MINILM.cut_texts
+    before = MINILM.truncated_texts
     MINILM.embed_texts([text * whole, text * (whole + 1)])
-    assert MINILM.cut_texts - before == 1
+    assert MINILM.truncated_texts - before == 1
 
 
 @settings(max_examples=150, deadline=None)

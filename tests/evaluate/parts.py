@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragkit.evaluate.run import System
+from ragkit.evaluate.run import EvaluatedSystem
 from ragkit.records import Chunk, Citation, Hit
 from ragkit.usage.meter import AgentUsage
 
@@ -31,10 +31,10 @@ class Said:
     usage: AgentUsage = field(default_factory=AgentUsage)
 
 
-def system(hits: Mapping[str, Sequence[str]], answers: Mapping[str, Said] | None = None) -> System:
+def system(hits: Mapping[str, Sequence[str]], answers: Mapping[str, Said] | None = None) -> EvaluatedSystem:
     """Finds the files that it is told to find, by question, and says what it is told to say."""
 
     def search(question: str, top_k: int) -> list[Hit]:
         return [hit(source, 1 / place) for place, source in enumerate(hits[question][:top_k], start=1)]
 
-    return System(search, None if answers is None else answers.__getitem__)
+    return EvaluatedSystem(search, None if answers is None else answers.__getitem__)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ragkit.evaluate.automatic import automatic
-from ragkit.evaluate.off_topic import OFF_TOPIC
+from ragkit.evaluate.automatic import generate_questions
+from ragkit.evaluate.off_topic import OFF_TOPIC_QUESTIONS
 from ragkit.records import Document, Heading
 
 MANUAL = """Boiler manual
@@ -45,7 +45,7 @@ DOCUMENTS = [
 
 
 def test_each_kind_of_question_is_made() -> None:
-    made = automatic(DOCUMENTS, words, 40)
+    made = generate_questions(DOCUMENTS, words, 40)
     texts = {one.text: one for one in made}
     assert texts["What is the expansion valve?"].answers == ("a brass fitting",)
     assert texts["What is the expansion valve?"].sources == {"boiler.md": 1}
@@ -56,7 +56,7 @@ def test_each_kind_of_question_is_made() -> None:
 
 
 def test_a_fifth_is_about_what_the_documents_do_not_speak_of() -> None:
-    made = automatic(DOCUMENTS, words, 10)
+    made = generate_questions(DOCUMENTS, words, 10)
     outside = [one for one in made if not one.answerable]
     assert (len(outside), {one.kind for one in outside}) == (2, {"off_topic"})
     spoken = {term for one in DOCUMENTS for term in words(one.text)}
@@ -64,21 +64,21 @@ def test_a_fifth_is_about_what_the_documents_do_not_speak_of() -> None:
 
 
 def test_what_the_documents_speak_of_is_not_off_topic() -> None:
-    everything = document(" ".join(OFF_TOPIC[:-2]) + " boil egg", "all.txt")
-    outside = [one.text for one in automatic([everything], words, 300) if not one.answerable]
-    assert set(OFF_TOPIC[:-2]).isdisjoint(outside) or all(text in OFF_TOPIC for text in outside)
-    assert OFF_TOPIC[0] not in outside
+    everything = document(" ".join(OFF_TOPIC_QUESTIONS[:-2]) + " boil egg", "all.txt")
+    outside = [one.text for one in generate_questions([everything], words, 300) if not one.answerable]
+    assert set(OFF_TOPIC_QUESTIONS[:-2]).isdisjoint(outside) or all(text in OFF_TOPIC_QUESTIONS for text in outside)
+    assert OFF_TOPIC_QUESTIONS[0] not in outside
 
 
 def test_the_same_seed_gives_the_same_questions_and_another_gives_others() -> None:
-    first = automatic(DOCUMENTS, words, 8, seed=1)
-    assert first == automatic(list(reversed(DOCUMENTS)), words, 8, seed=1)
-    assert first != automatic(DOCUMENTS, words, 8, seed=2)
+    first = generate_questions(DOCUMENTS, words, 8, seed=1)
+    assert first == generate_questions(list(reversed(DOCUMENTS)), words, 8, seed=1)
+    assert first != generate_questions(DOCUMENTS, words, 8, seed=2)
     assert len({one.id for one in first}) == len(first) == 8
 
 
 def test_a_question_does_not_hold_its_sentence_nor_its_answer() -> None:
-    for one in automatic(DOCUMENTS, words, 40):
+    for one in generate_questions(DOCUMENTS, words, 40):
         if one.kind == "cloze":
             [source] = one.sources
             text = next(document.text for document in DOCUMENTS if document.source == source)
@@ -91,11 +91,11 @@ def test_a_long_file_does_not_crowd_out_the_others() -> None:
     long = "\n\n".join(
         f"The widget{n} is a part of the machine{n} with {n}.5 grams of grease in its bearing." for n in range(500)
     )
-    made = automatic([*DOCUMENTS, document(long, "long.txt")], words, 24)
+    made = generate_questions([*DOCUMENTS, document(long, "long.txt")], words, 24)
     files = Counter(source for one in made for source in one.sources)
     assert files["boiler.md"] >= 4
     assert files["garden.md"] >= 2
 
 
 def test_documents_that_say_nothing_give_no_questions_but_those_of_elsewhere() -> None:
-    assert {one.kind for one in automatic([document("ok\n", "a.txt")], words, 10)} == {"off_topic"}
+    assert {one.kind for one in generate_questions([document("ok\n", "a.txt")], words, 10)} == {"off_topic"}

@@ -5,45 +5,45 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragkit.evaluate.intervals import figure, paired_p
+from ragkit.evaluate.intervals import bootstrap_mean, paired_p_value
 
 
 def test_the_interval_holds_the_true_mean_nineteen_times_in_twenty() -> None:
     chance = np.random.default_rng(7)
     held = 0
     for trial in range(300):
-        found = figure(list(chance.beta(2, 3, 80)), seed=trial)
+        found = bootstrap_mean(list(chance.beta(2, 3, 80)), seed=trial)
         assert found is not None
         held += found.low <= 0.4 <= found.high  # the mean of Beta(2, 3)
     assert 0.90 <= held / 300 <= 0.98
 
 
 def test_a_figure_of_nothing_is_none_and_of_one_value_that_value() -> None:
-    assert figure([]) is None
-    found = figure([0.25])
+    assert bootstrap_mean([]) is None
+    found = bootstrap_mean([0.25])
     assert found is not None
     assert (found.mean, found.low, found.high, found.n) == (0.25, 0.25, 0.25, 1)
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
     values = [n * 0.377 % 1 for n in range(50)]
-    assert figure(values, 3) == figure(values, 3)
-    assert figure(values, 3) != figure(values, 4)
+    assert bootstrap_mean(values, 3) == bootstrap_mean(values, 3)
+    assert bootstrap_mean(values, 3) != bootstrap_mean(values, 4)
 
 
 def test_runs_that_are_alike_rarely_look_different() -> None:
     chance = np.random.default_rng(1)
-    found = [paired_p(list(chance.random(60)), list(chance.random(60)), seed) for seed in range(200)]
+    found = [paired_p_value(list(chance.random(60)), list(chance.random(60)), seed) for seed in range(200)]
     assert sum(p < 0.05 for p in found) <= 20  # five in a hundred are expected
 
 
 def test_a_small_difference_that_is_always_there_is_seen() -> None:
     before = list(np.random.default_rng(2).random(100))
-    assert paired_p(before, [value + 0.01 for value in before]) < 0.001
-    assert paired_p(before, before) == 1.0
+    assert paired_p_value(before, [value + 0.01 for value in before]) < 0.001
+    assert paired_p_value(before, before) == 1.0
 
 
 def test_the_chance_is_that_of_all_signs() -> None:
     # differences 1, 1, 1: of the eight choices of signs two are as large
-    assert paired_p([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]) == pytest.approx(0.25, abs=0.02)
-    assert paired_p([], []) == 1.0
+    assert paired_p_value([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]) == pytest.approx(0.25, abs=0.02)
+    assert paired_p_value([], []) == 1.0

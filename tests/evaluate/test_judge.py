@@ -10,17 +10,17 @@ import pytest
 
 from ragkit.agent.cache_disk import DiskCache
 from ragkit.agent.messages import Message
-from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.errors import AuthenticationFailed, BudgetExceeded, RateLimited, RunError
-from ragkit.evaluate.judge import FORM, Judge, figures
-from ragkit.evaluate.model import Model
-from ragkit.evaluate.page import page
+from ragkit.evaluate.judge import RESPONSE_SCHEMA, Judge, judged_metrics
+from ragkit.evaluate.model import StructuredModel
+from ragkit.evaluate.page import render_evaluation_report
 from ragkit.evaluate.questions import Question
-from ragkit.evaluate.report import report
-from ragkit.evaluate.run import Outcome
+from ragkit.evaluate.report import build_report
+from ragkit.evaluate.run import QuestionResult
 from ragkit.records import JSON
-from ragkit.usage.meter import Meter, metered
+from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
 from tests.wire.parts import MODELS, SERVICES, serving
 from tests.wire.server import Fault, Turn
@@ -38,30 +38,30 @@ SAID: Mapping[str, JSON] = {
 GOOD = json.dumps(SAID)
 
 
-def outcome(number: int = 1, answer: str | None = "Leave is 27 days [1].") -> Outcome:
+def outcome(number: int = 1, answer: str | None = "Leave is 27 days [1].") -> QuestionResult:
     question = Question(str(number), f"How much leave, {number}?", ("27",), {"leave.md": 1})
     passages = ("A year has 27 days of leave.", "It ends on 31 March.")
-    return Outcome(question, ("leave.md",), {"recall@10": 1.0}, (), answer, contexts=passages)
+    return QuestionResult(question, ("leave.md",), {"recall@10": 1.0}, (), answer, contexts=passages)
 
 
 def judge(*script: str | BaseException, cache: DiskCache | None = None) -> tuple[Judge, ScriptedProvider]:
     provider = ScriptedProvider(script)
-    return Judge(Model(provider, cache=cache)), provider
+    return Judge(StructuredModel(provider, cache=cache)), provider
 
 
 def test_a_statement_counts_as_supported_only_by_passages_that_are_there() -> None:
-    assert figures(SAID, 2) == {"faithfulness": 0.5, "relevance": 0.5}
-    assert figures(SAID, 1) == {"faithfulness": 0.25, "relevance": 0.5}
-    assert figures({**SAID, "statements": []}, 2) == {"relevance": 0.5}
+    assert judged_metrics(SAID, 2) == {"faithfulness": 0.5, "relevance": 0.5}
+    assert judged_metrics(SAID, 1) == {"faithfulness": 0.25, "relevance": 0.5}
+    assert judged_metrics({**SAID, "statements": []}, 2) == {"relevance": 0.5}
 
 
 def test_an_answer_gets_its_figures_beside_those_it_has() -> None:
     mine, provider = judge(GOOD)
     found = mine.judge(outcome())
-    assert dict(found.figures) == {"recall@10": 1.0, "faithfulness": 0.5, "relevance": 0.5}
-    assert found.judged == SAID
+    assert dict(found.metrics) == {"recall@10": 1.0, "faithfulness": 0.5, "relevance": 0.5}
+    assert found.judgement == SAID
     [request] = provider.requests
-    assert request.settings.response_schema == FORM
+    assert request.settings.response_schema == RESPONSE_SCHEMA
     assert request.settings.temperature == 0
     asked = request.messages[-1].content
     assert "[1]\nA year has 27 days of leave.\n\n[2]\nIt ends on 31 March." in asked
@@ -72,7 +72,7 @@ def test_an_answer_gets_its_figures_beside_those_it_has() -> None:
 def test_what_is_no_answer_is_not_judged(change: str) -> None:
     mine, provider = judge()
     given = outcome(answer=None if change == "no answer" else "I do not know.")
-    given = Outcome(
+    given = QuestionResult(
         given.question, (), {}, (), given.answer, change == "refused", error="broken" if change == "failed" else ""
     )
     assert mine.judge(given) is given
@@ -84,16 +84,16 @@ def test_the_same_answer_is_judged_once_and_the_second_run_says_what_it_saved(tm
     turns = [Turn((GOOD,), prompt_tokens=1000, completion_tokens=100)] * 2
     with serving("openai", *turns) as (provider, server):
         with DiskCache(path) as cache:
-            first = Judge(Model(provider, cache=cache))
-            figures_of = [first.judge(outcome(number)).figures for number in (1, 2)]
+            first = Judge(StructuredModel(provider, cache=cache))
+            figures_of = [first.judge(outcome(number)).metrics for number in (1, 2)]
         with DiskCache(path) as cache:
-            second = Judge(Model(provider, cache=cache))
-            assert [second.judge(outcome(number)).figures for number in (1, 2)] == figures_of
+            second = Judge(StructuredModel(provider, cache=cache))
+            assert [second.judge(outcome(number)).metrics for number in (1, 2)] == figures_of
         assert len(server.seen) == 2
     cost = 2 * (1000 * 0.15 + 100 * 0.60) / 1e6
     assert first.model.usage.total_cost_usd == pytest.approx(cost)
-    assert (first.model.requests, first.model.known, first.model.usage.saved_cost_usd) == (2, 0, 0.0)
-    assert (second.model.requests, second.model.known, second.model.usage.total_cost_usd) == (0, 2, 0.0)
+    assert (first.model.requests, first.model.cache_hits, first.model.usage.saved_cost_usd) == (2, 0, 0.0)
+    assert (second.model.requests, second.model.cache_hits, second.model.usage.total_cost_usd) == (0, 2, 0.0)
     assert second.model.usage.saved_cost_usd == pytest.approx(cost)
     assert first.model.label == "openai:gpt-4o-mini"
 
@@ -109,7 +109,7 @@ def test_whatever_the_judge_sees_is_part_of_the_key(tmp_path: Path, change: str)
         if change in ("passage", "model"):
             old = outcome()
             passages = old.contexts if change == "model" else ("Another passage.", old.contexts[1])
-            other = Outcome(old.question, old.ranking, old.figures, (), old.answer, contexts=passages)
+            other = QuestionResult(old.question, old.ranking, old.metrics, (), old.answer, contexts=passages)
         mine.model.name = "another" if change == "model" else mine.model.name
         mine.judge(other)
     assert len(provider.requests) == 2
@@ -118,8 +118,8 @@ def test_whatever_the_judge_sees_is_part_of_the_key(tmp_path: Path, change: str)
 def test_an_answer_of_another_form_is_asked_for_once_more_and_both_are_paid() -> None:
     bad = Completion(Message.assistant('{"statements": []}'), Tokens(10, 5))
     good = Completion(Message.assistant(GOOD), Tokens(20, 6))
-    mine = Judge(Model(ScriptedProvider([bad, good])))
-    assert mine.judge(outcome()).figures["relevance"] == 0.5
+    mine = Judge(StructuredModel(ScriptedProvider([bad, good])))
+    assert mine.judge(outcome()).metrics["relevance"] == 0.5
     assert (mine.model.requests, mine.model.usage.prompt_tokens, mine.model.usage.completion_tokens) == (2, 30, 11)
 
 
@@ -129,21 +129,21 @@ def test_a_judge_that_cannot_judge_the_first_answer_is_an_error_and_later_ones_a
         mine.judge(outcome())
     mine, _ = judge(GOOD, "nonsense", "nonsense again", GOOD)
     found = [mine.judge(outcome(number)) for number in (1, 2, 3)]
-    assert ["faithfulness" in one.figures for one in found] == [True, False, True]
+    assert ["faithfulness" in one.metrics for one in found] == [True, False, True]
     assert (mine.judged, [one.partition(":")[0] for one in mine.failures]) == (2, ["2"])
 
 
 def test_a_refusal_that_passes_is_waited_for(tmp_path: Path) -> None:
     mine, provider = judge(RateLimited("scripted", "slow down", retry_after=0.0), GOOD)
-    assert mine.judge(outcome()).figures["faithfulness"] == 0.5
+    assert mine.judge(outcome()).metrics["faithfulness"] == 0.5
     assert len(provider.requests) == 2
 
 
 def test_no_more_is_judged_than_the_budget_pays_for() -> None:
     turns = [Turn((GOOD,), prompt_tokens=1_000_000, completion_tokens=0)] * 2
     with serving("openai", *turns) as (provider, server):
-        mine = Judge(Model(provider))
-        with metered(Meter(budget_usd=0.2)):
+        mine = Judge(StructuredModel(provider))
+        with use_meter(Meter(budget_usd=0.2)):
             for number in (1, 2):
                 mine.judge(outcome(number))
             with pytest.raises(BudgetExceeded, match=r"0\.3"):
@@ -154,16 +154,16 @@ def test_no_more_is_judged_than_the_budget_pays_for() -> None:
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_vendors_own_package_carries_the_form_and_brings_the_answer(service: str) -> None:
     with serving(service, Turn((GOOD,), prompt_tokens=50, completion_tokens=9)) as (provider, server):
-        mine = Judge(Model(provider))
+        mine = Judge(StructuredModel(provider))
         found = mine.judge(outcome())
-    assert found.figures["faithfulness"] == 0.5
+    assert found.metrics["faithfulness"] == 0.5
     assert (mine.model.usage.prompt_tokens, mine.model.label) == (50, f"{service}:{MODELS[service]}")
     assert "supported" in json.dumps(server.seen[0].body)
 
 
 def test_a_service_that_refuses_is_said_so() -> None:
     with serving("openai", Fault(401, "no such key")) as (provider, _):
-        mine = Judge(Model(provider))
+        mine = Judge(StructuredModel(provider))
         with pytest.raises(AuthenticationFailed, match="no such key"):
             mine.judge(outcome())
 
@@ -171,22 +171,22 @@ def test_a_service_that_refuses_is_said_so() -> None:
 def test_judged_figures_have_intervals_and_stand_in_the_report_with_their_cost() -> None:
     mine, _ = judge(GOOD, GOOD, GOOD)
     rows = [mine.judge(outcome(number)) for number in (1, 2, 3)]
-    made = report(rows, {})
-    assert (made.figures["faithfulness"].mean, made.figures["faithfulness"].n) == (0.5, 3)
+    made = build_report(rows, {})
+    assert (made.metrics["faithfulness"].mean, made.metrics["faithfulness"].n) == (0.5, 3)
     assert json.loads(json.dumps(made.to_dict()))["rows"][0]["judged"]["reason"] == "half of it"
     assert "judge" not in made.to_dict()
-    html = page(made)
+    html = render_evaluation_report(made)
     assert "Judged: half of it" in html
     assert "It was invented in Rome." in html
 
 
 def test_a_request_holds_what_was_asked_and_nothing_of_the_gold_answer() -> None:
-    seen: list[Request] = []
+    seen: list[ModelRequest] = []
 
-    def said(request: Request) -> str:
+    def said(request: ModelRequest) -> str:
         seen.append(request)
         return GOOD
 
-    Judge(Model(ScriptedProvider([said]))).judge(outcome(answer="It is long."))
+    Judge(StructuredModel(ScriptedProvider([said]))).judge(outcome(answer="It is long."))
     words = " ".join(message.content for message in seen[0].messages)
     assert "leave.md" not in words

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragkit.evaluate.metrics import RANKING, auroc, contains, exact_match, plain, token_f1
+from ragkit.evaluate.metrics import RANKING_METRICS, auroc, contains_answer, exact_match, normalize_answer, token_f1
 
 OTHERS = {
     "ndcg": ir_measures.nDCG,
@@ -22,7 +22,7 @@ OTHERS = {
 DOCUMENTS = [f"d{number}" for number in range(30)]
 
 
-@pytest.mark.parametrize("name", list(RANKING))
+@pytest.mark.parametrize("name", list(RANKING_METRICS))
 @pytest.mark.parametrize("depth", [1, 3, 10, 20])
 def test_a_figure_of_rankings_is_that_of_trec_eval(name: str, depth: int) -> None:
     chance = random.Random(f"{name}{depth}")
@@ -35,7 +35,7 @@ def test_a_figure_of_rankings_is_that_of_trec_eval(name: str, depth: int) -> Non
         if ranking:
             measure = OTHERS[name] @ depth
             expected = ir_measures.calc_aggregate([measure], {"q": grades}, run)[measure]
-        assert RANKING[name](ranking, grades, depth) == pytest.approx(expected, abs=1e-9)
+        assert RANKING_METRICS[name](ranking, grades, depth) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_a_figure_of_rankings_is_that_of_trec_eval(name: str, depth: int) -> Non
     ],
 )
 def test_texts_are_compared_as_squad_compares_them(text: str, expected: str) -> None:
-    assert plain(text) == expected
+    assert normalize_answer(text) == expected
 
 
 def test_an_answer_holds_what_was_wanted_at_bounds_of_words() -> None:
-    assert contains("It is open on 27 working days.", ["26", "27 working days"]) == 1.0
-    assert contains("It is 127 working days.", ["27 working days"]) == 0.0
-    assert contains("anything", []) == 0.0
+    assert contains_answer("It is open on 27 working days.", ["26", "27 working days"]) == 1.0
+    assert contains_answer("It is 127 working days.", ["27 working days"]) == 0.0
+    assert contains_answer("anything", []) == 0.0
 
 
 @pytest.mark.parametrize(

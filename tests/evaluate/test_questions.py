@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.evaluate.questions import Question, QuestionsInvalid, read_corpus, read_questions
+from ragkit.evaluate.questions import Question, QuestionsInvalid, read_beir_corpus, read_questions
 
 
 def test_lines_of_json_have_what_is_known(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_folder_in_the_shape_of_beir_has_its_judged_questions(tmp_path: Path) 
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "One?"}\n{"_id": "q2", "text": "Nobody judged"}\n')
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n")
     assert read_questions(tmp_path) == [Question("q1", "One?", (), {"d1": 2})]
-    assert list(read_corpus(tmp_path)) == [("d1", "T", "one"), ("d2", "", "two")]
+    assert list(read_beir_corpus(tmp_path)) == [("d1", "T", "one"), ("d2", "", "two")]
 
 
 @pytest.mark.parametrize(

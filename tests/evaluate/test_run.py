@@ -6,17 +6,17 @@ import pytest
 
 from ragkit.errors import RagkitError
 from ragkit.evaluate.questions import Question
-from ragkit.evaluate.run import Depths, System, evaluate, name_of, without_marks
+from ragkit.evaluate.run import Depths, EvaluatedSystem, evaluate_questions, match_source_name, strip_citation_marks
 from ragkit.usage.meter import AgentUsage
 from tests.evaluate.parts import Said, citation, hit, system
 
 
 def test_a_file_stands_where_its_best_chunk_stands() -> None:
     found = system({"q": ["/d/b.md", "/d/b.md", "/d/sub/a.md", "/d/c.md"]})
-    [one] = evaluate(found, [Question("1", "q", (), {"sub/a.md": 1})])
+    [one] = evaluate_questions(found, [Question("1", "q", (), {"sub/a.md": 1})])
     assert one.ranking == ("/d/b.md", "sub/a.md", "/d/c.md")
-    assert one.figures["mrr@10"] == 0.5
-    assert (one.figures["recall@10"], one.figures["precision@10"]) == (1.0, 0.1)
+    assert one.metrics["mrr@10"] == 0.5
+    assert (one.metrics["recall@10"], one.metrics["precision@10"]) == (1.0, 0.1)
     assert [(shown.source, shown.line, shown.right) for shown in one.hits] == [
         ("/d/b.md", 3, False),
         ("/d/b.md", 3, False),
@@ -28,8 +28,8 @@ def test_a_file_stands_where_its_best_chunk_stands() -> None:
 
 def test_figures_are_at_the_depth_that_was_asked_for() -> None:
     found = system({"q": ["b", "a"]})
-    [one] = evaluate(found, [Question("1", "q", (), {"a": 1})], Depths(k=1, chunks=2))
-    assert (one.figures["hit_rate@1"], len(one.hits)) == (0.0, 1)
+    [one] = evaluate_questions(found, [Question("1", "q", (), {"a": 1})], Depths(k=1, max_chunks=2))
+    assert (one.metrics["hit_rate@1"], len(one.hits)) == (0.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_figures_are_at_the_depth_that_was_asked_for() -> None:
     ],
 )
 def test_a_file_is_known_by_the_end_of_its_path(source: str, name: str) -> None:
-    assert name_of(source, {"a.md": 1, "sub/a.md": 1}) == name
+    assert match_source_name(source, {"a.md": 1, "sub/a.md": 1}) == name
 
 
 def test_an_answer_is_judged_by_what_it_says_and_cites() -> None:
@@ -54,22 +54,22 @@ def test_an_answer_is_judged_by_what_it_says_and_cites() -> None:
         evidence=0.75,
         usage=AgentUsage(llm_cost_usd=0.25),
     )
-    [one] = evaluate(system({"q": ["/d/a"]}, {"q": said}), [question])
-    assert one.figures["answer_contained"] == 1.0
-    assert one.figures["citation_precision"] == 0.75
-    assert one.figures["citation_recall"] == 0.5
-    assert one.figures["quotes_verified"] == 0.5
-    assert one.figures["token_f1"] == pytest.approx(2 * 2 / (6 + 2))
+    [one] = evaluate_questions(system({"q": ["/d/a"]}, {"q": said}), [question])
+    assert one.metrics["answer_contained"] == 1.0
+    assert one.metrics["citation_precision"] == 0.75
+    assert one.metrics["citation_recall"] == 0.5
+    assert one.metrics["quotes_verified"] == 0.5
+    assert one.metrics["token_f1"] == pytest.approx(2 * 2 / (6 + 2))
     assert (one.evidence, one.cost_usd, one.abstained) == (0.75, 0.25, False)
 
 
 def test_a_refusal_is_a_miss_where_there_is_an_answer_and_none_where_there_is_not() -> None:
     said = {"q": Said("Not in these documents. The nearest: 27 days", (citation("a"),), abstained=True)}
-    [inside] = evaluate(system({"q": ["a"]}, said), [Question("1", "q", ("27 days",), {"a": 1})])
-    assert (inside.figures["answer_contained"], inside.figures["citation_recall"]) == (0.0, 0.0)
-    assert "citation_precision" not in inside.figures
-    [outside] = evaluate(system({"q": ["a"]}, said), [Question("1", "q", answerable=False)])
-    assert outside.figures == {"quotes_verified": 1.0}
+    [inside] = evaluate_questions(system({"q": ["a"]}, said), [Question("1", "q", ("27 days",), {"a": 1})])
+    assert (inside.metrics["answer_contained"], inside.metrics["citation_recall"]) == (0.0, 0.0)
+    assert "citation_precision" not in inside.metrics
+    [outside] = evaluate_questions(system({"q": ["a"]}, said), [Question("1", "q", answerable=False)])
+    assert outside.metrics == {"quotes_verified": 1.0}
 
 
 def test_an_answer_that_fails_is_an_outcome_with_its_error() -> None:
@@ -77,10 +77,12 @@ def test_an_answer_that_fails_is_an_outcome_with_its_error() -> None:
         raise RagkitError("the service is down")
 
     found = list(
-        evaluate(System(lambda *_: [hit("a")], ask), [Question("1", "q", ("x",), {"a": 1}), Question("2", "r")])
+        evaluate_questions(
+            EvaluatedSystem(lambda *_: [hit("a")], ask), [Question("1", "q", ("x",), {"a": 1}), Question("2", "r")]
+        )
     )
     assert [one.error for one in found] == ["the service is down", "the service is down"]
-    assert found[0].figures["hit_rate@10"] == 1.0
+    assert found[0].metrics["hit_rate@10"] == 1.0
     assert found[0].answer is None
 
 
@@ -89,4 +91,4 @@ def test_an_answer_that_fails_is_an_outcome_with_its_error() -> None:
     [("so it is [1].", "so it is."), ("[12] a[1,2] b [x] [", " a b [x] ["), ("array[index]", "array[index]")],
 )
 def test_numbers_of_citations_are_no_words_of_an_answer(text: str, plain: str) -> None:
-    assert without_marks(text) == plain
+    assert strip_citation_marks(text) == plain

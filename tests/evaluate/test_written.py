@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ragkit.agent.cache_disk import DiskCache
-from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.errors import RunError
-from ragkit.evaluate.automatic import off_topic
-from ragkit.evaluate.model import Model
+from ragkit.evaluate.automatic import generate_off_topic_questions
+from ragkit.evaluate.model import StructuredModel
 from ragkit.evaluate.questions import Question
-from ragkit.evaluate.written import Writer, objection
+from ragkit.evaluate.written import QuestionWriter, rejection_reason
 from ragkit.records import Chunk, Document
 from tests.wire.parts import serving
 from tests.wire.server import Turn
@@ -34,8 +34,10 @@ def said(question: str = "Who looks after the heating?", answer: str = "Ms Aldou
     return json.dumps({"usable": usable, "question": question, "answer": answer})
 
 
-def written(*script: str, count: int, seed: int = 0, given: list[Chunk] | None = None) -> tuple[list[Question], Writer]:
-    writer = Writer(Model(ScriptedProvider(script)))
+def written(
+    *script: str, count: int, seed: int = 0, given: list[Chunk] | None = None
+) -> tuple[list[Question], QuestionWriter]:
+    writer = QuestionWriter(StructuredModel(ScriptedProvider(script)))
     return writer.write(given if given is not None else chunks(), count, seed), writer
 
 
@@ -55,7 +57,7 @@ def written(*script: str, count: int, seed: int = 0, given: list[Chunk] | None =
     ],
 )
 def test_a_question_is_kept_only_when_its_answer_is_found_again(question: str, answer: str, why: str) -> None:
-    assert objection(question, answer, PASSAGE) == why
+    assert rejection_reason(question, answer, PASSAGE) == why
 
 
 def test_questions_come_with_their_answer_and_their_source() -> None:
@@ -65,7 +67,7 @@ def test_questions_come_with_their_answer_and_their_source() -> None:
         ("w0002", "Which room is the boiler in?", ("cellar",), "written", True),
     ]
     assert len({next(iter(one.sources)) for one in found}) == 2
-    assert (writer.shown, writer.dropped) == (2, {})
+    assert (writer.passage_count, writer.drop_counts) == (2, {})
 
 
 def test_what_is_dropped_is_counted_and_another_passage_is_shown() -> None:
@@ -73,7 +75,7 @@ def test_what_is_dropped_is_counted_and_another_passage_is_shown() -> None:
     script += ["x", "x", said("Which room is it in?", "cellar")]
     found, writer = written(*script, count=2)
     assert [one.text for one in found] == ["Who looks after the heating?", "Which room is it in?"]
-    assert writer.dropped == {
+    assert writer.drop_counts == {
         "nothing to ask": 1,
         "the answer is not in the passage": 1,
         "asked before": 1,
@@ -84,18 +86,18 @@ def test_what_is_dropped_is_counted_and_another_passage_is_shown() -> None:
 
 def test_no_more_than_three_passages_are_shown_for_each_question() -> None:
     found, writer = written(*[said(usable=False)] * 6, count=2)
-    assert (found, writer.shown) == ([], 6)
+    assert (found, writer.passage_count) == ([], 6)
 
 
 def test_the_same_seed_shows_the_same_passages_and_files_take_turns() -> None:
     def shown(seed: int, given: list[Chunk]) -> list[str]:
         seen: list[str] = []
 
-        def note(request: Request) -> str:
+        def note(request: ModelRequest) -> str:
             seen.append(request.messages[-1].content)
             return said(usable=False)
 
-        Writer(Model(ScriptedProvider([note] * 6))).write(given, 2, seed)
+        QuestionWriter(StructuredModel(ScriptedProvider([note] * 6))).write(given, 2, seed)
         return seen
 
     given = [chunk(f"{name}.md", number, f"{name} {PASSAGE}") for name in "abc" for number in range(4)]
@@ -108,7 +110,7 @@ def test_the_same_seed_shows_the_same_passages_and_files_take_turns() -> None:
 
 def test_short_passages_are_not_shown() -> None:
     found, writer = written(count=3, given=[chunk("a.md", 1, "Too short.")])
-    assert (found, writer.shown) == ([], 0)
+    assert (found, writer.passage_count) == ([], 0)
 
 
 def test_a_model_that_fails_at_once_is_an_error() -> None:
@@ -122,8 +124,8 @@ def test_what_was_written_once_costs_nothing_the_second_time(tmp_path: Path) -> 
         Turn((said("Which room is it in?", "cellar"),), prompt_tokens=400, completion_tokens=40),
     ]
     with serving("openai", *turns) as (provider, server), DiskCache(tmp_path / "a.sqlite") as cache:
-        first = Writer(Model(provider, cache=cache))
-        second = Writer(Model(provider, cache=cache))
+        first = QuestionWriter(StructuredModel(provider, cache=cache))
+        second = QuestionWriter(StructuredModel(provider, cache=cache))
         assert first.write(chunks(), 2) == second.write(chunks(), 2)
         assert len(server.seen) == 2
     cost = 2 * (400 * 0.15 + 40 * 0.60) / 1e6
@@ -134,6 +136,6 @@ def test_what_was_written_once_costs_nothing_the_second_time(tmp_path: Path) -> 
 
 def test_off_topic_questions_share_no_word_with_the_documents() -> None:
     documents = [Document("The boiler is serviced on Monday.", source="a.md")]
-    found = off_topic(documents, str.split, 3, 1)
+    found = generate_off_topic_questions(documents, str.split, 3, 1)
     assert [(one.answerable, one.kind, dict(one.sources)) for one in found] == [(False, "off_topic", {})] * 3
-    assert found == off_topic(documents, str.split, 3, 1)
+    assert found == generate_off_topic_questions(documents, str.split, 3, 1)

@@ -13,8 +13,8 @@ from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
 from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, character_starts
-from ragkit.split.chunks import chunks_of
-from ragkit.split.measure import word_piece_starts
+from ragkit.split.chunks import build_chunks
+from ragkit.split.measure import estimate_token_starts
 from ragkit.store.filters import parse_filter
 from ragkit.store.where import parse_where
 
@@ -37,7 +37,7 @@ def splitter(number: int) -> Splitter:
     """One of the splitters, with one of several sizes."""
     names = SPLITTERS.names()
     name, size = names[number % len(names)], (4, 40, 200)[number // len(names) % 3]
-    options = SPLITTERS.options(name)
+    options = SPLITTERS.options_class(name)
     assert options is not None
     make: Callable[[object], Splitter] = SPLITTERS.find(name)
     return make(options(chunk_size=size, chunk_overlap=size // 4))
@@ -75,8 +75,8 @@ def split(data: bytes) -> None:
 
 def chunked(document: Document, how: Splitter) -> None:
     """Cut a document and look at what came out."""
-    starts = character_starts if len(document.text) % 2 else word_piece_starts
-    chunks = chunks_of(document, how, starts, "recipe")
+    starts = character_starts if len(document.text) % 2 else estimate_token_starts
+    chunks = build_chunks(document, how, starts, "recipe")
     text, covered, last = document.text, 0, -1
     for chunk in chunks:
         assert chunk.text == text[chunk.start : chunk.end]
@@ -119,7 +119,7 @@ def calls(data: bytes) -> None:
         assert isinstance(call.name, str)
         json.dumps(dict(call.arguments))
     assert parser.parse(text, TOOLS) == (found[0] if found else None)
-    assert text.startswith(parser.before(text))
+    assert text.startswith(parser.text_before_calls(text))
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragkit.errors import Damaged, StoreError
+from ragkit.errors import KnowledgeBaseDamaged, StoreError
 from ragkit.index import compact, schema
-from ragkit.index.compact import compacted
+from ragkit.index.compact import compact_vectors
 from ragkit.index.session import WriteSession
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
@@ -25,7 +25,7 @@ PLAIN = Pipeline.from_yaml("embed: {name: hashing}\n")
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact, "LEAST_UNUSED", LEAST)
+    monkeypatch.setattr(compact, "MIN_UNUSED_VECTORS", LEAST)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_folder_that_changes_again_and_again_does_not_fill_the_disk(tmp_path: 
         [rows] = vector_files(tmp_path / "kb").values()
         most = max(most, rows)
     assert LEAST <= most <= LEAST + 2 * FILES
-    assert kb.verify().sound
+    assert kb.verify().is_sound
     fresh = indexed(tmp_path / "fresh", docs)
     assert [chunk.id for chunk in kb.chunks()] == [chunk.id for chunk in fresh.chunks()]
     for n in range(FILES):
@@ -98,7 +98,7 @@ def test_taking_sources_out_leaves_their_vectors_behind_too(tmp_path: Path, docs
     kb = indexed(tmp_path / "kb", docs)
     assert kb.remove(*(docs / f"{n}.txt" for n in range(FILES, LEAST + FILES))) == LEAST
     assert vector_files(tmp_path / "kb") == {"vectors-2.f32": FILES}
-    assert kb.verify().sound
+    assert kb.verify().is_sound
     assert found_in(kb, "subject3")[0][0] == "3.txt"
 
 
@@ -107,10 +107,10 @@ def test_a_vector_store_beside_the_catalog_finds_the_same_afterwards(tmp_path: P
     with KnowledgeBase.open(tmp_path / "kb", beside) as kb:
         kb.index(docs)
         until_compacted(kb, docs)
-        assert kb.verify().sound
+        assert kb.verify().is_sound
         for n in range(FILES):
             assert found_in(kb, f"subject{n}")[0] == (f"{n}.txt", f"File {n} speaks of subject{n} in edition4.")
-        assert kb.freshness().behind == "", "the store is not of this generation"
+        assert kb.freshness().outdated_store == "", "the store is not of this generation"
 
 
 def until_compacted(kb: KnowledgeBase, docs: Path) -> None:
@@ -137,7 +137,9 @@ def test_a_reader_that_stays_open_lets_go_of_the_old_file(tmp_path: Path, docs: 
 def overtaken(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A knowledge base whose vector file goes just before the first one who has read its name opens it."""
     indexed(tmp_path / "kb", docs).close()
-    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)  # the writer waits for the reader, which here waits for the writer
+    monkeypatch.setattr(
+        schema, "BUSY_TIMEOUT_S", 0.1
+    )  # the writer waits for the reader, which here waits for the writer
     opened, writing = VectorFile.open, iter([True])
 
     def open_late(path: Path, **options: Any) -> VectorFile:
@@ -163,16 +165,16 @@ def test_a_vector_file_that_is_gone_is_still_told(tmp_path: Path, docs: Path) ->
     indexed(tmp_path / "kb", docs).close()
     (tmp_path / "kb" / "vectors-1.f32").unlink()
     with KnowledgeBase.open(tmp_path / "kb") as kb:
-        with pytest.raises(Damaged, match="is missing"):
+        with pytest.raises(KnowledgeBaseDamaged, match="is missing"):
             kb.search("subject2")
-        assert any("is missing" in problem.what for problem in kb.verify().problems)
+        assert any("is missing" in problem.message for problem in kb.verify().problems)
 
 
 @pytest.mark.parametrize("moment", ["before the change", "after the change"])
 def test_a_crash_leaves_the_old_file_or_the_new_one(
     tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    kb, image, move = indexed(tmp_path / "kb", docs), tmp_path / "image", compact._move
+    kb, image, move = indexed(tmp_path / "kb", docs), tmp_path / "image", compact._renumber_rows
 
     def watched(*arguments: Any) -> None:
         if moment == "after the change":
@@ -181,18 +183,18 @@ def test_a_crash_leaves_the_old_file_or_the_new_one(
         if moment == "before the change":
             move(*arguments)
 
-    monkeypatch.setattr(compact, "_move", watched)
+    monkeypatch.setattr(compact, "_renumber_rows", watched)
     until_compacted(kb, docs)
-    monkeypatch.setattr(compact, "_move", move)
+    monkeypatch.setattr(compact, "_renumber_rows", move)
     assert len(vector_files(image)) == 2, "both files are there at that moment"
     with KnowledgeBase.open(image, PLAIN) as left:
         assert "edition4" in found_in(left, "subject2")[0][1]
-        assert left.verify().sound
+        assert left.verify().is_sound
         edit(docs, 5)
         assert left.index(docs).embedded == FILES
         assert len(vector_files(image)) == 1, "the file that nobody names is removed"
         assert "edition5" in found_in(left, "subject2")[0][1]
-        assert left.verify().sound
+        assert left.verify().is_sound
 
 
 def writer_in(tmp_path: Path, docs: Path) -> WriteSession:
@@ -209,18 +211,18 @@ def test_a_full_disk_puts_it_off(tmp_path: Path, docs: Path, monkeypatch: pytest
         raise StoreError("no room")
 
     with writer_in(tmp_path, docs) as session:
-        row, vectors = session.vectors_for(session.catalog.get("embedder") or "", 256)
+        row, vectors = session.open_vectors(session.catalog.get_meta("embedder") or "", 256)
         vectors.append(vectors.matrix()[:FILES].copy())
         monkeypatch.setattr(VectorFile, "sync", full)
-        assert compacted(session, row, vectors) is vectors
+        assert compact_vectors(session, row, vectors) is vectors
         assert set(vector_files(session.directory)) == {"vectors-1.f32"}
         monkeypatch.undo()
-        monkeypatch.setattr(compact, "LEAST_UNUSED", LEAST)
-        assert compacted(session, row, vectors).path.name == "vectors-3.f32", "it was not due"
+        monkeypatch.setattr(compact, "MIN_UNUSED_VECTORS", LEAST)
+        assert compact_vectors(session, row, vectors).path.name == "vectors-3.f32", "it was not due"
 
 
 def test_the_vectors_of_an_embedder_that_is_not_in_use_are_left_alone(tmp_path: Path, docs: Path) -> None:
     with writer_in(tmp_path, docs) as session:
-        row, vectors = session.vectors_for("another", 2)
+        row, vectors = session.open_vectors("another", 2)
         vectors.append(np.ones((3 * LEAST, 2), np.float32))
-        assert compacted(session, row, vectors) is vectors
+        assert compact_vectors(session, row, vectors) is vectors

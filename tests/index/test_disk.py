@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.errors import CannotWrite, Damaged, KnowledgeBaseError, Locked
-from ragkit.index.disk import refusals
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseError, KnowledgeBaseLocked, KnowledgeBaseWriteFailed
+from ragkit.index.disk import translate_io_errors
 
 
 def told(error: Exception) -> str:
-    with pytest.raises(KnowledgeBaseError) as caught, refusals(Path("kb"), "`repair`"):
+    with pytest.raises(KnowledgeBaseError) as caught, translate_io_errors(Path("kb"), "`repair`"):
         raise error
     assert caught.value.__cause__ is error
     return str(caught.value)
@@ -37,7 +37,10 @@ def test_a_database_that_is_full_is_an_error_of_the_disk(tmp_path: Path) -> None
     connection = sqlite3.connect(tmp_path / "x")
     connection.execute("PRAGMA max_page_count = 2")
     connection.execute("CREATE TABLE t (x)")
-    with pytest.raises(CannotWrite, match=r"database or disk is full\): free some room"), refusals(tmp_path, ""):
+    with (
+        pytest.raises(KnowledgeBaseWriteFailed, match=r"database or disk is full\): free some room"),
+        translate_io_errors(tmp_path, ""),
+    ):
         connection.execute("INSERT INTO t VALUES (zeroblob(100000))")
     connection.close()
 
@@ -46,17 +49,23 @@ def test_a_database_that_is_locked_or_malformed_is_said_to_be_so(tmp_path: Path)
     one, other = (sqlite3.connect(tmp_path / "x", timeout=0, isolation_level=None) for _ in range(2))
     one.execute("CREATE TABLE t (x)")
     one.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(Locked, match="is being written by another process"), refusals(tmp_path, ""):
+    with (
+        pytest.raises(KnowledgeBaseLocked, match="is being written by another process"),
+        translate_io_errors(tmp_path, ""),
+    ):
         other.execute("INSERT INTO t VALUES (1)")
     one.close()
     other.close()
     (tmp_path / "y").write_bytes(b"not a database" * 100)
     bad = sqlite3.connect(tmp_path / "y")
-    with pytest.raises(Damaged, match=r"file is not a database\): run `repair`"), refusals(tmp_path, "`repair`"):
+    with (
+        pytest.raises(KnowledgeBaseDamaged, match=r"file is not a database\): run `repair`"),
+        translate_io_errors(tmp_path, "`repair`"),
+    ):
         bad.execute("SELECT 1 FROM sqlite_master")
     bad.close()
 
 
 def test_a_reader_that_has_gone_is_not_the_disks_fault() -> None:
-    with pytest.raises(BrokenPipeError, match="Broken pipe"), refusals(Path("kb"), ""):
+    with pytest.raises(BrokenPipeError, match="Broken pipe"), translate_io_errors(Path("kb"), ""):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from ragkit.index.catalog import FileRow
-from ragkit.index.freshness import Freshness, look
-from ragkit.index.names import source_name
+from ragkit.index.freshness import Freshness, check_freshness
+from ragkit.index.names import source_id
 from ragkit.load.files import FileStat
-from ragkit.load.parse import hash_of
-from ragkit.load.walk import Found, Skipped, walk
+from ragkit.load.parse import hash_content
+from ragkit.load.walk import FoundFile, SkippedPath, walk_files
 
 
 @pytest.fixture
@@ -29,23 +29,23 @@ def rows(folder: Path) -> dict[str, FileRow]:
     """The files of a folder as a run would have written them down."""
     found: dict[str, FileRow] = {}
     for path in sorted(folder.iterdir()):
-        stat = FileStat.of(path.stat())
+        stat = FileStat.from_stat(path.stat())
         row = FileRow(str(path), stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, digest(path), "text:1", "indexed")
         found[str(path)] = row
     return found
 
 
 def digest(path: Path) -> str:
-    return hash_of(path.read_bytes())
+    return hash_content(path.read_bytes())
 
 
 def looked(folder: Path, known: dict[str, FileRow], seconds: float = 10.0) -> Freshness:
-    return look(walk(folder), [source_name(folder)], known, digest, seconds)
+    return check_freshness(walk_files(folder), [source_id(folder)], known, digest, seconds)
 
 
 def test_nothing_changed_is_current_and_says_nothing(folder: Path) -> None:
     found = looked(folder, rows(folder))
-    assert (found.current, found.looked_at, found.lines()) == (True, 3, [])
+    assert (found.is_current, found.files_checked, found.messages()) == (True, 3, [])
 
 
 def test_new_changed_and_removed_files_are_counted_and_said_in_one_line(folder: Path) -> None:
@@ -54,8 +54,8 @@ def test_new_changed_and_removed_files_are_counted_and_said_in_one_line(folder: 
     (folder / "b.txt").unlink()
     (folder / "d.txt").write_text("new")
     found = looked(folder, known)
-    assert (found.added, found.changed, found.removed, found.current) == (1, 1, 1, False)
-    assert found.lines() == ["the sources changed since the last run (1 changed, 1 new, 1 removed): ragkit index"]
+    assert (found.added, found.changed, found.removed, found.is_current) == (1, 1, 1, False)
+    assert found.messages() == ["the sources changed since the last run (1 changed, 1 new, 1 removed): ragkit index"]
     assert found.to_json() == {
         "current": False, "added": 1, "changed": 1, "removed": 1, "looked_at": 3, "complete": True,
         "store_behind": None,
@@ -65,7 +65,7 @@ def test_new_changed_and_removed_files_are_counted_and_said_in_one_line(folder: 
 def test_other_times_with_the_same_content_are_no_change(folder: Path) -> None:
     known = rows(folder)
     os.utime(folder / "a.txt", (1, 1))
-    assert looked(folder, known).current
+    assert looked(folder, known).is_current
 
 
 def test_the_same_size_and_time_with_another_content_is_a_change(folder: Path) -> None:
@@ -77,16 +77,16 @@ def test_the_same_size_and_time_with_another_content_is_a_change(folder: Path) -
 
 
 def test_a_look_that_is_cut_short_says_so_and_takes_nothing_for_removed(folder: Path) -> None:
-    def slowly() -> Iterator[Found | Skipped]:
-        for entry in walk(folder):
+    def slowly() -> Iterator[FoundFile | SkippedPath]:
+        for entry in walk_files(folder):
             yield entry
             time.sleep(0.03)
 
-    found = look(slowly(), [source_name(folder)], rows(folder), digest, 0.02)
-    assert (found.looked_at, found.removed, found.complete, found.current) == (1, 0, False, False)
-    assert found.lines() == ["only the first 1 files were looked at for changes: ragkit status sees all"]
-    found = look(slowly(), [source_name(folder)], {}, digest, 0.02)
-    assert found.lines() == ["the sources changed since the last run (1 new among the first 1 files): ragkit index"]
+    found = check_freshness(slowly(), [source_id(folder)], rows(folder), digest, 0.02)
+    assert (found.files_checked, found.removed, found.is_complete, found.is_current) == (1, 0, False, False)
+    assert found.messages() == ["only the first 1 files were looked at for changes: ragkit status sees all"]
+    found = check_freshness(slowly(), [source_id(folder)], {}, digest, 0.02)
+    assert found.messages() == ["the sources changed since the last run (1 new among the first 1 files): ragkit index"]
 
 
 def test_a_file_that_is_not_compared_in_time_counts_as_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_file_that_is_not_compared_in_time_counts_as_changed(folder: Path, mon
     clock = itertools.chain([0.0, 0.0, 9.0], itertools.repeat(0.0))  # begun, found in time, too late to compare
     monkeypatch.setattr("ragkit.index.freshness.time.perf_counter", lambda: next(clock))
     found = looked(folder, known, seconds=1.0)
-    assert (found.changed, found.complete, found.current) == (1, True, False)
+    assert (found.changed, found.is_complete, found.is_current) == (1, True, False)
 
 
 def test_a_folder_that_is_gone_is_told_as_all_of_its_files(folder: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from ragkit.index.home import CATALOG
+from ragkit.index.home import CATALOG_FILE
 from ragkit.index.session import WriteSession
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
@@ -32,7 +32,7 @@ def test_documents_and_chunks_are_looked_up_by_an_index(tmp_path: Path) -> None:
         (tmp_path / f"docs/{number}.md").write_text(f"Door {number} is green.\n")
     with filled(tmp_path) as kb:
         kb.index(tmp_path / "docs")
-    with closing(sqlite3.connect(tmp_path / "kb" / CATALOG)) as connection:
+    with closing(sqlite3.connect(tmp_path / "kb" / CATALOG_FILE)) as connection:
         for query, index in LOOK_UPS.items():
             plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", ("x",)).fetchall()
             assert plan[0][3].endswith(f"USING INDEX {index}") or plan[0][3].endswith(f"USING COVERING INDEX {index}")
@@ -47,13 +47,13 @@ def test_a_catalog_without_the_later_index_is_read_and_gets_it_with_the_next_run
         found = kb.find_document(row.id)
         assert found is not None
         assert found.text == "The hedge is cut in August.\n"
-        assert kb.verify().sound
+        assert kb.verify().is_sound
         assert indexes(tmp_path) & {"documents_by_id"} == set()
         kb.index(tmp_path / "a.md")
         assert indexes(tmp_path) >= {"documents_by_id", "documents_by_source"}
-        assert kb.verify().sound
+        assert kb.verify().is_sound
 
 
 def indexes(folder: Path) -> set[str]:
-    with closing(sqlite3.connect(folder / "kb" / CATALOG)) as connection:
+    with closing(sqlite3.connect(folder / "kb" / CATALOG_FILE)) as connection:
         return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.errors import Locked
+from ragkit.errors import KnowledgeBaseLocked
 from ragkit.index.lock import WriterLock, is_locked
 
 HOLD = """
@@ -26,7 +26,10 @@ with WriterLock(Path(sys.argv[1])):
 def test_a_second_writer_learns_who_the_first_one_is(tmp_path: Path) -> None:
     with WriterLock(tmp_path):
         assert is_locked(tmp_path)
-        with pytest.raises(Locked, match=f"process {os.getpid()} on"), WriterLock(tmp_path, wait_seconds=0):
+        with (
+            pytest.raises(KnowledgeBaseLocked, match=f"process {os.getpid()} on"),
+            WriterLock(tmp_path, wait_seconds=0),
+        ):
             pass
     assert not is_locked(tmp_path)
 
@@ -35,7 +38,7 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(Locked, match=f"process {holder.pid} on"), WriterLock(tmp_path, wait_seconds=0):
+        with pytest.raises(KnowledgeBaseLocked, match=f"process {holder.pid} on"), WriterLock(tmp_path, wait_seconds=0):
             pass
         holder.send_signal(signal.SIGKILL)
         holder.wait()

@@ -8,30 +8,30 @@ from pathlib import Path
 
 from ragkit.errors import LoadError
 from ragkit.index.catalog import FileRow
-from ragkit.index.plan import RACY_NS, Plan, PlanOptions, make_plan, stat_to_store
+from ragkit.index.plan import RACY_NS, IndexPlan, IndexPlanOptions, make_plan, stat_to_store
 from ragkit.load.files import FileStat
-from ragkit.load.walk import Found, Skipped
+from ragkit.load.walk import FoundFile, SkippedPath
 
 STAT = FileStat(size=10, mtime_ns=5, ctime_ns=6, inode=7)
 ROW = FileRow("/docs/a", 10, 5, 6, 7, "hash", "text:1", "indexed", document=1)
-FILE = Found(Path("/docs/a"), STAT)
+FILE = FoundFile(Path("/docs/a"), STAT)
 
 
 def plan(
-    *found: Found | Skipped,
+    *found: FoundFile | SkippedPath,
     known: tuple[FileRow, ...] = (ROW,),
     content: Callable[[Path], str] = lambda path: "hash",
     recipe: str = "text:1",
     retry_failed: bool = False,
     everything: bool = False,
-) -> Plan:
-    options = PlanOptions(lambda stored: recipe, content, retry_failed, everything)
+) -> IndexPlan:
+    options = IndexPlanOptions(lambda stored: recipe, content, retry_failed, everything)
     return make_plan(found, ["/docs"], {row.source: row for row in known}, options)
 
 
 def test_an_unknown_file_is_work() -> None:
-    [work] = plan(FILE, known=()).work
-    assert (work.source, work.before) == ("/docs/a", None)
+    [work] = plan(FILE, known=()).tasks
+    assert (work.source, work.previous) == ("/docs/a", None)
 
 
 def test_a_file_with_the_same_size_times_and_inode_is_not_even_read() -> None:
@@ -43,31 +43,31 @@ def test_a_file_with_the_same_size_times_and_inode_is_not_even_read() -> None:
 
 
 def test_other_times_and_the_same_content_only_touch_the_row() -> None:
-    found = plan(Found(FILE.path, replace(STAT, mtime_ns=99)))
-    assert (found.work, found.touched) == ((), (replace(ROW, mtime_ns=99),))
+    found = plan(FoundFile(FILE.path, replace(STAT, mtime_ns=99)))
+    assert (found.tasks, found.touched) == ((), (replace(ROW, mtime_ns=99),))
 
 
 def test_the_same_size_and_time_and_another_ctime_is_compared_by_content() -> None:
-    found = plan(Found(FILE.path, replace(STAT, ctime_ns=99)), content=lambda path: "other")
-    assert [work.before for work in found.work] == [ROW]
+    found = plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=lambda path: "other")
+    assert [work.previous for work in found.tasks] == [ROW]
 
 
 def test_a_file_that_cannot_be_read_is_work_so_that_its_failure_is_reported() -> None:
     def unreadable(path: Path) -> str:
         raise LoadError(str(path), "cannot be read")
 
-    assert len(plan(Found(FILE.path, replace(STAT, ctime_ns=99)), content=unreadable).work) == 1
+    assert len(plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=unreadable).tasks) == 1
 
 
 def test_another_recipe_or_everything_makes_it_work_again() -> None:
-    assert len(plan(FILE, recipe="text:2").work) == 1
-    assert len(plan(FILE, everything=True).work) == 1
+    assert len(plan(FILE, recipe="text:2").tasks) == 1
+    assert len(plan(FILE, everything=True).tasks) == 1
 
 
 def test_a_failed_file_stays_failed_until_it_changes_or_a_retry_is_asked_for() -> None:
     failed = replace(ROW, status="failed", reason="broken", document=None)
     assert plan(FILE, known=(failed,)).still_failed == (failed,)
-    assert len(plan(FILE, known=(failed,), retry_failed=True).work) == 1
+    assert len(plan(FILE, known=(failed,), retry_failed=True).tasks) == 1
 
 
 def test_what_was_skipped_stays_skipped_with_its_reason() -> None:
@@ -82,7 +82,7 @@ def test_a_file_that_is_gone_from_a_named_source_is_removed_and_one_elsewhere_is
 
 def test_rows_below_a_folder_that_could_not_be_read_are_kept() -> None:
     below = replace(ROW, source="/docs/sub/b")
-    found = plan(FILE, Skipped(Path("/docs/sub"), "folder: not readable", unreadable=True), known=(ROW, below))
+    found = plan(FILE, SkippedPath(Path("/docs/sub"), "folder: not readable", unreadable=True), known=(ROW, below))
     assert found.removed == ()
 
 

@@ -8,19 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.index.seal import SEAL_FILE, broken_seals, read_seal, seal, unseal, write_durably
+from ragkit.index.seal import (
+    CHECKSUM_FILE,
+    delete_checksums,
+    find_changed_files,
+    read_checksums,
+    write_checksums,
+    write_file_durably,
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "a").write_bytes(bytes(range(256)) * 40)
     (tmp_path / "b").write_bytes(b"")
-    seal(tmp_path, ["a", "b"])
+    write_checksums(tmp_path, ["a", "b"])
     return tmp_path
 
 
 def test_files_that_are_as_they_were_are_sound(folder: Path) -> None:
-    assert broken_seals(folder) == []
+    assert find_changed_files(folder) == []
 
 
 @pytest.mark.parametrize(
@@ -34,7 +41,7 @@ def test_files_that_are_as_they_were_are_sound(folder: Path) -> None:
 )
 def test_damage_is_named(folder: Path, damage: Callable[[Path], object], reason: str) -> None:
     damage(folder / "a")
-    assert [(fault.file, fault.reason) for fault in broken_seals(folder)] == [("a", reason)]
+    assert [(fault.file, fault.reason) for fault in find_changed_files(folder)] == [("a", reason)]
 
 
 def test_every_single_flipped_bit_is_found(folder: Path) -> None:
@@ -45,25 +52,25 @@ def test_every_single_flipped_bit_is_found(folder: Path) -> None:
         data = bytearray(whole)
         data[place // 8] ^= 1 << (place % 8)
         (folder / "a").write_bytes(data)
-        assert len(broken_seals(folder)) == 1
+        assert len(find_changed_files(folder)) == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"files": "{}", "crc": 1}', "[]", '{"files": 3, "crc": 1}'])
 def test_a_damaged_seal_counts_as_none(folder: Path, text: str) -> None:
-    (folder / SEAL_FILE).write_text(text)
-    assert read_seal(folder) is None
-    assert broken_seals(folder) == []
+    (folder / CHECKSUM_FILE).write_text(text)
+    assert read_checksums(folder) is None
+    assert find_changed_files(folder) == []
 
 
 def test_without_a_seal_nothing_is_claimed(folder: Path) -> None:
-    unseal(folder)
-    unseal(folder)
+    delete_checksums(folder)
+    delete_checksums(folder)
     (folder / "a").unlink()
-    assert broken_seals(folder) == []
+    assert find_changed_files(folder) == []
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    write_durably(tmp_path / "x", b"one")
-    write_durably(tmp_path / "x", b"two")
+    write_file_durably(tmp_path / "x", b"one")
+    write_file_durably(tmp_path / "x", b"two")
     assert (tmp_path / "x").read_bytes() == b"two"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]

@@ -11,10 +11,10 @@ import pytest
 from ragkit import KnowledgeBase
 from ragkit.embed.base import Rows
 from ragkit.embed.hashing import HashingEmbedder
-from ragkit.index.store_seal import read_store_seal, seal_path
+from ragkit.index.store_seal import read_store_checksums, store_checksum_path
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document, Hit, SearchResult
-from ragkit.store.at_rest import files_of
+from ragkit.store.at_rest import list_files
 from ragkit.store.faiss_ import FaissStore
 
 TEXTS = {f"file{n}.txt": f"Door {n} is opened with the key on hook {n * 7}.\n" for n in range(20)}
@@ -46,12 +46,12 @@ def hits(kb: KnowledgeBase) -> list[tuple[str, str]]:
 
 def lose_everything_unsynced(place: Path) -> None:
     """What a power cut does to a library that never syncs: names are there, contents are not."""
-    for path in files_of(place):
+    for path in list_files(place):
         path.write_bytes(b"")
 
 
 def turn_a_bit(place: Path) -> None:
-    path = max(files_of(place), key=lambda path: path.stat().st_size)
+    path = max(list_files(place), key=lambda path: path.stat().st_size)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -66,7 +66,7 @@ def test_what_happened_to_the_store_changes_no_answer_is_named_and_mended_withou
     kb.close()
     harm(store_of(kb))
     assert hits(kb) == before  # the catalog answers
-    assert kb.freshness().behind == kb.pipeline.store.name
+    assert kb.freshness().outdated_store == kb.pipeline.store.name
     [problem] = kb.verify().problems
     assert problem.part == "store"
 
@@ -78,15 +78,15 @@ def test_what_happened_to_the_store_changes_no_answer_is_named_and_mended_withou
         report = kb.index(tmp_path / "docs")
         assert report.embedded == 0
         assert kb.verify().problems == ()
-    assert kb.freshness().behind == ""
+    assert kb.freshness().outdated_store == ""
     assert hits(kb) == before
 
 
 def test_a_store_without_its_seal_is_compared_and_kept_when_it_holds_all(kb: KnowledgeBase, tmp_path: Path) -> None:
     kb.close()
-    seal_path(store_of(kb)).unlink()
-    kept = {path: path.stat().st_ino for path in files_of(store_of(kb)) if path.suffix in {".lance", ".f32"}}
-    assert [problem.what for problem in kb.verify().problems] == ["was not sealed: a run was cut off"]
+    store_checksum_path(store_of(kb)).unlink()
+    kept = {path: path.stat().st_ino for path in list_files(store_of(kb)) if path.suffix in {".lance", ".f32"}}
+    assert [problem.message for problem in kb.verify().problems] == ["was not sealed: a run was cut off"]
     kb.index(tmp_path / "docs")
     assert kb.verify().problems == ()
     assert {path: path.stat().st_ino for path in kept if path.exists()} == kept
@@ -100,24 +100,24 @@ def test_the_store_of_another_catalog_is_not_taken_for_this_ones(kb: KnowledgeBa
     other.index(tmp_path / "more")
     for one in (kb, other):
         one.close()
-    assert read_store_seal(store_of(other)) is not None
+    assert read_store_checksums(store_of(other)) is not None
     if store_of(kb).is_dir():
         shutil.rmtree(store_of(kb))
     shutil.copytree(store_of(other), store_of(kb))
-    shutil.copy(seal_path(store_of(other)), seal_path(store_of(kb)))
+    shutil.copy(store_checksum_path(store_of(other)), store_checksum_path(store_of(kb)))
     assert hits(kb) == before
-    assert [problem.what for problem in kb.verify().problems] == ["was sealed with another content"]
+    assert [problem.message for problem in kb.verify().problems] == ["was sealed with another content"]
 
 
 def test_a_run_with_nothing_to_do_does_not_open_the_store(
     kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ragkit.index.derived import Derived
+    from ragkit.index.derived import ExternalStore
 
-    def store(self: Derived) -> None:
+    def store(self: ExternalStore) -> None:
         raise AssertionError("the store was opened")
 
-    monkeypatch.setattr(Derived, "store", property(store))
+    monkeypatch.setattr(ExternalStore, "store", property(store))
     assert kb.index(tmp_path / "docs").files["unchanged"] == 20
 
 

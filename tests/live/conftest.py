@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.providers.keys import HOSTS, KEYS
+from ragkit.agent.providers.keys import HOST_VARIABLES, KEY_VARIABLES
 from tests.keys import SET_ASIDE
 
 FOLDER = Path(__file__).parent
@@ -21,14 +21,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     if wanted and not items:
-        raise pytest.UsageError(f"no service can be asked: set one of {', '.join(sum(KEYS.values(), ()))}, OLLAMA_HOST")
+        raise pytest.UsageError(
+            f"no service can be asked: set one of {', '.join(sum(KEY_VARIABLES.values(), ()))}, OLLAMA_HOST"
+        )
 
 
 @pytest.fixture
 def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A service, with its key and its address back in the environment."""
     name = str(request.param)
-    for variable in (*KEYS.get(name, ()), HOSTS[name]):
+    for variable in (*KEY_VARIABLES.get(name, ()), HOST_VARIABLES[name]):
         if variable in SET_ASIDE:
             monkeypatch.setenv(variable, SET_ASIDE[variable])
     return name
@@ -39,4 +41,4 @@ def _reachable(item: pytest.Item) -> bool:
     if callspec is None:
         return False
     name = callspec.params["service"]
-    return any(variable in SET_ASIDE for variable in KEYS.get(name, (HOSTS[name],)))
+    return any(variable in SET_ASIDE for variable in KEY_VARIABLES.get(name, (HOST_VARIABLES[name],)))

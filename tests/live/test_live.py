@@ -10,8 +10,8 @@ import pytest
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, RunEnded, TextChunk
-from ragkit.agent.providers.choose import named_provider
-from ragkit.agent.providers.keys import HOSTS
+from ragkit.agent.providers.choose import get_provider
+from ragkit.agent.providers.keys import HOST_VARIABLES
 from ragkit.agent.tools.base import tool
 
 pytestmark = pytest.mark.live
@@ -27,19 +27,19 @@ def population(city: str) -> str:
 
 def make_agent(service: str) -> Agent:
     config = AgentConfig(model=os.environ.get(f"{MODEL}{service.upper()}", ""), max_tokens=2000)
-    return Agent(named_provider(service), [population], config=config, instructions="Use the tool. Be brief.")
+    return Agent(get_provider(service), [population], config=config, instructions="Use the tool. Be brief.")
 
 
 QUESTION = "How many people live in Oslo, and how many in Bergen? Copy the numbers as the tool writes them."
 
 
-@pytest.mark.parametrize("service", HOSTS, indirect=True)
+@pytest.mark.parametrize("service", HOST_VARIABLES, indirect=True)
 def test_a_conversation_with_tools(service: str) -> None:
     events: list[Event] = list(make_agent(service).stream(QUESTION))
     _check(events)
 
 
-@pytest.mark.parametrize("service", HOSTS, indirect=True)
+@pytest.mark.parametrize("service", HOST_VARIABLES, indirect=True)
 def test_a_conversation_with_tools_asynchronously(service: str) -> None:
     async def listen() -> list[Event]:
         return [event async for event in make_agent(service).astream(QUESTION)]

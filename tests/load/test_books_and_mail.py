@@ -7,7 +7,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from ragkit.errors import LoadError, LoadLimit
+from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.eml import EmlLoader
 from ragkit.load.epub import EpubLoader
 from ragkit.load.options import EmlOptions, EpubOptions
@@ -46,7 +46,7 @@ def test_a_book_whose_list_of_chapters_is_gone_is_an_error() -> None:
 
 
 def test_a_book_that_is_a_bomb_is_refused() -> None:
-    with pytest.raises(LoadLimit, match="unpacks to 19 MB, 1 MB are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="unpacks to 19 MB, 1 MB are read at most"):
         EpubLoader(EpubOptions(max_expanded_mb=1)).load(made.book({"a": "x" * 20_000_000}), "")
 
 

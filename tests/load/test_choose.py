@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from ragkit.errors import LoadError, LoadLimit, UnsupportedFormat
+from ragkit.errors import LoadError, LoadLimitExceeded, UnsupportedFormat
 from ragkit.load import LOADERS
-from ragkit.load.choose import choose
-from ragkit.load.formats import LANGUAGES, SUFFIXES, language_of, suffix_of
+from ragkit.load.choose import detect_loader
+from ragkit.load.formats import LANGUAGE_BY_SUFFIX, LOADER_BY_SUFFIX, detect_language, file_suffix
 from tests.load import made
 
 CFB = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
@@ -47,7 +47,7 @@ PAGE = b"<!-- saved -->\n<!DOCTYPE html><html><body>hi</body></html>"
     ],
 )
 def test_text_goes_where_its_name_says(name: str, data: bytes, loader: str) -> None:
-    assert choose(data, f"/x/{name}") == loader
+    assert detect_loader(data, f"/x/{name}") == loader
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_text_goes_where_its_name_says(name: str, data: bytes, loader: str) -> N
     ],
 )
 def test_content_wins_over_a_name_that_is_wrong(name: str, data: bytes, loader: str) -> None:
-    assert choose(data, name) == loader
+    assert detect_loader(data, name) == loader
 
 
 def test_a_web_page_in_markdown_stays_markdown() -> None:
-    assert choose(PAGE, "a.md") == "markdown"
+    assert detect_loader(PAGE, "a.md") == "markdown"
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_a_web_page_in_markdown_stays_markdown() -> None:
 )
 def test_what_no_loader_takes_is_named(name: str, data: bytes, reason: str) -> None:
     with pytest.raises(UnsupportedFormat, match=reason):
-        choose(data, name)
+        detect_loader(data, name)
 
 
 def test_a_locked_office_file_is_named_for_what_it_is() -> None:
     with pytest.raises(LoadError, match=r"a\.docx: password-protected: save it without a password"):
-        choose(CFB + "EncryptedPackage".encode("utf-16-le"), "a.docx")
+        detect_loader(CFB + "EncryptedPackage".encode("utf-16-le"), "a.docx")
 
 
 def test_a_locked_zip_is_named_for_what_it_is() -> None:
@@ -112,19 +112,19 @@ def test_a_locked_zip_is_named_for_what_it_is() -> None:
         if data[at : at + 4] == b"PK\x01\x02":
             data[at + 8] |= 1
     with pytest.raises(LoadError, match="password-protected"):
-        choose(bytes(data), "a.docx")
+        detect_loader(bytes(data), "a.docx")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 def test_an_office_file_cut_short_is_damaged(share: float) -> None:
     data = made.word()
     with pytest.raises(LoadError, match="zip structure is damaged or cut short"):
-        choose(data[: int(len(data) * share)], "a.docx")
+        detect_loader(data[: int(len(data) * share)], "a.docx")
 
 
 def test_an_office_file_without_its_list_of_parts_is_damaged() -> None:
     with pytest.raises(LoadError, match=r"its part '\[Content_Types\].xml' is missing"):
-        choose(made.zipped({"word/document.xml": "<x/>"}), "a.docx")
+        detect_loader(made.zipped({"word/document.xml": "<x/>"}), "a.docx")
 
 
 def test_a_zip_with_overlapping_parts_is_refused() -> None:
@@ -132,14 +132,14 @@ def test_a_zip_with_overlapping_parts_is_refused() -> None:
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("a", "x" * 1000)
         archive.filelist.append(archive.filelist[0])
-    with pytest.raises(LoadLimit, match="overlap"):
-        choose(out.getvalue(), "a.docx")
+    with pytest.raises(LoadLimitExceeded, match="overlap"):
+        detect_loader(out.getvalue(), "a.docx")
 
 
 def test_every_suffix_leads_to_a_loader_that_is_there() -> None:
-    assert set(SUFFIXES.values()) <= set(LOADERS.places)
-    assert all(suffix == suffix.lower() and suffix.startswith(".") for suffix in SUFFIXES)
-    assert all(SUFFIXES[suffix] == "code" for suffix in LANGUAGES)
+    assert set(LOADER_BY_SUFFIX.values()) <= set(LOADERS.specs)
+    assert all(suffix == suffix.lower() and suffix.startswith(".") for suffix in LOADER_BY_SUFFIX)
+    assert all(LOADER_BY_SUFFIX[suffix] == "code" for suffix in LANGUAGE_BY_SUFFIX)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_every_suffix_leads_to_a_loader_that_is_there() -> None:
     ],
 )
 def test_a_language_is_known_by_name_or_first_line(name: str, text: str, language: str) -> None:
-    assert language_of(name, text) == language
+    assert detect_language(name, text) == language
 
 
 def test_the_suffix_of_a_url_is_that_of_its_path() -> None:
-    assert suffix_of("https://x.org/a.PDF?b=c.txt#d.md") == ".pdf"
+    assert file_suffix("https://x.org/a.PDF?b=c.txt#d.md") == ".pdf"

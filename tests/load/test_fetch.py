@@ -11,12 +11,12 @@ from ipaddress import ip_address
 
 import pytest
 
-from ragkit.errors import InvalidOption, LoadError, LoadLimit
+from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded
 from ragkit.load.documents import DocumentLoader
-from ragkit.load.fetch import Fetched, FetchOptions, fetch, is_public
+from ragkit.load.fetch import FetchOptions, FetchResult, fetch_url, is_public_address
 from tests.load import made
 
-OPEN = FetchOptions(seconds=10, max_mb=1, allow_private=True)
+OPEN = FetchOptions(timeout_s=10, max_mb=1, allow_private=True)
 
 
 class Site(BaseHTTPRequestHandler):
@@ -101,17 +101,17 @@ def site() -> Iterator[str]:
 
 
 def test_a_page_is_fetched_with_its_media_type(site: str) -> None:
-    assert fetch(f"{site}/hello", OPEN) == Fetched(f"{site}/hello", "<h1>Grüße</h1>".encode(), "text/html")
+    assert fetch_url(f"{site}/hello", OPEN) == FetchResult(f"{site}/hello", "<h1>Grüße</h1>".encode(), "text/html")
 
 
 def test_a_redirect_is_followed_to_its_end(site: str) -> None:
-    assert fetch(f"{site}/there", OPEN).url == f"{site}/hello?from=there"
+    assert fetch_url(f"{site}/there", OPEN).url == f"{site}/hello?from=there"
     assert Site.asked == ["/there", "/hello?from=there"]
 
 
 def test_nothing_private_is_reached_unless_allowed(site: str) -> None:
     with pytest.raises(LoadError, match=r"127\.0\.0\.1 is not on the public network .*: pass allow_private=True"):
-        fetch(f"{site}/hello")
+        fetch_url(f"{site}/hello")
     assert Site.asked == []
 
 
@@ -125,22 +125,22 @@ def test_nothing_private_is_reached_unless_allowed(site: str) -> None:
 )
 def test_no_spelling_of_a_private_address_is_reached(host: str) -> None:
     with pytest.raises(LoadError, match="is not on the public network"):
-        fetch(f"http://{host}:9/")
+        fetch_url(f"http://{host}:9/")
 
 
 def test_a_redirect_to_a_private_address_is_not_followed(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.load.fetch.is_public", lambda address: str(address) == "127.0.0.1")
+    monkeypatch.setattr("ragkit.load.fetch.is_public_address", lambda address: str(address) == "127.0.0.1")
     with pytest.raises(LoadError, match=r"169\.254\.169\.254 is not on the public network"):
-        fetch(f"{site}/meta", FetchOptions(seconds=10))
+        fetch_url(f"{site}/meta", FetchOptions(timeout_s=10))
     assert Site.asked == ["/meta"]
 
 
 def test_a_name_is_looked_up_once_and_the_checked_address_is_used(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     port = int(site.rpartition(":")[2])
     answers = [[(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]]
-    monkeypatch.setattr("ragkit.load.fetch.is_public", lambda address: True)
+    monkeypatch.setattr("ragkit.load.fetch.is_public_address", lambda address: True)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers.pop())  # a second look would find nothing
-    assert fetch(f"http://rebound.example:{port}/hello", FetchOptions(seconds=10)).media_type == "text/html"
+    assert fetch_url(f"http://rebound.example:{port}/hello", FetchOptions(timeout_s=10)).media_type == "text/html"
     assert answers == []
 
 
@@ -148,7 +148,7 @@ def test_one_private_address_among_public_ones_is_enough_to_refuse(monkeypatch: 
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 80)) for host in ("8.8.8.8", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with pytest.raises(LoadError, match=r"mixed\.example is not on the public network \(10\.0\.0\.1\)"):
-        fetch("http://mixed.example/")
+        fetch_url("http://mixed.example/")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_one_private_address_among_public_ones_is_enough_to_refuse(monkeypatch: 
     ],
 )
 def test_an_address_that_wraps_another_is_judged_by_it(address: str, public: bool) -> None:
-    assert is_public(ip_address(address)) is public
+    assert is_public_address(ip_address(address)) is public
 
 
 @pytest.mark.parametrize(
@@ -181,18 +181,18 @@ def test_an_address_that_wraps_another_is_judged_by_it(address: str, public: boo
 )
 def test_an_answer_that_is_no_page_is_an_error(site: str, page: str, reason: str) -> None:
     with pytest.raises(LoadError, match=reason):
-        fetch(f"{site}/{page}", OPEN)
+        fetch_url(f"{site}/{page}", OPEN)
 
 
 def test_a_page_above_the_limit_is_cut_off(site: str) -> None:
-    with pytest.raises(LoadLimit, match="larger than 1 MB: raise max_mb"):
-        fetch(f"{site}/huge", OPEN)
+    with pytest.raises(LoadLimitExceeded, match="larger than 1 MB: raise max_mb"):
+        fetch_url(f"{site}/huge", OPEN)
 
 
 def test_a_page_that_trickles_is_cut_off_in_time(site: str) -> None:
     started = time.monotonic()
-    with pytest.raises(LoadLimit, match=r"took longer than 0\.5 seconds"):
-        fetch(f"{site}/slow", FetchOptions(seconds=0.5, allow_private=True))
+    with pytest.raises(LoadLimitExceeded, match=r"took longer than 0\.5 seconds"):
+        fetch_url(f"{site}/slow", FetchOptions(timeout_s=0.5, allow_private=True))
     assert time.monotonic() - started < 3
 
 
@@ -201,25 +201,25 @@ def test_a_page_that_trickles_is_cut_off_in_time(site: str) -> None:
 )
 def test_what_is_no_web_address_is_refused(url: str) -> None:
     with pytest.raises(LoadError, match="no http or https URL: write it as https://host/path"):
-        fetch(url, OPEN)
+        fetch_url(url, OPEN)
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(LoadError, match="a URL with a password") as caught:
-        fetch("http://ann:canary@example.org/", OPEN)
+        fetch_url("http://ann:canary@example.org/", OPEN)
     assert "canary" not in str(caught.value)
 
 
 def test_a_host_that_is_not_there_is_an_error_in_plain_words() -> None:
     with pytest.raises(LoadError, match="cannot be reached"):
-        fetch("http://nowhere.invalid/", OPEN)
+        fetch_url("http://nowhere.invalid/", OPEN)
     with pytest.raises(LoadError, match=r"cannot be reached \(.*refused"):
-        fetch("http://127.0.0.1:9/", OPEN)
+        fetch_url("http://127.0.0.1:9/", OPEN)
 
 
 def test_a_limit_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidOption, match="seconds is 0: a number above 0 is wanted"):
-        FetchOptions(seconds=0)
+        FetchOptions(timeout_s=0)
     with pytest.raises(InvalidOption, match="max_mb is 0: a number above 0 is wanted"):
         FetchOptions(max_mb=0)
 

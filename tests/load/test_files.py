@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.errors import LoadError, LoadLimit
-from ragkit.load.files import FileChanged, FileStat, read_bytes, read_with_stat
+from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.load.files import FileChanged, FileStat, read_bytes, read_bytes_with_stat
 
 
 def test_the_bytes_and_the_state_of_a_file_come_together(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")
-    assert read_with_stat(path, FileStat.of(path.stat()), 3) == (b"abc", FileStat.of(path.stat()))
+    assert read_bytes_with_stat(path, FileStat.from_stat(path.stat()), 3) == (b"abc", FileStat.from_stat(path.stat()))
 
 
 def test_a_file_is_found_by_a_name_of_bytes(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_file_is_found_by_a_name_of_bytes(tmp_path: Path) -> None:
 def test_a_file_that_changed_after_it_was_found_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abc")
-    old = FileStat.of(path.stat())
+    old = FileStat.from_stat(path.stat())
     path.write_bytes(b"abcd")
     with pytest.raises(FileChanged, match="changed after it was found: run again"):
         read_bytes(path, old, 100)
@@ -78,7 +78,7 @@ def test_a_link_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_above_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with (tmp_path / "a").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(LoadLimit, match="larger than 1 MB: raise max_file_mb"):
+    with pytest.raises(LoadLimitExceeded, match="larger than 1 MB: raise max_file_mb"):
         read_bytes(tmp_path / "a", None, 1 << 20)
 
 

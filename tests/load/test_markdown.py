@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ragkit.load.markdown import MAX_PARSED, MarkdownLoader
+from ragkit.load.markdown import MAX_PARSED_CHARS, MarkdownLoader
 from ragkit.load.options import MarkdownOptions
 from ragkit.records import Document
 
@@ -123,7 +123,7 @@ def test_text_made_to_hang_parsers_takes_no_more_than_moments(name: str) -> None
 
 
 def test_a_text_too_long_to_parse_still_has_its_headings() -> None:
-    filler = "words and words\n" * (MAX_PARSED // 16 + 1)
+    filler = "words and words\n" * (MAX_PARSED_CHARS // 16 + 1)
     text = f"# One #\n```\n# no\n````\n{filler}## Two\n#\n~~~~\n~~~\n# no\n"
     document = load(text)
     assert [(h.start, h.level, h.text) for h in document.headings] == [

@@ -10,7 +10,7 @@ from datetime import date, datetime
 import openpyxl
 import pytest
 
-from ragkit.errors import InvalidOption, LoadError, LoadLimit
+from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded
 from ragkit.load import LOADERS
 from ragkit.load.docx import DocxLoader
 from ragkit.load.options import DocxOptions, PptxOptions, XlsxOptions, ZipOptions
@@ -153,7 +153,7 @@ def test_one_cell_in_the_last_corner_is_read_at_once() -> None:
 
 
 def test_more_cells_than_wanted_are_a_limit() -> None:
-    with pytest.raises(LoadLimit, match="has more cells than max_cells"):
+    with pytest.raises(LoadLimitExceeded, match="has more cells than max_cells"):
         sheet(made.workbook({"A": [[1, 2], [3, 4]]}), XlsxOptions(max_cells=3))
 
 
@@ -231,9 +231,9 @@ def test_names_that_climb_out_of_a_zip_file_are_only_names() -> None:
 
 def test_a_zip_bomb_is_refused_by_what_it_says_of_itself() -> None:
     bomb = made.replaced(WORD, {"word/media/zeros": b"\0" * 600_000_000})
-    with pytest.raises(LoadLimit, match="unpacks to 572 MB, 512 MB are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="unpacks to 572 MB, 512 MB are read at most"):
         DocxLoader().load(bomb, "")
-    with pytest.raises(LoadLimit, match="times its size, 200 times are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="times its size, 200 times are read at most"):
         DocxLoader(DocxOptions(max_expanded_mb=10_000)).load(bomb, "")
 
 
@@ -245,7 +245,7 @@ def test_a_zip_bomb_that_lies_about_its_size_gives_no_more_than_it_says() -> Non
 
 
 def test_a_zip_file_with_too_many_parts_is_refused() -> None:
-    with pytest.raises(LoadLimit, match="has 11 parts, 10 are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="has 11 parts, 10 are read at most"):
         ZipArchive(made.zipped({str(n): "" for n in range(11)}), "/x", ZipOptions(max_entries=10))
 
 

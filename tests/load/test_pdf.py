@@ -8,12 +8,12 @@ import zlib
 
 import pytest
 
-from ragkit.errors import InvalidOption, LoadError, LoadLimit
+from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded
 from ragkit.load import LOADERS
 from ragkit.load.base import Loader
 from ragkit.load.options import PdfOptions, PypdfOptions
 from ragkit.load.pdf import PdfLoader
-from ragkit.load.pdftext import page_cleaned, sensible_title
+from ragkit.load.pdftext import clean_page_text, clean_title
 from ragkit.load.pypdf import PypdfLoader
 from tests.load import made
 
@@ -76,7 +76,7 @@ def test_a_file_without_text_is_taken_for_a_scan(loader: Loader) -> None:
 
 def test_more_pages_than_wanted_are_a_limit() -> None:
     for loader in (PdfLoader(PdfOptions(max_pages=2)), PypdfLoader(PypdfOptions(max_pages=2))):
-        with pytest.raises(LoadLimit, match="has 3 pages, 2 are read at most: raise max_pages"):
+        with pytest.raises(LoadLimitExceeded, match="has 3 pages, 2 are read at most: raise max_pages"):
             loader.load(THREE, "")
 
 
@@ -164,12 +164,12 @@ def test_files_made_to_hang_readers_end_in_seconds_with_a_document_or_an_error(d
     ],
 )
 def test_a_page_is_cleaned(raw: str, text: str) -> None:
-    assert page_cleaned(raw, join_hyphens=True) == text
+    assert clean_page_text(raw, join_hyphens=True) == text
 
 
 def test_hyphens_can_be_left_alone() -> None:
-    assert page_cleaned("infor-\nmation", join_hyphens=False) == "infor-\nmation"
-    assert page_cleaned("infor\ufffemation", join_hyphens=False) == "infor-mation"
+    assert clean_page_text("infor-\nmation", join_hyphens=False) == "infor-\nmation"
+    assert clean_page_text("infor\ufffemation", join_hyphens=False) == "infor-mation"
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_hyphens_can_be_left_alone() -> None:
     ],
 )
 def test_a_title_that_a_program_left_is_none(title: str, sensible: str) -> None:
-    assert sensible_title(title) == sensible
+    assert clean_title(title) == sensible

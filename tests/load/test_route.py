@@ -12,8 +12,8 @@ import pytest
 from ragkit.errors import LoadError, MissingExtra, UnknownName, UnsupportedFormat
 from ragkit.load import LOADERS
 from ragkit.load.folder import FolderLoader
-from ragkit.load.options import VERSIONS, CsvOptions, HtmlOptions, PdfOptions
-from ragkit.load.route import Route, Router, fingerprint, options_json, route_from_json
+from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions, PdfOptions
+from ragkit.load.route import LoaderRoute, Router, load_fingerprint, options_to_json, route_from_json
 from ragkit.load.walk import FolderOptions
 from tests.load import made
 
@@ -26,14 +26,16 @@ def test_a_file_goes_to_the_loader_of_its_format() -> None:
 
 
 def test_a_route_gives_options_wherever_its_loader_is_chosen() -> None:
-    router = Router([Route("html", HtmlOptions(navigation=True))])
+    router = Router([LoaderRoute("html", HtmlOptions(navigation=True))])
     page = b"<!doctype html><nav>menu</nav><p>words"
     assert router.load(page, "/x/a.html")[1].text == "menu\n\nwords"
     assert router.load(page, "/x/a.pdf")[1].text == "menu\n\nwords"
 
 
 def test_a_route_by_suffix_wins_where_the_content_agrees() -> None:
-    router = Router([Route("pypdf", suffixes=(".PDF",)), Route("csv", CsvOptions(delimiter=":"), (".dat",))])
+    router = Router(
+        [LoaderRoute("pypdf", suffixes=(".PDF",)), LoaderRoute("csv", CsvOptions(delimiter=":"), (".dat",))]
+    )
     assert router.load(PDF, "/x/a.pdf")[0] == "pypdf"
     assert router.load(PDF, "/x/a.bin")[0] == "pdf"
     assert router.load(b"a:b\n1:2", "/x/a.dat")[1].text == "a: 1; b: 2"
@@ -44,14 +46,14 @@ def test_a_route_by_suffix_takes_formats_that_nobody_else_does() -> None:
     data = b"{\\rtf1 hello}"
     with pytest.raises(UnsupportedFormat, match="an RTF file"):
         Router().load(data, "/x/a.rtf")
-    assert Router([Route("text", suffixes=(".rtf",))]).load(data, "/x/a.rtf")[0] == "text"
+    assert Router([LoaderRoute("text", suffixes=(".rtf",))]).load(data, "/x/a.rtf")[0] == "text"
 
 
 @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "PGP "])
 def test_a_private_key_is_no_document_whatever_its_name_and_route(kind: str) -> None:
     block = " BLOCK" if kind == "PGP " else ""
     data = f"\n-----BEGIN {kind}PRIVATE KEY{block}-----\nMIIE".encode()
-    for router in (Router(), Router([Route("text", suffixes=(".txt",))])):
+    for router in (Router(), Router([LoaderRoute("text", suffixes=(".txt",))])):
         with pytest.raises(UnsupportedFormat, match=r"looks like a secret \(a private key\)"):
             router.load(data, "/x/notes.txt")
 
@@ -67,7 +69,7 @@ def test_a_loader_can_be_named_outright() -> None:
 
 def test_a_route_to_no_loader_is_refused_at_once() -> None:
     with pytest.raises(UnknownName, match="'cvs' is not the name of a loader \\(did you mean 'csv'\\?\\)"):
-        Router([Route("cvs")])
+        Router([LoaderRoute("cvs")])
 
 
 def test_the_loader_of_folders_takes_every_format() -> None:
@@ -80,23 +82,23 @@ def test_the_loader_of_folders_takes_every_format() -> None:
 
 def test_a_package_that_is_not_installed_is_named_with_its_command() -> None:
     with pytest.raises(MissingExtra, match=r"the loader 'unstructured' needs .*: pip install 'ragkit\[unstructured\]'"):
-        Router([Route("unstructured", suffixes=(".odt",))]).load(b"x", "/x/a.odt")
+        Router([LoaderRoute("unstructured", suffixes=(".odt",))]).load(b"x", "/x/a.odt")
 
 
-@pytest.mark.parametrize("name", sorted(LOADERS.places))
+@pytest.mark.parametrize("name", sorted(LOADERS.specs))
 def test_every_loader_has_options_with_defaults_that_travel(name: str) -> None:
-    make = LOADERS.options(name)
+    make = LOADERS.options_class(name)
     assert make is not None
     assert is_dataclass(make)
-    route = Route(name, make(), (".x",))
-    assert route_from_json(name, options_json(route.options), [".x"]) == route
+    route = LoaderRoute(name, make(), (".x",))
+    assert route_from_json(name, options_to_json(route.options), [".x"]) == route
     assert all(field.default is not None for field in fields(make))
 
 
-@pytest.mark.parametrize("name", sorted(set(LOADERS.places) - {"unstructured"}))
+@pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
 def test_every_loader_keeps_the_protocol(name: str) -> None:
     loader = LOADERS.find(name)()
-    assert loader.version == VERSIONS[name]
+    assert loader.version == LOADER_VERSIONS[name]
     try:
         assert loader.load(b"", "/x/a").text == ""
     except LoadError as error:
@@ -105,7 +107,7 @@ def test_every_loader_keeps_the_protocol(name: str) -> None:
         assert error.hint
 
 
-@pytest.mark.parametrize("name", sorted(set(LOADERS.places) - {"unstructured"}))
+@pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
 def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> None:
     examples = {"pdf": PDF, "pypdf": PDF, "docx": made.word(), "epub": made.book({"a": "<h1>x</h1>"})}
     examples |= {"pptx": made.slides([("a", "b", "")]), "xlsx": made.workbook({"a": [["x", 1], ["y", 2]]})}
@@ -117,11 +119,11 @@ def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> N
 
 def test_the_fingerprint_knows_routes_options_and_suffixes() -> None:
     prints = {
-        fingerprint(),
-        fingerprint([Route("pypdf", suffixes=(".pdf",))]),
-        fingerprint([Route("pypdf", suffixes=(".x",))]),
-        fingerprint([Route("pdf", PdfOptions(join_hyphens=False))]),
-        fingerprint([Route("pdf", PdfOptions())]),
+        load_fingerprint(),
+        load_fingerprint([LoaderRoute("pypdf", suffixes=(".pdf",))]),
+        load_fingerprint([LoaderRoute("pypdf", suffixes=(".x",))]),
+        load_fingerprint([LoaderRoute("pdf", PdfOptions(join_hyphens=False))]),
+        load_fingerprint([LoaderRoute("pdf", PdfOptions())]),
     }
     assert len(prints) == 5
     assert all(len(each) == 32 for each in prints)
@@ -129,13 +131,13 @@ def test_the_fingerprint_knows_routes_options_and_suffixes() -> None:
 
 def test_which_files_of_a_folder_are_read_is_no_part_of_the_fingerprint() -> None:
     only = FolderOptions(include=("*.md",), max_file_mb=3)
-    assert fingerprint([Route("folder", only)]) == fingerprint([Route("folder", FolderOptions())])
+    assert load_fingerprint([LoaderRoute("folder", only)]) == load_fingerprint([LoaderRoute("folder", FolderOptions())])
 
 
 def test_a_new_version_of_a_loader_is_a_new_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = fingerprint()
-    monkeypatch.setattr("ragkit.load.route.VERSIONS", {**VERSIONS, "html": "next"})
-    assert fingerprint() != before
+    before = load_fingerprint()
+    monkeypatch.setattr("ragkit.load.route.VERSIONS", {**LOADER_VERSIONS, "html": "next"})
+    assert load_fingerprint() != before
 
 
 VENDORS = ["charset_normalizer", "docx", "lxml", "markdown_it", "numpy", "openpyxl", "pptx", "pypdf", "pypdfium2"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragkit.errors import InvalidOption
-from ragkit.load.csvtable import CsvLoader, sniff
+from ragkit.load.csvtable import CsvLoader, sniff_delimiter
 from ragkit.load.options import CsvOptions
 from ragkit.load.tables import is_header
 from ragkit.records import Document
@@ -89,4 +89,4 @@ def test_a_header_is_short_distinct_words_over_a_filled_row(first: list[str], se
 
 
 def test_text_without_a_delimiter_is_parted_by_commas() -> None:
-    assert sniff("one\ntwo\n") == ","
+    assert sniff_delimiter("one\ntwo\n") == ","

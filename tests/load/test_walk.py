@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import InvalidOption
-from ragkit.load.walk import FolderOptions, Found, Skipped, walk
+from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 
 
 def tree(root: Path, *names: str) -> None:
@@ -28,11 +28,15 @@ def tree(root: Path, *names: str) -> None:
 
 
 def found(root: Path, options: FolderOptions | None = None) -> list[str]:
-    return [str(item.path.relative_to(root)) for item in walk(root, options) if isinstance(item, Found)]
+    return [str(item.path.relative_to(root)) for item in walk_files(root, options) if isinstance(item, FoundFile)]
 
 
 def skipped(root: Path, options: FolderOptions | None = None) -> dict[str, str]:
-    return {str(item.path.relative_to(root)): item.reason for item in walk(root, options) if isinstance(item, Skipped)}
+    return {
+        str(item.path.relative_to(root)): item.reason
+        for item in walk_files(root, options)
+        if isinstance(item, SkippedPath)
+    }
 
 
 def test_files_come_in_the_order_of_names_through_all_folders(tmp_path: Path) -> None:
@@ -42,9 +46,9 @@ def test_files_come_in_the_order_of_names_through_all_folders(tmp_path: Path) ->
 
 def test_a_found_file_carries_the_state_that_it_was_found_in(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt")
-    [item] = walk(tmp_path)
+    [item] = walk_files(tmp_path)
     status = (tmp_path / "a.txt").stat()
-    assert isinstance(item, Found)
+    assert isinstance(item, FoundFile)
     assert (item.stat.size, item.stat.mtime_ns) == (5, status.st_mtime_ns)
     assert (item.stat.ctime_ns, item.stat.inode) == (status.st_ctime_ns, status.st_ino)
 
@@ -181,7 +185,7 @@ def test_pipes_sockets_and_devices_are_refused_by_kind(tmp_path: Path) -> None:
         server.bind(f"{short}/sock")
         assert skipped(Path(short)) == {"sock": "a socket, not a regular file"}
     assert skipped(tmp_path) == {"pipe": "a named pipe, not a regular file"}
-    assert list(walk(Path("/dev/null"))) == [Skipped(Path("/dev/null"), "a device, not a regular file")]
+    assert list(walk_files(Path("/dev/null"))) == [SkippedPath(Path("/dev/null"), "a device, not a regular file")]
 
 
 def test_links_are_never_followed_by_default(tmp_path: Path) -> None:
@@ -216,13 +220,13 @@ def test_links_out_of_the_folder_are_followed_once_on_request(tmp_path: Path) ->
     (root / "one").symlink_to(tmp_path / "outside")
     (root / "single").symlink_to(tmp_path / "single.txt")
     (root / "two").symlink_to(tmp_path / "outside")
-    items = list(walk(root, FolderOptions(follow_links=True)))
-    assert [item.path for item in items if isinstance(item, Found)] == [
+    items = list(walk_files(root, FolderOptions(follow_links=True)))
+    assert [item.path for item in items if isinstance(item, FoundFile)] == [
         root / "a.txt",
         root / "one/c.txt",
         tmp_path / "single.txt",
     ]
-    assert {item.path.name: item.reason for item in items if isinstance(item, Skipped)} == {
+    assert {item.path.name: item.reason for item in items if isinstance(item, SkippedPath)} == {
         "back": "link",
         "two": "link to a folder that is read already",
         "up": "link to a folder that is read already",
@@ -234,7 +238,7 @@ def test_a_link_given_as_the_source_is_followed(tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(tmp_path / "real")
     (tmp_path / "file").symlink_to(tmp_path / "b.txt")
     assert found(tmp_path / "linked") == ["a.txt"]
-    assert [item.path for item in walk(tmp_path / "file")] == [tmp_path / "b.txt"]
+    assert [item.path for item in walk_files(tmp_path / "file")] == [tmp_path / "b.txt"]
 
 
 def test_a_knowledge_base_inside_the_folder_is_skipped_whole(tmp_path: Path) -> None:
@@ -255,23 +259,23 @@ def test_a_strange_name_survives(tmp_path: Path, name: str) -> None:
 def test_a_name_that_is_no_utf8_survives(tmp_path: Path) -> None:
     raw = os.fsencode(tmp_path) + b"/caf\xe9.txt"
     Path(os.fsdecode(raw)).write_text("x")
-    [item] = walk(tmp_path)
+    [item] = walk_files(tmp_path)
     assert os.fsencode(item.path) == raw
 
 
 def test_a_source_that_is_one_file_is_read_whatever_the_patterns_say(tmp_path: Path) -> None:
     tree(tmp_path, ".notes.txt", "server.pem")
     (tmp_path / ".gitignore").write_text("*\n")
-    [item] = walk(tmp_path / ".notes.txt", FolderOptions(include=("*.md",)))
-    assert isinstance(item, Found)
-    assert list(walk(tmp_path / "server.pem")) == [Skipped(tmp_path / "server.pem", "looks like a secret")]
+    [item] = walk_files(tmp_path / ".notes.txt", FolderOptions(include=("*.md",)))
+    assert isinstance(item, FoundFile)
+    assert list(walk_files(tmp_path / "server.pem")) == [SkippedPath(tmp_path / "server.pem", "looks like a secret")]
 
 
 @pytest.mark.parametrize(
     ("source", "reason"), [("nowhere", "not there"), ("n" * 300, "its path is too long for this system")]
 )
 def test_a_source_that_cannot_be_looked_at_is_skipped_with_its_reason(tmp_path: Path, source: str, reason: str) -> None:
-    assert list(walk(tmp_path / source)) == [Skipped(tmp_path / source, reason)]
+    assert list(walk_files(tmp_path / source)) == [SkippedPath(tmp_path / source, reason)]
 
 
 @pytest.fixture
@@ -294,9 +298,9 @@ def test_a_folder_that_may_not_be_read_is_skipped_and_the_rest_is_read(nobody: P
     if os.geteuid() == 0:
         os.seteuid(65534)
     assert found(nobody) == ["a.txt", "z.txt"]
-    [closed] = [item for item in walk(nobody) if isinstance(item, Skipped)]
+    [closed] = [item for item in walk_files(nobody) if isinstance(item, SkippedPath)]
     # `unreadable`: what was indexed below it is kept
-    assert closed == Skipped(nobody / "closed", "folder: not readable (permission denied)", unreadable=True)
+    assert closed == SkippedPath(nobody / "closed", "folder: not readable (permission denied)", unreadable=True)
 
 
 def test_a_path_too_long_for_the_system_is_skipped(tmp_path: Path) -> None:
@@ -304,8 +308,8 @@ def test_a_path_too_long_for_the_system_is_skipped(tmp_path: Path) -> None:
         for _ in range(25):
             Path("d" * 200).mkdir()
             os.chdir("d" * 200)
-    [item] = walk(tmp_path)
-    assert isinstance(item, Skipped)
+    [item] = walk_files(tmp_path)
+    assert isinstance(item, SkippedPath)
     assert item.reason == "folder: its path is too long for this system"
 
 

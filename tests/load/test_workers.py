@@ -15,34 +15,34 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ragkit.errors import InvalidOption, LoadError, LoadLimit, RagkitError, UnknownName, UnsupportedFormat
+from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded, RagkitError, UnknownName, UnsupportedFormat
 from ragkit.load.files import FileStat
 from ragkit.load.options import TextOptions
-from ragkit.load.parse import Failed, Parsed, ParseLimits, Task, hash_of
-from ragkit.load.route import Route
-from ragkit.load.wire import Nonsense, frame, head_of, outcome_frame, read_outcome
-from ragkit.load.workers import LOOK_AHEAD, ParsePool
+from ragkit.load.parse import ParsedFile, ParseFailure, ParseLimits, ParseTask, hash_content
+from ragkit.load.route import LoaderRoute
+from ragkit.load.wire import InvalidFrame, decode_json, decode_result, encode_frame, encode_result
+from ragkit.load.workers import MAX_PENDING_PER_PROCESS, ParsePool
 from tests.load import made
 
-TIGHT = ParseLimits(seconds=1.5, memory_mb=600, text_mb=1)
+TIGHT = ParseLimits(timeout_s=1.5, max_memory_mb=600, max_text_mb=1)
 PROJECT = str(Path(__file__).parents[2])
 
 
-def tasks(folder: Path, contents: Sequence[str | bytes], suffix: str = ".txt") -> list[Task]:
+def tasks(folder: Path, contents: Sequence[str | bytes], suffix: str = ".txt") -> list[ParseTask]:
     made_tasks = []
     for number, content in enumerate(contents):
         path = folder / f"{number:04}{suffix}"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        made_tasks.append(Task(path, str(path), FileStat.of(path.stat())))
+        made_tasks.append(ParseTask(path, str(path), FileStat.from_stat(path.stat())))
     return made_tasks
 
 
-def said(outcome: Parsed | Failed) -> str:
-    return outcome.document.text if isinstance(outcome, Parsed) else outcome.error.reason
+def said(outcome: ParsedFile | ParseFailure) -> str:
+    return outcome.document.text if isinstance(outcome, ParsedFile) else outcome.error.reason
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[Route]:
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[LoaderRoute]:
     """The loader of `naughty.py`, installed as a plugin; it takes files that end with `.bad`."""
     about = tmp_path / "site" / "naughty-1.dist-info"
     about.mkdir(parents=True)
@@ -50,7 +50,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[Route]:
     (about / "entry_points.txt").write_text("[ragkit.loaders]\nnaughty = tests.load.naughty:NaughtyLoader\n")
     monkeypatch.syspath_prepend(PROJECT)
     monkeypatch.syspath_prepend(tmp_path / "site")
-    return [Route("naughty", suffixes=(".bad",))]
+    return [LoaderRoute("naughty", suffixes=(".bad",))]
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
@@ -68,15 +68,15 @@ def test_a_process_gives_the_same_documents_as_this_one(tmp_path: Path) -> None:
         *tasks(tmp_path, ["<title>T</title><h1>x</h1>"], ".html"),
         *tasks(tmp_path, ["class A: pass"], ".py"),
         *tasks(tmp_path, [b"\x89PNG\r\n\x1a\n", "", b"caf\xe9"], ".txt"),
-        Task(tmp_path / "gone.txt", "gone"),
+        ParseTask(tmp_path / "gone.txt", "gone"),
     ]
     with ParsePool(0) as here, ParsePool(1) as there:
         ours, theirs = list(here.parse(listed)), list(there.parse(listed))
-    assert [outcome for outcome in ours if isinstance(outcome, Parsed)] == [
-        outcome for outcome in theirs if isinstance(outcome, Parsed)
+    assert [outcome for outcome in ours if isinstance(outcome, ParsedFile)] == [
+        outcome for outcome in theirs if isinstance(outcome, ParsedFile)
     ]
     failed = [
-        [(o.task, type(o.error), str(o.error), o.content_hash, o.stat) for o in outcomes if isinstance(o, Failed)]
+        [(o.task, type(o.error), str(o.error), o.content_hash, o.stat) for o in outcomes if isinstance(o, ParseFailure)]
         for outcomes in (ours, theirs)
     ]
     assert failed[0] == failed[1]
@@ -88,10 +88,10 @@ def test_a_result_carries_hash_state_and_loader(tmp_path: Path, jobs: int) -> No
     [task] = tasks(tmp_path, ["# hello"], ".md")
     with ParsePool(jobs) as pool:
         [outcome] = pool.parse([task])
-    assert isinstance(outcome, Parsed)
-    assert (outcome.task, outcome.content_hash) == (task, hash_of(b"# hello"))
+    assert isinstance(outcome, ParsedFile)
+    assert (outcome.task, outcome.content_hash) == (task, hash_content(b"# hello"))
     assert (outcome.stat, outcome.loader, outcome.document.source) == (task.stat, "markdown", task.source)
-    assert hash_of(b"") == "cae66941d9efbd404e4d88758ea67670"
+    assert hash_content(b"") == "cae66941d9efbd404e4d88758ea67670"
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
@@ -100,8 +100,8 @@ def test_a_file_that_changed_after_it_was_found_is_read_as_it_is_now(tmp_path: P
     task.path.write_text("newer")
     with ParsePool(jobs) as pool:
         [outcome] = pool.parse([task])
-    assert isinstance(outcome, Parsed)
-    assert (outcome.document.text, outcome.stat) == ("newer", FileStat.of(task.path.stat()))
+    assert isinstance(outcome, ParsedFile)
+    assert (outcome.document.text, outcome.stat) == ("newer", FileStat.from_stat(task.path.stat()))
 
 
 @pytest.mark.parametrize("name", ["caf\udce9.txt", "a\nb.txt", "-rf", "quote'\".txt"])
@@ -109,8 +109,8 @@ def test_strange_names_reach_the_process(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text("here")
     with ParsePool(1) as pool:
-        [outcome] = pool.parse([Task(path, str(path))])
-    assert isinstance(outcome, Parsed)
+        [outcome] = pool.parse([ParseTask(path, str(path))])
+    assert isinstance(outcome, ParsedFile)
     assert (outcome.document.text, outcome.document.source) == ("here", str(path))
 
 
@@ -123,62 +123,64 @@ def test_a_relative_path_means_the_folder_that_the_caller_stands_in(
     with ParsePool(1) as pool:
         for name in ("one", "two"):
             monkeypatch.chdir(tmp_path / name)
-            assert [said(outcome) for outcome in pool.parse([Task(Path("a.txt"), "a")])] == [name]
+            assert [said(outcome) for outcome in pool.parse([ParseTask(Path("a.txt"), "a")])] == [name]
 
 
 @pytest.mark.parametrize(
     ("deed", "kind", "reason"),
     [
-        ("spin", LoadLimit, "took longer than 1.5 seconds"),
-        ("sleep", LoadLimit, "took longer than 1.5 seconds"),
-        ("sleep in c", LoadLimit, "took longer than 1.5 seconds"),
+        ("spin", LoadLimitExceeded, "took longer than 1.5 seconds"),
+        ("sleep", LoadLimitExceeded, "took longer than 1.5 seconds"),
+        ("sleep in c", LoadLimitExceeded, "took longer than 1.5 seconds"),
         ("crash", LoadError, "crashed its parser (SIGSEGV)"),
-        ("kill", LoadLimit, "its parser was ended by the system, most likely for memory"),
+        ("kill", LoadLimitExceeded, "its parser was ended by the system, most likely for memory"),
         ("exit", LoadError, "its parser ended without an answer (exit code 3)"),
-        ("eat", LoadLimit, "needs more than 600 MB of memory"),
-        ("recurse", LoadLimit, "nested too deep"),
+        ("eat", LoadLimitExceeded, "needs more than 600 MB of memory"),
+        ("recurse", LoadLimitExceeded, "nested too deep"),
         ("divide", LoadError, "its parser failed (ZeroDivisionError: by a hostile file)"),
-        ("long 1100000", LoadLimit, "its text is longer than 1 million characters"),
+        ("long 1100000", LoadLimitExceeded, "its text is longer than 1 million characters"),
         ("nonsense", LoadError, "its parser gave a broken answer"),
     ],
 )
 def test_a_file_that_harms_its_process_costs_itself_alone(
-    tmp_path: Path, plugin: Sequence[Route], deed: str, kind: type[LoadError], reason: str
+    tmp_path: Path, plugin: Sequence[LoaderRoute], deed: str, kind: type[LoadError], reason: str
 ) -> None:
     before, after = tasks(tmp_path, ["before", "after"])
     (tmp_path / "x.bad").write_text(deed)
     with ParsePool(1, TIGHT, plugin) as pool:
-        outcomes = list(pool.parse([before, Task(tmp_path / "x.bad", "/x.bad"), after]))
+        outcomes = list(pool.parse([before, ParseTask(tmp_path / "x.bad", "/x.bad"), after]))
     assert [said(outcome) for outcome in outcomes] == ["before", reason, "after"]
-    assert isinstance(outcomes[1], Failed)
+    assert isinstance(outcomes[1], ParseFailure)
     assert type(outcomes[1].error) is kind
     assert outcomes[1].error.source == "/x.bad"
 
 
-def test_many_harmful_files_at_once_leave_the_good_ones_alone(tmp_path: Path, plugin: Sequence[Route]) -> None:
+def test_many_harmful_files_at_once_leave_the_good_ones_alone(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
     good = tasks(tmp_path, [f"good {n}" for n in range(20)])
     bad = tasks(tmp_path, ["crash", "exit", "divide", "kill", "spin"], ".bad")
     mixed = [*good[:5], bad[0], bad[1], *good[5:10], bad[2], *good[10:15], bad[3], bad[4], *good[15:]]
     with ParsePool(2, TIGHT, plugin) as pool:
         outcomes = list(pool.parse(mixed))
-    assert [said(outcome) for outcome in outcomes if isinstance(outcome, Parsed)] == [f"good {n}" for n in range(20)]
-    assert [outcome.task for outcome in outcomes if isinstance(outcome, Failed)] == bad
+    assert [said(outcome) for outcome in outcomes if isinstance(outcome, ParsedFile)] == [
+        f"good {n}" for n in range(20)
+    ]
+    assert [outcome.task for outcome in outcomes if isinstance(outcome, ParseFailure)] == bad
 
 
 def test_what_a_parser_prints_does_no_harm(
-    tmp_path: Path, plugin: Sequence[Route], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, plugin: Sequence[LoaderRoute], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with ParsePool(1, TIGHT, plugin) as pool:
         outcomes = list(pool.parse(tasks(tmp_path, ["chatter", "chatter"], ".bad")))
-    assert [isinstance(outcome, Parsed) for outcome in outcomes] == [True, True]
+    assert [isinstance(outcome, ParsedFile) for outcome in outcomes] == [True, True]
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_process_is_kept_for_the_next_file_and_replaced_once_it_has_grown(
-    tmp_path: Path, plugin: Sequence[Route]
+    tmp_path: Path, plugin: Sequence[LoaderRoute]
 ) -> None:
     deeds = ["nothing", "nothing", "grow", "nothing"]
-    with ParsePool(1, ParseLimits(memory_mb=600), plugin) as pool:
+    with ParsePool(1, ParseLimits(max_memory_mb=600), plugin) as pool:
         pids = [said(outcome).rpartition(" ")[2] for outcome in pool.parse(tasks(tmp_path, deeds, ".bad"))]
     assert pids[0] == pids[1] == pids[2] != pids[3]
 
@@ -197,7 +199,7 @@ def test_no_process_is_started_before_the_first_task_and_none_is_left_after(tmp_
 def test_tasks_are_taken_only_as_results_are(tmp_path: Path) -> None:
     taken = []
 
-    def source() -> Iterator[Task]:
+    def source() -> Iterator[ParseTask]:
         for task in tasks(tmp_path, ["x"] * 50):
             taken.append(task)
             yield task
@@ -205,12 +207,12 @@ def test_tasks_are_taken_only_as_results_are(tmp_path: Path) -> None:
     with ParsePool(2) as pool:
         results = pool.parse(source())
         next(results)
-        assert len(taken) == 2 * LOOK_AHEAD
+        assert len(taken) == 2 * MAX_PENDING_PER_PROCESS
         next(results)
-        assert len(taken) == 2 * LOOK_AHEAD + 1
+        assert len(taken) == 2 * MAX_PENDING_PER_PROCESS + 1
 
 
-def test_results_that_nobody_takes_can_be_left(tmp_path: Path, plugin: Sequence[Route]) -> None:
+def test_results_that_nobody_takes_can_be_left(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
     started = time.monotonic()
     with ParsePool(1, ParseLimits(), plugin) as pool:
         results = pool.parse(tasks(tmp_path, ["nothing", "sleep", "sleep", "sleep", "sleep"], ".bad"))
@@ -245,7 +247,7 @@ def test_a_closed_pool_says_so(tmp_path: Path) -> None:
 
 
 def test_routes_and_their_options_reach_the_process(tmp_path: Path) -> None:
-    routes = [Route("text", TextOptions(encoding="cp1250")), Route("csv", suffixes=(".dat",))]
+    routes = [LoaderRoute("text", TextOptions(encoding="cp1250")), LoaderRoute("csv", suffixes=(".dat",))]
     listed = [*tasks(tmp_path, ["Zażółć".encode("cp1250")]), *tasks(tmp_path, ["a,b\n1,2\n"], ".dat")]
     with ParsePool(1, routes=routes) as pool:
         assert [said(outcome) for outcome in pool.parse(listed)] == ["Zażółć", "a: 1; b: 2"]
@@ -261,7 +263,7 @@ def test_a_pool_of_fewer_than_no_processes_or_with_an_unknown_route_is_refused()
     with pytest.raises(InvalidOption, match="jobs is -1"):
         ParsePool(-1)
     with pytest.raises(UnknownName, match="'pfd' is not the name of a loader"):
-        ParsePool(1, routes=[Route("pfd")])
+        ParsePool(1, routes=[LoaderRoute("pfd")])
 
 
 SCRIPT = """
@@ -399,22 +401,22 @@ PARSED_HEAD = {
     ],
 )
 def test_an_answer_of_another_shape_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(Nonsense):
-        read_outcome(head_of(frame({**PARSED_HEAD, **change})[12:]), b"abc", Task(Path("/x"), "/x"))  # type: ignore[dict-item]
+    with pytest.raises(InvalidFrame):
+        decode_result(decode_json(encode_frame({**PARSED_HEAD, **change})[12:]), b"abc", ParseTask(Path("/x"), "/x"))  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("packed", [b"", b"{", b"[]", b"[" * 100_000, b"\xff"])
 def test_an_answer_that_is_no_object_is_refused(packed: bytes) -> None:
-    with pytest.raises(Nonsense):
-        head_of(packed)
+    with pytest.raises(InvalidFrame):
+        decode_json(packed)
 
 
 def test_an_error_of_a_kind_of_its_own_travels_as_a_load_error() -> None:
     class Odd(LoadError):
         """Known to nobody else."""
 
-    task = Task(Path("/x"), "/x")
-    packed = outcome_frame(Failed(task, Odd("/x", "odd", "hint")), last=True)
-    outcome, last = read_outcome(head_of(packed[12:]), b"", task)
-    assert isinstance(outcome, Failed)
+    task = ParseTask(Path("/x"), "/x")
+    packed = encode_result(ParseFailure(task, Odd("/x", "odd", "hint")), last=True)
+    outcome, last = decode_result(decode_json(packed[12:]), b"", task)
+    assert isinstance(outcome, ParseFailure)
     assert (type(outcome.error), str(outcome.error), last) == (LoadError, "/x: odd: hint", True)

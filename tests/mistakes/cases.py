@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pypdf import PdfWriter
 
-from ragkit.index.seal import read_seal, seal
+from ragkit.index.seal import read_checksums, write_checksums
 from tests.load import made
 from tests.mistakes.stage import HASHING, Mistake, Prepare, Stage
 from tests.wire.server import Fault
@@ -75,7 +75,7 @@ def newer(stage: Stage) -> None:
     with sqlite3.connect(".ragkit/index.sqlite") as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE key = 'format'")
     connection.close()
-    seal(Path(".ragkit"), read_seal(Path(".ragkit")) or ())  # as that version would have
+    write_checksums(Path(".ragkit"), read_checksums(Path(".ragkit")) or ())  # as that version would have
 
 
 def overwritten(stage: Stage) -> None:

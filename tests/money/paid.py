@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.providers.base import Completion, Provider, Request
-from ragkit.embed.base import Row, Rows, unit
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider
+from ragkit.embed.base import Row, Rows, normalize_rows
 from ragkit.usage.meter import record_embedding
 from ragkit.usage.tokens import Tokens
 from tests.money.wire import DIMENSION
@@ -46,7 +46,7 @@ class PaidEmbedder:
             found = ask("embeddings", {"model": self.model, "input": list(texts[first : first + BATCH])})
             record_embedding(self.model, found["usage"]["total_tokens"], None, provider=self.provider)
             rows += [one["embedding"] for one in found["data"]]
-        return unit(np.array(rows, np.float32).reshape(-1, DIMENSION))
+        return normalize_rows(np.array(rows, np.float32).reshape(-1, DIMENSION))
 
     def embed_query(self, text: str) -> Row:
         """(16,)."""
@@ -65,7 +65,7 @@ class CarelessEmbedder(PaidEmbedder):
             return np.empty((0, DIMENSION), np.float32)
         found = ask("embeddings", {"model": self.model, "input": list(texts)})
         record_embedding(self.model, found["usage"]["total_tokens"], None, provider=self.provider)
-        return unit(np.array([one["embedding"] for one in found["data"]], np.float32))
+        return normalize_rows(np.array([one["embedding"] for one in found["data"]], np.float32))
 
 
 class NamelessEmbedder(PaidEmbedder):
@@ -82,7 +82,7 @@ class PaidProvider(Provider):
     default_model = "gpt-4o-mini"
     remote = True
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """One request to the server."""
         body = {
             "model": request.model,

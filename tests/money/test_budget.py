@@ -15,7 +15,7 @@ import pytest
 
 from ragkit import KnowledgeBase
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
-from ragkit.pipeline.writing import IndexRun
+from ragkit.pipeline.writing import IndexOptions
 from tests.money.conftest import Ragkit
 from tests.money.wire import Wire
 
@@ -130,7 +130,7 @@ def test_where_the_price_is_unknown_a_budget_is_refused_and_the_cost_is_null(
     said = ragkit("usage")
     assert "total  price unknown" in said.out
     with KnowledgeBase.open(".ragkit") as kb, pytest.raises(PriceUnknown, match="put the price into"):
-        kb.index("docs", run=IndexRun(max_cost_usd=1.0))
+        kb.index("docs", run=IndexOptions(max_cost_usd=1.0))
 
 
 def test_a_model_that_costs_nothing_runs_under_a_budget_of_nothing(workplace: Path, ragkit: Ragkit) -> None:
@@ -173,7 +173,7 @@ def test_an_answer_that_is_likely_to_cost_too_much_is_not_begun(shop: Path, wire
 def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     with KnowledgeBase.open(".ragkit") as kb:
-        estimate = kb.estimate(kb.agent(), "How long does boiler 7 take?")
+        estimate = kb.estimate_cost(kb.agent(), "How long does boiler 7 take?")
     assert estimate is not None
     wire.requests.clear()
     wire.bills = 20.0
@@ -191,7 +191,7 @@ def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, m
     ragkit("index", "docs", "-q")
     with KnowledgeBase.open(".ragkit") as kb:
         agent = kb.chat()
-        estimate = kb.estimate(agent, "How long does boiler 7 take?")
+        estimate = kb.estimate_cost(agent, "How long does boiler 7 take?")
     assert estimate is not None
     wire.requests.clear()
     monkeypatch.setattr("sys.stdin", io.StringIO("How long does boiler 7 take?\n" * 50))
@@ -231,7 +231,7 @@ def test_a_hundred_answers_at_once_each_know_their_own_cost_and_add_up_to_the_se
         kb.index("docs")
         agent = kb.agent()
         agent.ask("How long?")  # which measures the embedder
-        before = kb.ledger.total()
+        before = kb.ledger.total_spending()
         wire.requests.clear()
         questions = [f"How long does boiler {'very ' * number}{number} take?" for number in range(100)]
         with ThreadPoolExecutor(20) as pool:
@@ -244,7 +244,7 @@ def test_a_hundred_answers_at_once_each_know_their_own_cost_and_add_up_to_the_se
         assert sum(answer.usage.prompt_tokens for answer in answers) == sent
         assert sum(tokens) == asked
         assert sum(costs) == pytest.approx(sent * 1e-4 + received * 1e-3 + asked * TOKEN)
-        after = kb.ledger.total()
+        after = kb.ledger.total_spending()
         assert after.embedding_tokens - before.embedding_tokens == asked
         assert after.known_cost_usd - before.known_cost_usd == pytest.approx(sum(costs))
         assert after.runs >= 2
@@ -257,7 +257,7 @@ def test_tasks_of_one_loop_each_know_their_own_cost(shop: Path, wire: Wire) -> N
         kb.index("docs")
         agent = kb.agent()
         agent.ask("How long?")  # which measures the embedder
-        before = kb.ledger.total().calls
+        before = kb.ledger.total_spending().calls
         wire.requests.clear()
         questions = [f"How long does boiler {'very ' * number}take?" for number in range(40)]
 
@@ -266,7 +266,7 @@ def test_tasks_of_one_loop_each_know_their_own_cost(shop: Path, wire: Wire) -> N
             return [result.usage.embedding_tokens for result in results]
 
         assert asyncio.run(everyone()) == [wire.tokens(question[:80]) for question in questions]
-        assert kb.ledger.total().calls - before == 3 * len(questions)  # two of the model, one of the embedder
+        assert kb.ledger.total_spending().calls - before == 3 * len(questions)  # two of the model, one of the embedder
 
 
 def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
@@ -288,7 +288,7 @@ def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit
 def test_a_budget_that_is_set_from_python_raises_what_it_knows(shop: Path, wire: Wire) -> None:
     with KnowledgeBase.open("kb", "ragkit.yaml") as kb:
         with pytest.raises(BudgetTooSmall, match=r"the budget is 0.01 USD") as caught:
-            kb.index("docs", run=IndexRun(max_cost_usd=0.01))
+            kb.index("docs", run=IndexOptions(max_cost_usd=0.01))
         assert isinstance(caught.value, BudgetExceeded)
         assert (caught.value.limit, caught.value.spent) == (0.01, 0.0)
         assert caught.value.estimate > 0.01

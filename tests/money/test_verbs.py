@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragkit import KnowledgeBase
-from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.errors import ProviderError
 from tests.money.conftest import Ragkit
 from tests.money.paid import PaidProvider
@@ -66,18 +66,18 @@ def test_what_a_run_spent_that_failed_is_on_record_too(used: Path, wire: Wire, m
 
     with KnowledgeBase.open(".ragkit") as kb:
         agent = kb.agent()
-        before = kb.ledger.total().calls
-        seen: list[Request] = []
+        before = kb.ledger.total_spending().calls
+        seen: list[ModelRequest] = []
         complete = PaidProvider.complete
 
-        def once(self: PaidProvider, request: Request) -> Completion:
+        def once(self: PaidProvider, request: ModelRequest) -> Completion:
             seen.append(request)
             return complete(self, request) if len(seen) == 1 else refuse()
 
         monkeypatch.setattr(PaidProvider, "complete", once)
         with pytest.raises(ProviderError, match="down"):
             agent.ask("How long does boiler 7 take?")
-        assert kb.ledger.total().calls > before
+        assert kb.ledger.total_spending().calls > before
 
 
 def test_a_search_leaves_the_knowledge_base_as_it_was(used: Path, ragkit: Ragkit) -> None:

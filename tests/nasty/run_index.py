@@ -24,17 +24,17 @@ def main() -> None:
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, DROPPED: "1"})
     from ragkit.cli import main as ragkit
-    from ragkit.load.walk import FolderOptions, Found, Skipped, walk
+    from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
     from ragkit.pipeline import writing
     from tests.nasty.places import change
 
-    def changing(source: Path, options: FolderOptions | None = None) -> Iterator[Found | Skipped]:
-        for item in walk(source, options):
-            if isinstance(item, Found):
+    def changing(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:
+        for item in walk_files(source, options):
+            if isinstance(item, FoundFile):
                 change(item.path)
             yield item
 
-    writing.walk = changing  # type: ignore[attr-defined]
+    writing.walk_files = changing  # type: ignore[attr-defined]
     ragkit(sys.argv[1:])
 
 

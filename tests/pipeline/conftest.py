@@ -10,7 +10,7 @@ import pytest
 
 from ragkit.errors import PipelineError
 from ragkit.pipeline import shipped
-from ragkit.pipeline.read import Reading, Request, read_path
+from ragkit.pipeline.read import ParsedPipeline, ReadOptions, read_path
 from tests.pipeline.golden import SHIPPED
 from tests.pipeline.sample import SECTIONS
 
@@ -20,7 +20,7 @@ Write = Callable[..., Path]
 @pytest.fixture
 def sample_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """`plain` and `careful` are the shipped pipelines."""
-    monkeypatch.setattr(shipped, "folder", lambda: SHIPPED)
+    monkeypatch.setattr(shipped, "pipelines_folder", lambda: SHIPPED)
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_shipped: None)
     return write_one
 
 
-def read(path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> Reading:
+def read(path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> ParsedPipeline:
     """A file, read against the sample parts."""
-    return read_path(path, replace(Request(environ or {}, tuple(overrides)), sections=SECTIONS))
+    return read_path(path, replace(ReadOptions(environ or {}, tuple(overrides)), sections=SECTIONS))
 
 
 def problems_of(path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None) -> list[str]:

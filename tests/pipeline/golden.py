@@ -11,25 +11,25 @@ from pathlib import Path
 
 from ragkit.errors import PipelineError
 from ragkit.pipeline import shipped
-from ragkit.pipeline.read import Request, read_path
+from ragkit.pipeline.read import ReadOptions, read_path
 from tests.pipeline.sample import SECTIONS
 
 BROKEN = Path(__file__).parent / "broken"
 SHIPPED = Path(__file__).parent / "sample_pipelines"
 ENVIRON = {"MODEL_NAME": "small-2", "SAMPLE_API_KEY": "sk-never-to-be-seen"}
 
-REQUESTS: Mapping[str, Request] = {
-    "profile-unknown": Request(ENVIRON, profile="prodution", sections=SECTIONS),
-    "profile-from-the-environment-unknown": Request({"RAGKIT_PROFILE": "staging"}, sections=SECTIONS),
-    "profile-that-extends": Request(ENVIRON, profile="production", sections=SECTIONS),
-    "profile-with-a-wrong-value": Request(ENVIRON, profile="production", sections=SECTIONS),
-    "profile-never-chosen-with-a-wrong-value": Request(ENVIRON, thorough=True, sections=SECTIONS),
-    "provider-not-installed": Request(ENVIRON, thorough=True, sections=SECTIONS),
-    "extra-not-installed": Request(ENVIRON, thorough=True, sections=SECTIONS),
-    "set-without-equals": Request(
+REQUESTS: Mapping[str, ReadOptions] = {
+    "profile-unknown": ReadOptions(ENVIRON, profile="prodution", sections=SECTIONS),
+    "profile-from-the-environment-unknown": ReadOptions({"RAGKIT_PROFILE": "staging"}, sections=SECTIONS),
+    "profile-that-extends": ReadOptions(ENVIRON, profile="production", sections=SECTIONS),
+    "profile-with-a-wrong-value": ReadOptions(ENVIRON, profile="production", sections=SECTIONS),
+    "profile-never-chosen-with-a-wrong-value": ReadOptions(ENVIRON, thorough=True, sections=SECTIONS),
+    "provider-not-installed": ReadOptions(ENVIRON, thorough=True, sections=SECTIONS),
+    "extra-not-installed": ReadOptions(ENVIRON, thorough=True, sections=SECTIONS),
+    "set-without-equals": ReadOptions(
         ENVIRON, ("split.chunk_size", "=300", "profiles.x=1", "split.chunk_size=[1"), sections=SECTIONS
     ),
-    "set-with-wrong-values": Request(
+    "set-with-wrong-values": ReadOptions(
         ENVIRON,
         (
             "split.chunk_size=many",
@@ -49,7 +49,7 @@ REQUESTS: Mapping[str, Request] = {
 def messages(name: str) -> str:
     """Every problem in a broken file. Runs in `broken/`, with the sample pipelines as the shipped ones."""
     try:
-        read_path(Path(f"{name}.yaml"), REQUESTS.get(name, Request(ENVIRON, sections=SECTIONS)))
+        read_path(Path(f"{name}.yaml"), REQUESTS.get(name, ReadOptions(ENVIRON, sections=SECTIONS)))
     except PipelineError as error:
         return f"{error}\n"
     raise AssertionError(f"{name}.yaml is not broken")
@@ -62,6 +62,6 @@ def names() -> list[str]:
 
 if __name__ == "__main__":
     os.chdir(BROKEN)
-    shipped.folder = lambda: SHIPPED
+    shipped.pipelines_folder = lambda: SHIPPED
     for broken in names():
         Path(f"{broken}.txt").write_text(messages(broken), encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ragkit.errors import InvalidOption
 from ragkit.pipeline.parts import Section
-from ragkit.registry import Place, Registry
+from ragkit.registry import PartSpec, Registry
 
 HERE = "tests.pipeline.sample"
 
@@ -119,11 +119,11 @@ class Part:
     """Stands for every part: nothing is run here."""
 
 
-def _place(options: str = "", target: str = "Part", extra: str = "") -> Place:
-    return Place(f"{HERE}:{target}", extra, f"{HERE}:{options}" if options else "")
+def _place(options: str = "", target: str = "Part", extra: str = "") -> PartSpec:
+    return PartSpec(f"{HERE}:{target}", extra, f"{HERE}:{options}" if options else "")
 
 
-def _registry(kind: str, **places: Place) -> Registry[Part]:
+def _registry(kind: str, **places: PartSpec) -> Registry[Part]:
     return Registry(kind, f"tests-{kind}", places)
 
 
@@ -132,19 +132,19 @@ LOADERS = _registry(
     folder=_place("FolderOptions"),
     markdown=_place(),
     pdf=_place("PdfOptions"),
-    scans=Place("tests.pipeline.no_such_package:Scans", "scans"),
+    scans=PartSpec("tests.pipeline.no_such_package:Scans", "scans"),
 )
 SPLITTERS = _registry("splitter", recursive=_place("RecursiveOptions"), lines=_place())
 EMBEDDERS = _registry("embedder", small=_place(), remote=_place("RemoteOptions"))
 STORES = _registry("store", files=_place("FilesOptions"), server=_place("ServerOptions"))
 RETRIEVERS = _registry("retriever", mixed=_place("MixedOptions"), words=_place())
-PROVIDERS = _registry("provider", big=_place(), far=Place("tests.pipeline.no_such_package:Far", "far"))
+PROVIDERS = _registry("provider", big=_place(), far=PartSpec("tests.pipeline.no_such_package:Far", "far"))
 
 SECTIONS = (
-    Section("load", "loaders", LOADERS, routed=True),
-    Section("split", "splitters", SPLITTERS, routed=True),
+    Section("load", "loaders", LOADERS, allows_list=True),
+    Section("split", "splitters", SPLITTERS, allows_list=True),
     Section("embed", "embedder", EMBEDDERS),
-    Section("store", "store", STORES, supplied=frozenset({"path"})),
+    Section("store", "store", STORES, deferred_options=frozenset({"path"})),
     Section("retrieve", "retriever", RETRIEVERS),
-    Section("answer", "answer", None, providers=PROVIDERS),
+    Section("answer", "answer", None, provider_registry=PROVIDERS),
 )

@@ -16,21 +16,21 @@ from ragkit.embed.base import Rows
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import PipelineError, SettingsMismatch, StoreError
 from ragkit.index import derived as derived_module
-from ragkit.index.derived import Derived, StorePlace
+from ragkit.index.derived import ExternalStore, StoreLocation
 from ragkit.index.session import WriteSession
 from ragkit.pipeline import copying
-from ragkit.pipeline.choice import Choice
-from ragkit.pipeline.copying import CopyRun
+from ragkit.pipeline.choice import ComponentConfig
+from ragkit.pipeline.copying import CopyOptions
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.stored import stored_pipeline
+from ragkit.pipeline.stored import read_stored_pipeline
 from ragkit.records import Document
 from ragkit.store import STORES
 from ragkit.store.memory import MemoryStore
 from ragkit.store.options import MemoryOptions, SqliteOptions
 from ragkit.store.server_options import PineconeOptions
 from ragkit.store.sqlite import SqliteStore
-from ragkit.testing.opening import options_of, unit_rows
+from ragkit.testing.opening import scratch_options, unit_rows
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -60,7 +60,7 @@ def indexed(tmp_path: Path, docs: Path) -> Path:
 
 def with_store(name: str, options: object = None) -> Pipeline:
     pipeline = Pipeline.from_yaml(HASHING)
-    return replace(pipeline, store=Choice(name, cast("DataclassInstance | None", options)))
+    return replace(pipeline, store=ComponentConfig(name, cast("DataclassInstance | None", options)))
 
 
 def hits(path: Path, pipeline: Pipeline | None = None) -> list[list[tuple[str, float]]]:
@@ -79,8 +79,8 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def subject(name: str, tmp_path: Path) -> object:
     """The options of the store; its server runs."""
-    kind = STORES.options(name)
-    options = options_of(name, tmp_path / f"copy-{name}")
+    kind = STORES.options_class(name)
+    options = scratch_options(name, tmp_path / f"copy-{name}")
     return kind(**options) if kind else None
 
 
@@ -97,20 +97,26 @@ def test_every_store_takes_a_copy_and_gives_it_back_without_one_embedding(
 
     monkeypatch.setattr(HashingEmbedder, "embed_texts", counted)
     there = KnowledgeBase.open(indexed, with_store(name, subject)).copy()
-    assert (there.problems, there.before, there.store, there.embedded, embedded) == ((), "sqlite", name, 0, [])
+    assert (there.problems, there.previous_store, there.store, there.embedding_tokens, embedded) == (
+        (),
+        "sqlite",
+        name,
+        0,
+        [],
+    )
     if there.comparison is not None:
-        assert there.comparison.same
-        assert there.comparison.checksum == there.comparison.held_checksum
-        assert (there.comparison.held, there.copied, there.searches) == (there.chunks, there.chunks, 24)
+        assert there.comparison.is_equal
+        assert there.comparison.expected_checksum == there.comparison.stored_checksum
+        assert (there.comparison.stored, there.copied, there.searches_compared) == (there.chunks, there.chunks, 24)
         assert there.recall == 1.0
     with KnowledgeBase.open(indexed) as kb:
         assert (kb.pipeline.store.name, kb.verify().problems) == (name, ())
-        assert not kb.freshness().behind
+        assert not kb.freshness().outdated_store
     assert hits(indexed) == wanted
     embedded.clear()  # of the questions
     plain = Pipeline.from_yaml(HASHING + "store: {name: sqlite}\n")
-    back = KnowledgeBase.open(indexed, plain).copy(CopyRun(drop_old=True))
-    assert (back.before, back.store, back.problems, embedded) == (name, "sqlite", (), [])
+    back = KnowledgeBase.open(indexed, plain).copy(CopyOptions(drop_old=True))
+    assert (back.previous_store, back.store, back.problems, embedded) == (name, "sqlite", (), [])
     assert hits(indexed) == wanted
     if there.comparison is not None:
         assert back.notes == (f"the store {name!r} was emptied",)
@@ -144,8 +150,8 @@ def test_a_store_that_a_file_names_before_it_is_filled_is_said_and_passed_over(t
     other = with_store("sqlite", SqliteOptions(tmp_path / "there"))
     assert hits(indexed, other) == wanted
     with KnowledgeBase.open(indexed, other) as kb:
-        assert kb.freshness().behind == "sqlite"
-        assert kb.freshness().lines() == [
+        assert kb.freshness().outdated_store == "sqlite"
+        assert kb.freshness().messages() == [
             "the store 'sqlite' is not in line with the catalog, which was searched instead: ragkit copy"
         ]
 
@@ -157,11 +163,11 @@ def test_what_others_keep_in_a_store_is_not_touched(tmp_path: Path, docs: Path, 
     kb = KnowledgeBase.open(indexed, with_store("sqlite", options))
     with pytest.raises(StoreError, match="'sqlite' holds 1 documents that this knowledge base did not put there"):
         kb.copy()
-    assert Pipeline.from_yaml(stored_pipeline(indexed) or "").store.options == SqliteOptions("")
+    assert Pipeline.from_yaml(read_stored_pipeline(indexed) or "").store.options == SqliteOptions("")
     with pytest.raises(StoreError, match=r"or empty it with `ragkit copy --overwrite`"):
         kb.index(docs)
     assert [identity for identity, _, _ in SqliteStore(options).scan()] == ["theirs"]
-    report = kb.copy(CopyRun(overwrite=True))
+    report = kb.copy(CopyOptions(overwrite=True))
     assert (report.problems, SqliteStore(options).count()) == ((), report.chunks)
 
 
@@ -173,14 +179,14 @@ def test_a_second_copy_hands_over_what_is_missing_and_nothing_else(tmp_path: Pat
     (docs / "more.md").write_text("One more key hangs in the cellar.\n")
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: sqlite}\n")).index(docs)
     again = kb.copy()
-    assert (again.copied, again.chunks, again.before) == (1, first.chunks + 1, "sqlite")
+    assert (again.copied, again.chunks, again.previous_store) == (1, first.chunks + 1, "sqlite")
 
 
 def test_progress_is_told_up_to_the_last_chunk(tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derived_module, "BATCH", 20)
+    monkeypatch.setattr(derived_module, "SYNC_BATCH_SIZE", 20)
     told: list[tuple[int, int]] = []
     kb = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there")))
-    report = kb.copy(CopyRun(on_progress=lambda done, total: told.append((done, total))))
+    report = kb.copy(CopyOptions(on_progress=lambda done, total: told.append((done, total))))
     assert told[0] == (20, report.chunks)
     assert told[-1] == (report.chunks, report.chunks)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
@@ -224,17 +230,17 @@ def test_a_store_that_does_not_hold_what_it_was_given_is_not_taken(
 ) -> None:
     monkeypatch.setattr("ragkit.store.sqlite.SqliteStore", Mangling)
     monkeypatch.setattr(Mangling, "mangle", staticmethod(mangle), raising=False)
-    before = stored_pipeline(indexed)
+    before = read_stored_pipeline(indexed)
     report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
     assert re.search(said, " ".join(report.problems))
-    assert stored_pipeline(indexed) == before
+    assert read_stored_pipeline(indexed) == before
     assert SqliteStore(SqliteOptions(tmp_path / "there")).count() == 0
 
 
 def test_a_store_that_finds_too_little_is_not_taken(
     tmp_path: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "SLACK", -1.0)  # no hit is near enough
+    monkeypatch.setattr(copying, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit is near enough
     report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
     assert report.problems == ("finds 0% of the nearest in 24 searches: let its index look at more candidates",)
 
@@ -250,12 +256,12 @@ def test_variables_stay_variables_in_the_settings(
 ) -> None:
     monkeypatch.setenv("WHERE", str(tmp_path / "there"))
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: sqlite, path: '${WHERE}'}\n")).copy()
-    assert 'path: "${WHERE}"' in str(stored_pipeline(indexed))
+    assert 'path: "${WHERE}"' in str(read_stored_pipeline(indexed))
     monkeypatch.delenv("WHERE")
     with pytest.raises(PipelineError, match="the variable WHERE is not set"):
         KnowledgeBase.open(indexed)
     report = KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: memory}\n")).copy()
-    assert (report.before, report.store) == ("", "memory")
+    assert (report.previous_store, report.store) == ("", "memory")
     assert hits(indexed)
 
 
@@ -267,7 +273,7 @@ def test_a_relative_path_is_written_down_in_full(
     monkeypatch.chdir("/")
     with KnowledgeBase.open(indexed) as kb:
         assert str(getattr(kb.pipeline.store.options, "path", "")) == str(tmp_path / "there")
-        assert not kb.freshness().behind
+        assert not kb.freshness().outdated_store
 
 
 def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path, indexed: Path) -> None:
@@ -278,11 +284,11 @@ def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path,
         store.add_documents([replace(document, text="altered")], row.reshape(1, -1))
     with KnowledgeBase.open(indexed) as kb:
         generation = kb.status().generation
-        assert [problem.what for problem in kb.verify().problems] == [
+        assert [problem.message for problem in kb.verify().problems] == [
             "holds 1 chunks with another text or other metadata"
         ]
         report = kb.verify(repair=True)
-        assert report.sound
+        assert report.is_sound
         assert report.repaired == (f"the store 'sqlite': emptied, and filled with {report.chunks} chunks",)
         assert kb.status().generation == generation
         assert identity in {chunk.id for chunk in kb.chunks()}
@@ -321,10 +327,10 @@ class Frail(MemoryStore):
 def test_a_run_that_is_cut_off_at_any_step_is_taken_up_there(
     docs: Path, indexed: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    monkeypatch.setattr(derived_module, "BATCH", 20)
+    monkeypatch.setattr(derived_module, "SYNC_BATCH_SIZE", 20)
     store = Frail(MemoryOptions())
     store.after = after
-    derived = Derived(StorePlace("frail:1", lambda: store))
+    derived = ExternalStore(StoreLocation("frail:1", lambda: store))
     handed: list[int] = []
     for step in range(1, 4):  # each time some steps get done, then the process ends
         store.left = step
@@ -336,7 +342,7 @@ def test_a_run_that_is_cut_off_at_any_step_is_taken_up_there(
     with WriteSession(indexed) as session:
         rest = derived.sync(session.catalog, _matrix(session))
         assert rest < session.catalog.connection.execute("SELECT count(*) FROM chunks").fetchone()[0]
-        assert derived.compare(session.catalog, _matrix(session)).same
+        assert derived.compare(session.catalog, _matrix(session)).is_equal
     for path in list(docs.iterdir())[:9]:
         path.unlink()
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING)).index(docs)
@@ -347,11 +353,11 @@ def test_a_run_that_is_cut_off_at_any_step_is_taken_up_there(
     store.left = 10**9
     with WriteSession(indexed) as session:
         derived.sync(session.catalog, _matrix(session))
-        assert derived.compare(session.catalog, _matrix(session)).same
+        assert derived.compare(session.catalog, _matrix(session)).is_equal
 
 
 def _matrix(session: WriteSession) -> Rows:
-    row, file = session.vectors_for(session.catalog.get("embedder") or "", 1)
+    row, file = session.open_vectors(session.catalog.get_meta("embedder") or "", 1)
     return file.matrix(row.rows)
 
 

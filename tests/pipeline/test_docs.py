@@ -11,7 +11,7 @@ import pytest
 from ragkit.errors import PipelineError
 from ragkit.pipeline import shipped
 from ragkit.pipeline.parts import section_keys
-from ragkit.pipeline.read import Request, read_path, read_text
+from ragkit.pipeline.read import ReadOptions, read_path, read_text
 from ragkit.retrieve.options import (
     ContextOptions,
     DistinctOptions,
@@ -37,7 +37,7 @@ STAGES = {
 
 @pytest.mark.parametrize("number", range(len(FILES)))
 def test_every_file_on_the_page_can_be_read(number: int) -> None:
-    assert read_text(FILES[number], "page", Request({}, thorough=True)).choices
+    assert read_text(FILES[number], "page", ReadOptions({}, thorough=True)).components
 
 
 def test_every_stage_of_retrieval_has_its_line_in_the_order_of_the_stages() -> None:
@@ -66,10 +66,10 @@ def test_the_messages_on_the_page_are_those_that_come(
     monkeypatch.chdir(tmp_path)
     Path(f"{said}.yaml").write_text(text)
     with pytest.raises(PipelineError, match=f"{said}.yaml:") as caught:
-        read_path(Path(f"{said}.yaml"), Request({}))
+        read_path(Path(f"{said}.yaml"), ReadOptions({}))
     assert f"`{str(caught.value).partition(chr(10))[0]}`" in PAGE
 
 
 def test_the_figures_on_the_page_are_right() -> None:
     assert f"one file for each of {len(golden.names())} kinds of mistakes" in PAGE
-    assert shipped.path_of("default") is not None
+    assert shipped.pipeline_path("default") is not None

@@ -11,14 +11,14 @@ import pytest
 
 import ragkit
 from ragkit.embed.hashing import HashingEmbedder
-from ragkit.errors import Damaged, LoadError, Locked, NotAKnowledgeBase, SettingsMismatch
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, NotAKnowledgeBase, SettingsMismatch
 from ragkit.index.lock import WriterLock
-from ragkit.index.reader import IDLE_CONNECTIONS
-from ragkit.index.recipe import check_weights
+from ragkit.index.reader import MAX_IDLE_CONNECTIONS
+from ragkit.index.recipe import check_embedder_weights
 from ragkit.pipeline import assemble
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexRun
+from ragkit.pipeline.writing import IndexOptions
 from ragkit.store.options import SqliteOptions
 from ragkit.store.sqlite import SqliteStore
 
@@ -71,9 +71,9 @@ def test_other_settings_raise_and_name_every_difference(tmp_path: Path, docs: Pa
 
 def test_other_weights_under_the_same_name_are_noticed() -> None:
     before = HashingEmbedder().embed_query("one text")
-    check_weights("kb", before.tobytes(), before)
+    check_embedder_weights("kb", before.tobytes(), before)
     with pytest.raises(SettingsMismatch, match="the embedder's weights are others"):
-        check_weights("kb", before.tobytes(), HashingEmbedder().embed_query("something else"))
+        check_embedder_weights("kb", before.tobytes(), HashingEmbedder().embed_query("something else"))
 
 
 def test_where_there_is_none_reading_says_so(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_where_there_is_none_reading_says_so(tmp_path: Path) -> None:
 def test_a_second_writer_is_refused_by_name(tmp_path: Path, docs: Path) -> None:
     kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
     kb.index(docs)
-    with WriterLock(tmp_path / "kb"), pytest.raises(Locked, match="is being written by process"):
+    with WriterLock(tmp_path / "kb"), pytest.raises(KnowledgeBaseLocked, match="is being written by process"):
         kb.index(docs)
     assert len(kb.search("hedge")) == 3
 
@@ -126,11 +126,11 @@ def test_a_rebuild_takes_up_every_source_that_was_ever_named(tmp_path: Path, doc
     kb.index(docs)
     kb.index(more)
     smaller = KnowledgeBase.open(tmp_path / "kb", pipeline("split: {name: sentence}\n"), check=False)
-    report = smaller.index(run=IndexRun(rebuild=True))
+    report = smaller.index(run=IndexOptions(rebuild=True))
     assert report.files["updated"] == 4
     with KnowledgeBase.open(tmp_path / "kb") as kb:
         assert kb.pipeline.splitters[0].name == "sentence"
-        assert kb.verify().sound
+        assert kb.verify().is_sound
 
 
 def test_a_lost_catalog_is_built_again_with_the_vectors_that_are_left(tmp_path: Path, docs: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_lost_catalog_is_built_again_with_the_vectors_that_are_left(tmp_path: 
     (tmp_path / "kb" / "index.sqlite").write_bytes(b"")
     with (
         KnowledgeBase.open(tmp_path / "kb", pipeline()) as damaged,
-        pytest.raises(Damaged, match=r"index\.sqlite has 0 bytes"),
+        pytest.raises(KnowledgeBaseDamaged, match=r"index\.sqlite has 0 bytes"),
     ):
         damaged.search("hedge")
     report = KnowledgeBase.open(tmp_path / "kb", pipeline()).index(docs)
@@ -153,7 +153,7 @@ def test_a_lost_catalog_is_built_again_with_the_vectors_that_are_left(tmp_path: 
 @pytest.fixture
 def beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the store `sqlite` stand beside the catalog, as every store does that is not part of it."""
-    monkeypatch.setattr(assemble, "IN_CATALOG", frozenset())
+    monkeypatch.setattr(assemble, "CATALOG_STORES", frozenset())
 
 
 @pytest.mark.usefixtures("beside")
@@ -167,13 +167,13 @@ def test_a_store_beside_the_catalog_follows_it_and_finds_the_same(tmp_path: Path
     kb.index(docs)
     assert {document.id for _, document, _ in store.scan()} == {chunk.id for chunk in kb.chunks()}
     question = kb.embed_question("boiler")
-    with kb.reader.view() as view:
+    with kb.reader.snapshot() as view:
         from_store = view.search_dense(question, 2)
     with KnowledgeBase.open(tmp_path / "kb", pipeline()) as plain:
-        plain.reader.derived = None
-        with plain.reader.view() as view:
+        plain.reader.external_store = None
+        with plain.reader.snapshot() as view:
             assert [key for key, _ in view.search_dense(question, 2)] == [key for key, _ in from_store]
-    assert kb.verify().sound
+    assert kb.verify().is_sound
     assert kb.remove(docs / "house.md") == 1
     assert store.count() == 1
 
@@ -185,7 +185,7 @@ def test_a_store_that_lost_something_is_named_and_filled_again_without_embedding
     store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
     store.delete([next(kb.chunks()).id])
     [problem] = kb.verify().problems  # what was written behind its back, before anything is compared
-    assert problem.what == "has a file store-sqlite/store.sqlite-wal that was not written with it"
+    assert problem.message == "has a file store-sqlite/store.sqlite-wal that was not written with it"
     report = kb.index(docs)
     store.close()
     refilled = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
@@ -219,19 +219,19 @@ def test_of_many_views_at_the_same_time_few_connections_are_kept(tmp_path: Path,
         kb.index(docs)
         kb.search("hedge")
         with ExitStack() as stack:
-            views = [stack.enter_context(kb.reader.view()) for _ in range(2 * IDLE_CONNECTIONS)]
+            views = [stack.enter_context(kb.reader.snapshot()) for _ in range(2 * MAX_IDLE_CONNECTIONS)]
             assert len({id(view.connection) for view in views}) == len(views)
-        assert sum(_is_open(view.connection) for view in views) == IDLE_CONNECTIONS
+        assert sum(_is_open(view.connection) for view in views) == MAX_IDLE_CONNECTIONS
 
 
 def test_a_view_outlives_the_closing_and_its_connection_goes_with_it(tmp_path: Path, docs: Path) -> None:
     with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
         kb.index(docs)
-        with kb.reader.view() as view:
+        with kb.reader.snapshot() as view:
             kb.close()
-            assert len(list(view.documents())) == 3
+            assert len(list(view.iter_documents())) == 3
         with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
-            view.documents().__next__()
+            view.iter_documents().__next__()
 
 
 def _is_open(connection: sqlite3.Connection) -> bool:

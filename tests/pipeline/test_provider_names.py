@@ -9,10 +9,10 @@ import pytest
 from ragkit.answer.base import Searcher
 from ragkit.errors import UnknownName
 from ragkit.pipeline.parts import SECTIONS
-from ragkit.pipeline.providers import provider_for
+from ragkit.pipeline.providers import resolve_answer_provider
 
 
 def test_the_providers_that_a_file_can_name_are_those_that_can_answer() -> None:
     with pytest.raises(UnknownName, match="'nobody' is not the name of a provider") as caught:
-        provider_for("nobody:x", cast("Searcher", None))  # refused before it searches
+        resolve_answer_provider("nobody:x", cast("Searcher", None))  # refused before it searches
     assert sorted(caught.value.known) == next(one for one in SECTIONS if one.key == "answer").provider_names()

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from ragkit.pipeline import shipped
-from ragkit.pipeline.schema import FILE_NAME, descriptions, json_schema, schema_text
+from ragkit.pipeline.schema import SCHEMA_FILE_NAME, field_descriptions, json_schema, schema_text
 from ragkit.records import JSON
 from tests.pipeline.golden import BROKEN, SHIPPED
 from tests.pipeline.sample import SECTIONS, RemoteOptions, ServerOptions
@@ -30,28 +30,28 @@ def part(name: str) -> JSON:
 
 def test_the_file_in_the_repository_is_up_to_date() -> None:
     said = "run `ragkit pipeline schema > pipelines/ragkit.schema.json`"
-    assert (shipped.folder() / FILE_NAME).read_text(encoding="utf-8") == schema_text(), said
+    assert (shipped.pipelines_folder() / SCHEMA_FILE_NAME).read_text(encoding="utf-8") == schema_text(), said
 
 
 def test_the_schema_is_a_schema() -> None:
     Draft202012Validator.check_schema(json_schema())
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", shipped.pipeline_names())
 def test_every_shipped_pipeline_is_valid_against_the_file_in_the_repository(name: str) -> None:
-    schema = json.loads((shipped.folder() / FILE_NAME).read_text(encoding="utf-8"))
-    text = (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    schema = json.loads((shipped.pipelines_folder() / SCHEMA_FILE_NAME).read_text(encoding="utf-8"))
+    text = (shipped.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     Draft202012Validator(schema).validate(YAML(typ="safe", pure=True).load(text))
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", shipped.pipeline_names())
 def test_every_shipped_pipeline_tells_editors_of_the_schema_beside_it(name: str) -> None:
-    text = (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8")
-    assert text.startswith(f"# yaml-language-server: $schema={FILE_NAME}\n")
+    text = (shipped.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    assert text.startswith(f"# yaml-language-server: $schema={SCHEMA_FILE_NAME}\n")
 
 
 def test_the_docstring_below_a_field_is_its_description() -> None:
-    assert descriptions(RemoteOptions) == {
+    assert field_descriptions(RemoteOptions) == {
         "model": "As the service names it.",
         "api_key": "Empty: from the environment.",
         "dimensions": "Columns of a row; null: as many as the model has.",
@@ -61,7 +61,7 @@ def test_the_docstring_below_a_field_is_its_description() -> None:
 
 
 def test_a_field_that_is_inherited_keeps_its_description() -> None:
-    assert descriptions(ServerOptions) == {
+    assert field_descriptions(ServerOptions) == {
         "path": "The folder.",
         "sync": "Wait for the disk.",
         "retries": "How often a request is repeated.",

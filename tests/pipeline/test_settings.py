@@ -19,13 +19,13 @@ from ragkit.errors import PipelineError
 from ragkit.load.options import MarkdownOptions, PypdfOptions
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline import shipped
-from ragkit.pipeline.choice import AnswerOptions, Choice
-from ragkit.pipeline.convert import Options, fields_of, is_required
-from ragkit.pipeline.dump import flow, settings_of
-from ragkit.pipeline.nodes import Problem, Table
+from ragkit.pipeline.choice import AnswerOptions, ComponentConfig
+from ragkit.pipeline.convert import OptionsReader, is_required, settable_fields
+from ragkit.pipeline.dump import options_to_dict, to_flow_yaml
+from ragkit.pipeline.nodes import ConfigProblem, MappingNode
 from ragkit.pipeline.parts import SECTIONS, Section
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.syntax import parse, source_of
+from ragkit.pipeline.syntax import create_source, parse_yaml
 from ragkit.retrieve.options import HybridOptions
 from ragkit.store.options import MemoryOptions
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 
 def test_the_default_is_the_shipped_file_of_that_name() -> None:
-    assert Pipeline.default() == Pipeline.load(shipped.folder() / "default.yaml", environ={})
+    assert Pipeline.default() == Pipeline.load(shipped.pipelines_folder() / "default.yaml", environ={})
     assert Pipeline.default().name == "default"
 
 
 def test_the_default_is_what_it_says() -> None:
     default = Pipeline.default()
-    assert default.loaders == (Choice("folder", FolderOptions()),)
+    assert default.loaders == (ComponentConfig("folder", FolderOptions()),)
     assert [choice.name for choice in default.splitters] == ["recursive"]
-    assert default.embedder == Choice("minilm", MiniLMOptions())
+    assert default.embedder == ComponentConfig("minilm", MiniLMOptions())
     assert default.store.name == "sqlite"
-    assert default.retriever == Choice("hybrid", HybridOptions())
+    assert default.retriever == ComponentConfig("hybrid", HybridOptions())
     assert default.answer == AnswerOptions("auto", 6, 0.05)
 
 
@@ -53,7 +53,7 @@ def test_the_default_takes_no_notice_of_the_environment(monkeypatch: pytest.Monk
     assert Pipeline.default().name == "default"
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", shipped.pipeline_names())
 def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> None:
     environ = dict.fromkeys(variables_of(name), "value")
     pipeline = Pipeline.load(name, environ=environ)
@@ -66,12 +66,14 @@ def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> Non
     assert Pipeline.from_yaml(pipeline.to_yaml(complete=True), environ=environ) == pipeline
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", shipped.pipeline_names())
 def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(name: str) -> None:
-    text = (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (shipped.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     head = "\n".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
     pipeline = Pipeline.load(name, environ=dict.fromkeys(variables_of(name), "value"))
-    extras = {section.names.extra(choice.name) for section, _, choice in pipeline.choices() if section.names} - {""}
+    extras = {
+        section.registry.extra(choice.name) for section, _, choice in pipeline.components() if section.registry
+    } - {""}
     provider = pipeline.answer.provider.partition(":")[0]
     extras |= {PROVIDERS.extra(provider)} - {""} if provider in PROVIDERS.names() else set()
     listed = re.findall(r"^# Install: pip install 'ragkit\[([a-z,-]+)\]'$", head, re.MULTILINE)
@@ -82,25 +84,25 @@ def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(nam
 
 def variables_of(name: str) -> list[str]:
     """The variables that a shipped pipeline cannot do without."""
-    return re.findall(r"\$\{([A-Z_]+)\}", (shipped.folder() / f"{name}.yaml").read_text(encoding="utf-8"))
+    return re.findall(r"\$\{([A-Z_]+)\}", (shipped.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", shipped.names())
+@pytest.mark.parametrize("name", shipped.pipeline_names())
 def test_every_shipped_pipeline_says_what_it_is_for(name: str) -> None:
-    assert shipped.summary(name).endswith(".")
-    assert "schema" not in shipped.summary(name)
+    assert shipped.pipeline_summary(name).endswith(".")
+    assert "schema" not in shipped.pipeline_summary(name)
 
 
 def test_shipped_pipelines_are_found_inside_the_package_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "ragkit" / "pipeline"
     monkeypatch.setattr(shipped, "_HERE", package)
-    assert shipped.folder() == tmp_path / "pipelines"
+    assert shipped.pipelines_folder() == tmp_path / "pipelines"
     (package / "files").mkdir(parents=True)
-    assert shipped.folder() == package / "files"
+    assert shipped.pipelines_folder() == package / "files"
 
 
 def test_an_unknown_name_is_met_with_the_nearest_one() -> None:
-    known = ", ".join(shipped.names())
+    known = ", ".join(shipped.pipeline_names())
     said = f"'defualt' is not the name of a shipped pipeline (did you mean 'default'?); known: {known}, or the path of"
     with pytest.raises(PipelineError, match=f"^{re.escape(said)}"):
         Pipeline.load("defualt")
@@ -120,8 +122,8 @@ def test_overrides_a_profile_and_the_environment_are_taken_in(tmp_path: Path) ->
     )
     path.write_text(text, encoding="utf-8")
     pipeline = Pipeline.load(path, ["split.chunk_size=300"], "small", {"COLUMNS": "64"})
-    assert pipeline.embedder == Choice("hashing", HashingOptions(64))
-    assert pipeline.retriever == Choice("hybrid", HybridOptions(top_k=3))
+    assert pipeline.embedder == ComponentConfig("hashing", HashingOptions(64))
+    assert pipeline.retriever == ComponentConfig("hybrid", HybridOptions(top_k=3))
     assert getattr(pipeline.splitters[0].options, "chunk_size", None) == 300
     assert (pipeline.name, pipeline.path) == ("own", path)
 
@@ -131,14 +133,17 @@ def built() -> Pipeline:
     default = Pipeline.default()
     return Pipeline(
         loaders=(
-            Choice("folder", FolderOptions(include=("*.md", "docs/**"), max_file_mb=2.5)),
-            Choice("pypdf", PypdfOptions(max_pages=7), (".pdf",)),
-            Choice("markdown", MarkdownOptions(front_matter=False)),
+            ComponentConfig("folder", FolderOptions(include=("*.md", "docs/**"), max_file_mb=2.5)),
+            ComponentConfig("pypdf", PypdfOptions(max_pages=7), (".pdf",)),
+            ComponentConfig("markdown", MarkdownOptions(front_matter=False)),
         ),
-        splitters=(Choice("recursive", default.splitters[0].options, (".log", "report-*")), *default.splitters),
-        embedder=Choice("hashing", HashingOptions(64)),
-        store=Choice("memory", MemoryOptions()),
-        retriever=Choice("hybrid", HybridOptions(dense_weight=0.25, fusion="rrf")),
+        splitters=(
+            ComponentConfig("recursive", default.splitters[0].options, (".log", "report-*")),
+            *default.splitters,
+        ),
+        embedder=ComponentConfig("hashing", HashingOptions(64)),
+        store=ComponentConfig("memory", MemoryOptions()),
+        retriever=ComponentConfig("hybrid", HybridOptions(dense_weight=0.25, fusion="rrf")),
         answer=AnswerOptions("local:gpt-$mini", 2, None),
     )
 
@@ -192,14 +197,16 @@ def test_to_yaml_writes_variables_and_not_what_they_hold() -> None:
     assert 'provider: "${MODEL:-auto}"\n' in written
     assert 'include: ["${ONE}", "*.md"]\n' in written
     other = Pipeline.from_yaml(written, {"COLUMNS": "32", "ONE": "*.rst", "MODEL": "echo"})
-    assert other.embedder == Choice("hashing", HashingOptions(32))
-    assert other.loaders == (Choice("folder", FolderOptions(include=("*.rst", "*.md"))),)
+    assert other.embedder == ComponentConfig("hashing", HashingOptions(32))
+    assert other.loaders == (ComponentConfig("folder", FolderOptions(include=("*.rst", "*.md"))),)
     assert other.answer.provider == "echo"
 
 
 def test_a_value_that_was_changed_in_code_is_written_as_it_is_now() -> None:
     text = "extends: default\nembed:\n  name: hashing\n  dimension: ${COLUMNS}\n"
-    pipeline = replace(Pipeline.from_yaml(text, {"COLUMNS": "64"}), embedder=Choice("hashing", HashingOptions(32)))
+    pipeline = replace(
+        Pipeline.from_yaml(text, {"COLUMNS": "64"}), embedder=ComponentConfig("hashing", HashingOptions(32))
+    )
     assert "dimension: 32\n" in pipeline.to_yaml()
 
 
@@ -208,14 +215,14 @@ def test_a_value_that_was_changed_in_code_is_written_as_it_is_now() -> None:
 def test_any_text_and_number_reads_back_as_the_same(text: str, number: float, words: list[str]) -> None:
     pipeline = replace(
         Pipeline.default(),
-        loaders=(Choice("folder", FolderOptions(include=tuple(words), max_file_mb=number or 1.0)),),
+        loaders=(ComponentConfig("folder", FolderOptions(include=tuple(words), max_file_mb=number or 1.0)),),
         answer=AnswerOptions(f"local:{text}", 1, number),
     )
     assert Pipeline.from_yaml(pipeline.to_yaml(), environ={}) == pipeline
 
 
 def test_true_and_one_are_told_apart_and_so_are_text_and_number() -> None:
-    assert [flow(value) for value in (True, 1, 1.0, "1", "true", "null", "", None)] == [
+    assert [to_flow_yaml(value) for value in (True, 1, 1.0, "1", "true", "null", "", None)] == [
         "true",
         "1",
         "1.0",
@@ -235,7 +242,8 @@ def test_from_yaml_extends_shipped_pipelines_and_no_files() -> None:
 
 def test_validate_names_the_install_line_of_a_missing_extra() -> None:
     pipeline = replace(
-        Pipeline.default(), loaders=(*Pipeline.default().loaders, Choice("unstructured", _unstructured(), (".msg",)))
+        Pipeline.default(),
+        loaders=(*Pipeline.default().loaders, ComponentConfig("unstructured", _unstructured(), (".msg",))),
     )
     with pytest.raises(
         PipelineError, match=r"the loader 'unstructured' needs .*: pip install 'ragkit\[unstructured\]'"
@@ -254,16 +262,19 @@ def test_a_file_that_names_a_missing_extra_loads_and_fails_to_validate_with_its_
 
 
 WRONG: list[tuple[str, Callable[[Pipeline], Pipeline]]] = [
-    ("'memry' is not the name of a store", lambda p: replace(p, store=Choice("memry", MemoryOptions()))),
+    ("'memry' is not the name of a store", lambda p: replace(p, store=ComponentConfig("memry", MemoryOptions()))),
     (
         "the options of 'memory' are HashingOptions: MemoryOptions is wanted",
-        lambda p: replace(p, store=Choice("memory", HashingOptions())),
+        lambda p: replace(p, store=ComponentConfig("memory", HashingOptions())),
     ),
     (
         "no entry takes the files that are left over",
         lambda p: replace(p, splitters=(replace(p.splitters[0], only=(".md",)),)),
     ),
-    ("include is 'x': a list of texts is wanted", lambda p: replace(p, loaders=(Choice("folder", _folder("x")),))),
+    (
+        "include is 'x': a list of texts is wanted",
+        lambda p: replace(p, loaders=(ComponentConfig("folder", _folder("x")),)),
+    ),
     ("a second entry for 'folder'", lambda p: replace(p, loaders=p.loaders * 2)),
 ]
 
@@ -279,7 +290,7 @@ def test_no_message_of_validate_holds_a_secret() -> None:
         "extends: default\nanswer: {provider: 'local:${THE_KEY}'}\n", {"THE_KEY": "sk-secret"}
     )
     with pytest.raises(PipelineError, match="is not the name of a store") as caught:
-        replace(pipeline, store=Choice("memry")).validate()
+        replace(pipeline, store=ComponentConfig("memry")).validate()
     assert "sk-secret" not in str(caught.value)
 
 
@@ -341,7 +352,7 @@ def test_the_users_folder_follows_the_xdg_variable_when_it_is_absolute(tmp_path:
 def test_an_entry_takes_files_by_suffix_or_pattern_of_their_name(
     only: tuple[str, ...], source: str, taken: bool
 ) -> None:
-    assert Choice("recursive", None, only).takes(source) is taken
+    assert ComponentConfig("recursive", None, only).matches(source) is taken
 
 
 @dataclass(frozen=True)
@@ -358,34 +369,36 @@ class EitherOptions:
     ("text", "path"), [("{}", ""), ("host: there", None), ("path: here", "here"), ("path: null", None)]
 )
 def test_a_place_is_filled_in_unless_the_file_names_one(text: str, path: str | None) -> None:
-    problems: list[Problem] = []
-    tree = parse(text, source_of("part.yaml", text), problems)
-    assert isinstance(tree, Table)
-    made = Options(EitherOptions, "the store", problems, frozenset({"path"}), frozenset({"host"})).read(tree)
+    problems: list[ConfigProblem] = []
+    tree = parse_yaml(text, create_source("part.yaml", text), problems)
+    assert isinstance(tree, MappingNode)
+    made = OptionsReader(EitherOptions, "the store", problems, frozenset({"path"}), frozenset({"host"})).read(tree)
     assert (getattr(made, "path", "-"), problems) == (path, [])
 
 
 def parts() -> list[tuple[Section, str]]:
     """Every part with options that a file can name."""
-    named = [(section, name) for section in SECTIONS if section.names for name in section.names.names()]
-    return [(section, name) for section, name in named if section.options_of(name) is not None]
+    named = [(section, name) for section in SECTIONS if section.registry for name in section.registry.names()]
+    return [(section, name) for section, name in named if section.options_class(name) is not None]
 
 
 @pytest.mark.parametrize(("section", "name"), parts(), ids=[f"{section.key}.{name}" for section, name in parts()])
 def test_the_options_of_every_part_can_be_said_in_a_file_and_read_back(section: Section, name: str) -> None:
-    options = section.options_of(name)
+    options = section.options_class(name)
     assert options is not None
-    required = {one.name: "x" for one in fields_of(options) if is_required(one)}
+    required = {one.name: "x" for one in settable_fields(options) if is_required(one)}
     made = options(**required)
-    text = "".join(f"{option}: {flow(value)}\n" for option, value in settings_of(made, complete=True).items())
-    problems: list[Problem] = []
-    tree = parse(text or "{}", source_of("part.yaml", text), problems)
-    assert isinstance(tree, Table)
-    assert (Options(options, name, problems).read(tree), problems) == (made, [])
+    text = "".join(
+        f"{option}: {to_flow_yaml(value)}\n" for option, value in options_to_dict(made, complete=True).items()
+    )
+    problems: list[ConfigProblem] = []
+    tree = parse_yaml(text or "{}", create_source("part.yaml", text), problems)
+    assert isinstance(tree, MappingNode)
+    assert (OptionsReader(options, name, problems).read(tree), problems) == (made, [])
 
 
 def _unstructured() -> DataclassInstance:
-    options = SECTIONS[0].options_of("unstructured")
+    options = SECTIONS[0].options_class("unstructured")
     assert options is not None
     return options()
 

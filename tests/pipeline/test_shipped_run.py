@@ -25,7 +25,7 @@ PLACES = {"gemini-pgvector": "pgvector", "pinecone": "pinecone"}
 """Pipeline -> its server, which the tests start."""
 
 
-@pytest.fixture(params=[name for name in shipped.names() if name not in ELSEWHERE])
+@pytest.fixture(params=[name for name in shipped.pipeline_names() if name not in ELSEWHERE])
 def pipeline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipeline]:
     """One of them, with the addresses of the services that run here, and without a chat model."""
     name = str(request.param)
@@ -56,8 +56,8 @@ def test_a_shipped_pipeline_indexes_finds_and_answers(pipeline: Pipeline, tmp_pa
         answer = kb.ask("How long does the boiler take to reach its working pressure?")
         assert "eleven minutes" in answer.text
         assert kb.verify().problems == ()
-        assert kb.freshness(60).current
+        assert kb.freshness(60).is_current
 
 
 def test_what_is_not_run_here_is_shipped() -> None:
-    assert set(ELSEWHERE) | set(PLACES) <= set(shipped.names())
+    assert set(ELSEWHERE) | set(PLACES) <= set(shipped.pipeline_names())

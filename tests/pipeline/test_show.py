@@ -8,10 +8,10 @@ import pytest
 
 from ragkit.masking import is_secret
 from ragkit.pipeline import shipped
-from ragkit.pipeline.choice import Choice
-from ragkit.pipeline.convert import fields_of
+from ragkit.pipeline.choice import ComponentConfig
+from ragkit.pipeline.convert import settable_fields
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.show import diagram_mermaid, diagram_text, show_resolved
+from ragkit.pipeline.show import render_mermaid_diagram, render_resolved, render_text_diagram
 from ragkit.store.options import MemoryOptions
 
 TEXT = """\
@@ -38,7 +38,7 @@ def rows(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
     """`section.option` -> value and origin, read out of the text."""
     found: dict[str, tuple[str, str]] = {}
     section = ""
-    for line in show_resolved(pipeline).splitlines()[1:]:
+    for line in render_resolved(pipeline).splitlines()[1:]:
         if line and not line.startswith(" "):
             section = line.rstrip(":")
         elif line:
@@ -50,7 +50,7 @@ def rows(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
 
 def test_every_value_is_shown_with_where_it_came_from(pipeline: Pipeline) -> None:
     shown = rows(pipeline)
-    default = shipped.folder() / "default.yaml"
+    default = shipped.pipelines_folder() / "default.yaml"
     lines = default.read_text(encoding="utf-8").splitlines()
     chunk_size = next(number for number, line in enumerate(lines, 1) if "chunk_size" in line)
     assert shown["load.0.include"] == ('["*.md"]', "own.yaml:3:29")
@@ -66,13 +66,13 @@ def test_every_value_is_shown_with_where_it_came_from(pipeline: Pipeline) -> Non
 
 def test_every_option_of_every_part_is_shown(pipeline: Pipeline) -> None:
     shown = rows(pipeline)
-    for _, key, choice in pipeline.choices():
-        for option in fields_of(type(choice.options)) if choice.options else ():
+    for _, key, choice in pipeline.components():
+        for option in settable_fields(type(choice.options)) if choice.options else ():
             assert f"{key}.{option.name}" in shown
 
 
 def test_values_from_code_say_so(pipeline: Pipeline) -> None:
-    shown = rows(replace(pipeline, store=Choice("memory", MemoryOptions(dimension=3))))
+    shown = rows(replace(pipeline, store=ComponentConfig("memory", MemoryOptions(dimension=3))))
     assert shown["store.dimension"] == ("3", "code")
     assert shown["store.name"] == ("memory", "code")
 
@@ -80,7 +80,7 @@ def test_values_from_code_say_so(pipeline: Pipeline) -> None:
 def test_what_a_secret_variable_holds_is_not_shown() -> None:
     text = "extends: default\nanswer: {provider: 'local:${OPENAI_API_KEY}'}\nload: {include: ['${DB_PASSWORD}']}\n"
     pipeline = Pipeline.from_yaml(text, {"OPENAI_API_KEY": "sk-1", "DB_PASSWORD": "hunter2"})
-    shown = show_resolved(pipeline) + diagram_text(pipeline) + diagram_mermaid(pipeline)
+    shown = render_resolved(pipeline) + render_text_diagram(pipeline) + render_mermaid_diagram(pipeline)
     assert rows(pipeline)["answer.provider"] == ("(hidden)", "environment OPENAI_API_KEY (pipeline:2:20)")
     assert "sk-1" not in shown
     assert "hunter2" not in shown
@@ -117,7 +117,7 @@ def test_names_of_secrets_are_told_from_others(name: str, secret: bool) -> None:
 
 def test_the_diagram_shows_both_ways_and_what_differs_from_the_defaults(pipeline: Pipeline) -> None:
     assert (
-        diagram_text(pipeline)
+        render_text_diagram(pipeline)
         == """\
 files
   -> load      folder, include ["*.md"] | csv for .tsv, delimiter ";"
@@ -134,7 +134,7 @@ question
 
 def test_the_mermaid_chart_is_the_same_and_quotes_are_escaped(pipeline: Pipeline) -> None:
     assert (
-        diagram_mermaid(pipeline)
+        render_mermaid_diagram(pipeline)
         == """\
 flowchart LR
     files([files])
@@ -158,6 +158,6 @@ flowchart LR
 
 def test_a_diagram_says_who_runs_it_unless_it_is_this_machine() -> None:
     remote = Pipeline.from_yaml("run: {name: ray, address: auto, workers: 4}\n", environ={})
-    assert diagram_text(remote).startswith("files, run by ray, address auto, workers 4\n  -> load ")
-    assert "    files([files, run by ray, address auto, workers 4])\n" in diagram_mermaid(remote)
-    assert "run by" not in diagram_text(Pipeline.default())
+    assert render_text_diagram(remote).startswith("files, run by ray, address auto, workers 4\n  -> load ")
+    assert "    files([files, run by ray, address auto, workers 4])\n" in render_mermaid_diagram(remote)
+    assert "run by" not in render_text_diagram(Pipeline.default())

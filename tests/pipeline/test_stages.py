@@ -11,7 +11,7 @@ import pytest
 from ragkit.errors import PipelineError
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.why import DEPTH, NEAR, Asked, why
+from ragkit.pipeline.why import NEAR_DEPTH, SEARCH_DEPTH, DiagnosisQuery, diagnose
 from tests.cli.conftest import Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 
 EMBED = "embed: {name: hashing, dimension: 64}\nsplit: {name: recursive, chunk_size: 12, chunk_overlap: 0}\n"
@@ -131,11 +131,11 @@ def test_why_gives_the_place_that_a_search_gives_though_deeper_rankings_differ(t
     with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("embed: {name: hashing, dimension: 64}\n")) as kb:
         kb.index(tmp_path / "docs")
         question = "bale doot fime gust kale"
-        near = {hit.chunk.source: hit.rank for hit in kb.search(question, NEAR)}
-        deep = {hit.chunk.source: hit.rank for hit in kb.search(question, DEPTH)}
-        assert len(near) == NEAR
+        near = {hit.chunk.source: hit.rank for hit in kb.search(question, NEAR_DEPTH)}
+        deep = {hit.chunk.source: hit.rank for hit in kb.search(question, SEARCH_DEPTH)}
+        assert len(near) == NEAR_DEPTH
         moved = [source for source, rank in near.items() if deep[source] != rank]
         for source in moved[:3]:
-            found = why(kb, Asked(question, top_k=1), source)
+            found = diagnose(kb, DiagnosisQuery(question, top_k=1), source)
             assert [stage.rank for stage in found.stages[-1:]] == [near[source]]
         assert moved

@@ -42,7 +42,7 @@ def test_every_combination_is_a_trial(folder: Path) -> None:
         {"chunk_size": "200", "dense_weight": "0.55"},
     ]
     assert found.trials[3].pipeline == Pipeline.default()
-    assert (found.base_trial, found.varied) == (found.trials[3], ("split.chunk_size", "retrieve.dense_weight"))
+    assert (found.base_trial, found.varied_options) == (found.trials[3], ("split.chunk_size", "retrieve.dense_weight"))
     assert found.documents == (folder / "docs",)
 
 
@@ -72,14 +72,14 @@ def test_names_are_relative_to_the_grid_file(folder: Path) -> None:
         ("hybrid", "top_k 3"),
         ("hybrid", "top_k 5"),
     ]
-    assert found.base.splitters[0] == found.trials[0].pipeline.splitters[0]
+    assert found.base_pipeline.splitters[0] == found.trials[0].pipeline.splitters[0]
 
 
 def test_questions_can_be_made_by_rule(folder: Path) -> None:
     text = "documents: [docs]\nquestions: {auto: 20, seed: 3}\nmetric: recall@5\ngrid: {retrieve.top_k: [3]}\n"
     found = grid(folder, text)
     assert found.options.questions == AutoQuestions(20, 3)
-    assert (found.options.depth, found.options.asks) == (5, False)
+    assert (found.options.depth, found.options.uses_answers) == (5, False)
 
 
 def test_every_problem_is_told_at_once_with_its_place(folder: Path) -> None:

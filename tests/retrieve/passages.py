@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ragkit.embed.base import Row, Rows, unit
+from ragkit.embed.base import Row, Rows, normalize_rows
 from ragkit.records import JSON, Chunk
-from ragkit.retrieve.base import Parts
-from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.base import RetrieverDependencies
+from ragkit.retrieve.memory import InMemoryChunkIndex
 
 
 class Compass:
@@ -19,7 +19,7 @@ class Compass:
     fingerprint = "compass"
 
     def __init__(self, rows: Mapping[str, Sequence[float]]) -> None:
-        self._rows = {text: unit(np.array(row, np.float32)) for text, row in rows.items()}
+        self._rows = {text: normalize_rows(np.array(row, np.float32)) for text, row in rows.items()}
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """One row for each text."""
@@ -35,7 +35,11 @@ def chunk(text: str, **metadata: JSON) -> Chunk:
     return Chunk(text, "document", "", text, 0, len(text), 1, 1, metadata=metadata)
 
 
-def parts_of(chunks: Sequence[Chunk], rows: Sequence[Sequence[float]], **questions: Sequence[float]) -> Parts:
+def parts_of(
+    chunks: Sequence[Chunk], rows: Sequence[Sequence[float]], **questions: Sequence[float]
+) -> RetrieverDependencies:
     """The chunks with their rows, scaled to length 1, and the rows of questions (`_` stands for a space)."""
     embedder = Compass({question.replace("_", " "): row for question, row in questions.items()})
-    return Parts(MemoryPassages(chunks, unit(np.array(rows, np.float32).reshape(-1, 2))), embedder)
+    return RetrieverDependencies(
+        InMemoryChunkIndex(chunks, normalize_rows(np.array(rows, np.float32).reshape(-1, 2))), embedder
+    )

@@ -9,17 +9,17 @@ import pytest
 
 from ragkit.errors import InvalidOption
 from ragkit.records import Chunk, Hit
-from ragkit.retrieve.base import Explanation, Passages, Where
-from ragkit.retrieve.context import ContextRetriever, free
-from ragkit.retrieve.memory import MemoryPassages
-from ragkit.retrieve.options import ContextOptions, Surroundings
+from ragkit.retrieve.base import ChunkIndex, Explanation, Where
+from ragkit.retrieve.context import ContextRetriever, clip_to_uncovered
+from ragkit.retrieve.memory import InMemoryChunkIndex
+from ragkit.retrieve.options import ContextMethod, ContextOptions
 
 TEXT = "zero\n\none\n  two\nthree\n\nfour\nfive\n"
 """A word a chunk; white space between them."""
 WORDS = TEXT.split()
 
 
-def passages(headings: str = "", *, texts: bool = True) -> MemoryPassages:
+def passages(headings: str = "", *, texts: bool = True) -> InMemoryChunkIndex:
     """The words of TEXT as chunks; each has the heading that stands at its place in `headings`."""
     chunks = [
         Chunk(word, "d", "d.txt", word, at, at + len(word), line, line, heading=tuple(headings[n : n + 1]))
@@ -28,13 +28,13 @@ def passages(headings: str = "", *, texts: bool = True) -> MemoryPassages:
         for line in [TEXT.count("\n", 0, at) + 1]
     ]
     rows = np.tile(np.array([[1, 0]], np.float32), (len(chunks), 1))
-    return MemoryPassages(chunks, rows, {"d": TEXT} if texts else None)
+    return InMemoryChunkIndex(chunks, rows, {"d": TEXT} if texts else None)
 
 
 class Given:
     """A retriever that finds these words, in this order."""
 
-    def __init__(self, found: Passages, *words: str) -> None:
+    def __init__(self, found: ChunkIndex, *words: str) -> None:
         self._chunks = found.chunks([WORDS.index(word) for word in words])
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
@@ -49,7 +49,7 @@ class Given:
 
 
 def hits(
-    name: Surroundings, chunks: int | None, *words: str, headings: str = "", top_k: int = 9, texts: bool = True
+    name: ContextMethod, chunks: int | None, *words: str, headings: str = "", top_k: int = 9, texts: bool = True
 ) -> list[Hit]:
     found = passages(headings, texts=texts)
     return ContextRetriever(Given(found, *words), found, ContextOptions(name, chunks), 9).retrieve("?", top_k)
@@ -119,9 +119,9 @@ def test_a_chunk_that_is_not_in_the_outline_stands_alone() -> None:
 
 
 def test_what_is_shown_elsewhere_draws_the_limits_in_but_never_into_the_hit() -> None:
-    assert free((0, 100), (40, 60), []) == (0, 100)
-    assert free((0, 100), (40, 60), [(70, 90), (5, 20)]) == (20, 70)
-    assert free((0, 100), (40, 60), [(50, 90), (5, 45)]) == (40, 60)
+    assert clip_to_uncovered((0, 100), (40, 60), []) == (0, 100)
+    assert clip_to_uncovered((0, 100), (40, 60), [(70, 90), (5, 20)]) == (20, 70)
+    assert clip_to_uncovered((0, 100), (40, 60), [(50, 90), (5, 45)]) == (40, 60)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit
 from ragkit.retrieve.base import Explanation, Where
-from ragkit.retrieve.distinct import DistinctRetriever, distinct, shingles
+from ragkit.retrieve.distinct import DeduplicatingRetriever, deduplicate, shingles
 from ragkit.retrieve.options import DistinctOptions
 from tests.retrieve.passages import chunk
 
@@ -31,7 +31,7 @@ class Given:
 
 
 def found(inner: Given, top_k: int, likeness: float = 0.8) -> list[tuple[str, int]]:
-    retriever = DistinctRetriever(inner, DistinctOptions(likeness), 8)
+    retriever = DeduplicatingRetriever(inner, DistinctOptions(likeness), 8)
     return [(hit.chunk.text, hit.rank) for hit in retriever.retrieve("?", top_k)]
 
 
@@ -43,23 +43,23 @@ def test_shingles_are_runs_of_three_words_in_any_case() -> None:
 
 def test_a_text_that_contains_another_is_like_it_and_the_better_one_stays() -> None:
     long, part, other = "a b c d e f g h", "b c d e f", "x y z"
-    assert distinct([long, part, other], 1.0) == [0, 2]
-    assert distinct([part, long, other], 1.0) == [0, 2]
+    assert deduplicate([long, part, other], 1.0) == [0, 2]
+    assert deduplicate([part, long, other], 1.0) == [0, 2]
 
 
 def test_likeness_is_the_share_of_the_runs_of_the_shorter_text() -> None:
     first, second = "a b c d e f", "c d e f x y z"  # 4 and 5 runs, 2 of them shared: half of the shorter
-    assert distinct([first, second], 0.5) == [0]
-    assert distinct([first, second], 0.51) == [0, 1]
+    assert deduplicate([first, second], 0.5) == [0]
+    assert deduplicate([first, second], 0.51) == [0, 1]
 
 
 def test_windows_that_overlap_by_a_fifth_are_no_duplicates() -> None:
     words = [f"w{n}" for n in range(180)]
-    assert distinct([" ".join(words[:100]), " ".join(words[80:180])], 0.8) == [0, 1]
+    assert deduplicate([" ".join(words[:100]), " ".join(words[80:180])], 0.8) == [0, 1]
 
 
 def test_texts_without_words_are_alike_when_they_are_equal() -> None:
-    assert distinct(["", "?!", "", "!?", "?!"], 0.8) == [0, 1, 3]
+    assert deduplicate(["", "?!", "", "!?", "?!"], 0.8) == [0, 1, 3]
 
 
 def test_the_list_is_filled_up_with_what_stands_behind_the_duplicates() -> None:

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragkit.errors import InvalidOption
-from ragkit.retrieve.fts import FtsLexicon, Keys, encode_term
+from ragkit.retrieve.fts import Bm25Index, ChunkKeys, encode_term
 
 Texts = Mapping[int, Sequence[str]]
 
@@ -32,17 +32,17 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 
 @pytest.fixture
-def lexicon(connection: sqlite3.Connection) -> FtsLexicon:
-    lexicon = FtsLexicon(connection)
-    lexicon.create()
+def lexicon(connection: sqlite3.Connection) -> Bm25Index:
+    lexicon = Bm25Index(connection)
+    lexicon.create_tables()
     return lexicon
 
 
 @contextmanager
-def in_memory(texts: Texts) -> Iterator[FtsLexicon]:
+def in_memory(texts: Texts) -> Iterator[Bm25Index]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        lexicon = FtsLexicon(connection)
-        lexicon.create()
+        lexicon = Bm25Index(connection)
+        lexicon.create_tables()
         lexicon.add(list(texts), list(texts.values()))
         yield lexicon
 
@@ -74,8 +74,8 @@ def by_hand(texts: Texts, question: Sequence[str]) -> dict[int, float]:
 @example("\ud800")
 def test_every_term_comes_back_from_fts5_as_one_token(term: str) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
-        lexicon = FtsLexicon(connection)
-        lexicon.create()
+        lexicon = Bm25Index(connection)
+        lexicon.create_tables()
         lexicon.add([1], [[term]])
         tokens = connection.execute("SELECT term, offset FROM lexicon_postings").fetchall()
         found = [key for key, _ in lexicon.search([term], 5)]
@@ -91,14 +91,14 @@ def test_no_two_terms_share_a_code(first: str, second: str) -> None:
     assert (encode_term(first) == encode_term(second)) == (first == second)
 
 
-def test_one_of_two_chunks_holds_the_term(lexicon: FtsLexicon) -> None:
+def test_one_of_two_chunks_holds_the_term(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2], [["wing"], ["tail"]])
     [(key, score)] = lexicon.search(["wing"], 5)
     assert key == 1
     assert score == pytest.approx(log(2))  # idf ln(1 + 1.5 / 1.5); the rest of the formula is 2.2 / 2.2
 
 
-def test_neighbours_in_the_question_that_are_neighbours_in_the_chunk_count_as_a_third_term(lexicon: FtsLexicon) -> None:
+def test_neighbours_in_the_question_that_are_neighbours_in_the_chunk_count_as_a_third_term(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2, 3], [["tail", "wing"], ["wing", "tail"], ["fin", "fin"]])
     (best, high), (second, low) = lexicon.search(["wing", "tail"], 5)
     assert (best, second) == (2, 1)
@@ -140,23 +140,23 @@ def test_replacing_and_removing_leaves_what_a_fresh_build_has(first: Texts, seco
         assert lexicon.search(question, 50) == fresh.search(question, 50)
         assert lexicon.keys().tolist() == sorted(left)
         assert lexicon.count() == len(left)
-        assert lexicon.check() == []
+        assert lexicon.find_problems() == []
 
 
-def test_equal_scores_are_ordered_by_key(lexicon: FtsLexicon) -> None:
+def test_equal_scores_are_ordered_by_key(lexicon: Bm25Index) -> None:
     lexicon.add([9, 4, 7, 2], [["wing"]] * 3 + [["tail"]])
     assert [key for key, _ in lexicon.search(["wing"], 2)] == [4, 7]
 
 
-def test_a_term_that_every_chunk_holds_still_counts(lexicon: FtsLexicon) -> None:
+def test_a_term_that_every_chunk_holds_still_counts(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2], [["wing"], ["wing", "wing"]])
     assert [key for key, _ in lexicon.search(["wing"], 5)] == [2, 1]
 
 
-def test_the_filter_is_asked_once_about_every_match(lexicon: FtsLexicon) -> None:
+def test_the_filter_is_asked_once_about_every_match(lexicon: Bm25Index) -> None:
     asked: list[list[int]] = []
 
-    def none_of(keys: Keys) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def none_of(keys: ChunkKeys) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         asked.append(keys.tolist())
         return np.zeros(len(keys), np.bool_)
 
@@ -165,37 +165,37 @@ def test_the_filter_is_asked_once_about_every_match(lexicon: FtsLexicon) -> None
     assert asked == [[3, 8]]
 
 
-def test_an_empty_index_finds_nothing(lexicon: FtsLexicon) -> None:
+def test_an_empty_index_finds_nothing(lexicon: Bm25Index) -> None:
     assert lexicon.search(["wing"], 5) == []
     assert lexicon.scores(["wing"], [1, 2]).tolist() == [0, 0]
     assert lexicon.count() == 0
-    assert lexicon.check() == []
+    assert lexicon.find_problems() == []
 
 
-def test_chunks_without_terms_are_kept_and_never_found(lexicon: FtsLexicon) -> None:
+def test_chunks_without_terms_are_kept_and_never_found(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2], [[], []])
     assert lexicon.search(["wing"], 5) == []
     assert lexicon.keys().tolist() == [1, 2]
 
 
-def test_rarer_terms_have_a_higher_idf(lexicon: FtsLexicon) -> None:
+def test_rarer_terms_have_a_higher_idf(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2, 3], [["wing", "tail", "wing"], ["wing"], ["fin"]])
     expected = [log(1 + 1.5 / 2.5), log(1 + 2.5 / 1.5), log(1 + 3.5 / 0.5)]
     assert lexicon.idf(["wing", "tail", "never"]).tolist() == pytest.approx(expected)
 
 
-def test_a_question_repeats_a_term_to_stress_it(lexicon: FtsLexicon) -> None:
+def test_a_question_repeats_a_term_to_stress_it(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2], [["wing"], ["tail"]])
     once, twice = lexicon.scores(["wing"], [1]), lexicon.scores(["wing", "fin", "wing"], [1])
     assert twice.tolist() == pytest.approx((2 * once).tolist())
 
 
-def test_a_question_of_thousands_of_terms_is_answered(lexicon: FtsLexicon) -> None:
+def test_a_question_of_thousands_of_terms_is_answered(lexicon: Bm25Index) -> None:
     lexicon.add([1], [["t1999"]])
     assert [key for key, _ in lexicon.search([f"t{n}" for n in range(2000)], 5)] == [1]
 
 
-def test_what_is_rolled_back_is_not_found(lexicon: FtsLexicon, connection: sqlite3.Connection) -> None:
+def test_what_is_rolled_back_is_not_found(lexicon: Bm25Index, connection: sqlite3.Connection) -> None:
     lexicon.add([1], [["wing"]])
     connection.execute("BEGIN")
     lexicon.add([2], [["wing"]])
@@ -208,8 +208,8 @@ def test_what_is_rolled_back_is_not_found(lexicon: FtsLexicon, connection: sqlit
 def test_a_reader_sees_one_state_until_its_transaction_ends(tmp_path: Path) -> None:
     writing, reading = (sqlite3.connect(tmp_path / "catalog.sqlite", isolation_level=None) for _ in range(2))
     writing.execute("PRAGMA journal_mode=WAL")
-    writer, reader = FtsLexicon(writing), FtsLexicon(reading)
-    writer.create()
+    writer, reader = Bm25Index(writing), Bm25Index(reading)
+    writer.create_tables()
     writer.add([1], [["wing"]])
     reading.execute("BEGIN")
     assert [key for key, _ in reader.search(["wing"], 5)] == [1]
@@ -225,9 +225,9 @@ def test_the_index_survives_a_restart(tmp_path: Path) -> None:
     found = []
     for first in (True, False):
         connection = sqlite3.connect(tmp_path / "catalog.sqlite", isolation_level=None)
-        lexicon = FtsLexicon(connection)
+        lexicon = Bm25Index(connection)
         if first:
-            lexicon.create()
+            lexicon.create_tables()
             lexicon.add([1, 2], [["wing", "v1.2"], ["tail"]])
         found.append(lexicon.search(["v1.2"], 5))
         connection.close()
@@ -236,39 +236,39 @@ def test_the_index_survives_a_restart(tmp_path: Path) -> None:
 
 def test_a_copy_that_went_its_own_way_is_not_taken_for_the_original(tmp_path: Path) -> None:
     original, copy = (sqlite3.connect(tmp_path / name, isolation_level=None) for name in ("a", "b"))
-    FtsLexicon(original).create()
-    FtsLexicon(original).add([1], [["wing"]])
+    Bm25Index(original).create_tables()
+    Bm25Index(original).add([1], [["wing"]])
     original.backup(copy)
-    FtsLexicon(original).add([2], [["tail"]])
-    FtsLexicon(copy).add([3], [["tail"]])
-    assert [key for key, _ in FtsLexicon(original).search(["tail"], 5)] == [2]
-    assert [key for key, _ in FtsLexicon(copy).search(["tail"], 5)] == [3]
+    Bm25Index(original).add([2], [["tail"]])
+    Bm25Index(copy).add([3], [["tail"]])
+    assert [key for key, _ in Bm25Index(original).search(["tail"], 5)] == [2]
+    assert [key for key, _ in Bm25Index(copy).search(["tail"], 5)] == [3]
     original.close()
     copy.close()
 
 
 def test_a_chunk_without_its_length_is_an_error_and_not_an_answer(
-    lexicon: FtsLexicon, connection: sqlite3.Connection
+    lexicon: Bm25Index, connection: sqlite3.Connection
 ) -> None:
     lexicon.add([1, 2], [["wing"], ["tail"]])
     connection.execute("DELETE FROM lexicon_lengths WHERE key = 2")
     connection.execute("UPDATE lexicon_stamp SET stamp = 0")
     with pytest.raises(sqlite3.DatabaseError, match="terms of chunks that it has no length of"):
         lexicon.search(["tail"], 5)
-    assert lexicon.check() == ["1 chunks have terms and no length, or the other way round"]
+    assert lexicon.find_problems() == ["1 chunks have terms and no length, or the other way round"]
 
 
-def test_check_sees_terms_that_the_postings_do_not_have(lexicon: FtsLexicon, connection: sqlite3.Connection) -> None:
+def test_check_sees_terms_that_the_postings_do_not_have(lexicon: Bm25Index, connection: sqlite3.Connection) -> None:
     lexicon.add([1], [["wing"]])
     connection.execute("UPDATE lexicon_content SET c0 = 'tail'")
-    [problem] = lexicon.check()
+    [problem] = lexicon.find_problems()
     assert problem.startswith("the postings do not agree with the terms of the chunks")
 
 
 def test_two_indexes_live_in_one_database(connection: sqlite3.Connection) -> None:
-    first, second = FtsLexicon(connection, "first"), FtsLexicon(connection, "second")
-    first.create()
-    second.create()
+    first, second = Bm25Index(connection, "first"), Bm25Index(connection, "second")
+    first.create_tables()
+    second.create_tables()
     first.add([1], [["wing"]])
     assert second.search(["wing"], 5) == []
     assert [key for key, _ in first.search(["wing"], 5)] == [1]
@@ -276,9 +276,9 @@ def test_two_indexes_live_in_one_database(connection: sqlite3.Connection) -> Non
 
 def test_a_name_that_is_no_identifier_is_refused(connection: sqlite3.Connection) -> None:
     with pytest.raises(InvalidOption, match="table is 'a; b': a plain identifier is wanted"):
-        FtsLexicon(connection, "a; b")
+        Bm25Index(connection, "a; b")
 
 
-def test_every_list_of_terms_needs_its_key(lexicon: FtsLexicon) -> None:
+def test_every_list_of_terms_needs_its_key(lexicon: Bm25Index) -> None:
     with pytest.raises(ValueError, match="argument 2 is longer"):
         lexicon.add([1], [["wing"], ["tail"]])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragkit.retrieve.fusion import convex, reciprocal_rank_fusion, z_scores
+from ragkit.retrieve.fusion import convex_combination, reciprocal_rank_fusion, z_scores
 
 finite = st.floats(-1e6, 1e6)
 
@@ -24,23 +24,23 @@ def test_equal_values_have_z_scores_of_0() -> None:
 
 def test_convex_weighs_the_z_scores_of_each_retriever() -> None:
     scores = np.array([[0.9, 0.1], [10.0, 30.0]])  # z-scores 1, -1 and -1, 1
-    assert convex(scores, (0.75, 0.25)).tolist() == [[0.75, -0.75], [-0.25, 0.25]]
+    assert convex_combination(scores, (0.75, 0.25)).tolist() == [[0.75, -0.75], [-0.25, 0.25]]
 
 
 def test_convex_divides_weights_by_their_sum() -> None:
     scores = np.array([[1.0, 3.0], [3.0, 1.0]])
-    assert convex(scores, (3, 1)).tolist() == convex(scores, (0.75, 0.25)).tolist()
+    assert convex_combination(scores, (3, 1)).tolist() == convex_combination(scores, (0.75, 0.25)).tolist()
 
 
 @pytest.mark.parametrize("weights", [(1.0,), (1.0, -0.5), (0.0, 0.0), (1.0, 1.0, 1.0)])
 def test_convex_refuses_weights_that_do_not_fit(weights: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="for 2 retrievers: one each, none negative, not all zero"):
-        convex(np.ones((2, 3)), weights)
+        convex_combination(np.ones((2, 3)), weights)
 
 
 @given(st.lists(st.tuples(finite, finite), min_size=1, max_size=30), st.floats(0, 1))
 def test_convex_scores_have_mean_0_and_stay_in_their_range(pairs: list[tuple[float, float]], weight: float) -> None:
-    fused = convex(np.array(pairs).T, (weight, 1 - weight)).sum(axis=0)
+    fused = convex_combination(np.array(pairs).T, (weight, 1 - weight)).sum(axis=0)
     assert abs(fused.mean()) < 1e-6
     assert np.abs(fused).max() <= np.sqrt(len(pairs) - 1) + 1e-6
 

@@ -11,10 +11,10 @@ from ragkit.embed.minilm import MiniLM
 from ragkit.errors import InvalidOption
 from ragkit.records import Hit
 from ragkit.retrieve import RERANKERS
-from ragkit.retrieve.base import Explanation, Reranker, Scores, Where
+from ragkit.retrieve.base import Explanation, Reranker, RerankScores, Where
 from ragkit.retrieve.fusion import z_scores
 from ragkit.retrieve.options import DenseOptions, HybridOptions, RerankOptions
-from ragkit.retrieve.rerank import FirstStage, RerankedRetriever, alike, spread
+from ragkit.retrieve.rerank import MmrReranker, RerankingRetriever, pairwise_similarity, rank_by_mmr
 from ragkit.retrieve.rerank_sentences import SentenceReranker
 from tests.retrieve.passages import chunk
 
@@ -44,14 +44,14 @@ class Backwards:
 
     weight, diversity = 1.0, 0.0
 
-    def scores(self, question: str, hits: Sequence[Hit]) -> Scores:
+    def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
         """1 for a, 2 for b..."""
         return np.array([ord(hit.chunk.text) - 96 for hit in hits], np.float64)
 
 
-def reranked(reranker: Reranker | None = None, top_k: int = 8, **options: float) -> RerankedRetriever:
+def reranked(reranker: Reranker | None = None, top_k: int = 8, **options: float) -> RerankingRetriever:
     settings = RerankOptions(**options)  # type: ignore[arg-type]  # whole numbers among them
-    return RerankedRetriever(Given(), reranker or Backwards(), settings, HybridOptions(top_k=top_k))
+    return RerankingRetriever(Given(), reranker or Backwards(), settings, HybridOptions(top_k=top_k))
 
 
 def texts(hits: Sequence[Hit]) -> str:
@@ -72,7 +72,7 @@ def test_a_reranker_with_all_the_weight_decides_alone() -> None:
 def test_scores_are_blended_by_weight_and_their_shares_add_up() -> None:
     why = reranked(weight=0.25).explain("?")
     assert texts([one.hit for one in why]) == "abcd"
-    assert [dict(one.shares) for one in why[:2]] == [
+    assert [dict(one.contributions) for one in why[:2]] == [
         {"retrieve": 3.0, "rerank": 0.25},
         {"retrieve": 2.25, "rerank": 0.5},
     ]
@@ -81,7 +81,7 @@ def test_scores_are_blended_by_weight_and_their_shares_add_up() -> None:
 
 
 def test_scores_that_are_no_standard_deviations_are_brought_to_them() -> None:
-    retriever = RerankedRetriever(Given(), Backwards(), RerankOptions(weight=0.0), DenseOptions())
+    retriever = RerankingRetriever(Given(), Backwards(), RerankOptions(weight=0.0), DenseOptions())
     hits = retriever.retrieve("?")
     assert [hit.score for hit in hits] == pytest.approx(z_scores(np.array([4.0, 3, 2, 1])).tolist())
 
@@ -93,12 +93,12 @@ def test_what_was_not_looked_at_stays_behind_in_its_order() -> None:
     assert [dict(one.hit.scores) for one in why[2:]] == [{"dense": 2.0}, {"dense": 1.0}]
     scores = [one.hit.score for one in why]
     assert scores == sorted(scores, reverse=True)
-    assert [sum(one.shares.values()) for one in why] == scores
+    assert [sum(one.contributions.values()) for one in why] == scores
 
 
 def test_the_retriever_is_asked_for_the_candidates_and_gives_what_was_asked_for() -> None:
     given = Given()
-    retriever = RerankedRetriever(given, Backwards(), RerankOptions(candidates=3), HybridOptions(top_k=2))
+    retriever = RerankingRetriever(given, Backwards(), RerankOptions(candidates=3), HybridOptions(top_k=2))
     assert (texts(retriever.retrieve("?")), texts(retriever.retrieve("?", 1))) == ("cb", "c")
     assert texts(retriever.retrieve("?", 4)) == "cbad"
     assert given.asked == [3, 3, 4]
@@ -112,12 +112,12 @@ def test_less_than_one_hit_is_refused() -> None:
 def test_diversity_puts_what_is_like_a_better_hit_further_down() -> None:
     likeness = np.array([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]])
     scores = np.array([1.0, 0.9, 0.5])
-    assert spread(scores, likeness, 0) == [0, 1, 2]
-    assert spread(scores, likeness, 0.5) == [0, 2, 1]
+    assert rank_by_mmr(scores, likeness, 0) == [0, 1, 2]
+    assert rank_by_mmr(scores, likeness, 0.5) == [0, 2, 1]
 
 
 def test_texts_are_alike_by_the_words_they_share() -> None:
-    same, none, half = alike(["cats sleep", "sleeping cat", "dogs bark", "cats bark", ""])[0, [1, 2, 3]]
+    same, none, half = pairwise_similarity(["cats sleep", "sleeping cat", "dogs bark", "cats bark", ""])[0, [1, 2, 3]]
     assert (same, none, half) == (pytest.approx(1), 0, pytest.approx(0.5))
 
 
@@ -131,7 +131,7 @@ def test_mmr_alone_keeps_the_scores_and_changes_the_order() -> None:
             return [Explanation(Hit(chunk(text), 3.0 - at, {}, at + 1)) for at, text in enumerate(found)]
 
     options = RerankOptions("mmr", diversity=0.5)
-    hits = RerankedRetriever(Twins(), FirstStage(options, MiniLM()), options, HybridOptions()).retrieve("?")
+    hits = RerankingRetriever(Twins(), MmrReranker(options, MiniLM()), options, HybridOptions()).retrieve("?")
     assert [(hit.chunk.text, hit.score) for hit in hits] == [
         ("cats sleep all day", 3.0),
         ("dogs bark", 1.0),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragkit.errors import InvalidFilter, InvalidOption, UnknownName
 from ragkit.retrieve import RETRIEVERS
-from ragkit.retrieve.base import Parts, Retriever
+from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
 from ragkit.retrieve.lexical import LexicalRetriever
@@ -20,18 +20,18 @@ from tests.retrieve.passages import chunk, parts_of
 EAST, NORTH, WEST, NORTHEAST = (1, 0), (0, 1), (-1, 0), (1, 1)
 HALF = pytest.approx(2**-0.5)
 
-Build = Callable[[Parts], Retriever]
+Build = Callable[[RetrieverDependencies], Retriever]
 
 
 @pytest.fixture(params=RETRIEVERS.names())
 def build(request: pytest.FixtureRequest) -> Build:
-    options = RETRIEVERS.options(request.param)
+    options = RETRIEVERS.options_class(request.param)
     assert options is not None
     return lambda parts: RETRIEVERS.find(request.param)(options(), parts)  # type: ignore[call-arg]  # the protocol has no __init__
 
 
 @pytest.fixture
-def parts() -> Parts:
+def parts() -> RetrieverDependencies:
     chunks = [chunk(f"wing number{n}", parity=n % 2) for n in range(20)]
     return parts_of(chunks, [(n, 20 - n) for n in range(20)], wing=EAST)
 
@@ -40,7 +40,7 @@ def texts(retriever: Retriever, question: str, top_k: int | None = None) -> list
     return [hit.chunk.text for hit in retriever.retrieve(question, top_k)]
 
 
-def test_hits_are_ranked_from_1_with_falling_scores(build: Build, parts: Parts) -> None:
+def test_hits_are_ranked_from_1_with_falling_scores(build: Build, parts: RetrieverDependencies) -> None:
     hits = build(parts).retrieve("wing", 20)
     assert [hit.rank for hit in hits] == list(range(1, 21))
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -49,38 +49,40 @@ def test_hits_are_ranked_from_1_with_falling_scores(build: Build, parts: Parts) 
 
 @pytest.mark.parametrize(("top_k", "expected"), [(None, 8), (1, 1), (5, 5), (50, 20)])
 def test_there_are_top_k_hits_while_there_are_chunks(
-    build: Build, parts: Parts, top_k: int | None, expected: int
+    build: Build, parts: RetrieverDependencies, top_k: int | None, expected: int
 ) -> None:
     assert len(build(parts).retrieve("wing", top_k)) == expected
 
 
 @pytest.mark.parametrize("top_k", [1, 5, 10, 11])
-def test_a_filter_costs_no_results(build: Build, parts: Parts, top_k: int) -> None:
+def test_a_filter_costs_no_results(build: Build, parts: RetrieverDependencies, top_k: int) -> None:
     hits = build(parts).retrieve("wing", top_k, {"parity": 1})
     assert len(hits) == min(top_k, 10)
     assert {hit.chunk.metadata["parity"] for hit in hits} == {1}
 
 
-def test_a_filter_that_lets_nothing_through_finds_nothing(build: Build, parts: Parts) -> None:
+def test_a_filter_that_lets_nothing_through_finds_nothing(build: Build, parts: RetrieverDependencies) -> None:
     assert build(parts).retrieve("wing", 5, {"parity": 7}) == []
 
 
-def test_a_filter_with_an_unknown_operator_is_refused(build: Build, parts: Parts) -> None:
+def test_a_filter_with_an_unknown_operator_is_refused(build: Build, parts: RetrieverDependencies) -> None:
     with pytest.raises(InvalidFilter, match="near"):
         build(parts).retrieve("wing", 5, {"parity": {"$near": 1}})
 
 
-def test_explain_gives_the_hits_of_retrieve_and_shares_that_sum_to_their_scores(build: Build, parts: Parts) -> None:
+def test_explain_gives_the_hits_of_retrieve_and_shares_that_sum_to_their_scores(
+    build: Build, parts: RetrieverDependencies
+) -> None:
     retriever = build(parts)
     explanations = retriever.explain("wing", 20)
     assert [explanation.hit for explanation in explanations] == retriever.retrieve("wing", 20)
     for explanation in explanations:
-        assert sum(explanation.shares.values()) == explanation.hit.score
-        assert explanation.shares.keys() == explanation.hit.scores.keys() >= explanation.ranks.keys()
+        assert sum(explanation.contributions.values()) == explanation.hit.score
+        assert explanation.contributions.keys() == explanation.hit.scores.keys() >= explanation.ranks.keys()
 
 
 @pytest.mark.parametrize("question", ["", " ", "\n\t"])
-def test_a_question_of_white_space_finds_nothing(build: Build, parts: Parts, question: str) -> None:
+def test_a_question_of_white_space_finds_nothing(build: Build, parts: RetrieverDependencies, question: str) -> None:
     assert build(parts).retrieve(question) == []
 
 
@@ -89,7 +91,7 @@ def test_an_index_without_chunks_finds_nothing(build: Build) -> None:
 
 
 @pytest.mark.parametrize("top_k", [0, -1])
-def test_less_than_one_hit_cannot_be_asked_for(build: Build, parts: Parts, top_k: int) -> None:
+def test_less_than_one_hit_cannot_be_asked_for(build: Build, parts: RetrieverDependencies, top_k: int) -> None:
     with pytest.raises(InvalidOption, match=f"top_k is {top_k}: a whole number from 1 is wanted"):
         build(parts).retrieve("wing", top_k)
 
@@ -173,7 +175,7 @@ def test_equal_scores_keep_the_order_in_which_chunks_came_in(build: Build) -> No
     assert texts(build(parts), "wing") == ["wing b", "wing c", "wing d"]
 
 
-def three_ways() -> Parts:
+def three_ways() -> RetrieverDependencies:
     """`words` is found by its terms, `meaning` by its row, `both` by either."""
     chunks = [chunk("wing wing words"), chunk("both wing"), chunk("meaning")]
     return parts_of(chunks, [WEST, NORTHEAST, EAST], wing=EAST)
@@ -211,7 +213,7 @@ def test_a_candidate_of_one_side_gets_the_score_of_the_other_side_too() -> None:
 def test_hybrid_scores_are_weighted_means_of_z_scores() -> None:
     parts = parts_of([chunk("wing"), chunk("tail")], [NORTH, EAST], wing=EAST)
     explanations = HybridRetriever(HybridOptions(dense_weight=0.75), parts).explain("wing")
-    assert [(e.hit.chunk.text, e.hit.score, e.shares, e.ranks) for e in explanations] == [
+    assert [(e.hit.chunk.text, e.hit.score, e.contributions, e.ranks) for e in explanations] == [
         ("tail", 0.5, {"dense": 0.75, "lexical": -0.25}, {"dense": 1}),
         ("wing", -0.5, {"dense": -0.75, "lexical": 0.25}, {"dense": 2, "lexical": 1}),
     ]

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from ragkit.agent.providers.scripted import ScriptedProvider
-from ragkit.embed.base import unit
+from ragkit.embed.base import normalize_rows
 from ragkit.embed.minilm import MiniLM
 from ragkit.errors import InvalidOption
 from ragkit.records import Chunk
 from ragkit.retrieve import RETRIEVERS
-from ragkit.retrieve.base import Parts, Retriever
+from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.context import ContextRetriever
-from ragkit.retrieve.distinct import DistinctRetriever
-from ragkit.retrieve.memory import MemoryPassages
+from ragkit.retrieve.distinct import DeduplicatingRetriever
+from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import (
     ContextOptions,
     DistinctOptions,
@@ -28,9 +28,9 @@ from ragkit.retrieve.options import (
     RewriteOptions,
     SearchOptions,
 )
-from ragkit.retrieve.rerank import FirstStage, RerankedRetriever
-from ragkit.retrieve.rewrite import MultiQueryRetriever, Rewriter
-from ragkit.retrieve.stages import Workshop, staged
+from ragkit.retrieve.rerank import MmrReranker, RerankingRetriever
+from ragkit.retrieve.rewrite import MultiQueryRetriever, QueryRewriter
+from ragkit.retrieve.stages import StageFactory, build_staged_retriever
 from tests.retrieve.passages import Compass
 
 SENTENCES = [f"The wing number {n} was bent{', and bent again' * (n % 3)}." for n in range(12)]
@@ -68,7 +68,7 @@ def document(number: int) -> list[Chunk]:
 
 EVERY = [
     (name, stage)
-    for name in sorted(RETRIEVERS.places)
+    for name in sorted(RETRIEVERS.specs)
     for stage in STAGES
     if (name, stage) != ("lexical", "hyde")  # which `lexical` refuses
 ]
@@ -79,13 +79,13 @@ def retriever(request: pytest.FixtureRequest) -> Retriever:
     return made(request.param[0], options_of(*request.param))
 
 
-@pytest.fixture(params=sorted(RETRIEVERS.places))
+@pytest.fixture(params=sorted(RETRIEVERS.specs))
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 def options_of(name: str, stage: str) -> SearchOptions:
-    wanted = RETRIEVERS.options(name)
+    wanted = RETRIEVERS.options_class(name)
     assert wanted is not None
     assert issubclass(wanted, SearchOptions)
     return wanted(**STAGES[stage])  # type: ignore[arg-type]  # of many kinds
@@ -95,13 +95,17 @@ def made(name: str, options: SearchOptions) -> Retriever:
     chunks = [*document(1), *document(2)]
     chance = np.random.default_rng(0)
     texts = {number: "\n".join(SENTENCES) for number in "12"}
-    passages = MemoryPassages(chunks, unit(chance.normal(size=(len(chunks), 2)).astype(np.float32)), texts)
-    build = cast("Callable[[object, Parts], Retriever]", RETRIEVERS.find(name))
-    workshop = Workshop(
-        lambda chosen: FirstStage(chosen, MiniLM()),
-        lambda chosen: Rewriter(chosen, ScriptedProvider(["the bent wing\na wing that was bent"] * 9)),
+    passages = InMemoryChunkIndex(
+        chunks, normalize_rows(chance.normal(size=(len(chunks), 2)).astype(np.float32)), texts
     )
-    return staged(lambda parts: build(options, parts), Parts(passages, Compass({})), options, workshop)
+    build = cast("Callable[[object, RetrieverDependencies], Retriever]", RETRIEVERS.find(name))
+    workshop = StageFactory(
+        lambda chosen: MmrReranker(chosen, MiniLM()),
+        lambda chosen: QueryRewriter(chosen, ScriptedProvider(["the bent wing\na wing that was bent"] * 9)),
+    )
+    return build_staged_retriever(
+        lambda parts: build(options, parts), RetrieverDependencies(passages, Compass({})), options, workshop
+    )
 
 
 QUESTION = "Which wing was bent again?"
@@ -138,7 +142,7 @@ def test_only_what_the_filter_lets_through_is_found(retriever: Retriever) -> Non
 def test_explanations_are_those_of_the_hits(retriever: Retriever) -> None:
     found = retriever.explain(QUESTION, 5)
     assert [one.hit for one in found] == retriever.retrieve(QUESTION, 5)
-    assert [sum(one.shares.values()) for one in found] == pytest.approx([one.hit.score for one in found])
+    assert [sum(one.contributions.values()) for one in found] == pytest.approx([one.hit.score for one in found])
 
 
 def test_white_space_finds_nothing_and_less_than_one_hit_is_refused(retriever: Retriever) -> None:
@@ -162,5 +166,5 @@ def test_the_stages_stand_in_the_order_of_the_options() -> None:
     while hasattr(inner, "_inner"):
         order.append(type(inner))
         inner = inner._inner
-    assert order == [ContextRetriever, DistinctRetriever, RerankedRetriever, MultiQueryRetriever]
-    assert type(made("hybrid", replace(options, context=None, distinct=None))) is RerankedRetriever
+    assert order == [ContextRetriever, DeduplicatingRetriever, RerankingRetriever, MultiQueryRetriever]
+    assert type(made("hybrid", replace(options, context=None, distinct=None))) is RerankingRetriever

@@ -18,10 +18,10 @@ from markdown_it import MarkdownIt
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
-from ragkit.agent.guardrails import Screening
+from ragkit.agent.guardrails import ToolOutputScreening
 from ragkit.agent.messages import Role, ToolCall
-from ragkit.agent.providers.base import Request
-from ragkit.agent.providers.scripted import Answer, FunctionProvider
+from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.scripted import FunctionProvider, ScriptedAnswer
 from ragkit.agent.tools.base import Tool
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.tool import RAGTool
@@ -110,7 +110,7 @@ def readings(text: str) -> Iterator[str]:
 def gullible() -> FunctionProvider:
     """Searches once, then obeys every order in what it was given; what it knows it gives away."""
 
-    def answer(request: Request) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         results = [one.content for one in request.messages if one.role is Role.TOOL]
         if not results:
             return ToolCall("search_knowledge_base", {"query": QUESTION})
@@ -190,7 +190,7 @@ def careless(folder: Path) -> Harm:
     agent = Agent(
         gullible(),
         [RAGTool(searcher).tool, *tools.all()],
-        config=AgentConfig(screening=Screening(mark=False, guardrail=None)),
+        config=AgentConfig(screening=ToolOutputScreening(mark_as_data=False, guardrail=None)),
         instructions="Answer from the documents.",
     )
     return harm(tools, agent.run(QUESTION).content)

@@ -13,14 +13,14 @@ import pytest
 
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
-from ragkit.agent.tools.builtin import ToolProblem, calculate
+from ragkit.agent.tools.builtin import ToolError, calculate
 from ragkit.answer.tool import RAGTool
 from ragkit.errors import RagkitError
 from ragkit.load.eml import EmlLoader
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON
-from ragkit.usage.analytics import spreadsheet_safe
+from ragkit.usage.analytics import escape_formula
 
 ROOT = Path(__file__).parents[2]
 LESSONS = (ROOT / "docs" / "lessons.md").read_text("utf-8")
@@ -101,7 +101,7 @@ def test_the_calculator_is_no_way_out(text: str) -> None:
     try:
         assert abs(calculate(text)) == 1  # signs and parentheses alone
         assert set(text) <= set("-()1")
-    except ToolProblem:
+    except ToolError:
         pass
 
 
@@ -152,9 +152,9 @@ def test_the_name_of_an_attachment_is_never_a_path(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1"])
 def test_a_name_in_a_table_is_no_formula(cell: str) -> None:
-    assert spreadsheet_safe(cell) == f"'{cell}"
-    assert spreadsheet_safe("openai:gpt-4o") == "openai:gpt-4o"
-    assert spreadsheet_safe("-1.5") == "-1.5"
+    assert escape_formula(cell) == f"'{cell}"
+    assert escape_formula("openai:gpt-4o") == "openai:gpt-4o"
+    assert escape_formula("-1.5") == "-1.5"
 
 
 def test_every_test_that_the_scoreboard_names_exists() -> None:

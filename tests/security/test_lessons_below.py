@@ -18,12 +18,12 @@ import pytest
 
 import ragkit as package
 from ragkit.agent.memory_stores import SQLiteConversationStore
-from ragkit.agent.providers.choose import named_provider
+from ragkit.agent.providers.choose import get_provider
 from ragkit.agent.providers.keys import find_key
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.calls import key_of
+from ragkit.embed.calls import resolve_api_key
 from ragkit.errors import AuthenticationFailed, InvalidFilter, PipelineError, RagkitError
-from ragkit.index.home import CATALOG
+from ragkit.index.home import CATALOG_FILE
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.registry import Registry
@@ -111,7 +111,7 @@ def test_no_model_is_built_because_a_file_or_a_flag_names_it(name: str, untouche
             Pipeline.from_yaml(text)
     for model in (name, f"{name}:x"):
         with pytest.raises(RagkitError, match=r"provider"):
-            named_provider(model)
+            get_provider(model)
 
 
 # 19: whatever is looked up by a name that somebody gives is a parameter, never a part of the SQL
@@ -130,7 +130,7 @@ def test_sql_in_a_name_finds_and_changes_nothing(tmp_path: Path, name: str) -> N
         assert kb.search("hedge", where={name: {"$eq": name}}) == []
         assert kb.search("hedge", where={"source": {"$in": [name]}}) == []
         kb.search(name, mode="lexical")
-        assert (len(kb.documents()), kb.verify().sound) == (1, True)
+        assert (len(kb.documents()), kb.verify().is_sound) == (1, True)
     store = SQLiteConversationStore(tmp_path / "talks.db", "anna")
     store.save("hers")
     assert SQLiteConversationStore(tmp_path / "talks.db", name).load() is None
@@ -207,7 +207,7 @@ NO_KEYS = ["", " ", "\n", "\t "]
 BROKEN_KEYS = ["sk-a b", "sk-a\nb", "sk-a\0b", "sk-\u00e9", "sk-a\x7fb", "sk-\u200ba"]
 
 
-@pytest.mark.parametrize("way", [lambda: find_key("openai"), lambda: key_of("openai", None, "OPENAI_API_KEY")])
+@pytest.mark.parametrize("way", [lambda: find_key("openai"), lambda: resolve_api_key("openai", None, "OPENAI_API_KEY")])
 def test_every_way_to_a_key_refuses_the_same(way: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     for value in NO_KEYS:
         monkeypatch.setenv("OPENAI_API_KEY", value)
@@ -267,12 +267,12 @@ def test_conditions_have_a_bound(said: str) -> None:
 
 def test_what_is_asked_is_written_into_no_catalog(tmp_path: Path) -> None:
     with base(tmp_path, "one", "The hedge is cut.\n") as kb:
-        before = dumped(tmp_path / "one" / CATALOG)
+        before = dumped(tmp_path / "one" / CATALOG_FILE)
         for name in SQL:
             kb.search(name)
             kb.ask(name)
             kb.document(name)
-    assert dumped(tmp_path / "one" / CATALOG) == before
+    assert dumped(tmp_path / "one" / CATALOG_FILE) == before
 
 
 def dumped(catalog: Path) -> list[str]:

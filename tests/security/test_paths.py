@@ -18,11 +18,11 @@ from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent
 from ragkit.errors import LoadError
-from ragkit.load.walk import FolderOptions, Found, Skipped, walk
+from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexRun
-from ragkit.server.mcp_tools import Desk
+from ragkit.pipeline.writing import IndexOptions
+from ragkit.server.mcp_tools import McpTools
 from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 from tests.server.parts import serving
 
@@ -180,7 +180,7 @@ def test_a_file_that_was_named_by_itself_and_became_a_link_is_not_followed(house
     with KnowledgeBase.open(house / ".own", Pipeline.from_yaml(HASHING)) as kb:
         kb.index(house / "docs/in/guide.md")
         by_a_link(house)
-        for run in (IndexRun(), IndexRun(dry_run=True), IndexRun(rebuild=True)):
+        for run in (IndexOptions(), IndexOptions(dry_run=True), IndexOptions(rebuild=True)):
             with pytest.raises(LoadError, match="through a link"):
                 kb.index(*kb.status().sources, run=run)  # as the tool `index` of an MCP server does
         assert [chunk.text for chunk in kb.chunks()] == [GUIDE.strip()]
@@ -189,8 +189,8 @@ def test_a_file_that_was_named_by_itself_and_became_a_link_is_not_followed(house
 def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
     house: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def swapping(source: Path, options: FolderOptions | None = None) -> Iterator[Found | Skipped]:
-        for item in walk(source, options):
+    def swapping(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:
+        for item in walk_files(source, options):
             if item.path.name == "guide.md":
                 by_a_link_to_its_folder(house)
             yield item
@@ -212,8 +212,8 @@ def test_a_server_gives_the_text_that_was_indexed(house: Path, replaced: Swap) -
         rows = client.get("/documents").json()["documents"]
         [guide] = [row["id"] for row in rows if row["source"].endswith("guide.md")]
         found = client.get(f"/documents/{guide}").json()
-        tool = Desk(served.kb).get_document(guide)
-        resource = Desk(served.kb).read(f"ragkit://document/{guide}")
+        tool = McpTools(served.kb).get_document(guide)
+        resource = McpTools(served.kb).read_resource(f"ragkit://document/{guide}")
         sought = client.post("/v1/search", json={"query": SECRET}).json()
     assert (found["text"], found["stale"], resource) == (GUIDE, True, GUIDE)
     assert isinstance(tool.data, dict)

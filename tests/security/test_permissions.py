@@ -11,8 +11,8 @@ import pytest
 
 from ragkit.agent.audit import AuditLog
 from ragkit.agent.memory_stores import FileConversationStore, SQLiteConversationStore
-from ragkit.cli.common import Shell
-from ragkit.cli.serve_ import tokens_of
+from ragkit.cli.common import CliContext
+from ragkit.cli.serve_ import load_tokens
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 
@@ -58,8 +58,8 @@ def test_tokens_that_others_can_read_are_told_of(
     file = tmp_path / "tokens.txt"
     file.write_text("first-of-two-tokens\nsecond-of-two-tokens\n")
     file.chmod(mode)
-    shell = Shell(tmp_path, None, quiet=False, verbose=False, json=False)
-    assert tokens_of(shell, file) == ("first-of-two-tokens", "second-of-two-tokens")
+    shell = CliContext(tmp_path, None, quiet=False, verbose=False, json=False)
+    assert load_tokens(shell, file) == ("first-of-two-tokens", "second-of-two-tokens")
     said = capsys.readouterr().err
     assert said.count(f"note: {file} can be read by others on this machine: chmod 600 {file}\n") == notes
     assert "first-of" not in said

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.audit import AuditLog, Privacy
+from ragkit.agent.audit import AuditLog, PrivacyLevel
 from ragkit.agent.cache_redis import CacheUnreachable, RedisCache
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.otel import OpenTelemetryObserver
@@ -31,7 +31,7 @@ from ragkit.agent.providers.openai_ import OpenAIProvider
 from ragkit.cli import VERBS
 from ragkit.embed import EMBEDDERS
 from ragkit.errors import ProviderError, RagkitError
-from ragkit.masking import without_secrets
+from ragkit.masking import mask_secrets
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.logs import JsonFormatter
@@ -122,7 +122,7 @@ def test_an_embedding_service_that_says_the_key_back_is_not_quoted(
             monkeypatch.setenv(name, value)
         if service == "ollama":
             monkeypatch.setenv("OLLAMA_API_KEY", KEY)
-        options = EMBEDDERS.options(service)
+        options = EMBEDDERS.options_class(service)
         assert options is not None
         embedder = EMBEDDERS.find(service)(options(dimensions=16))  # type: ignore[call-arg]  # options of a service
         for _ in range(4):
@@ -192,7 +192,7 @@ def test_a_store_that_refuses_is_told_without_its_key(name: str, number: int, ca
         texts = STORE_OPTIONS[name][number]
         port = closed()
         given = {k: v.format(url=url, port=port) if isinstance(v, str) else v for k, v in texts.items()}
-        options = STORES.options(name)
+        options = STORES.options_class(name)
         assert options is not None
         with pytest.raises(RagkitError) as met:
             cast("Callable[..., Store]", STORES.find(name))(options(**given)).count()
@@ -279,7 +279,7 @@ def test_traces_and_logs_of_a_run_hold_no_key(tmp_path: Path, monkeypatch: pytes
     spans = InMemorySpanExporter()
     tracing = TracerProvider()
     tracing.add_span_processor(SimpleSpanProcessor(spans))
-    levels: tuple[Privacy, ...] = ("full", "masked", "hashed", "none")
+    levels: tuple[PrivacyLevel, ...] = ("full", "masked", "hashed", "none")
     audits = [AuditLog(tmp_path / f"{level}.jsonl", privacy=level) for level in levels]
     with WireServer(DIALECTS["openai"], failing()) as server:
         config = AgentConfig(observers=(OpenTelemetryObserver(tracing), *audits))
@@ -352,6 +352,6 @@ def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PWD", "/home/anna/documents")
     monkeypatch.setenv("SHORT_KEY", "docs")
     text = "/home/anna/documents/docs: see https://host:8080/a@b, postgresql://anna@host/db, max_tokens: 4711"
-    assert without_secrets(text) == text
+    assert mask_secrets(text) == text
     monkeypatch.setenv("SOME_TOKEN", "documents")
-    assert without_secrets(text).startswith("/home/anna/[SOME_TOKEN]/docs")
+    assert mask_secrets(text).startswith("/home/anna/[SOME_TOKEN]/docs")

@@ -20,12 +20,12 @@ import uvicorn
 
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, ToolCall
-from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.answer.agent import RAGAgent
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.server.app import create_app
-from ragkit.server.serve import configured, listen, url_of
-from ragkit.server.settings import Limits, ServerSettings
+from ragkit.server.serve import create_config, create_socket, socket_url
+from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.usage.tokens import Tokens
 
 SECONDS = 60.0
@@ -62,7 +62,7 @@ class StepProvider(Provider):
         self.said: list[str] = []
         self.closed = threading.Event()
 
-    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+    async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
         """Word by word."""
         import asyncio
 
@@ -73,7 +73,7 @@ class StepProvider(Provider):
                     await asyncio.sleep(0.005)
                 self.said.append(word)
                 yield TextDelta(word)
-            yield Completed(Completion(Message.assistant("".join(self.words)), Tokens(7, 3, cost_usd=0.0)))
+            yield StreamCompleted(Completion(Message.assistant("".join(self.words)), Tokens(7, 3, cost_usd=0.0)))
         finally:
             self.closed.set()
 
@@ -94,10 +94,10 @@ class Served:
 
     def __init__(self, kb: KnowledgeBase, settings: ServerSettings) -> None:
         self.kb = kb
-        sock = listen(settings)
+        sock = create_socket(settings)
         self.app = create_app(kb, kb.path, settings)
-        self.server = _Server(configured(self.app, settings))
-        self.url = url_of(sock)
+        self.server = _Server(create_config(self.app, settings))
+        self.url = socket_url(sock)
         self.address: tuple[str, int] = sock.getsockname()[:2]
         self._thread = threading.Thread(target=self.server.run, args=([sock],), daemon=True)
         self._thread.start()
@@ -132,7 +132,7 @@ def serving(
 
 def limited(**limits: Any) -> ServerSettings:
     """Settings with these limits."""
-    return ServerSettings(port=0, limits=Limits(**limits))
+    return ServerSettings(port=0, limits=ServerLimits(**limits))
 
 
 class Process:

@@ -9,7 +9,7 @@ import httpx2
 
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.errors import InvalidRequest
-from ragkit.server.settings import Keeping
+from ragkit.server.settings import Retention
 from tests.server.parts import LOCAL, SEARCH, StepProvider, events, serving
 
 CITED = "It is cut in August [1]."
@@ -169,7 +169,7 @@ def test_text_before_a_tool_call_is_a_paragraph_of_its_own(base: Path) -> None:
 
 
 def test_old_and_surplus_sessions_go_and_full_ones_take_no_more(base: Path) -> None:
-    keeping = replace(LOCAL, keeping=Keeping(sessions=2, messages=2))
+    keeping = replace(LOCAL, retention=Retention(max_sessions=2, max_messages=2))
     with serving(base, ScriptedProvider(["One.", "Two."]), keeping) as (_, client):
         ids = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(3)]
         statuses = [client.get(f"/session/{one}").status_code for one in ids]

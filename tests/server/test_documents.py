@@ -10,7 +10,7 @@ import pytest
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
-from ragkit.server.documents import WHOLE_CHARS, window
+from ragkit.server.documents import MAX_DOCUMENT_CHARS, document_excerpt
 from tests.server.conftest import HASHING, TEXTS
 from tests.server.parts import serving
 
@@ -21,7 +21,7 @@ def test_a_search_gives_what_the_knowledge_base_finds(base: Path) -> None:
         want = served.kb.explain("hedge", 2)
     assert [hit["chunk_id"] for hit in found["hits"]] == [one.hit.chunk.id for one in want]
     assert [hit["document_id"] for hit in found["hits"]] == [one.hit.chunk.document_id for one in want]
-    assert found["hits"][0]["explain"] == {"ranks": dict(want[0].ranks), "shares": dict(want[0].shares)}
+    assert found["hits"][0]["explain"] == {"ranks": dict(want[0].ranks), "shares": dict(want[0].contributions)}
     assert found["question"] == "hedge"
     assert found["usage"]["total_cost_usd"] == 0.0
 
@@ -71,17 +71,17 @@ def test_a_document_that_has_changed_is_stale_and_shown_as_it_was_indexed(tmp_pa
 
 def test_of_a_long_document_the_lines_are_shown_that_are_asked_for() -> None:
     lines = [f"line {n}" for n in range(1, 60_001)]
-    found = window(Document("\n".join(lines), page_starts=(0, 7, 14)), 30_000, 30_010)
+    found = document_excerpt(Document("\n".join(lines), page_starts=(0, 7, 14)), 30_000, 30_010)
     first, last = found["first_line"], found["last_line"]
     assert isinstance(first, int) and isinstance(last, int)
     assert first < 30_000
     assert last > 30_010
     assert found["text"] == "\n".join(lines[first - 1 : last])
-    assert WHOLE_CHARS * 0.9 < len(str(found["text"])) <= WHOLE_CHARS
+    assert MAX_DOCUMENT_CHARS * 0.9 < len(str(found["text"])) <= MAX_DOCUMENT_CHARS
     assert (found["lines"], found["pages"]) == (60_000, [{"page": n, "line": n} for n in (1, 2, 3)])
-    whole = window(Document("a\nb"), 2, 2)
+    whole = document_excerpt(Document("a\nb"), 2, 2)
     assert (whole["text"], whole["first_line"], whole["last_line"]) == ("a\nb", 1, 2)
-    assert len(str(window(Document("x" * 300_000), None, None)["text"])) == WHOLE_CHARS
+    assert len(str(document_excerpt(Document("x" * 300_000), None, None)["text"])) == MAX_DOCUMENT_CHARS
 
 
 def test_status_says_what_is_served_and_by_what(base: Path) -> None:

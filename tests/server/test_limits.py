@@ -13,7 +13,7 @@ from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.errors import InvalidOption
-from ragkit.server.settings import Limits, ServerSettings
+from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.usage.tokens import Tokens
 from tests.server.parts import SEARCH, SECONDS, Served, StepProvider, events, limited, serving
 
@@ -116,9 +116,9 @@ def test_bodies_and_questions_have_a_limit(base: Path) -> None:
 
 def test_limits_that_limit_nothing_are_refused() -> None:
     with pytest.raises(InvalidOption, match="running is 0: a number above 0 is wanted"):
-        Limits(running=0)
+        ServerLimits(max_running=0)
     with pytest.raises(InvalidOption, match="waiting is -1: a number of at least 0 is wanted"):
-        Limits(waiting=-1)
+        ServerLimits(max_waiting=-1)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.2", "::", "example.org"])

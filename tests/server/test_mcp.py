@@ -12,8 +12,8 @@ from mcp_types import TextResourceContents
 
 from ragkit import KnowledgeBase
 from ragkit.server.mcp import McpServer
-from ragkit.server.mcp_http import mcp_app
-from ragkit.server.mcp_tools import Desk
+from ragkit.server.mcp_http import create_mcp_app
+from ragkit.server.mcp_tools import McpTools
 from ragkit.server.settings import ServerSettings
 from tests.server.mcp_parts import LINES, REFUNDS, SECRET, Talk, build, process, serving, text
 
@@ -30,7 +30,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(place: Path) -> Iterator[str]:
     """The knowledge base over HTTP."""
-    with KnowledgeBase.open(place / "kb") as kb, serving(mcp_app(McpServer(Desk(kb)), ServerSettings())) as url:
+    with (
+        KnowledgeBase.open(place / "kb") as kb,
+        serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
+    ):
         yield f"{url}/mcp"
 
 

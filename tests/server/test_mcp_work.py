@@ -21,12 +21,12 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from ragkit import KnowledgeBase
-from ragkit.cli.serve_ import application
-from ragkit.index.reader import DocumentRow
+from ragkit.cli.serve_ import create_application
+from ragkit.index.reader import DocumentSummary
 from ragkit.server.mcp import McpServer
-from ragkit.server.mcp_http import mcp_app
-from ragkit.server.mcp_tools import Answering, Desk
-from ragkit.server.settings import Limits, ServerSettings
+from ragkit.server.mcp_http import create_mcp_app
+from ragkit.server.mcp_tools import McpAskOptions, McpTools
+from ragkit.server.settings import ServerLimits, ServerSettings
 from tests.server.mcp_parts import Talk, build, process, serving, text
 from tests.wire.dialects import DIALECTS
 from tests.wire.server import Called, Fault, Seen, Turn, WireServer
@@ -88,9 +88,9 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Service]:
     return make
 
 
-def over_http(kb: KnowledgeBase, limits: Limits | None = None, settings: ServerSettings | None = None) -> object:
+def over_http(kb: KnowledgeBase, limits: ServerLimits | None = None, settings: ServerSettings | None = None) -> object:
     """An application in which OpenAI's model answers."""
-    return mcp_app(McpServer(Desk(kb, Answering(MODEL), limits=limits)), settings or ServerSettings())
+    return create_mcp_app(McpServer(McpTools(kb, McpAskOptions(MODEL), limits=limits)), settings or ServerSettings())
 
 
 def test_an_answer_of_a_model_carries_its_citations_and_what_it_cost(
@@ -135,7 +135,7 @@ def test_a_request_that_is_cancelled_stops_the_work_and_leaves_the_session_open(
 def test_an_answer_that_takes_too_long_is_stopped_and_said_so(
     kb: KnowledgeBase, asking: Callable[..., Service]
 ) -> None:
-    with asking(SEARCH, SLOW) as service, serving(over_http(kb, Limits(answer_seconds=2))) as url:
+    with asking(SEARCH, SLOW) as service, serving(over_http(kb, ServerLimits(answer_seconds=2))) as url:
         with Talk(lambda: Client(f"{url}/mcp")) as talk:
             assert talk.refused("ask", question=QUESTION).startswith("the budget of 2 seconds is reached")
         assert service.hung_up.wait(30)
@@ -153,7 +153,7 @@ def test_more_answers_than_there_is_room_for_are_refused_and_reading_goes_on(
         first.cancel()
         return text(second)
 
-    limits = Limits(running=1, waiting=0)
+    limits = ServerLimits(max_running=1, max_waiting=0)
     with (
         asking(SEARCH, SLOW) as service,
         serving(over_http(kb, limits)) as url,
@@ -175,7 +175,7 @@ def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path)
         async with asyncio.timeout(60), Client(url, mode=mode) as one, Client(url, mode=mode) as other:
             return list(await asyncio.gather(read(one, "refunds.md"), read(other, "retries.md")))
 
-    with serving(mcp_app(McpServer(Desk(kb)), ServerSettings())) as url:
+    with serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url:
         for mode in ("auto", "legacy"):
             found = asyncio.run(both(f"{url}/mcp", mode))
             assert found == [{(place / "docs" / name).read_text()} for name in ("refunds.md", "retries.md")]
@@ -199,14 +199,14 @@ def test_a_model_that_fails_is_said_in_one_line_without_its_key(
 class Broken(KnowledgeBase):
     """Has a fault that nobody thought of."""
 
-    def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentRow]:
+    def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
         raise ZeroDivisionError("the secret of /etc/shadow")
 
 
 def test_a_fault_of_the_server_itself_is_logged_and_not_shown(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (
         Broken.open(place / "kb") as kb,
-        serving(mcp_app(McpServer(Desk(kb)), ServerSettings())) as url,
+        serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
         Talk(lambda: Client(f"{url}/mcp")) as talk,
     ):
         assert talk.refused("list_documents") == "list_documents failed inside the server: its log says why"
@@ -237,8 +237,8 @@ def addresses(place: Path) -> Iterator[dict[str, str]]:
     closed = ServerSettings(tokens=(TOKEN,), origins=("https://app.example",))
     with (
         KnowledgeBase.open(place / "kb") as kb,
-        serving(mcp_app(McpServer(Desk(kb)), ServerSettings())) as one,
-        serving(mcp_app(McpServer(Desk(kb)), closed)) as other,
+        serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as one,
+        serving(create_mcp_app(McpServer(McpTools(kb)), closed)) as other,
     ):
         yield {"open": f"{one}/mcp", "closed": f"{other}/mcp"}
 
@@ -396,7 +396,7 @@ def test_with_allow_index_a_client_brings_in_what_is_new_and_no_other_folder(tmp
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_server_with_the_page_has_it_too_behind_the_same_gate(kb: KnowledgeBase, mode: str) -> None:
-    with serving(application(kb, ServerSettings(tokens=(TOKEN,)))) as url:
+    with serving(create_application(kb, ServerSettings(tokens=(TOKEN,)))) as url:
         assert httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT, timeout=30).status_code == 401
 
         async def ask() -> object:

@@ -18,9 +18,9 @@ from threading import Thread
 import httpx2
 
 from ragkit.agent.messages import Role, ToolCall
-from ragkit.agent.providers.base import Request
+from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider
-from ragkit.server.heap import VARIABLE
+from ragkit.server.heap import ARENA_MAX_ENV
 from tests.server.parts import SEARCH, SECONDS, Served, serving
 from tests.server.test_leaving import request
 from tests.server.test_limits import until
@@ -30,7 +30,7 @@ KINDS = (Task, Future, Handle, Context, Thread, sqlite3.Connection)
 """Of other modules, which hold on to objects of ours."""
 
 
-def answer(request: Request) -> str | ToolCall:
+def answer(request: ModelRequest) -> str | ToolCall:
     """A search, and then a cited answer."""
     return "It is cut in August [1]." if request.messages[-1].role is Role.TOOL else SEARCH
 
@@ -96,10 +96,12 @@ for block in blocks[:-1]:
 full = size()
 print(os.environ["MALLOC_ARENA_MAX"], trim(), full - size() > 60)
 """
-    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    environment = {name: value for name, value in os.environ.items() if name != ARENA_MAX_ENV}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.split() == ["2", "True", "True"]
-    chosen = f"from ragkit.server.heap import share_arenas; share_arenas(); import os; print(os.environ[{VARIABLE!r}])"
-    environment[VARIABLE] = "7"
+    chosen = (
+        f"from ragkit.server.heap import share_arenas; share_arenas(); import os; print(os.environ[{ARENA_MAX_ENV!r}])"
+    )
+    environment[ARENA_MAX_ENV] = "7"
     ran = subprocess.run([sys.executable, "-c", chosen], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout == "7\n"

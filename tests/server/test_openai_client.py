@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from ragkit.agent.messages import Message, ToolCall
-from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.errors import AuthenticationFailed, ContextTooLong, InvalidRequest, ProviderError, RateLimited
 from ragkit.server.settings import ServerSettings
@@ -269,7 +269,7 @@ def test_errors_are_typed_and_say_nothing_of_the_service(
 
 
 def test_an_error_in_the_middle_of_a_stream_reaches_the_client(base: Path) -> None:
-    def fails(request: Request) -> Message:
+    def fails(request: ModelRequest) -> Message:
         if request.messages[-1].role == "user":
             return Message.assistant("Let me look.", [SEARCH])
         raise InvalidRequest("svc", "secret words")

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 import ragkit.server.page
-from ragkit.server.page import page_files, page_routes
+from ragkit.server.page import load_static_files, static_routes
 
 STATIC = Path(ragkit.server.page.__file__).parent / "static"
 POLICY = (
@@ -24,12 +24,12 @@ POLICY = (
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     """The routes of the page alone."""
-    with TestClient(Starlette(routes=list(page_routes()))) as found:
+    with TestClient(Starlette(routes=list(static_routes()))) as found:
         yield found
 
 
 def test_every_file_is_sent_with_a_policy_that_lets_in_nothing_from_elsewhere(client: TestClient) -> None:
-    for file in page_files():
+    for file in load_static_files():
         answer = client.get("/" if file.name == "index.html" else f"/static/{file.name}")
         assert answer.status_code == 200
         assert answer.content == (STATIC / file.name).read_bytes()
@@ -42,8 +42,8 @@ def test_every_file_is_sent_with_a_policy_that_lets_in_nothing_from_elsewhere(cl
 def test_a_file_is_sent_once_and_packed(client: TestClient) -> None:
     first = client.get("/static/app.js", headers={"accept-encoding": "gzip"})
     assert first.headers["content-encoding"] == "gzip"
-    [app] = [one for one in page_files() if one.name == "app.js"]
-    assert gzip.decompress(app.packed) == app.body == first.content
+    [app] = [one for one in load_static_files() if one.name == "app.js"]
+    assert gzip.decompress(app.gzip_body) == app.body == first.content
     again = client.get("/static/app.js", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
@@ -56,9 +56,9 @@ def test_there_is_no_other_file_than_those_of_the_page(client: TestClient, path:
 
 
 def test_the_page_is_small() -> None:
-    sizes = {file.name: len(file.packed) for file in page_files()}
+    sizes = {file.name: len(file.gzip_body) for file in load_static_files()}
     assert sum(sizes.values()) < 40_000, sizes
-    assert max(len(file.body.splitlines()) for file in page_files()) <= 400
+    assert max(len(file.body.splitlines()) for file in load_static_files()) <= 400
 
 
 def test_the_page_has_no_inline_script_or_style_and_asks_nobody_else() -> None:
@@ -81,7 +81,7 @@ def test_no_string_is_parsed_as_html_or_script() -> None:
 
 
 def test_every_file_that_a_file_names_is_there() -> None:
-    names = {file.name for file in page_files()}
+    names = {file.name for file in load_static_files()}
     for file in STATIC.iterdir():
         for name in re.findall(r'(?:from "\./|static/)([a-z]+\.[a-z]+)', file.read_text("utf-8")):
             assert name in names, f"{file.name} names {name}"

@@ -20,7 +20,7 @@ class Refused(Exception):
 
 
 def checked_vector(vector: Mapping[str, Any], dimension: int) -> dict[str, Any]:
-    """A vector of an upsert. Raises Refused."""
+    """A vector of an upsert. Raises RequestRejected."""
     name, values, metadata = vector["id"], vector["values"], vector.get("metadata", {})
     if not name.isascii() or not 1 <= len(name) <= MAX_ID_BYTES:
         raise Refused(400, f"the id {name[:20]!r} is not ASCII of 1 to {MAX_ID_BYTES} bytes", 3)
@@ -44,7 +44,7 @@ def _is_taken(value: object) -> bool:
 
 
 def checked_filter(where: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A filter of a query. Raises Refused."""
+    """A filter of a query. Raises RequestRejected."""
     for key, value in where.items():
         if key in {"$and", "$or"}:
             if not isinstance(value, list) or not value:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.records import Document
-from ragkit.split.base import Span
+from ragkit.split.base import CharSpan
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 
 _VOCABULARY = (
@@ -66,11 +66,11 @@ def handbook(seed: int, sections: int = 40) -> str:
     return "\n\n".join(parts)
 
 
-def recursive(document: Document, chunk_size: int = 200, chunk_overlap: int = 40) -> list[Span]:
+def recursive(document: Document, chunk_size: int = 200, chunk_overlap: int = 40) -> list[CharSpan]:
     """The default splitter, measured in words."""
     options = RecursiveOptions(chunk_size, chunk_overlap)
     return list(RecursiveSplitter(options).spans(document, word_starts))
 
 
-def texts(document: Document, spans: Sequence[Span]) -> list[str]:
+def texts(document: Document, spans: Sequence[CharSpan]) -> list[str]:
     return [document.text[start:end] for start, end in spans]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragkit.records import Chunk, Document, Heading
-from ragkit.split.chunks import HEADER_TOKENS, SPECIAL_TOKENS, chunks_of, embedding_text
+from ragkit.split.chunks import MAX_HEADER_TOKENS, SPECIAL_TOKENS, build_chunks, embedding_text
 from ragkit.split.options import SplitOptions
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 from ragkit.split.sentence import SentenceSplitter
@@ -15,7 +15,7 @@ from tests.split.samples import handbook, prose, word_starts
 
 
 def chunks(document: Document, chunk_size: int = 200, chunk_overlap: int = 40, recipe: str = "r") -> list[Chunk]:
-    return chunks_of(document, RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap)), word_starts, recipe)
+    return build_chunks(document, RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap)), word_starts, recipe)
 
 
 def with_headings(text: str, title: str = "") -> Document:
@@ -77,7 +77,7 @@ def test_the_heading_path_is_that_of_the_first_new_character() -> None:
 def test_heading_paths_are_those_that_the_document_gives(seed: int) -> None:
     document = with_headings(handbook(seed, sections=8))
     splitter = SentenceSplitter(SplitOptions(30, 0))
-    for chunk in chunks_of(document, splitter, word_starts, ""):
+    for chunk in build_chunks(document, splitter, word_starts, ""):
         assert chunk.heading == document.heading_path_at(chunk.start)
 
 
@@ -144,14 +144,14 @@ def test_a_long_header_loses_headings_from_its_middle_first() -> None:
 
 def test_a_header_is_cut_at_words_when_its_ends_are_too_long() -> None:
     header, text = embedding_text(chunk_with(" ".join(f"w{number}" for number in range(100)))).split("\n")
-    assert header == " ".join(f"w{number}" for number in range(HEADER_TOKENS))
+    assert header == " ".join(f"w{number}" for number in range(MAX_HEADER_TOKENS))
     assert text == "The text."
 
 
 @given(st.text(max_size=400), st.lists(st.text(max_size=100), max_size=5))
 def test_a_header_never_takes_more_than_its_share(title: str, heading: list[str]) -> None:
     header = embedding_text(chunk_with(title, *heading), word_starts).removesuffix("The text.")
-    assert len(word_starts(header)) <= HEADER_TOKENS
+    assert len(word_starts(header)) <= MAX_HEADER_TOKENS
     assert header.count("\n") <= 1
 
 
@@ -159,23 +159,23 @@ def test_a_title_of_a_million_letters_is_cut() -> None:
     assert len(embedding_text(chunk_with("x" * 1_000_000))) < 1500
 
 
-@pytest.mark.parametrize(("header_tokens", "room"), [(True, 256 - SPECIAL_TOKENS - HEADER_TOKENS), (False, 254)])
+@pytest.mark.parametrize(("header_tokens", "room"), [(True, 256 - SPECIAL_TOKENS - MAX_HEADER_TOKENS), (False, 254)])
 def test_chunks_leave_room_for_what_the_embedder_reads_beside_them(header_tokens: bool, room: int) -> None:
     document = Document(prose(1))
     splitter = RecursiveSplitter(RecursiveOptions(400, 40))
-    found = chunks_of(document, splitter, word_starts, "", header_tokens, max_tokens=256)
+    found = build_chunks(document, splitter, word_starts, "", header_tokens, max_tokens=256)
     assert room - 20 < max(len(chunk.text.split()) for chunk in found) <= room
 
 
 def test_the_default_chunk_needs_no_room_made_for_its_header() -> None:
     document = Document(prose(1))
     splitter = RecursiveSplitter(RecursiveOptions())
-    assert chunks_of(document, splitter, word_starts, "r", max_tokens=256) == chunks(document)
+    assert build_chunks(document, splitter, word_starts, "r", max_tokens=256) == chunks(document)
 
 
 def test_chunks_that_are_measured_in_characters_are_left_as_they_are() -> None:
     document = Document(prose(1))
     splitter = RecursiveSplitter(RecursiveOptions(1000, 100, "characters"))
-    assert chunks_of(document, splitter, word_starts, "", max_tokens=256) == chunks_of(
+    assert build_chunks(document, splitter, word_starts, "", max_tokens=256) == build_chunks(
         document, splitter, word_starts, ""
     )

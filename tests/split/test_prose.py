@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
-from ragkit.split.base import Span, character_starts
+from ragkit.split.base import CharSpan, character_starts
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 from ragkit.split.sentences import sentence_spans
 from tests.split.samples import paragraph, prose, recursive, sentence, texts, word_starts
@@ -22,7 +22,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def carried(document: Document, spans: list[Span]) -> list[str]:
+def carried(document: Document, spans: list[CharSpan]) -> list[str]:
     """What each chunk but the first repeats from the one before."""
     return [document.text[after[0] : max(after[0], before[1])] for before, after in pairwise(spans)]
 

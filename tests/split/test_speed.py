@@ -10,7 +10,7 @@ import pytest
 
 from ragkit.records import Document
 from ragkit.split.base import character_starts
-from ragkit.split.measure import word_piece_starts
+from ragkit.split.measure import estimate_token_starts
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 from tests.split.samples import paragraph
 
@@ -22,7 +22,7 @@ UNITS += ["- a\n", "a: b\n", "def f():\n", "@\n", "|-|-", "[1]. "]
 
 def seconds(document: Document) -> float:
     began = time.process_time()
-    list(SPLITTER.spans(document, word_piece_starts))
+    list(SPLITTER.spans(document, estimate_token_starts))
     return time.process_time() - began
 
 
@@ -54,6 +54,6 @@ def test_a_million_blank_lines_are_passed_over() -> None:
 def test_many_thousand_headings_are_no_trouble() -> None:
     document = Document("# a\n\nb\n\n" * 30_000, id="x", format="markdown")
     began = time.process_time()
-    spans = list(SPLITTER.spans(document, word_piece_starts))
+    spans = list(SPLITTER.spans(document, estimate_token_starts))
     assert time.process_time() - began < 10
     assert document.text[spans[-1][0] : spans[-1][1]].endswith("# a\n\nb")

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from ragkit.errors import InvalidOption
 from ragkit.records import Document, Heading
 from ragkit.split import SPLITTERS
-from ragkit.split.base import Span, Splitter, character_starts
-from ragkit.split.measure import word_piece_starts
+from ragkit.split.base import CharSpan, Splitter, character_starts
+from ragkit.split.measure import estimate_token_starts
 from tests.split.samples import byte_starts, handbook, spaced_starts, word_starts
 
 NAMES = SPLITTERS.names()
-MEASURES = [word_piece_starts, character_starts, word_starts, byte_starts, spaced_starts]
+MEASURES = [estimate_token_starts, character_starts, word_starts, byte_starts, spaced_starts]
 _PROSE = "a|bridge|river.|Heat!|e.g.|12.5|averyveryverylongwordwithoutanyend|:|,|;|(|今天。|，|ก"
 _MARKUP = "#|##|```|~~~|-|1.|def|class|@x|}"
 _CLUSTERS = "e\u0301|\u0301|👩\u200d👩\u200d👧|🇩🇪|\ud800|\udc00|\u200b"
@@ -28,7 +28,7 @@ PIECES = [*"|".join((_PROSE, _MARKUP, _CLUSTERS, _SPACES)).split("|"), "|", "|a|
 
 
 def make(name: str, chunk_size: int = 200, chunk_overlap: int = 40, unit: str = "tokens") -> Splitter:
-    options = SPLITTERS.options(name)
+    options = SPLITTERS.options_class(name)
     assert options is not None
     factory: Callable[[object], Splitter] = SPLITTERS.find(name)
     return factory(options(chunk_size=chunk_size, chunk_overlap=chunk_overlap, unit=unit))
@@ -43,7 +43,7 @@ def documents(draw: st.DrawFn) -> Document:
     return Document(text, headings=headings, format=draw(st.sampled_from(["text", "markdown", "code", "html"])))
 
 
-def count(starts: NDArray[np.int64], span: Span) -> int:
+def count(starts: NDArray[np.int64], span: CharSpan) -> int:
     return int(np.searchsorted(starts, span[1]) - np.searchsorted(starts, span[0]))
 
 
@@ -69,8 +69,8 @@ def test_spans_rise_are_trimmed_and_are_the_same_each_time(
     name: str, document: Document, size: int, data: st.DataObject
 ) -> None:
     splitter = make(name, size, data.draw(st.integers(0, size - 1)))
-    spans = list(splitter.spans(document, word_piece_starts))
-    assert spans == list(splitter.spans(document, word_piece_starts))
+    spans = list(splitter.spans(document, estimate_token_starts))
+    assert spans == list(splitter.spans(document, estimate_token_starts))
     assert all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(spans))
     for start, end in spans:
         text = document.text[start:end]
@@ -84,7 +84,7 @@ def test_spans_rise_are_trimmed_and_are_the_same_each_time(
 @given(documents(), st.integers(1, 60))
 def test_characters_are_counted_when_the_unit_says_so(name: str, document: Document, size: int) -> None:
     splitter = make(name, size, size // 4, "characters")
-    assert splitter.chunk_tokens is None
+    assert splitter.max_chunk_tokens is None
     assert max((end - start for start, end in splitter.spans(document, word_starts)), default=0) <= size
 
 
@@ -128,13 +128,13 @@ def test_chunks_are_well_filled(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("text", ["", " ", "\n" * 1000, "\t \r\n\x0c"])
 def test_a_text_without_a_visible_character_has_no_chunks(name: str, text: str) -> None:
-    assert list(make(name).spans(Document(text), word_piece_starts)) == []
+    assert list(make(name).spans(Document(text), estimate_token_starts)) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_short_text_is_one_trimmed_chunk(name: str) -> None:
     document = Document("Short text. \n")
-    assert list(make(name).spans(document, word_piece_starts)) == [(0, 11)]
+    assert list(make(name).spans(document, estimate_token_starts)) == [(0, 11)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -160,7 +160,7 @@ def test_no_cluster_of_characters_is_torn(name: str) -> None:
     ],
 )
 def test_an_option_out_of_range_is_refused(name: str, option: str, value: object, wanted: str) -> None:
-    options = SPLITTERS.options(name)
+    options = SPLITTERS.options_class(name)
     assert options is not None
     with pytest.raises(InvalidOption, match=wanted):
         options(**{option: value})

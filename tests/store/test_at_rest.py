@@ -13,7 +13,7 @@ import pytest
 
 from ragkit.records import Document
 from ragkit.store import STORES
-from ragkit.store.at_rest import digests, files_of, flush, remove
+from ragkit.store.at_rest import compute_digests, list_files, remove_files, sync_files
 from ragkit.store.base import Store
 
 EMBEDDED = ("chroma", "duckdb", "faiss", "lancedb", "milvus", "qdrant")
@@ -21,7 +21,7 @@ ROWS = np.eye(12, dtype=np.float32)
 
 
 def opened(name: str, place: Path) -> Store:
-    options = STORES.options(name)
+    options = STORES.options_class(name)
     assert options is not None
     make = cast("Callable[[object], Store]", STORES.find(name))
     return make(options(path=place))
@@ -46,19 +46,19 @@ def name(request: pytest.FixtureRequest) -> str:
 def test_to_open_search_and_close_a_store_changes_nothing_that_counts(name: str, tmp_path: Path) -> None:
     place = tmp_path / "store"
     fill(name, place)
-    before = digests(place)
+    before = compute_digests(place)
     assert before
     store = opened(name, place)
     assert [result.document.id for result in store.search(ROWS[3], 1)] == ["d3"]
     assert len(list(store.scan())) == 12
     store.close()
-    assert digests(place) == before
+    assert compute_digests(place) == before
 
 
 def test_one_bit_that_turns_in_any_file_that_counts_is_seen(name: str, tmp_path: Path) -> None:
     place = tmp_path / "store"
     fill(name, place)
-    before = digests(place)
+    before = compute_digests(place)
     for relative, (size, _) in before.items():
         path = tmp_path / relative
         data = path.read_bytes()
@@ -67,9 +67,9 @@ def test_one_bit_that_turns_in_any_file_that_counts_is_seen(name: str, tmp_path:
         if not data:
             continue
         path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
-        assert digests(place) != before, relative
+        assert compute_digests(place) != before, relative
         path.write_bytes(data)
-    assert digests(place) == before
+    assert compute_digests(place) == before
 
 
 def test_a_copy_with_holes_filled_in_counts_as_the_same(tmp_path: Path) -> None:
@@ -81,17 +81,17 @@ def test_a_copy_with_holes_filled_in_counts_as_the_same(tmp_path: Path) -> None:
         stream.seek(3 << 20)
         stream.write(b"something")
     (dense / "file").write_bytes((sparse / "file").read_bytes())
-    assert digests(sparse) == digests(dense)
+    assert compute_digests(sparse) == compute_digests(dense)
 
 
 def test_a_store_that_is_one_file_is_told_flushed_and_removed_with_what_lies_beside_it(tmp_path: Path) -> None:
     for file in ("store-duckdb", "store-duckdb.wal", "other"):
         (tmp_path / file).write_text(file)
     place = tmp_path / "store-duckdb"
-    flush(place)
-    assert sorted(digests(place)) == ["store-duckdb", "store-duckdb.wal"]
-    remove(place)
-    assert files_of(place) == []
+    sync_files(place)
+    assert sorted(compute_digests(place)) == ["store-duckdb", "store-duckdb.wal"]
+    remove_files(place)
+    assert list_files(place) == []
     assert (tmp_path / "other").exists()
 
 

@@ -16,25 +16,25 @@ from chromadb.config import Settings
 from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
 from ragkit.store.chroma import ChromaStore
-from ragkit.store.chroma_metadata import chroma_metadata, where_of
+from ragkit.store.chroma_metadata import to_chroma_metadata, to_chroma_where
 from ragkit.store.embedded_options import ChromaOptions
 from ragkit.store.filters import parse_filter
-from ragkit.store.pushdown import condition_of
+from ragkit.store.pushdown import to_condition
 from ragkit.testing.opening import unit_rows
 from ragkit.testing.processes import (
     a_second_handle_follows_while_all_is_replaced,
     what_was_added_is_there_after_reopening,
 )
-from ragkit.testing.stores import CHECKS, Check
+from ragkit.testing.stores import CHECKS, StoreCheck
 from ragkit.testing.subject import (
     DIMENSION,
-    Subject,
+    StoreUnderTest,
     check_contents,
     check_search,
-    documents_of,
-    expected,
-    fill,
-    palette,
+    exact_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
 )
 from tests.servers.base import free_port
 from tests.servers.chroma import Chroma
@@ -82,19 +82,19 @@ SERVED = (*CHECKS, what_was_added_is_there_after_reopening, a_second_handle_foll
 
 
 @pytest.mark.parametrize("check", SERVED, ids=lambda check: check.__name__)
-def test_a_server_keeps_every_promise_too(port: int, check: Check) -> None:
-    check(Subject(open=lambda: on_server(port, check.__name__), examples=30))
+def test_a_server_keeps_every_promise_too(port: int, check: StoreCheck) -> None:
+    check(StoreUnderTest(open=lambda: on_server(port, check.__name__), examples=30))
 
 
 def test_a_handle_on_a_server_follows_another_one(port: int) -> None:
     store, other = on_server(port, "followed"), on_server(port, "followed")
-    fill(store, documents_of("abc"), palette()[:3])
+    fill_store(store, make_documents("abc"), sample_vectors()[:3])
     assert other.count() == 3
     store.clear()
-    assert other.search(palette()[0], 3) == []
-    check_contents(other, fill(store, documents_of("xy"), unit_rows(2, 5, seed=1)))
+    assert other.search(sample_vectors()[0], 3) == []
+    check_contents(other, fill_store(store, make_documents("xy"), unit_rows(2, 5, seed=1)))
     with pytest.raises(DimensionMismatch, match="have 8 columns but the store holds 5"):
-        other.add_documents(documents_of("z"), palette()[:1])
+        other.add_documents(make_documents("z"), sample_vectors()[:1])
     store.close()
     other.close()
 
@@ -117,23 +117,23 @@ def test_another_process_is_told_that_the_path_is_taken(opened: Opener, tmp_path
 def test_handles_may_be_opened_at_once(opened: Opener) -> None:
     with ThreadPoolExecutor(4) as pool:
         stores = list(pool.map(lambda _: opened(), range(4)))
-    contents = fill(stores[0], documents_of("ab"), palette()[:2])
+    contents = fill_store(stores[0], make_documents("ab"), sample_vectors()[:2])
     for store in stores:
         check_contents(store, contents)
 
 
 def test_two_handles_of_one_process_share_the_path(opened: Opener) -> None:
     store, other = opened(), opened()
-    contents = fill(store, documents_of("abc"), palette()[:3])
+    contents = fill_store(store, make_documents("abc"), sample_vectors()[:3])
     check_contents(other, contents)
     store.close()
-    check_search(other, contents, palette()[0], 2)
+    check_search(other, contents, sample_vectors()[0], 2)
 
 
 def test_a_call_of_more_than_chroma_takes_at_once_is_cut(opened: Opener) -> None:
     store = opened()
-    number = store._batch + 40
-    names = store.add_documents(documents_of(f"{n:05}" for n in range(number)), unit_rows(number, 4, seed=1))
+    number = store._max_batch + 40
+    names = store.add_documents(make_documents(f"{n:05}" for n in range(number)), unit_rows(number, 4, seed=1))
     assert len(names) == store.count() == number
 
 
@@ -145,39 +145,39 @@ def test_large_documents_are_sent_a_few_at_a_time(opened: Opener) -> None:
 
 def test_what_stood_under_other_keys_is_gone_after_a_replacement(opened: Opener) -> None:
     store = opened()
-    fill(store, [Document("1", {"old": 1, "list": ["a", "b"], "same": 1}, id="x")], palette()[:1])
-    fill(store, [Document("2", {"same": "text"}, id="x")], palette()[:1])
+    fill_store(store, [Document("1", {"old": 1, "list": ["a", "b"], "same": 1}, id="x")], sample_vectors()[:1])
+    fill_store(store, [Document("2", {"same": "text"}, id="x")], sample_vectors()[:1])
     held = store._collection.get(ids=["x"])["metadatas"]
     assert held == [{"t:same": "string", "v:same": "string:text"}]
 
 
 def test_a_document_without_metadata_is_found_by_negations_beside_those_with_some(opened: Opener) -> None:
     store = opened()
-    contents = fill(
-        store, [Document("1", {"a": 1}, id="x"), Document("2", id="y"), Document("3", id="z")], palette()[:3]
+    contents = fill_store(
+        store, [Document("1", {"a": 1}, id="x"), Document("2", id="y"), Document("3", id="z")], sample_vectors()[:3]
     )
-    contents |= fill(store, [Document("4", {"b": 2}, id="y")], palette()[3:4])
+    contents |= fill_store(store, [Document("4", {"b": 2}, id="y")], sample_vectors()[3:4])
     assert store._collection.get(ids=["y", "z"])["metadatas"] == [{"t:b": "number", "v:b": 2.0}, {"ragkit": 1}]
     for where in ({"a": {"$ne": 1}}, {"a": {"$exists": False}}, {"$not": {"a": {"$gt": "x"}}}, {"b": {"$nin": [2]}}):
-        check_search(store, contents, palette()[0], 5, where)
+        check_search(store, contents, sample_vectors()[0], 5, where)
 
 
 def test_a_list_of_a_deleted_document_is_not_taken_for_that_of_the_next(opened: Opener) -> None:
     store = opened()
     for value in (["a", "b"], {"b": 1}, "c"):
-        contents = fill(store, [Document("text", {"tag": value}, id="x")], palette()[:1])
-        check_search(store, contents, palette()[0], 1, {"tag": "a"})
-        check_search(store, contents, palette()[0], 1, {"tag": {"$ne": "a"}})
+        contents = fill_store(store, [Document("text", {"tag": value}, id="x")], sample_vectors()[:1])
+        check_search(store, contents, sample_vectors()[0], 1, {"tag": "a"})
+        check_search(store, contents, sample_vectors()[0], 1, {"tag": {"$ne": "a"}})
         store.delete(["x"])
 
 
 def test_the_graph_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened: Opener) -> None:
     store = opened()
     documents = [Document(f"{n}", {"rare": n % 1000 == 999}, id=f"{n:05}") for n in range(3000)]
-    contents = fill(store, documents, unit_rows(3000, 32, seed=2))
+    contents = fill_store(store, documents, unit_rows(3000, 32, seed=2))
     right = 0
     for query in unit_rows(20, 32, seed=3):
-        wanted = {name for name, _ in expected(contents, query, 10)}
+        wanted = {name for name, _ in exact_search(contents, query, 10)}
         right += len(wanted & {result.document.id for result in store.search(query, 10)})
         check_search(store, contents, query, 10, {"rare": True})
     assert right >= 0.98 * 200
@@ -189,7 +189,7 @@ def test_a_filter_that_many_rows_pass_is_never_sent(
 ) -> None:
     store = opened()
     documents = [Document(f"{m}", {"half": m % 2, "m": m}, id=f"{m:05}") for m in range(800)]
-    contents = fill(store, documents, unit_rows(800, DIMENSION, seed=1))
+    contents = fill_store(store, documents, unit_rows(800, DIMENSION, seed=1))
     sent: list[object] = []
     ask = chromadb.Collection.query
 
@@ -198,14 +198,16 @@ def test_a_filter_that_many_rows_pass_is_never_sent(
         return ask(self, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(chromadb.Collection, "query", noted)
-    check_search(store, contents, palette()[0], 5, where)  # type: ignore[arg-type]
+    check_search(store, contents, sample_vectors()[0], 5, where)  # type: ignore[arg-type]
     assert any(each is not None for each in sent) == is_sent
 
 
 def test_a_thousand_equal_rows_are_all_found(opened: Opener) -> None:
     store = opened()
-    contents = fill(store, documents_of(f"{n:04}" for n in range(1000)), np.repeat(palette()[:1], 1000, axis=0))
-    assert len(store.search(palette()[0], 1000)) == len(contents)
+    contents = fill_store(
+        store, make_documents(f"{n:04}" for n in range(1000)), np.repeat(sample_vectors()[:1], 1000, axis=0)
+    )
+    assert len(store.search(sample_vectors()[0], 1000)) == len(contents)
 
 
 def test_a_collection_of_somebody_else_is_refused(opened: Opener, tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_a_collection_of_somebody_else_is_refused(opened: Opener, tmp_path: Path
 def test_any_name_of_a_collection_is_taken(opened: Opener) -> None:
     names = ["plain", "x", "a..b", "'; DROP TABLE x; --", "\udc80", "", "n" * 600]
     for place, name in enumerate(names):
-        fill(opened(collection=name), documents_of([f"{place}"]), palette()[:1])
+        fill_store(opened(collection=name), make_documents([f"{place}"]), sample_vectors()[:1])
     assert [[found for found, _, _ in opened(collection=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
 
 
@@ -229,7 +231,7 @@ def test_a_path_that_is_not_a_database_is_named(tmp_path: Path) -> None:
 
 
 def test_options_that_contradict_the_collection_are_refused(opened: Opener) -> None:
-    fill(opened(), documents_of("a"), palette()[:1])
+    fill_store(opened(), make_documents("a"), sample_vectors()[:1])
     with pytest.raises(DimensionMismatch, match=f"have 3 columns but the store holds {DIMENSION}"):
         opened(dimension=3)
 
@@ -249,13 +251,13 @@ def test_nothing_is_told_to_others_whatever_stands_in_the_working_directory(
 
 
 def test_a_store_that_was_emptied_keeps_its_dimension_until_it_is_cleared(opened: Opener) -> None:
-    fill(opened(), documents_of("a"), palette()[:1])
+    fill_store(opened(), make_documents("a"), sample_vectors()[:1])
     opened().delete(["a"])
     store = opened()
     with pytest.raises(DimensionMismatch, match=f"have 5 columns but the store holds {DIMENSION}"):
-        store.add_documents(documents_of("b"), unit_rows(1, 5, seed=1))
+        store.add_documents(make_documents("b"), unit_rows(1, 5, seed=1))
     store.clear()
-    check_contents(store, fill(store, documents_of("b"), unit_rows(1, 5, seed=1)))
+    check_contents(store, fill_store(store, make_documents("b"), unit_rows(1, 5, seed=1)))
 
 
 def test_a_closed_store_says_so(opened: Opener) -> None:
@@ -275,7 +277,7 @@ def test_a_token_is_never_shown() -> None:
 
 
 def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
-    assert chroma_metadata({"year": 2024, "draft": False, "a": {"b": None}}) == {
+    assert to_chroma_metadata({"year": 2024, "draft": False, "a": {"b": None}}) == {
         "t:year": "number",
         "v:year": 2024.0,
         "t:draft": "bool",
@@ -288,14 +290,14 @@ def test_metadata_are_flat_keys_of_kinds_and_values() -> None:
 
 
 def test_only_a_document_without_metadata_has_a_key_of_its_own() -> None:
-    assert chroma_metadata({}) == {"ragkit": 1}
-    always = where_of(condition_of(parse_filter({"$not": {"b": {"$gt": "x"}}})))
+    assert to_chroma_metadata({}) == {"ragkit": 1}
+    always = to_chroma_where(to_condition(parse_filter({"$not": {"b": {"$gt": "x"}}})))
     assert always == {"ragkit": {"$ne": -1}}  # true of those that lack it too
 
 
 def test_a_condition_that_is_too_large_is_not_sent() -> None:
-    assert where_of(condition_of(parse_filter({"n": {"$in": list(range(300))}}))) is None
-    wild = next(key for key in chroma_metadata({"n": [2**53 + 1, 1]}) if key.startswith("e:"))
-    assert where_of(condition_of(parse_filter({"n": {"$gt": 1}}))) == {
+    assert to_chroma_where(to_condition(parse_filter({"n": {"$in": list(range(300))}}))) is None
+    wild = next(key for key in to_chroma_metadata({"n": [2**53 + 1, 1]}) if key.startswith("e:"))
+    assert to_chroma_where(to_condition(parse_filter({"n": {"$gt": 1}}))) == {
         "$or": [{"t:n": {"$in": ["wild", "many"]}}, {wild: {"$eq": 1}}, {"v:n": {"$gt": 1.0}}]
     }

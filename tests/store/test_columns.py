@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from ragkit.records import JSON, Metadata
 from ragkit.store.base import Filter
-from ragkit.store.columns import Columns
+from ragkit.store.columns import MetadataIndex
 from ragkit.store.filters import evaluate, parse_filter
 from ragkit.testing import filters as dirty
 
 
-def passed(columns: Columns, where: Filter) -> list[bool]:
+def passed(columns: MetadataIndex, where: Filter) -> list[bool]:
     answer: list[bool] = columns.mask(parse_filter(where), columns.rows).tolist()
     return answer
 
 
-def filled(*metadata: Mapping[str, JSON] | dict[str, int] | dict[str, object]) -> Columns:
-    columns = Columns()
+def filled(*metadata: Mapping[str, JSON] | dict[str, int] | dict[str, object]) -> MetadataIndex:
+    columns = MetadataIndex()
     columns.extend(cast("list[Metadata]", metadata))
     return columns
 
@@ -101,28 +101,28 @@ def test_fill_reads_just_the_rows_that_are_missing() -> None:
         asked.append(first)
         yield from [{"a": 2}, {"a": 3}]
 
-    columns.fill(3, read)
-    columns.fill(3, read)
-    columns.fill(2, read)
+    columns.extend_to(3, read)
+    columns.extend_to(3, read)
+    columns.extend_to(2, read)
     assert asked == [1]
     assert passed(columns, {"a": {"$gte": 2}}) == [False, True, True]
 
 
 def test_a_reader_that_fails_halfway_can_be_asked_again() -> None:
-    columns = Columns()
+    columns = MetadataIndex()
 
     def broken(first: int) -> Iterator[Metadata]:
         yield {"a": first}
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        columns.fill(2, broken)
-    columns.fill(2, lambda first: [{"a": first}])
+        columns.extend_to(2, broken)
+    columns.extend_to(2, lambda first: [{"a": first}])
     assert passed(columns, {"a": 1}) == [False, True]
 
 
 def test_threads_may_ask_while_rows_are_added() -> None:
-    columns = Columns()
+    columns = MetadataIndex()
     node = parse_filter({"n": {"$lt": 500}})
     wrong: list[int] = []
 

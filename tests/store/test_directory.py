@@ -13,17 +13,17 @@ import pytest
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Rows
 from ragkit.store.directory import DirectoryStore
-from ragkit.store.directory_view import View
+from ragkit.store.directory_view import StoreView
 from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.faiss_ import FaissStore
 from ragkit.store.options import SqliteOptions
 from ragkit.store.sqlite import SqliteStore
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, Contents, check_search, documents_of, fill, palette
+from ragkit.testing.subject import DIMENSION, StoreContents, check_search, fill_store, make_documents, sample_vectors
 
 Opener = Callable[[], DirectoryStore]
 
-QUERY: Rows = palette()[0]
+QUERY: Rows = sample_vectors()[0]
 ROWS = 1_000
 
 
@@ -44,27 +44,27 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
         store.close()
 
 
-def names_of(contents: Contents) -> list[str]:
+def names_of(contents: StoreContents) -> list[str]:
     """Ids, nearest first."""
     return sorted(contents, key=lambda name: -float(contents[name][1] @ QUERY))
 
 
-def add_a_nearer_one(store: DirectoryStore, contents: Contents) -> Contents:
-    return contents | fill(store, documents_of(["nearest"]), QUERY[None])
+def add_a_nearer_one(store: DirectoryStore, contents: StoreContents) -> StoreContents:
+    return contents | fill_store(store, make_documents(["nearest"]), QUERY[None])
 
 
-def replace_the_hits(store: DirectoryStore, contents: Contents) -> Contents:
+def replace_the_hits(store: DirectoryStore, contents: StoreContents) -> StoreContents:
     documents = [Document(f"new text of {name}", {"new": True}, id=name) for name in names_of(contents)[:10]]
-    return contents | fill(store, documents, unit_rows(10, DIMENSION, seed=4))
+    return contents | fill_store(store, documents, unit_rows(10, DIMENSION, seed=4))
 
 
-def delete_the_second_hit(store: DirectoryStore, contents: Contents) -> Contents:
+def delete_the_second_hit(store: DirectoryStore, contents: StoreContents) -> StoreContents:
     gone = names_of(contents)[1]
     assert store.delete([gone]) == 1
     return {name: held for name, held in contents.items() if name != gone}
 
 
-def compact(store: DirectoryStore, contents: Contents) -> Contents:
+def compact(store: DirectoryStore, contents: StoreContents) -> StoreContents:
     """The rows are numbered anew: under the old numbers stand other documents."""
     before = list(store._path.glob("vectors-*.f32"))
     keep = set(names_of(contents)[::5])
@@ -73,12 +73,14 @@ def compact(store: DirectoryStore, contents: Contents) -> Contents:
     return {name: held for name, held in contents.items() if name in keep}
 
 
-def clear_and_fill_anew(store: DirectoryStore, contents: Contents) -> Contents:
+def clear_and_fill_anew(store: DirectoryStore, contents: StoreContents) -> StoreContents:
     store.clear()
-    return fill(store, [Document("other", id=name) for name in contents], unit_rows(len(contents), DIMENSION, seed=5))
+    return fill_store(
+        store, [Document("other", id=name) for name in contents], unit_rows(len(contents), DIMENSION, seed=5)
+    )
 
 
-def clear(store: DirectoryStore, contents: Contents) -> Contents:
+def clear(store: DirectoryStore, contents: StoreContents) -> StoreContents:
     store.clear()
     return {}
 
@@ -89,23 +91,26 @@ WRITES = [add_a_nearer_one, replace_the_hits, delete_the_second_hit, compact, cl
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("moment", ["before it ranks", "before it reads"])
 def test_a_search_that_a_write_overtakes_answers_what_was_written(
-    opened: Opener, monkeypatch: pytest.MonkeyPatch, write: Callable[[DirectoryStore, Contents], Contents], moment: str
+    opened: Opener,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[DirectoryStore, StoreContents], StoreContents],
+    moment: str,
 ) -> None:
     store, other = opened(), opened()
-    contents = fill(store, documents_of(f"{n:04}" for n in range(ROWS)), unit_rows(ROWS, DIMENSION, seed=3))
+    contents = fill_store(store, make_documents(f"{n:04}" for n in range(ROWS)), unit_rows(ROWS, DIMENSION, seed=3))
     check_search(store, contents, QUERY, 10)
     check_search(other, contents, QUERY, 10)
-    written: list[Contents] = []
+    written: list[StoreContents] = []
     part = {"before it ranks": "live", "before it reads": "documents"}[moment]
-    real = getattr(View, part)
+    real = getattr(StoreView, part)
 
-    def overtaken(self: View, *arguments: object) -> object:
+    def overtaken(self: StoreView, *arguments: object) -> object:
         if not written:
             written.append({})  # the write itself may search
             written[0] = write(other, contents)
         return real(self, *arguments)
 
-    monkeypatch.setattr(View, part, overtaken)
+    monkeypatch.setattr(StoreView, part, overtaken)
     results = store.search(QUERY, 10)
     monkeypatch.undo()
     [after] = written
@@ -151,16 +156,16 @@ def test_searches_while_another_writes_see_one_generation_each(opened: Opener) -
 
 def heard(store: DirectoryStore) -> list[str]:
     """The statements that the connection that is lent next is given from now on."""
-    connection = store._connections.lend()
+    connection = store._pool.acquire()
     said: list[str] = []
     connection.set_trace_callback(said.append)
-    store._connections.take_back(connection)
+    store._pool.release(connection)
     return said
 
 
 def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened: Opener) -> None:
     store = opened()
-    contents = fill(store, documents_of(f"{n:04}" for n in range(ROWS)), unit_rows(ROWS, DIMENSION, seed=3))
+    contents = fill_store(store, make_documents(f"{n:04}" for n in range(ROWS)), unit_rows(ROWS, DIMENSION, seed=3))
     check_search(store, contents, QUERY, 10)
     said = heard(store)
     check_search(store, contents, QUERY, 10)
@@ -170,7 +175,7 @@ def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened:
 
 def test_equal_rows_are_told_apart_by_their_ids_without_a_transaction(opened: Opener) -> None:
     store = opened()
-    contents = fill(store, documents_of("dbca"), np.repeat(palette()[:1], 4, axis=0))
+    contents = fill_store(store, make_documents("dbca"), np.repeat(sample_vectors()[:1], 4, axis=0))
     for _ in range(2):
         check_search(store, contents, QUERY, 3)
     said = heard(store)

@@ -13,12 +13,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from ragkit.errors import Damaged, DimensionMismatch, StoreError
+from ragkit.errors import DimensionMismatch, KnowledgeBaseDamaged, StoreError
 from ragkit.records import Document
 from ragkit.store.duckdb_ import DuckdbStore
 from ragkit.store.embedded_options import DuckdbOptions
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, documents_of, fill, palette
+from ragkit.testing.subject import DIMENSION, check_contents, check_search, fill_store, make_documents, sample_vectors
 
 Opener = Callable[..., DuckdbStore]
 
@@ -59,12 +59,14 @@ def asked(path: Path, sql: str) -> list[tuple[object, ...]]:
 
 def test_documents_are_columns_that_anyone_can_query(opened: Opener, path: Path) -> None:
     store = opened()
-    fill(
-        store, [Document("Hello", {"year": 2024, "tags": ["a", "b"]}, source="/a.md", title="T", id="é")], palette()[:1]
+    fill_store(
+        store,
+        [Document("Hello", {"year": 2024, "tags": ["a", "b"]}, source="/a.md", title="T", id="é")],
+        sample_vectors()[:1],
     )
     store.close()
     sql = "SELECT decode(id), source, title, format, text, metadata->>'$.year', whole, vector[1] FROM documents"
-    assert asked(path, sql) == [("é", "/a.md", "T", "text", "Hello", "2024", "", float(palette()[0][0]))]
+    assert asked(path, sql) == [("é", "/a.md", "T", "text", "Hello", "2024", "", float(sample_vectors()[0][0]))]
     assert asked(path, "SELECT field, kind, number, string FROM facts ORDER BY ALL") == [
         ("tags", "string", 0.0, "a"),
         ("tags", "string", 0.0, "b"),
@@ -78,7 +80,7 @@ def test_text_that_no_column_can_hold_comes_back(opened: Opener) -> None:
         Document("x", {"k": "\\ud800 is just text", "n": "a\0b"}, id="escaped"),
         Document("😀 \0", {"k": "😀", "big": 2**70, "small": -0.0}, id="pair"),
     ]
-    check_contents(opened(), fill(opened(), odd, palette()[:3]))
+    check_contents(opened(), fill_store(opened(), odd, sample_vectors()[:3]))
 
 
 def test_another_process_is_told_who_has_the_file(opened: Opener, path: Path) -> None:
@@ -90,7 +92,7 @@ def test_another_process_is_told_who_has_the_file(opened: Opener, path: Path) ->
 
 def test_no_other_file_can_be_reached_and_no_setting_changed(opened: Opener, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("a\n1\n")
-    with opened()._reading() as connection:
+    with opened()._read_transaction() as connection:
         with pytest.raises(duckdb.PermissionException, match="disabled by configuration"):
             connection.execute(f"SELECT * FROM read_csv('{tmp_path / 'secret.csv'}')")
         connection.execute("ROLLBACK; BEGIN")
@@ -102,7 +104,7 @@ def test_no_other_file_can_be_reached_and_no_setting_changed(opened: Opener, tmp
 def test_a_file_of_something_else_is_refused(path: Path, opened: Opener) -> None:
     path.parent.mkdir()
     path.write_bytes(b"not a database " * 500)
-    with pytest.raises(Damaged, match="is not a whole DuckDB database"):
+    with pytest.raises(KnowledgeBaseDamaged, match="is not a whole DuckDB database"):
         opened()
 
 
@@ -110,7 +112,7 @@ def test_an_unknown_layout_is_refused(path: Path, opened: Opener) -> None:
     opened().close()
     with duckdb.connect(path) as connection:
         connection.execute("UPDATE state SET format = 9")
-    with pytest.raises(Damaged, match="has layout 9 where 1 is known"):
+    with pytest.raises(KnowledgeBaseDamaged, match="has layout 9 where 1 is known"):
         opened()
 
 
@@ -122,7 +124,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_options_that_contradict_the_file_are_refused(opened: Opener) -> None:
     store = opened()
-    fill(store, documents_of("a"), palette()[:1])
+    fill_store(store, make_documents("a"), sample_vectors()[:1])
     with pytest.raises(DimensionMismatch, match=f"have 3 columns but the store holds {DIMENSION}"):
         opened(dimension=3)
 
@@ -136,29 +138,29 @@ def test_a_closed_store_says_so(opened: Opener) -> None:
 
 def test_filters_of_thousands_of_parts_are_answered(opened: Opener) -> None:
     store = opened()
-    contents = fill(
+    contents = fill_store(
         store, [Document(f"{n}", {"n": n}, id=f"{n:03}") for n in range(40)], unit_rows(40, DIMENSION, seed=1)
     )
     check_search(
-        store, contents, palette()[0], 5, {"$or": [{"n": {"$gt": 10_000 - n}} for n in range(3000)] + [{"n": 7}]}
+        store, contents, sample_vectors()[0], 5, {"$or": [{"n": {"$gt": 10_000 - n}} for n in range(3000)] + [{"n": 7}]}
     )
-    check_search(store, contents, palette()[0], 5, {"$and": [{"n": {"$ne": n}} for n in range(30)]})
-    check_search(store, contents, palette()[0], 5, {"n": {"$in": [*range(20, 5000), "x", None, True]}})
+    check_search(store, contents, sample_vectors()[0], 5, {"$and": [{"n": {"$ne": n}} for n in range(30)]})
+    check_search(store, contents, sample_vectors()[0], 5, {"n": {"$in": [*range(20, 5000), "x", None, True]}})
 
 
 def test_numbers_that_no_float_tells_apart_are_told_apart(opened: Opener) -> None:
     store = opened()
     documents = [Document(f"{n}", {"n": 2**53 + n}, id=f"{n}") for n in range(6)]
-    contents = fill(store, documents, palette()[:6])
+    contents = fill_store(store, documents, sample_vectors()[:6])
     for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"):
         for n in range(6):
-            check_search(store, contents, palette()[0], 6, {"n": {operator: 2**53 + n}})
+            check_search(store, contents, sample_vectors()[0], 6, {"n": {operator: 2**53 + n}})
 
 
 def test_facts_go_with_their_documents(opened: Opener, path: Path) -> None:
     store = opened()
-    fill(store, documents_of("abc", {"v": 1, "old": [1, 2]}), palette()[:3])
-    fill(store, documents_of("ab", {"v": 2}), palette()[:2])
+    fill_store(store, make_documents("abc", {"v": 1, "old": [1, 2]}), sample_vectors()[:3])
+    fill_store(store, make_documents("ab", {"v": 2}), sample_vectors()[:2])
     store.delete(["c"])
     store.close()
     assert asked(path, "SELECT field, number, count(*) FROM facts GROUP BY ALL") == [("v", 2.0, 2)]
@@ -167,13 +169,13 @@ def test_facts_go_with_their_documents(opened: Opener, path: Path) -> None:
 def test_many_documents_go_in_at_once_and_come_out_in_order(opened: Opener) -> None:
     store = opened()
     names = [f"{n * 7919 % 2500:04}" for n in range(2500)]
-    check_contents(store, fill(store, documents_of(names, {"a": 1}), unit_rows(2500, 5, seed=2)))
+    check_contents(store, fill_store(store, make_documents(names, {"a": 1}), unit_rows(2500, 5, seed=2)))
 
 
 def test_handles_may_be_opened_at_once(opened: Opener) -> None:
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(lambda _: opened(), range(8)))
-    contents = fill(stores[0], documents_of("ab"), palette()[:2])
+    contents = fill_store(stores[0], make_documents("ab"), sample_vectors()[:2])
     for store in stores:
         check_contents(store, contents)
 
@@ -183,7 +185,7 @@ def test_writers_of_two_handles_take_turns(opened: Opener) -> None:
 
     def write(store: DuckdbStore, prefix: str) -> None:
         for n in range(15):
-            store.add_documents(documents_of([f"{prefix}{n}", "shared"]), palette()[[n % 12, 0]])
+            store.add_documents(make_documents([f"{prefix}{n}", "shared"]), sample_vectors()[[n % 12, 0]])
 
     threads = [threading.Thread(target=write, args=(store, prefix)) for store, prefix in zip(stores, "ab", strict=True)]
     for thread in threads:
@@ -196,7 +198,7 @@ def test_writers_of_two_handles_take_turns(opened: Opener) -> None:
 
 def test_rows_are_kept_in_a_form_that_is_quick_to_scan(opened: Opener, path: Path) -> None:
     store = opened()
-    fill(store, documents_of(f"{n:05}" for n in range(2000)), unit_rows(2000, DIMENSION, seed=1))
+    fill_store(store, make_documents(f"{n:05}" for n in range(2000)), unit_rows(2000, DIMENSION, seed=1))
     store.close()
     parts = "FROM pragma_storage_info('documents') WHERE column_name = 'vector' AND segment_type = 'FLOAT'"
     assert asked(path, f"SELECT DISTINCT compression {parts}") == [("ALP",)]
@@ -204,10 +206,10 @@ def test_rows_are_kept_in_a_form_that_is_quick_to_scan(opened: Opener, path: Pat
 
 def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> None:
     store = opened()
-    fill(store, documents_of("abc"), palette()[:3])
+    fill_store(store, make_documents("abc"), sample_vectors()[:3])
     scan = store.scan()
     assert next(scan)[0] == "a"
     store.delete(["b"])
-    store.add_documents(documents_of("d"), palette()[3:4])
+    store.add_documents(make_documents("d"), sample_vectors()[3:4])
     assert [name for name, _, _ in scan] == ["b", "c"]
     assert np.array_equal([name for name, _, _ in store.scan()], ["a", "c", "d"])

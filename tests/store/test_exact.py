@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ragkit.store.base import Rows
-from ragkit.store.exact import Allowed, Order, best, floor_of, nearest
-from ragkit.store.int8 import Int8Index, quantised
-from ragkit.store.scanner import MIN_ROWS, PATIENCE, Scanner
+from ragkit.store.exact import AllowedRows, SortKeys, find_nearest, kth_score_floor, rank_rows
+from ragkit.store.int8 import Int8Index, quantize
+from ragkit.store.scanner import BUILD_AFTER_SEARCHES, MIN_ROWS, Scanner
 from ragkit.testing.opening import unit_rows
 
 Found = tuple[list[int], list[float]]
-Search = Callable[[Rows, Rows, int, Allowed, Order | None], Found]
+Search = Callable[[Rows, Rows, int, AllowedRows, SortKeys | None], Found]
 
 
-def plain(matrix: Rows, query: Rows, k: int, allowed: Allowed, order: Order | None) -> Found:
-    rows, scores = nearest(matrix, query, k, allowed, order)
+def plain(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
+    rows, scores = find_nearest(matrix, query, k, allowed, order)
     return rows.tolist(), scores.tolist()
 
 
-def through_int8(matrix: Rows, query: Rows, k: int, allowed: Allowed, order: Order | None) -> Found:
-    found = Int8Index.of(matrix).candidates(query, k, allowed, len(matrix))
-    rows, scores = best(matrix, query, k, found, order)
+def through_int8(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
+    found = Int8Index.from_matrix(matrix).find_candidates(query, k, allowed, len(matrix))
+    rows, scores = rank_rows(matrix, query, k, found, order)
     return rows.tolist(), scores.tolist()
 
 
-def by_sorting(matrix: Rows, query: Rows, k: int, allowed: Allowed, order: Order | None) -> Found:
+def by_sorting(matrix: Rows, query: Rows, k: int, allowed: AllowedRows, order: SortKeys | None) -> Found:
     """What is right, the slow way."""
     rows = np.arange(len(matrix)) if allowed is None else np.arange(len(matrix))[allowed]
     scores = np.clip((matrix[rows] * query.astype(np.float64)).sum(axis=1), -1, 1)
@@ -60,7 +60,7 @@ searches = pytest.mark.parametrize("search", [plain, through_int8])
 def test_the_nearest_are_found_whatever_is_allowed(search: Search, share: float | None, as_rows: bool) -> None:
     matrix = clustered(5000, 24, seed=2)
     mask = np.ones(5000, bool) if share is None else np.random.default_rng(3).random(5000) < share
-    allowed: Allowed = None if share is None else np.flatnonzero(mask) if as_rows else mask
+    allowed: AllowedRows = None if share is None else np.flatnonzero(mask) if as_rows else mask
     for query in (*clustered(3, 24, seed=2), matrix[0]):
         for k in (1, 10, 200):
             assert search(matrix, query, k, allowed, None) == by_sorting(matrix, query, k, mask, None)
@@ -131,7 +131,7 @@ def test_the_order_is_not_asked_for_without_ties() -> None:
         raise AssertionError("no two scores are equal")
 
     matrix = unit_rows(50, 8, seed=1)
-    assert nearest(matrix, matrix[7], 5, None, order)[0][0] == 7
+    assert find_nearest(matrix, matrix[7], 5, None, order)[0][0] == 7
 
 
 @searches
@@ -166,7 +166,7 @@ def test_the_floor_is_below_k_scores(n: int, k: int, seed: int, has_gaps: bool) 
     scores = np.random.default_rng(seed).random(n, np.float32).round(2)
     if has_gaps:
         scores[scores < 0.9] = -np.inf
-    floor = floor_of(scores, k)
+    floor = kth_score_floor(scores, k)
     assert np.count_nonzero(scores >= floor) >= min(k, n)
 
 
@@ -177,7 +177,7 @@ def test_the_copy_is_off_by_no_more_than_it_says(dimension: int, seed: int, spik
     rows[:, 0] += spike  # one large number makes the steps of all others coarse
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
     matrix = rows.astype(np.float32)
-    codes, scales, errors = quantised(matrix)
+    codes, scales, errors = quantize(matrix)
     off = np.linalg.norm(matrix - codes * scales[:, None].astype(np.float64), axis=1)
     assert (off <= errors).all()
     assert (errors < 0.005 * dimension**0.5 + 1e-6).all()
@@ -185,14 +185,14 @@ def test_the_copy_is_off_by_no_more_than_it_says(dimension: int, seed: int, spik
 
 def test_growing_gives_the_copy_of_the_whole() -> None:
     matrix = unit_rows(7000, 16, seed=1)
-    index = Int8Index.of(matrix[:3000])
+    index = Int8Index.from_matrix(matrix[:3000])
     for rows in (3001, 3001, 5000, 7000):
         index.grow(matrix[:rows])
-    whole = Int8Index.of(matrix)
+    whole = Int8Index.from_matrix(matrix)
     assert np.array_equal(index.codes, whole.codes)
     assert np.array_equal(index.scales, whole.scales)
     assert np.array_equal(index.errors, whole.errors)
-    assert index.candidates(matrix[10], 1, None, 3000).tolist() == [10]
+    assert index.find_candidates(matrix[10], 1, None, 3000).tolist() == [10]
 
 
 class Caching:
@@ -205,7 +205,7 @@ class Caching:
         """Three searches, each held against the right answer."""
         matrix = self.matrix[:rows]
         for query in matrix[[0, 5, len(matrix) - 1]]:
-            found, _ = scanner.nearest(matrix, query, 10)
+            found, _ = scanner.search(matrix, query, 10)
             assert found.tolist() == by_sorting(matrix, query, 10, None, None)[0]
 
     def scanner(self, file_id: bytes = b"i" * 16) -> Scanner:
@@ -233,9 +233,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_the_copy_is_made_when_searches_go_on(caching: Caching, built: list[int]) -> None:
     scanner = Scanner()
-    for search in range(PATIENCE + 2):
-        assert built == ([MIN_ROWS] if search >= PATIENCE else [])
-        scanner.nearest(caching.matrix[:MIN_ROWS], caching.matrix[0], 3)
+    for search in range(BUILD_AFTER_SEARCHES + 2):
+        assert built == ([MIN_ROWS] if search >= BUILD_AFTER_SEARCHES else [])
+        scanner.search(caching.matrix[:MIN_ROWS], caching.matrix[0], 3)
 
 
 def test_small_matrices_are_searched_as_they_are(caching: Caching, built: list[int]) -> None:
@@ -311,7 +311,7 @@ def test_a_copy_that_covers_the_matrix_is_used_without_waiting(caching: Caching,
     scanner = Scanner()
     caching.search(scanner)
     with scanner._lock:
-        assert scanner._index_for(caching.matrix) is scanner._index is not None
+        assert scanner._get_index(caching.matrix) is scanner._index is not None
     assert built == [MIN_ROWS + 3000]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.errors import Locked, StoreError
-from ragkit.store.exclusive import Exclusive
+from ragkit.errors import KnowledgeBaseLocked, StoreError
+from ragkit.store.exclusive import DirectoryLock
 
 HOLDER = """
 import sys
@@ -36,29 +36,29 @@ def another_process_in(directory: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_directory_that_another_process_holds_is_refused_until_that_process_is_gone(tmp_path: Path) -> None:
     directory = tmp_path / "made" / "for it"
     with another_process_in(directory) as process:
-        with pytest.raises(Locked, match="another process"):
-            Exclusive(directory)
+        with pytest.raises(KnowledgeBaseLocked, match="another process"):
+            DirectoryLock(directory)
         process.kill()
         process.wait()
-        Exclusive(directory).close()
+        DirectoryLock(directory).close()
 
 
 def test_handles_of_one_process_share_it_and_a_lock_for_their_threads(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
-    first, second = Exclusive(tmp_path), Exclusive(tmp_path / "inner" / "..")
+    first, second = DirectoryLock(tmp_path), DirectoryLock(tmp_path / "inner" / "..")
     assert first.lock is second.lock
     first.close()
     second.close()
 
 
 def test_it_is_free_when_the_last_handle_is_closed_and_not_before(tmp_path: Path) -> None:
-    first, second = Exclusive(tmp_path), Exclusive(tmp_path)
+    first, second = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
     first.close()
     first.close()
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     refused = subprocess.run(command, capture_output=True, text=True, input="\n", check=False)
     assert refused.returncode == 1
-    assert "ragkit.errors.Locked" in refused.stderr
+    assert "ragkit.errors.KnowledgeBaseLocked" in refused.stderr
     second.close()
     assert subprocess.run(command, capture_output=True, text=True, input="\n", check=True).stdout == "held\n"
 
@@ -66,4 +66,4 @@ def test_it_is_free_when_the_last_handle_is_closed_and_not_before(tmp_path: Path
 def test_what_is_no_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="file cannot be used: File exists"):
-        Exclusive(tmp_path / "file")
+        DirectoryLock(tmp_path / "file")

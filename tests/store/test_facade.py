@@ -15,14 +15,14 @@ from hypothesis import Phase, settings
 from ragkit.errors import DimensionMismatch, InvalidOption, InvalidVector, StoreError, UnknownName
 from ragkit.records import Document, SearchResult
 from ragkit.store import STORES
-from ragkit.store.base import MAX_METADATA_DEPTH, Filter, Rows, checked_documents, checked_rows
+from ragkit.store.base import MAX_METADATA_DEPTH, Filter, Rows, validate_documents, validate_rows
 from ragkit.store.facade import VectorStore
 from ragkit.store.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
 from ragkit.store.sqlite import SqliteStore
-from ragkit.testing.opening import CannotOpen, open_store, unit_rows
+from ragkit.testing.opening import StoreUnavailable, open_store, unit_rows
 from ragkit.testing.stores import CHECKS, checks_for
-from ragkit.testing.subject import Subject, documents_of, palette
+from ragkit.testing.subject import StoreUnderTest, make_documents, sample_vectors
 
 
 def test_a_store_is_created_by_name_with_its_options(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_an_unknown_store_is_met_with_the_nearest_name() -> None:
 
 def test_every_store_has_a_frozen_dataclass_of_options() -> None:
     for name in STORES:
-        kind = STORES.options(name)
+        kind = STORES.options_class(name)
         assert is_dataclass(kind)
         assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]  # what @dataclass leaves on the class
 
@@ -94,8 +94,8 @@ class Upside(VectorStore):
 
 def test_a_store_of_ones_own_needs_four_methods() -> None:
     with Upside() as store:
-        store.add_documents(documents_of("ab"), palette()[:2])
-        assert [result.document.id for result in store.search(-palette()[1], 1)] == ["b"]
+        store.add_documents(make_documents("ab"), sample_vectors()[:2])
+        assert [result.document.id for result in store.search(-sample_vectors()[1], 1)] == ["b"]
         with pytest.raises(StoreError, match="Upside cannot count its documents: give it a method `count`"):
             store.count()
         with pytest.raises(StoreError, match="Upside cannot list its documents: give it a method `scan`"):
@@ -132,7 +132,7 @@ def no_shrinking() -> Iterator[None]:
 def test_the_conformance_suite_finds_a_store_that_forgets_its_filter(check: str) -> None:
     chosen = {each.__name__: each for each in CHECKS}[check]
     with pytest.raises(AssertionError, match="ids found with the filter"):
-        chosen(Subject(open=lambda: Wrong(MemoryOptions()), examples=50))
+        chosen(StoreUnderTest(open=lambda: Wrong(MemoryOptions()), examples=50))
 
 
 class Late(MemoryStore):
@@ -146,7 +146,7 @@ class Late(MemoryStore):
 def test_the_conformance_suite_finds_a_store_that_filters_after_top_k() -> None:
     chosen = {each.__name__: each for each in CHECKS}["results_are_complete_under_a_rare_filter"]
     with pytest.raises(AssertionError, match="ids found with the filter"):
-        chosen(Subject(open=lambda: Late(MemoryOptions())))
+        chosen(StoreUnderTest(open=lambda: Late(MemoryOptions())))
 
 
 def test_a_store_is_held_to_what_it_says_of_itself() -> None:
@@ -155,14 +155,16 @@ def test_a_store_is_held_to_what_it_says_of_itself() -> None:
 
 
 def test_a_store_that_cannot_be_opened_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.testing.opening.PLACES", ())
-    with pytest.raises(CannotOpen, match="the store 'sqlite' needs its option 'path': set RAGKIT_TEST_SQLITE_PATH"):
+    monkeypatch.setattr("ragkit.testing.opening.PATH_OPTIONS", ())
+    with pytest.raises(
+        StoreUnavailable, match="the store 'sqlite' needs its option 'path': set RAGKIT_TEST_SQLITE_PATH"
+    ):
         open_store("sqlite", Path())
 
 
 def test_rows_are_taken_from_lists_and_other_floats() -> None:
-    assert checked_rows(np.array([[0, 1], [1, 0]], np.float16), 2, 2).dtype == np.float32
-    assert checked_rows([[0.6, 0.8]], 1, None).tolist() == np.array([[0.6, 0.8]], np.float32).tolist()  # type: ignore[arg-type]  # fmt: skip
+    assert validate_rows(np.array([[0, 1], [1, 0]], np.float16), 2, 2).dtype == np.float32
+    assert validate_rows([[0.6, 0.8]], 1, None).tolist() == np.array([[0.6, 0.8]], np.float32).tolist()  # type: ignore[arg-type]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -177,12 +179,12 @@ def test_rows_are_taken_from_lists_and_other_floats() -> None:
 )
 def test_rows_that_are_not_of_length_one_are_refused_by_number(rows: Rows, message: str) -> None:
     with pytest.raises(InvalidVector, match=message):
-        checked_rows(rows, len(rows) if rows.ndim == 2 else 1, None)
+        validate_rows(rows, len(rows) if rows.ndim == 2 else 1, None)
 
 
 def test_the_width_is_checked_before_the_length() -> None:
     with pytest.raises(DimensionMismatch, match="vectors have 3 columns but the store holds 2"):
-        checked_rows(unit_rows(1, 3, seed=1) * 5, 1, 2)
+        validate_rows(unit_rows(1, 3, seed=1) * 5, 1, 2)
 
 
 def test_metadata_that_are_nested_too_deep_are_refused() -> None:
@@ -190,9 +192,9 @@ def test_metadata_that_are_nested_too_deep_are_refused() -> None:
     for _ in range(MAX_METADATA_DEPTH * 100):
         deep = [deep]
     with pytest.raises(StoreError, match="the metadata of document 'x' cannot be stored: 'a' is nested more than 64"):
-        checked_documents([Document("text", {"a": deep}, id="x")])  # type: ignore[dict-item]  # what JSON would allow
+        validate_documents([Document("text", {"a": deep}, id="x")])  # type: ignore[dict-item]  # what JSON would allow
 
 
 def test_keys_of_metadata_are_strings() -> None:
     with pytest.raises(StoreError, match="cannot be stored: the key 1 is not a string"):
-        checked_documents([Document("text", {"a": {1: 2}})])  # type: ignore[dict-item]  # on purpose
+        validate_documents([Document("text", {"a": {1: 2}})])  # type: ignore[dict-item]  # on purpose

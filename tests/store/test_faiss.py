@@ -20,16 +20,16 @@ from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.faiss_ import FaissScanner, FaissStore
 from ragkit.store.faiss_index import FaissIndex
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.stores import Check, checks_for
+from ragkit.testing.stores import StoreCheck, checks_for
 from ragkit.testing.subject import (
-    Contents,
-    Subject,
+    StoreContents,
+    StoreUnderTest,
     check_contents,
     check_search,
-    documents_of,
-    expected,
-    fill,
-    palette,
+    exact_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
 )
 
 Opener = Callable[..., FaissStore]
@@ -63,29 +63,29 @@ def clustered(n: int, seed: int) -> Rows:
     return unit
 
 
-def filled(store: FaissStore, n: int) -> Contents:
+def filled(store: FaissStore, n: int) -> StoreContents:
     documents = [Document(f"{m}", {"rare": m % 500 == 499, "half": m % 2, "m": m}, id=f"{m:05}") for m in range(n)]
-    return fill(store, documents, clustered(n, seed=2))
+    return fill_store(store, documents, clustered(n, seed=2))
 
 
 def indexed_rows(store: FaissStore) -> int:
     scanner = store._scanner
-    return scanner._found.rows if scanner is not None and scanner._found is not None else 0
+    return scanner._faiss_index.rows if scanner is not None and scanner._faiss_index is not None else 0
 
 
-def recall(store: FaissStore, contents: Contents, where: dict[str, int] | None = None) -> float:
+def recall(store: FaissStore, contents: StoreContents, where: dict[str, int] | None = None) -> float:
     """Share of the ten nearest that are found."""
     queries, right = clustered(20, seed=3), 0
     for query in queries:
-        wanted = {name for name, _ in expected(contents, query, 10, where)}
+        wanted = {name for name, _ in exact_search(contents, query, 10, where)}
         right += len(wanted & {result.document.id for result in store.search(query, 10, where)})
     return right / (10 * len(queries))
 
 
 @pytest.mark.parametrize("check", checks_for(FaissStore)[:-3], ids=lambda check: check.__name__)
-def test_a_flat_index_keeps_every_promise_from_the_first_row_on(directory: Path, check: Check) -> None:
+def test_a_flat_index_keeps_every_promise_from_the_first_row_on(directory: Path, check: StoreCheck) -> None:
     options = FaissOptions(directory, method="flat", index_rows=0, exact_share=0)
-    check(Subject(open=lambda: FaissStore(options), name="faiss", directory=directory, examples=60))
+    check(StoreUnderTest(open=lambda: FaissStore(options), name="faiss", directory=directory, examples=60))
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_rows_that_the_index_lacks_are_scanned(opened: Opener) -> None:
     store = opened()
     filled(store, 600)
     late = clustered(3, seed=9)
-    fill(store, documents_of("abc"), late)
+    fill_store(store, make_documents("abc"), late)
     assert indexed_rows(store) == 600
     assert [store.search(row, 1)[0].document.id for row in late] == ["a", "b", "c"]
-    fill(store, documents_of(f"x{n}" for n in range(1100)), clustered(1100, seed=8))
+    fill_store(store, make_documents(f"x{n}" for n in range(1100)), clustered(1100, seed=8))
     assert indexed_rows(store) == 1703
 
 
@@ -156,7 +156,7 @@ def test_the_index_is_kept_in_a_file_and_read_when_the_store_is_opened(
     store.close()
     [file] = directory.glob("*.faiss")
     assert file.read_bytes()[:8] == b"ragkfai\n"
-    monkeypatch.setattr(FaissIndex, "of", lambda *_: pytest.fail("the index was made anew"))
+    monkeypatch.setattr(FaissIndex, "create", lambda *_: pytest.fail("the index was made anew"))
     again = opened()
     assert indexed_rows(again) == 600
     assert recall(again, contents) >= 0.98
@@ -172,7 +172,7 @@ def test_a_file_with_one_wrong_byte_is_never_given_to_faiss(opened: Opener, dire
     whole[place] ^= 1
     file.write_bytes(whole)
     file_id = bytes(whole[12:28]) if place != 12 else bytes([whole[12] ^ 1, *whole[13:28]])
-    assert FaissIndex.read(file, file_id, clustered(600, seed=2), FaissOptions("")) is None
+    assert FaissIndex.load(file, file_id, clustered(600, seed=2), FaissOptions("")) is None
     again = opened()
     assert indexed_rows(again) == 600
     assert again.count() == 600
@@ -222,7 +222,7 @@ def test_rows_that_the_index_lacks_tie_by_their_ids_too(opened: Opener) -> None:
     filled(store, 600)
     row = unit_rows(1, 32, seed=7)
     names = ["d", "b", "e", "a", "c"]  # later rows have lower ids
-    store.add_documents(documents_of(names), np.repeat(row, len(names), axis=0))
+    store.add_documents(make_documents(names), np.repeat(row, len(names), axis=0))
     assert indexed_rows(store) < 605
     assert [result.document.id for result in store.search(row[0], 2)] == ["a", "b"]
 
@@ -288,7 +288,7 @@ def test_searches_go_on_while_the_index_grows(opened: Opener) -> None:
     for thread in threads:
         thread.start()
     for n in range(4):
-        fill(store, documents_of(f"{n}-{m}" for m in range(1100)), clustered(1100, seed=20 + n))
+        fill_store(store, make_documents(f"{n}-{m}" for m in range(1100)), clustered(1100, seed=20 + n))
     stop.set()
     for thread in threads:
         thread.join()
@@ -298,11 +298,11 @@ def test_searches_go_on_while_the_index_grows(opened: Opener) -> None:
 
 def test_many_equal_rows_are_ordered_by_id(opened: Opener) -> None:
     store = opened(method="flat", exact_share=0)
-    rows = np.repeat(palette()[:2], 400, axis=0)
-    contents = fill(store, documents_of(f"{n * 37 % 800:03}" for n in range(800)), rows)
+    rows = np.repeat(sample_vectors()[:2], 400, axis=0)
+    contents = fill_store(store, make_documents(f"{n * 37 % 800:03}" for n in range(800)), rows)
     assert indexed_rows(store) == 800
     for top_k in (1, 30, 500):
-        check_search(store, contents, palette()[0], top_k)
+        check_search(store, contents, sample_vectors()[0], top_k)
 
 
 def test_an_index_that_runs_dry_is_left_aside(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,8 +317,8 @@ def test_a_directory_that_cannot_be_written_costs_the_file_only(opened: Opener, 
     filled(store, 600)
     scanner = store._scanner
     assert isinstance(scanner, FaissScanner)
-    assert scanner._found is not None
-    assert scanner._found.write(directory / "nowhere" / "x.faiss", b"0" * 16) is False
+    assert scanner._faiss_index is not None
+    assert scanner._faiss_index.save(directory / "nowhere" / "x.faiss", b"0" * 16) is False
 
 
 def test_options_that_contradict_the_directory_are_refused(opened: Opener) -> None:

@@ -17,14 +17,14 @@ from ragkit.store.filters import (
     And,
     Compare,
     Exists,
+    FilterNode,
     Never,
-    Node,
     Not,
     Or,
     evaluate,
-    fields_of,
+    filter_fields,
+    normalize_negations,
     parse_filter,
-    push_not_down,
 )
 from ragkit.testing import filters as dirty
 
@@ -198,22 +198,22 @@ def test_a_dotted_field_goes_down_unless_the_key_itself_is_there() -> None:
 
 
 def test_empty_lists_are_folded() -> None:
-    assert push_not_down(parse_filter({"a": {"$in": []}})) == Never()
-    assert push_not_down(parse_filter({"a": {"$nin": []}})) == Always()
-    assert push_not_down(parse_filter({"a": 1, "b": {"$nin": []}})) == Compare("a", "eq", 1)
-    assert push_not_down(parse_filter({"$or": [{"a": 1}, {"$not": {"b": {"$in": []}}}]})) == Always()
-    assert push_not_down(parse_filter({"$and": []})) == Always()
-    assert push_not_down(parse_filter({"$or": []})) == Never()
+    assert normalize_negations(parse_filter({"a": {"$in": []}})) == Never()
+    assert normalize_negations(parse_filter({"a": {"$nin": []}})) == Always()
+    assert normalize_negations(parse_filter({"a": 1, "b": {"$nin": []}})) == Compare("a", "eq", 1)
+    assert normalize_negations(parse_filter({"$or": [{"a": 1}, {"$not": {"b": {"$in": []}}}]})) == Always()
+    assert normalize_negations(parse_filter({"$and": []})) == Always()
+    assert normalize_negations(parse_filter({"$or": []})) == Never()
 
 
 def test_not_is_pushed_down_to_the_operators_that_have_an_opposite() -> None:
     where: Filter = {"$not": {"$or": [{"a": 1}, {"b": {"$in": [1]}}, {"c": {"$exists": True}}, {"d": {"$lt": 1}}]}}
-    assert push_not_down(parse_filter(where)) == And(
+    assert normalize_negations(parse_filter(where)) == And(
         (Compare("a", "ne", 1), Compare("b", "nin", (1,)), Exists("c", False), Not(Compare("d", "lt", 1)))
     )
 
 
-def has_only_low_nots(node: Node) -> bool:
+def has_only_low_nots(node: FilterNode) -> bool:
     match node:
         case Not(Compare(op=op)):
             return op in {"lt", "lte", "gt", "gte"}
@@ -229,7 +229,7 @@ def has_only_low_nots(node: Node) -> bool:
 @given(dirty.filters(), dirty.metadata())
 def test_pushing_not_down_changes_no_meaning(where: Filter, metadata: dict[str, JSON]) -> None:
     node = parse_filter(where)
-    pushed = push_not_down(node)
+    pushed = normalize_negations(node)
     assert evaluate(pushed, metadata) == evaluate(node, metadata)
     assert has_only_low_nots(pushed)
 
@@ -242,5 +242,5 @@ def test_not_is_the_complement(where: Filter, metadata: dict[str, JSON]) -> None
 @given(dirty.filters(), dirty.metadata())
 def test_a_filter_looks_at_its_fields_alone(where: Filter, metadata: dict[str, JSON]) -> None:
     node = parse_filter(where)
-    seen = fields_of(node) | {field.split(".")[0] for field in fields_of(node)}
+    seen = filter_fields(node) | {field.split(".")[0] for field in filter_fields(node)}
     assert evaluate(node, {key: value for key, value in metadata.items() if key in seen}) == evaluate(node, metadata)

@@ -15,10 +15,18 @@ from ragkit.store.base import Filter, Rows
 from ragkit.store.embedded_options import LancedbOptions
 from ragkit.store.filters import parse_filter
 from ragkit.store.lancedb_ import LancedbStore
-from ragkit.store.lancedb_tables import id_of, key_of, sql_of, tokens_and_scalars
-from ragkit.store.pushdown import condition_of
+from ragkit.store.lancedb_tables import encode_metadata, hex_to_id, id_to_hex, to_datafusion_sql
+from ragkit.store.pushdown import to_condition
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, documents_of, expected, fill, palette
+from ragkit.testing.subject import (
+    DIMENSION,
+    check_contents,
+    check_search,
+    exact_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
+)
 
 Opener = Callable[..., LancedbStore]
 
@@ -48,8 +56,8 @@ def clustered(n: int, seed: int) -> Rows:
 def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened: Opener, method: str) -> None:
     store = opened(method=method, index_rows=1000)
     documents = [Document(f"{n}", {"rare": n % 1000 == 999, "half": n % 2}, id=f"{n:05}") for n in range(3000)]
-    contents = fill(store, documents, clustered(3000, seed=2))
-    with store._latest() as table:
+    contents = fill_store(store, documents, clustered(3000, seed=2))
+    with store._latest_table() as table:
         assert table is not None
         statistics = table.index_stats("ragkit")
         assert statistics is not None
@@ -58,7 +66,7 @@ def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened
     queries = clustered(20, seed=3)
     for query in queries:
         for where in (None, {"half": 1}):
-            wanted = {name for name, _ in expected(contents, query, 10, where)}
+            wanted = {name for name, _ in exact_search(contents, query, 10, where)}
             right += len(wanted & {result.document.id for result in store.search(query, 10, where)})
         check_search(store, contents, query, 10, {"rare": True})
     assert right >= 0.95 * 10 * 2 * len(queries)
@@ -66,48 +74,48 @@ def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(opened
 
 def test_more_hits_than_an_index_keeps_candidates_are_found(opened: Opener) -> None:
     store = opened(method="hnsw", index_rows=500, ef=20)
-    contents = fill(store, documents_of(f"{n:04}" for n in range(1000)), clustered(1000, seed=2))
+    contents = fill_store(store, make_documents(f"{n:04}" for n in range(1000)), clustered(1000, seed=2))
     [query] = clustered(1, seed=3)
     for count in (10, 300):
         found = {result.document.id for result in store.search(query, count)}
         assert len(found) == count
-        assert len(found & {name for name, _ in expected(contents, query, count)}) >= 0.95 * count
+        assert len(found & {name for name, _ in exact_search(contents, query, count)}) >= 0.95 * count
 
 
 def test_rows_that_came_after_the_index_are_found(opened: Opener) -> None:
     store = opened(method="hnsw", index_rows=500)
-    fill(store, documents_of(f"{n:04}" for n in range(500)), clustered(500, seed=2))
+    fill_store(store, make_documents(f"{n:04}" for n in range(500)), clustered(500, seed=2))
     late = clustered(3, seed=9)
-    fill(store, documents_of("abc"), late)
+    fill_store(store, make_documents("abc"), late)
     assert [store.search(row, 1)[0].document.id for row in late] == ["a", "b", "c"]
 
 
 def test_many_small_writes_leave_few_files(opened: Opener, tmp_path: Path) -> None:
     store = opened(keep_seconds=0.01)
     for n in range(96):
-        store.add_documents(documents_of([f"{n:03}"]), palette()[[n % 12]])
+        store.add_documents(make_documents([f"{n:03}"]), sample_vectors()[[n % 12]])
     assert store.count() == 96
     assert sum(path.is_file() for path in tmp_path.rglob("*")) < 100  # three for each write, if nothing is done
 
 
 def test_a_handle_follows_when_another_one_clears_and_fills_with_other_rows(opened: Opener) -> None:
     store, other = opened(), opened()
-    fill(store, documents_of("abc"), palette()[:3])
+    fill_store(store, make_documents("abc"), sample_vectors()[:3])
     assert other.count() == 3
     store.clear()
-    assert other.search(palette()[0], 3) == []
-    check_contents(other, fill(store, documents_of("xy"), unit_rows(2, 5, seed=1)))
+    assert other.search(sample_vectors()[0], 3) == []
+    check_contents(other, fill_store(store, make_documents("xy"), unit_rows(2, 5, seed=1)))
     with pytest.raises(DimensionMismatch, match="have 8 columns but the store holds 5"):
-        other.search(palette()[0], 1)
+        other.search(sample_vectors()[0], 1)
 
 
 def test_writers_of_two_handles_lose_nothing(opened: Opener) -> None:
     stores = [opened(), opened()]
-    fill(stores[0], documents_of(["first"]), palette()[:1])
+    fill_store(stores[0], make_documents(["first"]), sample_vectors()[:1])
 
     def write(store: LancedbStore, prefix: str) -> None:
         for n in range(10):
-            store.add_documents(documents_of([f"{prefix}{n}"]), palette()[[n % 12]])
+            store.add_documents(make_documents([f"{prefix}{n}"]), sample_vectors()[[n % 12]])
 
     threads = [threading.Thread(target=write, args=(store, prefix)) for store, prefix in zip(stores, "ab", strict=True)]
     for thread in threads:
@@ -119,11 +127,11 @@ def test_writers_of_two_handles_lose_nothing(opened: Opener) -> None:
 
 def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> None:
     store = opened()
-    fill(store, documents_of("abc"), palette()[:3])
+    fill_store(store, make_documents("abc"), sample_vectors()[:3])
     scan = store.scan()
     assert next(scan)[0] == "a"
     store.delete(["b"])
-    store.add_documents(documents_of("d"), palette()[3:4])
+    store.add_documents(make_documents("d"), sample_vectors()[3:4])
     assert [name for name, _, _ in scan] == ["b", "c"]
     assert [name for name, _, _ in store.scan()] == ["a", "c", "d"]
 
@@ -131,7 +139,7 @@ def test_a_scan_goes_through_what_was_there_when_it_began(opened: Opener) -> Non
 def test_any_name_of_a_table_is_taken_and_none_leads_out_of_the_directory(opened: Opener, tmp_path: Path) -> None:
     names = ["plain", "../../outside", "a b", "'; DROP TABLE x; --", "\udc80", "", "x" * 300]
     for place, name in enumerate(names):
-        fill(opened(table=name), documents_of([f"{place}"]), palette()[:1])
+        fill_store(opened(table=name), make_documents([f"{place}"]), sample_vectors()[:1])
     assert [[found for found, _, _ in opened(table=name).scan()] for name in names] == [[f"{n}"] for n in range(7)]
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
@@ -139,39 +147,41 @@ def test_any_name_of_a_table_is_taken_and_none_leads_out_of_the_directory(opened
 def test_filters_of_thousands_of_parts_are_answered(opened: Opener) -> None:
     store = opened()
     documents = [Document(f"{n}", {"n": n, "s": f"it's {n}"}, id=f"{n:03}") for n in range(40)]
-    contents = fill(store, documents, unit_rows(40, DIMENSION, seed=1))
+    contents = fill_store(store, documents, unit_rows(40, DIMENSION, seed=1))
     check_search(
-        store, contents, palette()[0], 5, {"$or": [{"n": {"$gt": 9_000 - n}} for n in range(2000)] + [{"n": 7}]}
+        store, contents, sample_vectors()[0], 5, {"$or": [{"n": {"$gt": 9_000 - n}} for n in range(2000)] + [{"n": 7}]}
     )
-    check_search(store, contents, palette()[0], 5, {"n": {"$in": [*range(20, 3000), "x", None, True]}})
-    check_search(store, contents, palette()[0], 5, {"$and": [{"s": {"$ne": f"it's {n}"}} for n in range(30)]})
+    check_search(store, contents, sample_vectors()[0], 5, {"n": {"$in": [*range(20, 3000), "x", None, True]}})
+    check_search(store, contents, sample_vectors()[0], 5, {"$and": [{"s": {"$ne": f"it's {n}"}} for n in range(30)]})
 
 
 def test_numbers_that_no_float_tells_apart_are_told_apart(opened: Opener) -> None:
     store = opened()
-    contents = fill(store, [Document(f"{n}", {"n": 2**53 + n}, id=f"{n}") for n in range(6)], palette()[:6])
+    contents = fill_store(
+        store, [Document(f"{n}", {"n": 2**53 + n}, id=f"{n}") for n in range(6)], sample_vectors()[:6]
+    )
     for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte"):
-        check_search(store, contents, palette()[0], 6, {"n": {operator: 2**53 + 3}})
+        check_search(store, contents, sample_vectors()[0], 6, {"n": {operator: 2**53 + 3}})
 
 
 def test_nothing_of_a_filter_stands_in_the_sql() -> None:
     where: Filter = {"x'); DROP TABLE t; --": {"$gt": "it's"}, "y": {"$ne": "'"}, "z": {"$lte": 2.5}}
-    sql = sql_of(condition_of(parse_filter(where)))
+    sql = to_datafusion_sql(to_condition(parse_filter(where)))
     assert "DROP" not in sql
     assert sql.count("'") == 2 * (1 + 2 + 2 + 1 + 2 + 1) - 2
     assert "<= 2.5" in sql
 
 
 def test_a_number_or_string_alone_can_be_asked_for_ranges_and_a_list_only_for_its_elements() -> None:
-    assert tokens_and_scalars({"n": 2})[1] != "{}"
-    assert tokens_and_scalars({"s": "a"})[1] != "{}"
-    assert tokens_and_scalars({"l": [1, 2], "b": True, "e": {}})[1] == "{}"
+    assert encode_metadata({"n": 2})[1] != "{}"
+    assert encode_metadata({"s": "a"})[1] != "{}"
+    assert encode_metadata({"l": [1, 2], "b": True, "e": {}})[1] == "{}"
 
 
 def test_keys_are_in_the_order_of_the_ids_and_lead_back_to_them() -> None:
     names = ["", "A", "a", "a\0", "aa", "é", "\ud800", "\uffff", "😀"]
-    assert sorted(names, key=key_of) == sorted(names)
-    assert [id_of(key_of(name)) for name in names] == names
+    assert sorted(names, key=id_to_hex) == sorted(names)
+    assert [hex_to_id(id_to_hex(name)) for name in names] == names
 
 
 def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -179,12 +189,12 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     store = None
     with pytest.raises(StoreError, match="file cannot be used"):
         store = LancedbStore(LancedbOptions(tmp_path / "file"))
-        store.add_documents(documents_of("a"), palette()[:1])
+        store.add_documents(make_documents("a"), sample_vectors()[:1])
     assert store is None
 
 
 def test_options_that_contradict_the_table_are_refused(opened: Opener) -> None:
-    fill(opened(), documents_of("a"), palette()[:1])
+    fill_store(opened(), make_documents("a"), sample_vectors()[:1])
     with pytest.raises(DimensionMismatch, match=f"have 3 columns but the store holds {DIMENSION}"):
         opened(dimension=3)
 

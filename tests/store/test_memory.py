@@ -11,7 +11,7 @@ from ragkit.store.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
 from ragkit.store.scanner import MIN_ROWS
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, documents_of, fill, palette
+from ragkit.testing.subject import DIMENSION, check_contents, check_search, fill_store, make_documents, sample_vectors
 
 
 def test_it_needs_no_options() -> None:
@@ -22,7 +22,7 @@ def test_the_dimension_of_the_options_holds_for_the_first_rows_and_after_clear()
     store = MemoryStore(MemoryOptions(dimension=8))
     for _ in range(2):
         with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
-            store.add_documents(documents_of("a"), unit_rows(1, 9, seed=1))
+            store.add_documents(make_documents("a"), unit_rows(1, 9, seed=1))
         with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
             store.search(unit_rows(1, 9, seed=1)[0])
         store.clear()
@@ -32,25 +32,25 @@ def test_replaced_documents_do_not_pile_up() -> None:
     store = MemoryStore()
     names = [f"{n:03}" for n in range(300)]
     for n in range(10):
-        contents = fill(store, documents_of(names, {"n": n}), unit_rows(300, DIMENSION, seed=n))
+        contents = fill_store(store, make_documents(names, {"n": n}), unit_rows(300, DIMENSION, seed=n))
         assert len(store._state.documents) <= 600
     check_contents(store, contents)
-    check_search(store, contents, palette()[0], 40, {"n": 9})
+    check_search(store, contents, sample_vectors()[0], 40, {"n": 9})
 
 
 def test_a_scan_that_has_begun_is_not_disturbed_by_writers() -> None:
     store = MemoryStore()
-    fill(store, documents_of(f"{n:04}" for n in range(1000)), unit_rows(1000, DIMENSION, seed=1))
+    fill_store(store, make_documents(f"{n:04}" for n in range(1000)), unit_rows(1000, DIMENSION, seed=1))
     scan = store.scan()
     seen = [next(scan)[0]]
     store.delete([f"{n:04}" for n in range(900)])
-    fill(store, documents_of("x"), palette()[:1])
+    fill_store(store, make_documents("x"), sample_vectors()[:1])
     assert seen + [name for name, _, _ in scan] == [f"{n:04}" for n in range(1000)]
 
 
 def test_a_row_that_was_given_out_is_a_copy() -> None:
     store = MemoryStore()
-    contents = fill(store, documents_of("a"), palette()[:1].copy())
+    contents = fill_store(store, make_documents("a"), sample_vectors()[:1].copy())
     [(_, _, row)] = store.scan()
     row[:] = 0
     check_contents(store, contents)
@@ -59,23 +59,23 @@ def test_a_row_that_was_given_out_is_a_copy() -> None:
 def test_many_rows_are_searched_exactly_while_more_come() -> None:
     store = MemoryStore()
     rows = unit_rows(MIN_ROWS + 500, DIMENSION, seed=1)
-    documents = documents_of((f"{n:06}" for n in range(MIN_ROWS + 500)), {"v": 1})
-    contents = fill(store, documents[:MIN_ROWS], rows[:MIN_ROWS])
+    documents = make_documents((f"{n:06}" for n in range(MIN_ROWS + 500)), {"v": 1})
+    contents = fill_store(store, documents[:MIN_ROWS], rows[:MIN_ROWS])
     for start in range(MIN_ROWS, MIN_ROWS + 500, 100):
-        check_search(store, contents, palette()[start % 12], 10)
-        contents |= fill(store, documents[start : start + 100], rows[start : start + 100])
+        check_search(store, contents, sample_vectors()[start % 12], 10)
+        contents |= fill_store(store, documents[start : start + 100], rows[start : start + 100])
     check_search(store, contents, rows[-1], 10, {"v": {"$gte": 1}})
 
 
 def test_threads_may_search_while_the_8_bit_copy_is_made() -> None:
     store = MemoryStore()
     rows = unit_rows(MIN_ROWS, DIMENSION, seed=1)
-    contents = fill(store, documents_of(f"{n:06}" for n in range(MIN_ROWS)), rows)
+    contents = fill_store(store, make_documents(f"{n:06}" for n in range(MIN_ROWS)), rows)
     failures: list[AssertionError] = []
 
     def search() -> None:
         try:
-            for query in palette()[:6]:
+            for query in sample_vectors()[:6]:
                 check_search(store, contents, query, 10)
         except AssertionError as error:
             failures.append(error)

@@ -11,17 +11,25 @@ from pathlib import Path
 import pytest
 from pymilvus import MilvusClient
 
-from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
 from ragkit.store.base import Filter
 from ragkit.store.filters import parse_filter
 from ragkit.store.milvus import MilvusStore
-from ragkit.store.milvus_records import MAX_LIKES, MAX_TOKENS, expression_of, row_of
-from ragkit.store.pushdown import condition_of
+from ragkit.store.milvus_records import MAX_LIKE_CLAUSES, MAX_TOKENS, to_expression, to_row
+from ragkit.store.pushdown import to_condition
 from ragkit.store.server_options import MilvusOptions
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.stores import CHECKS, Check
-from ragkit.testing.subject import DIMENSION, Subject, check_contents, check_search, documents_of, fill, palette
+from ragkit.testing.stores import CHECKS, StoreCheck
+from ragkit.testing.subject import (
+    DIMENSION,
+    StoreUnderTest,
+    check_contents,
+    check_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
+)
 from tests.servers.base import free_port
 from tests.servers.milvus import Milvus
 
@@ -42,14 +50,14 @@ def store(tmp_path: Path) -> Iterator[MilvusStore]:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(uri: str, check: Check) -> None:
+def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(uri: str, check: StoreCheck) -> None:
     name = f"test_{CHECKS.index(check)}"
-    check(Subject(open=lambda: MilvusStore(MilvusOptions(uri=uri, collection=name, method="hnsw")), examples=30))
+    check(StoreUnderTest(open=lambda: MilvusStore(MilvusOptions(uri=uri, collection=name, method="hnsw")), examples=30))
 
 
 def test_a_directory_is_held_by_one_store_at_a_time(store: MilvusStore, tmp_path: Path) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
-    with pytest.raises(Locked, match="is being written by another process, or another store of this one"):
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
+    with pytest.raises(KnowledgeBaseLocked, match="is being written by another process, or another store of this one"):
         MilvusStore(MilvusOptions(path=tmp_path / "m"))
     store.close()
     again = MilvusStore(MilvusOptions(path=tmp_path / "m"))
@@ -65,7 +73,7 @@ def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_is_told_of_in_one_line(store: MilvusStore, tmp_path: Path) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.delete(["a"])
     store.close()
     [deletions] = (tmp_path / "m").rglob("delta_*.parquet")
@@ -91,7 +99,7 @@ def test_a_collection_of_somebody_else_is_not_touched(uri: str) -> None:
 
 
 def test_a_directory_of_other_width_than_the_options_say_is_refused(store: MilvusStore, tmp_path: Path) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
         MilvusStore(MilvusOptions(path=tmp_path / "m", dimension=3))
@@ -103,7 +111,7 @@ def test_no_character_of_a_filter_stands_in_an_expression() -> None:
         "y'": {"$not": {"$lt": -1e-300}},
         "z": {"$exists": False},
     }
-    expression = expression_of(condition_of(parse_filter(where)))
+    expression = to_expression(to_condition(parse_filter(where)))
     plain = re.sub(r'like "%~[A-Za-z0-9+-]{12}%"', "like _", expression)
     plain = re.sub(r"\b[fh]_[A-Za-z0-9_]+", "x", plain)
     assert plain == (
@@ -114,41 +122,43 @@ def test_no_character_of_a_filter_stands_in_an_expression() -> None:
 
 def test_more_values_than_are_worth_a_walk_each_are_filtered_too(store: MilvusStore) -> None:
     documents = [Document("t", {"v": n} if n % 2 else {}, id=f"{n:02}") for n in range(40)]
-    contents = fill(store, documents, unit_rows(40, DIMENSION, seed=6))
-    wanted = [*range(7, MAX_LIKES * 2)]
+    contents = fill_store(store, documents, unit_rows(40, DIMENSION, seed=6))
+    wanted = [*range(7, MAX_LIKE_CLAUSES * 2)]
     for operator in ("$in", "$nin"):
         where: Filter = {"v": {operator: wanted}}
-        assert expression_of(condition_of(parse_filter(where))).count("like") <= 1
-        check_search(store, contents, palette()[0], 30, where)
+        assert to_expression(to_condition(parse_filter(where))).count("like") <= 1
+        check_search(store, contents, sample_vectors()[0], 30, where)
 
 
 def test_more_values_than_a_text_holds_are_filtered_too(store: MilvusStore) -> None:
     many = Document("many", {"words": [f"w{n}" for n in range(MAX_TOKENS)]}, id="many")
-    row, numbers = row_of(many, palette()[0])
+    row, numbers = to_row(many, sample_vectors()[0])
     assert (row["tokens"], row["over"], numbers) == ("", True, {})
-    contents = fill(store, [many, Document("few", {"words": ["w7"]}, id="few")], palette()[:2])
+    contents = fill_store(store, [many, Document("few", {"words": ["w7"]}, id="few")], sample_vectors()[:2])
     wheres: list[Filter] = [{"words": "w7"}, {"words": "w4000"}, {"words": {"$ne": "w4000"}}]
     for where in [*wheres, {"words": {"$exists": False}}]:
-        check_search(store, contents, palette()[0], 2, where)
+        check_search(store, contents, sample_vectors()[0], 2, where)
 
 
 def test_a_document_that_no_field_holds_comes_back(store: MilvusStore) -> None:
     long = Document("é" * 400_000, {"deep": {"a": ["b" * 100_000]}}, id="i" * 10_000)
-    check_contents(store, fill(store, [long], palette()[:1]))
+    check_contents(store, fill_store(store, [long], sample_vectors()[:1]))
 
 
 def test_an_id_that_is_too_long_is_refused(store: MilvusStore) -> None:
     with pytest.raises(StoreError, match=r"the document 'x+' is too long for the store 'milvus'"):
-        store.add_documents(documents_of(["x" * 60_000]), palette()[:1])
+        store.add_documents(make_documents(["x" * 60_000]), sample_vectors()[:1])
 
 
 def test_numbers_of_any_size_are_compared(store: MilvusStore) -> None:
     values = (-1.5e300, -(2.0**63), -1e-300, 0.0, 1e-300, 2.5, 2.0**53, 1.5e300)
-    contents = fill(store, [Document("t", {"v": each}, id=f"{each}") for each in values], palette()[: len(values)])
+    contents = fill_store(
+        store, [Document("t", {"v": each}, id=f"{each}") for each in values], sample_vectors()[: len(values)]
+    )
     for each in values:
         for operator in ("$gt", "$gte", "$lt", "$lte"):
-            check_search(store, contents, palette()[0], 8, {"v": {operator: each}})
-            check_search(store, contents, palette()[0], 8, {"v": {"$not": {operator: each}}})
+            check_search(store, contents, sample_vectors()[0], 8, {"v": {operator: each}})
+            check_search(store, contents, sample_vectors()[0], 8, {"v": {"$not": {operator: each}}})
 
 
 def test_a_search_for_more_than_the_engine_gives_reads_everything(
@@ -156,9 +166,9 @@ def test_a_search_for_more_than_the_engine_gives_reads_everything(
 ) -> None:
     monkeypatch.setattr("ragkit.store.milvus.MAX_TOP_K", 20)
     rows = unit_rows(100, DIMENSION, seed=5)
-    contents = fill(store, [Document("t", {"s": f"{n:02}"}, id=f"{n:02}") for n in range(100)], rows)
-    check_search(store, contents, palette()[0], 90)
-    check_search(store, contents, palette()[0], 3, {"s": {"$gte": "97"}})
+    contents = fill_store(store, [Document("t", {"s": f"{n:02}"}, id=f"{n:02}") for n in range(100)], rows)
+    check_search(store, contents, sample_vectors()[0], 90)
+    check_search(store, contents, sample_vectors()[0], 3, {"s": {"$gte": "97"}})
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

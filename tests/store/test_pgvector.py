@@ -9,15 +9,23 @@ import numpy as np
 import psycopg
 import pytest
 
-from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
 from ragkit.store.filters import parse_filter
 from ragkit.store.pgvector import MAX_ID_BYTES, PgvectorStore
-from ragkit.store.pgvector_filters import condition
+from ragkit.store.pgvector_filters import to_jsonb_sql
 from ragkit.store.server_options import PgvectorOptions
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.stores import CHECKS, Check
-from ragkit.testing.subject import DIMENSION, Subject, check_contents, check_search, documents_of, fill, palette
+from ragkit.testing.stores import CHECKS, StoreCheck
+from ragkit.testing.subject import (
+    DIMENSION,
+    StoreUnderTest,
+    check_contents,
+    check_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
+)
 from tests.servers.postgres import Postgres
 
 Opener = Callable[..., PgvectorStore]
@@ -54,15 +62,15 @@ def answers(dsn: str, sql: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_store_with_an_index_keeps_the_promises_of_all(opened: Opener, check: Check) -> None:
-    check(Subject(open=lambda: opened(method="hnsw"), examples=30))
+def test_a_store_with_an_index_keeps_the_promises_of_all(opened: Opener, check: StoreCheck) -> None:
+    check(StoreUnderTest(open=lambda: opened(method="hnsw"), examples=30))
 
 
 def test_the_index_finds_nearly_all(opened: Opener) -> None:
     rows = unit_rows(2000, 16, seed=1)
     exact, indexed = opened("exact test"), opened(method="hnsw")
     for store in (exact, indexed):
-        store.add_documents(documents_of(f"{n:04}" for n in range(2000)), rows)
+        store.add_documents(make_documents(f"{n:04}" for n in range(2000)), rows)
     queries = unit_rows(20, 16, seed=2)
     found = [{one.document.id for one in indexed.search(query, 10)} for query in queries]
     wanted = [{one.document.id for one in exact.search(query, 10)} for query in queries]
@@ -85,16 +93,16 @@ def test_the_index_finds_nearly_all_under_a_filter_that_lets_few_through(opened:
 
 
 def test_the_index_is_made_as_the_options_say(opened: Opener, dsn: str) -> None:
-    opened(method="hnsw", m=8, ef_construction=50).add_documents(documents_of("a"), palette()[:1])
+    opened(method="hnsw", m=8, ef_construction=50).add_documents(make_documents("a"), sample_vectors()[:1])
     [(made,)] = answers(dsn, "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
     assert str(made).endswith("USING hnsw (embedding vector_ip_ops) WITH (m='8', ef_construction='50')")
 
 
 def test_rows_that_are_too_wide_for_the_index_are_refused(opened: Opener) -> None:
     with pytest.raises(InvalidOption, match="method is 'hnsw': 'exact' for rows of 2001 columns"):
-        opened(method="hnsw").add_documents(documents_of("a"), unit_rows(1, 2001, seed=1))
+        opened(method="hnsw").add_documents(make_documents("a"), unit_rows(1, 2001, seed=1))
     wide = opened()
-    wide.add_documents(documents_of("a"), unit_rows(1, 2001, seed=1))
+    wide.add_documents(make_documents("a"), unit_rows(1, 2001, seed=1))
     assert wide.count() == 1
 
 
@@ -109,14 +117,16 @@ def test_a_name_of_a_table_is_only_a_name(opened: Opener, dsn: str) -> None:
     answers(dsn, "CREATE TABLE victim (id int)")
     name = 'a"; DROP TABLE victim; -- {} ü'
     store = opened(name)
-    check_contents(store, fill(store, documents_of("ab"), palette()[:2]))
+    check_contents(store, fill_store(store, make_documents("ab"), sample_vectors()[:2]))
     assert answers(dsn, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'a\"%'") == [(name,)]
     store.clear()
     answers(dsn, "DROP TABLE victim")
 
 
 def test_nothing_of_a_filter_stands_in_the_sql() -> None:
-    sql, values = condition(parse_filter({"x'; DROP TABLE t; --": {"$in": ["'; --", 1]}, "y": {"$not": {"$gt": "%s"}}}))
+    sql, values = to_jsonb_sql(
+        parse_filter({"x'; DROP TABLE t; --": {"$in": ["'; --", 1]}, "y": {"$not": {"$gt": "%s"}}})
+    )
     assert sql == (
         "(search @> %s::jsonb OR search @> %s::jsonb) AND "
         "(NOT (coalesce(jsonb_path_exists(search -> %s, %s::jsonpath, %s::jsonb), FALSE)))"
@@ -127,57 +137,59 @@ def test_nothing_of_a_filter_stands_in_the_sql() -> None:
 def test_text_that_postgres_cannot_hold_comes_back(opened: Opener) -> None:
     store = opened()
     document = Document("a\0\udc80", {"k\0\udc80": ["v\0", "\udfff"]}, source="\0", id="i\0\udc80")
-    contents = fill(store, [document], palette()[:1])
+    contents = fill_store(store, [document], sample_vectors()[:1])
     check_contents(store, contents)
-    check_search(store, contents, palette()[0], 1, {"k\0\udc80": {"$gt": "\ud900"}})
+    check_search(store, contents, sample_vectors()[0], 1, {"k\0\udc80": {"$gt": "\ud900"}})
     assert store.delete(["i\0\udc80"]) == 1
 
 
 def test_an_id_that_no_index_can_hold_is_refused(opened: Opener) -> None:
     store = opened()
     with pytest.raises(StoreError, match=r"the id 'x+'\.\.\. has 2001 bytes: the store 'pgvector' takes 2000"):
-        store.add_documents(documents_of(["x" * (MAX_ID_BYTES + 1)]), palette()[:1])
-    contents = fill(store, documents_of(["é" * (MAX_ID_BYTES // 2)]), palette()[:1])
+        store.add_documents(make_documents(["x" * (MAX_ID_BYTES + 1)]), sample_vectors()[:1])
+    contents = fill_store(store, make_documents(["é" * (MAX_ID_BYTES // 2)]), sample_vectors()[:1])
     check_contents(store, contents)
     assert store.delete(["x" * (MAX_ID_BYTES + 1)]) == 0
 
 
 def test_a_table_of_other_width_than_the_options_say_is_refused(opened: Opener) -> None:
-    opened().add_documents(documents_of("a"), palette()[:1])
+    opened().add_documents(make_documents("a"), sample_vectors()[:1])
     with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
         opened(dimension=3)
 
 
 def test_a_connection_that_was_cut_is_replaced(opened: Opener, dsn: str) -> None:
     store = opened()
-    contents = fill(store, documents_of("ab"), palette()[:2])
+    contents = fill_store(store, make_documents("ab"), sample_vectors()[:2])
     answers(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
     check_contents(store, contents)
     answers(dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ragkit'")
-    check_search(store, contents, palette()[0], 2)
+    check_search(store, contents, sample_vectors()[0], 2)
 
 
 def test_a_write_waits_for_a_lock_as_long_as_it_is_told(opened: Opener, dsn: str) -> None:
     store = opened(lock_seconds=0.1)
-    store.add_documents(documents_of("a"), palette()[:1])
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
     with psycopg.connect(dsn) as connection:
         connection.execute('LOCK TABLE "ragkit test" IN EXCLUSIVE MODE')
-        with pytest.raises(Locked, match=r"the table 'ragkit test' in PostgreSQL at .* is being written by another"):
-            store.add_documents(documents_of("b"), palette()[:1])
-    store.add_documents(documents_of("b"), palette()[:1])
+        with pytest.raises(
+            KnowledgeBaseLocked, match=r"the table 'ragkit test' in PostgreSQL at .* is being written by another"
+        ):
+            store.add_documents(make_documents("b"), sample_vectors()[:1])
+    store.add_documents(make_documents("b"), sample_vectors()[:1])
     assert store.count() == 2
 
 
 def test_a_failed_call_leaves_nothing_behind(opened: Opener) -> None:
     store = opened()
     with pytest.raises(StoreError, match="has 2001 bytes"):
-        store.add_documents(documents_of(["a", "x" * 2001]), palette()[:2])
+        store.add_documents(make_documents(["a", "x" * 2001]), sample_vectors()[:2])
     assert store.count() == 0
 
 
 def test_a_scan_sees_what_was_there_at_its_first_step(opened: Opener) -> None:
     store = opened()
-    store.add_documents(documents_of(f"{n:04}" for n in range(1200)), palette()[np.arange(1200) % 12])
+    store.add_documents(make_documents(f"{n:04}" for n in range(1200)), sample_vectors()[np.arange(1200) % 12])
     scan = store.scan()
     first = next(scan)[0]
     store.delete(["0700"])

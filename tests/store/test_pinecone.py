@@ -15,10 +15,10 @@ from pinecone import Pinecone as Client
 from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
 from ragkit.store.pinecone import PineconeStore
-from ragkit.store.pinecone_records import MAX_KEY, key_of, name_of
+from ragkit.store.pinecone_records import MAX_KEY_BYTES, from_record_id, to_record_id
 from ragkit.store.server_options import PineconeOptions
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, documents_of, fill, palette
+from ragkit.testing.subject import DIMENSION, check_contents, check_search, fill_store, make_documents, sample_vectors
 from tests.servers.base import free_port
 from tests.servers.pinecone import KEY, Pinecone
 
@@ -61,9 +61,9 @@ def test_what_was_written_is_seen_when_the_call_returns(server: Pinecone, opened
     server.state.delay = 0.2
     store = opened()
     begin = time.monotonic()
-    contents = fill(store, documents_of("ab"), palette()[:2])
+    contents = fill_store(store, make_documents("ab"), sample_vectors()[:2])
     assert time.monotonic() - begin >= 0.2
-    check_search(store, contents, palette()[0], 2)
+    check_search(store, contents, sample_vectors()[0], 2)
     assert store.delete(["a"]) == 1
     check_contents(store, {"b": contents["b"]})
     store.clear()
@@ -71,7 +71,7 @@ def test_what_was_written_is_seen_when_the_call_returns(server: Pinecone, opened
 
 
 def test_the_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
-    opened().add_documents(documents_of("a"), palette()[:1])
+    opened().add_documents(make_documents("a"), sample_vectors()[:1])
     server.state.delay = 0.2
     with Client(KEY, host=server.host) as client, client.index(host=f"{server.host}/of/one") as index:
         index.upsert(vectors=[("late", [1.0] * DIMENSION)])
@@ -83,14 +83,14 @@ def test_the_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
 def test_a_write_that_is_not_seen_in_time_is_an_error(server: Pinecone, opened: Opener) -> None:
     server.state.delay = 60
     with pytest.raises(StoreError, match=r"does not show what was written within 0\.1 seconds: look again later, or"):
-        opened(wait_seconds=0.1).add_documents(documents_of("a"), palette()[:1])
+        opened(wait_seconds=0.1).add_documents(make_documents("a"), sample_vectors()[:1])
 
 
 def test_a_busy_service_is_asked_again_after_the_time_it_says(server: Pinecone, opened: Opener) -> None:
     store = opened()
     server.state.refusals, server.state.retry_after = 2, "0.2"
     begin = time.monotonic()
-    contents = fill(store, documents_of("a"), palette()[:1])
+    contents = fill_store(store, make_documents("a"), sample_vectors()[:1])
     assert time.monotonic() - begin >= 0.4
     check_contents(store, contents)
 
@@ -101,17 +101,17 @@ def test_a_service_that_stays_busy_is_an_error(server: Pinecone, opened: Opener)
     with pytest.raises(
         StoreError, match=r"index 'one' is too busy: try again later, or raise the option `retries` \(2"
     ):
-        store.add_documents(documents_of("a"), palette()[:1])
+        store.add_documents(make_documents("a"), sample_vectors()[:1])
     assert server.state.refusals == 1_000 - 3
 
 
 def test_many_documents_take_several_requests(server: Pinecone, opened: Opener) -> None:
     store = opened()
     documents = [Document(f"{n}", id=f"{n:04}") for n in range(2500)]
-    contents = fill(store, documents, palette()[np.arange(2500) % 12])
+    contents = fill_store(store, documents, sample_vectors()[np.arange(2500) % 12])
     assert upserts(server) == 3
     check_contents(store, contents)
-    check_search(store, contents, palette()[3], 250)
+    check_search(store, contents, sample_vectors()[3], 250)
     assert store.delete([document.id for document in documents[:2400]]) == 2400
     assert store.count() == 100
 
@@ -119,26 +119,28 @@ def test_many_documents_take_several_requests(server: Pinecone, opened: Opener) 
 def test_large_documents_take_several_requests(server: Pinecone, opened: Opener) -> None:
     store = opened()
     documents = [Document("x" * 30_000, id=f"{n:03}") for n in range(100)]
-    contents = fill(store, documents, palette()[np.arange(100) % 12])
+    contents = fill_store(store, documents, sample_vectors()[np.arange(100) % 12])
     assert upserts(server) == 4
-    check_search(store, contents, palette()[0], 100)
+    check_search(store, contents, sample_vectors()[0], 100)
 
 
 def test_a_document_of_over_40_kb_is_kept_in_parts(server: Pinecone, opened: Opener) -> None:
     store = opened()
-    contents = fill(store, [Document('"' * 60_000, id="long"), Document("short", id="short")], palette()[:2])
+    contents = fill_store(
+        store, [Document('"' * 60_000, id="long"), Document("short", id="short")], sample_vectors()[:2]
+    )
     assert sorted(held(server)) == ["long", "short"]
     assert len(held(server, "default-parts")) == 7
     check_contents(store, contents)
-    check_search(store, contents, palette()[0], 2)
+    check_search(store, contents, sample_vectors()[0], 2)
 
 
 def test_parts_go_with_their_document(server: Pinecone, opened: Opener) -> None:
     first = opened(namespace="n")
-    first.add_documents([Document("x" * 60_000, id="a"), Document("y" * 60_000, id="b")], palette()[:2])
+    first.add_documents([Document("x" * 60_000, id="a"), Document("y" * 60_000, id="b")], sample_vectors()[:2])
     assert len(held(server, "n-parts")) == 8
     again = opened(namespace="n")
-    again.add_documents([Document("short", id="a")], palette()[:1])
+    again.add_documents([Document("short", id="a")], sample_vectors()[:1])
     assert len(held(server, "n-parts")) == 4
     assert again.delete(["b"]) == 1
     assert held(server, "n-parts") == {}
@@ -147,10 +149,10 @@ def test_parts_go_with_their_document(server: Pinecone, opened: Opener) -> None:
 def test_metadata_that_do_not_fit_are_filtered_too(server: Pinecone, opened: Opener) -> None:
     store = opened()
     words = Document("many", {"words": [f"word {n}" for n in range(3000)], "n": [1, 2]}, id="many")
-    contents = fill(store, [words, Document("few", {"words": "word 7", "n": 1}, id="few")], palette()[:2])
+    contents = fill_store(store, [words, Document("few", {"words": "word 7", "n": 1}, id="few")], sample_vectors()[:2])
     assert held(server)["many"]["metadata"].keys() == {"over", "write", "parts"}  # type: ignore[attr-defined]  # a dict
     for where in ({"words": "word 7"}, {"words": "word 2999"}, {"words": {"$ne": "word 2999"}}, {"n": {"$gt": 1}}):
-        check_search(store, contents, palette()[0], 2, where)
+        check_search(store, contents, sample_vectors()[0], 2, where)
 
 
 def test_a_search_for_more_than_the_service_gives_reads_everything(
@@ -159,17 +161,17 @@ def test_a_search_for_more_than_the_service_gives_reads_everything(
     monkeypatch.setattr("ragkit.store.pinecone.MAX_TOP_K", 20)
     store = opened()
     documents = [Document("t", {"s": f"{n:02}"}, id=f"{n:02}") for n in range(100)]
-    contents = fill(store, documents, unit_rows(100, DIMENSION, seed=5))
-    check_search(store, contents, palette()[0], 90)
-    check_search(store, contents, palette()[0], 3, {"s": {"$gte": "97"}})
+    contents = fill_store(store, documents, unit_rows(100, DIMENSION, seed=5))
+    check_search(store, contents, sample_vectors()[0], 90)
+    check_search(store, contents, sample_vectors()[0], 3, {"s": {"$gte": "97"}})
 
 
 def test_of_many_documents_the_count_is_the_services_own(
     server: Pinecone, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragkit.store.pinecone.EXACT_COUNT", 1)
+    monkeypatch.setattr("ragkit.store.pinecone.MAX_EXACT_COUNT", 1)
     store = opened()
-    store.add_documents(documents_of("abc"), palette()[:3])
+    store.add_documents(make_documents("abc"), sample_vectors()[:3])
     server.state.requests.clear()
     assert store.count() == 3
     assert server.state.requests == ["POST /of/one/describe_index_stats"]
@@ -177,25 +179,25 @@ def test_of_many_documents_the_count_is_the_services_own(
 
 def test_namespaces_hold_stores_of_their_own(server: Pinecone, opened: Opener) -> None:
     one, other = opened(namespace="one"), opened(namespace="other")
-    fill(one, documents_of("ab"), palette()[:2])
-    contents = fill(other, documents_of("b"), palette()[2:3])
+    fill_store(one, make_documents("ab"), sample_vectors()[:2])
+    contents = fill_store(other, make_documents("b"), sample_vectors()[2:3])
     one.clear()
     check_contents(other, contents)
     wide = unit_rows(1, DIMENSION + 1, seed=1)
     with pytest.raises(StoreError, match="holds rows of 8 columns in 'other' and more namespaces, 9 are wanted"):
-        one.add_documents(documents_of("a"), wide)
+        one.add_documents(make_documents("a"), wide)
     other.clear()
-    check_contents(one, fill(one, documents_of("a"), wide))
+    check_contents(one, fill_store(one, make_documents("a"), wide))
 
 
 def test_an_index_of_other_width_than_the_options_say_is_refused(opened: Opener) -> None:
-    opened().add_documents(documents_of("a"), palette()[:1])
+    opened().add_documents(make_documents("a"), sample_vectors()[:1])
     with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
         opened(dimension=3)
 
 
 def test_an_index_of_another_metric_is_refused(server: Pinecone, opened: Opener) -> None:
-    opened().add_documents(documents_of("a"), palette()[:1])
+    opened().add_documents(make_documents("a"), sample_vectors()[:1])
     server.state.indexes["one"].metric = "euclidean"
     with pytest.raises(StoreError, match="compares rows by euclidean: dotproduct or cosine is wanted"):
         opened()
@@ -203,10 +205,10 @@ def test_an_index_of_another_metric_is_refused(server: Pinecone, opened: Opener)
 
 def test_records_of_somebody_else_are_not_taken_for_ours(server: Pinecone, opened: Opener) -> None:
     store = opened()
-    store.add_documents(documents_of("a"), palette()[:1])
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
     held(server)["theirs"] = {"id": "theirs", "values": [0.5] * DIMENSION, "metadata": {"text": "x"}}
     with pytest.raises(StoreError, match="holds records of somebody else: choose another `namespace` or `index_name`"):
-        store.search(palette()[0], 2)
+        store.search(sample_vectors()[0], 2)
 
 
 def test_a_wrong_key_is_an_error_and_not_shown(server: Pinecone) -> None:
@@ -226,23 +228,26 @@ def test_a_service_that_is_not_there_is_named() -> None:
 def test_ids_that_the_service_does_not_take_come_back(opened: Opener) -> None:
     names = ["x" * 600, "é" * 300, "a/b?c#d%41", "\0", "\udc80", " ", "%%"]
     store = opened()
-    contents = fill(store, documents_of(names), palette()[: len(names)])
+    contents = fill_store(store, make_documents(names), sample_vectors()[: len(names)])
     check_contents(store, contents)
     assert store.delete(names) == len(names)
 
 
 @given(st.text(st.characters(), max_size=150))
 def test_keys_are_ascii_and_give_the_id_back(name: str) -> None:
-    key = key_of(name or "x")
+    key = to_record_id(name or "x")
     assert key.isascii()
-    assert 1 <= len(key) <= MAX_KEY
-    assert name_of(key) in {name or "x", None}
+    assert 1 <= len(key) <= MAX_KEY_BYTES
+    assert from_record_id(key) in {name or "x", None}
 
 
 def test_only_long_ids_become_a_hash() -> None:
-    assert key_of("docs/a b.md#1") == "docs%2Fa%20b.md%231"
-    assert key_of("x" * MAX_KEY) == "x" * MAX_KEY
-    assert (len(key_of("x" * (MAX_KEY + 1))), name_of(key_of("x" * (MAX_KEY + 1)))) == (34, None)
+    assert to_record_id("docs/a b.md#1") == "docs%2Fa%20b.md%231"
+    assert to_record_id("x" * MAX_KEY_BYTES) == "x" * MAX_KEY_BYTES
+    assert (len(to_record_id("x" * (MAX_KEY_BYTES + 1))), from_record_id(to_record_id("x" * (MAX_KEY_BYTES + 1)))) == (
+        34,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

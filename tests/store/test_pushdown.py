@@ -11,18 +11,18 @@ from ragkit.records import JSON
 from ragkit.store.base import Filter
 from ragkit.store.filters import Compare, evaluate, parse_filter
 from ragkit.store.pushdown import (
-    All,
+    AllOf,
+    AnyOf,
     Condition,
-    Fact,
-    Holds,
-    Lacks,
-    Present,
-    Some,
-    Test,
-    condition_of,
-    facts_of,
-    field_name,
-    joined,
+    FieldMatches,
+    FieldMatchesNone,
+    FieldPresent,
+    FieldValue,
+    Predicate,
+    extract_field_values,
+    join_sql,
+    stored_field_name,
+    to_condition,
 )
 from ragkit.testing import filters as dirty
 
@@ -35,23 +35,23 @@ _ORDER = {
 }
 
 
-def passes(test: Test, fact: Fact) -> bool:
+def passes(test: Predicate, fact: FieldValue) -> bool:
     return test.kind == fact.kind and (test.op == "any" or bool(_ORDER[test.op](fact.value, test.value)))
 
 
-def holds(condition: Condition, facts: list[Fact]) -> bool:
+def holds(condition: Condition, facts: list[FieldValue]) -> bool:
     """What any database should make of a condition."""
     match condition:
-        case Holds(field, tests):
+        case FieldMatches(field, tests):
             own = [fact for fact in facts if fact.field == field]
             return any(fact.kind == "wild" or any(passes(test, fact) for test in tests) for fact in own)
-        case Lacks(field, tests):
+        case FieldMatchesNone(field, tests):
             return not any(passes(test, fact) for fact in facts if fact.field == field for test in tests)
-        case Present(field, wanted):
+        case FieldPresent(field, wanted):
             return any(fact.field == field for fact in facts) == wanted
-        case All(parts):
+        case AllOf(parts):
             return all(holds(part, facts) for part in parts)
-        case Some(parts):
+        case AnyOf(parts):
             return any(holds(part, facts) for part in parts)
         case _:
             return bool(condition)
@@ -60,9 +60,9 @@ def holds(condition: Condition, facts: list[Fact]) -> bool:
 @settings(max_examples=3000, deadline=None)
 @given(dirty.metadata(), dirty.filters())
 def test_no_document_that_the_filter_lets_through_is_held_back(metadata: dict[str, JSON], where: Filter) -> None:
-    node, facts = parse_filter(where), facts_of(metadata)
+    node, facts = parse_filter(where), extract_field_values(metadata)
     if evaluate(node, metadata):
-        assert holds(condition_of(node), facts)
+        assert holds(to_condition(node), facts)
 
 
 @settings(max_examples=3000, deadline=None)
@@ -70,60 +70,60 @@ def test_no_document_that_the_filter_lets_through_is_held_back(metadata: dict[st
 def test_without_odd_values_the_condition_says_just_what_the_filter_says(
     metadata: dict[str, JSON], where: Filter
 ) -> None:
-    node, facts = parse_filter(where), facts_of(metadata)
+    node, facts = parse_filter(where), extract_field_values(metadata)
     odd = str(2**53 + 1) in repr(where) or "\\x00" in repr(where)
     if not odd and not any(fact.kind == "wild" for fact in facts):
-        assert holds(condition_of(node), facts) == evaluate(node, metadata)
+        assert holds(to_condition(node), facts) == evaluate(node, metadata)
 
 
 def test_every_field_that_a_filter_can_name_has_its_facts() -> None:
     metadata: dict[str, JSON] = {"a": {"b": {"c": 1}, "x.y": 2}, "a.b": "literal", "n": None, "on": True, "e": []}
-    assert set(facts_of(metadata)) == {
-        Fact("a", "empty"),
-        Fact("a.b", "string", "literal"),
-        Fact("a.b.c", "number", 1.0),
-        Fact("n", "null"),
-        Fact("on", "bool", 1.0),
-        Fact("e", "empty"),
+    assert set(extract_field_values(metadata)) == {
+        FieldValue("a", "empty"),
+        FieldValue("a.b", "string", "literal"),
+        FieldValue("a.b.c", "number", 1.0),
+        FieldValue("n", "null"),
+        FieldValue("on", "bool", 1.0),
+        FieldValue("e", "empty"),
     }
 
 
 def test_each_element_of_a_list_is_a_fact_and_none_is_given_twice() -> None:
-    assert facts_of({"tags": ["a", 1, "a", 1.0, None, ["b"], {"c": 1}]}) == [
-        Fact("tags", "string", "a"),
-        Fact("tags", "number", 1.0),
-        Fact("tags", "null"),
+    assert extract_field_values({"tags": ["a", 1, "a", 1.0, None, ["b"], {"c": 1}]}) == [
+        FieldValue("tags", "string", "a"),
+        FieldValue("tags", "number", 1.0),
+        FieldValue("tags", "null"),
     ]
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, 10**400, "x" * 1001, "a\0b", "\ud800"])
 def test_what_is_not_kept_exactly_is_wild(value: JSON) -> None:
-    assert facts_of({"f": value}) == [Fact("f", "wild")]
-    assert holds(condition_of(Compare("f", "eq", cast("str", value))), [Fact("f", "wild")])
-    assert holds(condition_of(Compare("f", "ne", cast("str", value))), [Fact("f", "wild")])
+    assert extract_field_values({"f": value}) == [FieldValue("f", "wild")]
+    assert holds(to_condition(Compare("f", "eq", cast("str", value))), [FieldValue("f", "wild")])
+    assert holds(to_condition(Compare("f", "ne", cast("str", value))), [FieldValue("f", "wild")])
 
 
 def test_a_number_beyond_every_float_is_above_every_number() -> None:
-    above = condition_of(parse_filter({"n": {"$lt": 10**400}}))
-    assert above == Holds("n", (Test("number", "lte", 1.7976931348623157e308),))
+    above = to_condition(parse_filter({"n": {"$lt": 10**400}}))
+    assert above == FieldMatches("n", (Predicate("number", "lte", 1.7976931348623157e308),))
 
 
 @pytest.mark.parametrize("field", ["", "x" * 201, "#hash", "a\0b", "\udfff"])
 def test_odd_names_of_fields_become_hashes(field: str) -> None:
-    assert field_name(field).startswith("#") and len(field_name(field)) == 33
+    assert stored_field_name(field).startswith("#") and len(stored_field_name(field)) == 33
 
 
 def test_plain_names_of_fields_stay() -> None:
-    assert field_name("it's “odd”; --") == "it's “odd”; --"
+    assert stored_field_name("it's “odd”; --") == "it's “odd”; --"
 
 
 def test_a_filter_that_lets_all_or_nothing_through_is_a_plain_word() -> None:
-    assert condition_of(parse_filter({"a": {"$nin": []}})) is True
-    assert condition_of(parse_filter({"a": {"$in": []}})) is False
-    assert condition_of(parse_filter({"$or": [{"a": {"$ne": "x" * 2000}}, {"b": 1}]})) is True
+    assert to_condition(parse_filter({"a": {"$nin": []}})) is True
+    assert to_condition(parse_filter({"a": {"$in": []}})) is False
+    assert to_condition(parse_filter({"$or": [{"a": {"$ne": "x" * 2000}}, {"b": 1}]})) is True
 
 
 def test_long_chains_are_joined_as_a_balanced_tree() -> None:
-    assert joined(["a", "b", "c", "d"], "OR") == "((a OR b) OR (c OR d))"
-    deep = joined(["x"] * 4096, "AND")
+    assert join_sql(["a", "b", "c", "d"], "OR") == "((a OR b) OR (c OR d))"
+    deep = join_sql(["x"] * 4096, "AND")
     assert len(deep) - len(deep.lstrip("(")) == 12

@@ -10,13 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.errors import DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
 from ragkit.store.qdrant import QdrantStore
 from ragkit.store.server_options import QdrantOptions
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.stores import CHECKS, Check
-from ragkit.testing.subject import DIMENSION, Subject, check_contents, check_search, documents_of, fill, palette
+from ragkit.testing.stores import CHECKS, StoreCheck
+from ragkit.testing.subject import (
+    DIMENSION,
+    StoreUnderTest,
+    check_contents,
+    check_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
+)
 from tests.servers.base import free_port
 
 
@@ -36,13 +44,13 @@ def through_the_client() -> QdrantStore:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(check: Check) -> None:
-    check(Subject(open=through_the_client, examples=30))
+def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(check: StoreCheck) -> None:
+    check(StoreUnderTest(open=through_the_client, examples=30))
 
 
 def test_a_directory_is_held_by_one_store_at_a_time(store: QdrantStore, tmp_path: Path) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
-    with pytest.raises(Locked, match="is being written by another process"):
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
+    with pytest.raises(KnowledgeBaseLocked, match="is being written by another process"):
         QdrantStore(QdrantOptions(path=tmp_path / "q"))
     store.close()
     again = QdrantStore(QdrantOptions(path=tmp_path / "q"))
@@ -58,7 +66,7 @@ def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_other_width_than_the_options_say_is_refused(store: QdrantStore, tmp_path: Path) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
         QdrantStore(QdrantOptions(path=tmp_path / "q", dimension=3))
@@ -75,18 +83,18 @@ def test_the_embedded_engine_needs_no_client() -> None:
 
 
 def test_more_fields_than_have_an_index_are_filtered_too(store: QdrantStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.store.qdrant.MAX_INDEXED", 4)
+    monkeypatch.setattr("ragkit.store.qdrant.MAX_INDEXED_FIELDS", 4)
     metadata = {f"field {n}": n for n in range(8)}
-    contents = fill(store, [Document("a", metadata, id="a"), Document("b", id="b")], palette()[:2])
+    contents = fill_store(store, [Document("a", metadata, id="a"), Document("b", id="b")], sample_vectors()[:2])
     for n in (0, 4, 7):
-        check_search(store, contents, palette()[0], 2, {f"field {n}": n})
-        check_search(store, contents, palette()[0], 2, {f"field {n}": {"$ne": n}})
+        check_search(store, contents, sample_vectors()[0], 2, {f"field {n}": n})
+        check_search(store, contents, sample_vectors()[0], 2, {f"field {n}": {"$ne": n}})
 
 
 def test_ids_that_no_engine_takes_come_back(store: QdrantStore) -> None:
     names = ["", "x" * 5000, "\0", "\udc80", "a/b?c#d", "日本"]
     documents = [Document(f"text {n}", id=name or "-") for n, name in enumerate(names)]
-    contents = fill(store, documents, palette()[: len(names)])
+    contents = fill_store(store, documents, sample_vectors()[: len(names)])
     check_contents(store, contents)
     assert store.delete(["\udc80", "\0", "x" * 5000, "\ud83d"]) == 3
 
@@ -94,9 +102,9 @@ def test_ids_that_no_engine_takes_come_back(store: QdrantStore) -> None:
 def test_an_order_of_strings_is_looked_up_over_the_engine(store: QdrantStore) -> None:
     rows = unit_rows(300, DIMENSION, seed=5)
     documents = [Document("t", {"name": f"{n:03}"}, id=f"{n:03}") for n in range(300)]
-    contents = fill(store, documents, rows)
-    check_search(store, contents, palette()[0], 3, {"name": {"$gte": "298"}})
-    check_search(store, contents, palette()[0], 3, {"name": {"$not": {"$lt": "298"}}})
+    contents = fill_store(store, documents, rows)
+    check_search(store, contents, sample_vectors()[0], 3, {"name": {"$gte": "298"}})
+    check_search(store, contents, sample_vectors()[0], 3, {"name": {"$not": {"$lt": "298"}}})
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
@@ -132,7 +140,7 @@ def test_files_that_make_the_engine_panic_are_an_error_that_names_the_repair(
 
 
 def test_files_that_the_engine_refuses_name_the_repair_too(store: QdrantStore, tmp_path: Path) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     overwritten(tmp_path / "q", "mutable_id_tracker.mappings", b"\xff")
     with pytest.raises(StoreError, match=r"q cannot be used: .*: run `ragkit verify --repair`, or fill it again"):
@@ -143,7 +151,7 @@ def use(place: Path) -> None:
     """Whatever looks at the files."""
     store = QdrantStore(QdrantOptions(path=place))
     try:
-        store.search(palette()[0], 3, {"n": 3})
+        store.search(sample_vectors()[0], 3, {"n": 3})
         list(store.scan())
         store.delete(["3"])
     finally:
@@ -151,20 +159,20 @@ def use(place: Path) -> None:
 
 
 def test_an_interrupt_in_the_engine_stays_an_interrupt(store: QdrantStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
 
     def interrupted(*_: object) -> object:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(store._points, "_open", interrupted)
+        patched.setattr(store._engine, "_require_shard", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store.count()
     assert store.count() == 1
 
 
 def test_a_closed_store_says_so(store: QdrantStore) -> None:
-    store.add_documents(documents_of("a"), palette()[:1])
+    store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     with pytest.raises(StoreError, match=r"the store in .* is closed: open it again"):
         store.count()

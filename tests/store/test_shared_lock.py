@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from ragkit.store.shared_lock import SharedLock
+from ragkit.store.shared_lock import ReadWriteLock
 
 
-def started(target: threading.Event, lock: SharedLock, *, alone: bool) -> threading.Thread:
+def started(target: threading.Event, lock: ReadWriteLock, *, alone: bool) -> threading.Thread:
     def hold() -> None:
-        with lock.alone() if alone else lock.together():
+        with lock.write() if alone else lock.read():
             target.set()
 
     thread = threading.Thread(target=hold)
@@ -18,15 +18,15 @@ def started(target: threading.Event, lock: SharedLock, *, alone: bool) -> thread
 
 
 def test_readers_hold_it_together() -> None:
-    lock, other = SharedLock(), threading.Event()
-    with lock.together():
+    lock, other = ReadWriteLock(), threading.Event()
+    with lock.read():
         started(other, lock, alone=False).join(10)
     assert other.is_set()
 
 
 def test_a_writer_waits_for_readers() -> None:
-    lock, writer = SharedLock(), threading.Event()
-    with lock.together():
+    lock, writer = ReadWriteLock(), threading.Event()
+    with lock.read():
         thread = started(writer, lock, alone=True)
         assert not writer.wait(0.05)
     thread.join(10)
@@ -34,8 +34,8 @@ def test_a_writer_waits_for_readers() -> None:
 
 
 def test_readers_and_writers_wait_for_a_writer() -> None:
-    lock, reader, writer = SharedLock(), threading.Event(), threading.Event()
-    with lock.alone():
+    lock, reader, writer = ReadWriteLock(), threading.Event(), threading.Event()
+    with lock.write():
         threads = [started(reader, lock, alone=False), started(writer, lock, alone=True)]
         assert not reader.wait(0.05)
         assert not writer.wait(0.05)
@@ -46,8 +46,8 @@ def test_readers_and_writers_wait_for_a_writer() -> None:
 
 
 def test_a_waiting_writer_goes_before_new_readers() -> None:
-    lock, late, writer = SharedLock(), threading.Event(), threading.Event()
-    with lock.together():
+    lock, late, writer = ReadWriteLock(), threading.Event(), threading.Event()
+    with lock.read():
         threads = [started(writer, lock, alone=True)]
         writer.wait(0.05)  # it is waiting by now
         threads.append(started(late, lock, alone=False))
@@ -58,9 +58,9 @@ def test_a_waiting_writer_goes_before_new_readers() -> None:
 
 
 def test_an_error_lets_go() -> None:
-    lock, other = SharedLock(), threading.Event()
+    lock, other = ReadWriteLock(), threading.Event()
     try:
-        with lock.alone():
+        with lock.write():
             raise KeyError
     except KeyError:
         started(other, lock, alone=True).join(10)

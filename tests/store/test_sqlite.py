@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragkit.errors import Damaged, DimensionMismatch, InvalidOption, Locked, StoreError
+from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseDamaged, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
 from ragkit.store.options import SqliteOptions
 from ragkit.store.scanner import MIN_ROWS
 from ragkit.store.sqlite import SqliteStore
 from ragkit.store.vectorfile import HEADER_BYTES
 from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, documents_of, fill, palette
+from ragkit.testing.subject import DIMENSION, check_contents, check_search, fill_store, make_documents, sample_vectors
 
 Opener = Callable[..., SqliteStore]
 
@@ -58,7 +58,7 @@ def vector_files(directory: Path) -> list[str]:
 def test_a_directory_holds_a_database_and_one_vector_file(opened: Opener, directory: Path) -> None:
     store = opened()
     assert vector_files(directory) == []
-    fill(store, documents_of("abc"), palette()[:3])
+    fill_store(store, make_documents("abc"), sample_vectors()[:3])
     [name] = vector_files(directory)
     assert (directory / name).stat().st_size == HEADER_BYTES + 3 * DIMENSION * 4
     assert execute(directory, "PRAGMA journal_mode") == [("wal",)]
@@ -66,7 +66,7 @@ def test_a_directory_holds_a_database_and_one_vector_file(opened: Opener, direct
 
 def test_no_vector_is_kept_in_the_database(opened: Opener, directory: Path) -> None:
     store = opened()
-    fill(store, documents_of(f"{n:03}" for n in range(500)), unit_rows(500, 1000, seed=1))
+    fill_store(store, make_documents(f"{n:03}" for n in range(500)), unit_rows(500, 1000, seed=1))
     store.close()
     assert (directory / "store.sqlite").stat().st_size < 200_000
     assert store_size(directory) > 2_000_000
@@ -79,17 +79,17 @@ def store_size(directory: Path) -> int:
 def test_text_with_lone_surrogates_comes_back(opened: Opener) -> None:
     document = Document("a\udc80b", {"k\udc80": "v\udfff"}, source="/f\udcff.txt", title="\ud800", id="i\udc80")
     store = opened()
-    contents = fill(store, [document, *documents_of(["i\uffff", "i"])], palette()[:3])
+    contents = fill_store(store, [document, *make_documents(["i\uffff", "i"])], sample_vectors()[:3])
     check_contents(store, contents)
-    check_search(store, contents, palette()[0], 3, {"k\udc80": "v\udfff"})
+    check_search(store, contents, sample_vectors()[0], 3, {"k\udc80": "v\udfff"})
 
 
 def test_the_dimension_is_kept_on_disk(opened: Opener) -> None:
     store = opened()
-    fill(store, documents_of("a"), palette()[:1])
+    fill_store(store, make_documents("a"), sample_vectors()[:1])
     store.close()
     with pytest.raises(DimensionMismatch, match="vectors have 9 columns but the store holds 8"):
-        opened().add_documents(documents_of("b"), unit_rows(1, 9, seed=1))
+        opened().add_documents(make_documents("b"), unit_rows(1, 9, seed=1))
     with pytest.raises(DimensionMismatch, match="vectors have 5 columns but the store holds 8"):
         opened(dimension=5)
     assert opened(dimension=8).count() == 1
@@ -99,7 +99,7 @@ def test_the_dimension_of_the_options_holds_for_the_first_rows_and_after_clear(o
     store = opened(dimension=8)
     for _ in range(2):
         with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
-            store.add_documents(documents_of("a"), unit_rows(1, 9, seed=1))
+            store.add_documents(make_documents("a"), unit_rows(1, 9, seed=1))
         with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
             store.search(unit_rows(1, 9, seed=1)[0])
         store.clear()
@@ -131,7 +131,7 @@ def test_a_closed_store_says_so(opened: Opener) -> None:
 def test_half_of_the_rows_may_be_dead_before_they_are_left_behind(opened: Opener, directory: Path) -> None:
     store = opened()
     names = [f"{n:04}" for n in range(1000)]
-    contents = fill(store, documents_of(names, {"v": 1}), unit_rows(1000, DIMENSION, seed=1))
+    contents = fill_store(store, make_documents(names, {"v": 1}), unit_rows(1000, DIMENSION, seed=1))
     [before] = vector_files(directory)
     store.delete(names[:500])
     assert vector_files(directory) == [before]
@@ -141,7 +141,7 @@ def test_half_of_the_rows_may_be_dead_before_they_are_left_behind(opened: Opener
     assert (directory / after).stat().st_size == HEADER_BYTES + 499 * DIMENSION * 4
     contents = {name: contents[name] for name in names[501:]}
     check_contents(store, contents)
-    check_search(store, contents, palette()[0], 30, {"v": 1})
+    check_search(store, contents, sample_vectors()[0], 30, {"v": 1})
     assert execute(directory, "SELECT count(*), max(row) FROM metadata") == [(499, 498)]
 
 
@@ -150,7 +150,7 @@ def test_compaction_is_put_off_when_the_disk_is_full(
 ) -> None:
     store = opened()
     names = [f"{n:04}" for n in range(1000)]
-    contents = fill(store, documents_of(names), unit_rows(1000, DIMENSION, seed=1))
+    contents = fill_store(store, make_documents(names), unit_rows(1000, DIMENSION, seed=1))
 
     def full(*_: object) -> None:
         raise StoreError("the disk is full")
@@ -170,7 +170,7 @@ def test_compaction_is_put_off_when_the_disk_is_full(
 def test_a_few_dead_rows_are_never_left_behind(opened: Opener, directory: Path) -> None:
     store = opened()
     for n in range(200):
-        store.add_documents(documents_of("a"), palette()[[n % 12]])
+        store.add_documents(make_documents("a"), sample_vectors()[[n % 12]])
     assert (directory / vector_files(directory)[0]).stat().st_size == HEADER_BYTES + 200 * DIMENSION * 4
     assert store.count() == 1
 
@@ -178,7 +178,7 @@ def test_a_few_dead_rows_are_never_left_behind(opened: Opener, directory: Path) 
 def test_a_search_that_began_before_a_compaction_is_finished(opened: Opener, directory: Path) -> None:
     store, other = opened(), opened()
     names = [f"{n:04}" for n in range(1000)]
-    contents = fill(store, documents_of(names), unit_rows(1000, DIMENSION, seed=1))
+    contents = fill_store(store, make_documents(names), unit_rows(1000, DIMENSION, seed=1))
     scan = other.scan()
     seen = [next(scan)[0]]
     store.delete(names[:900])
@@ -190,7 +190,7 @@ def test_a_search_that_began_before_a_compaction_is_finished(opened: Opener, dir
 
 def test_files_that_a_killed_writer_left_are_swept_away(opened: Opener, directory: Path) -> None:
     store = opened()
-    fill(store, documents_of("a"), palette()[:1])
+    fill_store(store, make_documents("a"), sample_vectors()[:1])
     kept = vector_files(directory)
     store.close()
     (directory / "vectors-deadbeef.f32").write_bytes(b"left over")
@@ -205,13 +205,13 @@ def test_files_that_a_killed_writer_left_are_swept_away(opened: Opener, director
 def test_the_8_bit_copy_lies_beside_the_vectors_and_goes_with_them(opened: Opener, directory: Path) -> None:
     store = opened()
     rows = unit_rows(MIN_ROWS, DIMENSION, seed=1)
-    documents = documents_of(f"{n:06}" for n in range(MIN_ROWS))
-    contents = fill(store, documents, rows)
-    for query in palette()[:5]:
+    documents = make_documents(f"{n:06}" for n in range(MIN_ROWS))
+    contents = fill_store(store, documents, rows)
+    for query in sample_vectors()[:5]:
         check_search(store, contents, query, 10)
     [vectors, copy] = vector_files(directory)
     assert (vectors.removesuffix("f32"), copy.removesuffix("i8")) == (copy.removesuffix("i8"),) * 2
-    store.add_documents(documents_of("z"), palette()[:1])
+    store.add_documents(make_documents("z"), sample_vectors()[:1])
     assert vector_files(directory) == [vectors, copy]
     store.clear()
     assert vector_files(directory) == []
@@ -247,11 +247,11 @@ def test_what_was_altered_on_disk_is_never_given_out(
     opened: Opener, directory: Path, damage: Callable[[Path], object], reason: str
 ) -> None:
     store = opened()
-    fill(store, documents_of("a", {"v": 1}), palette()[:1])
+    fill_store(store, make_documents("a", {"v": 1}), sample_vectors()[:1])
     store.close()
     damage(directory)
-    with pytest.raises(Damaged, match=reason):
-        opened().search(palette()[0], 1)
+    with pytest.raises(KnowledgeBaseDamaged, match=reason):
+        opened().search(sample_vectors()[0], 1)
 
 
 @pytest.mark.parametrize(
@@ -264,68 +264,74 @@ def test_what_was_altered_on_disk_is_never_given_out(
 )
 def test_a_filter_is_never_judged_on_altered_metadata(opened: Opener, directory: Path, sql: str, reason: str) -> None:
     store = opened()
-    fill(store, documents_of("abc", {"v": 1}), palette()[:3])
+    fill_store(store, make_documents("abc", {"v": 1}), sample_vectors()[:3])
     store.close()
     execute(directory, sql)
-    with pytest.raises(Damaged, match=reason):
-        opened().search(palette()[0], 1, {"v": 1})
+    with pytest.raises(KnowledgeBaseDamaged, match=reason):
+        opened().search(sample_vectors()[0], 1, {"v": 1})
 
 
 def test_a_database_that_is_none_is_damaged(opened: Opener, directory: Path) -> None:
     opened().close()
     (directory / "store.sqlite").write_bytes(b"no database at all, but something else entirely" * 100)
-    with pytest.raises(Damaged, match=r"is not a whole database .*run `ragkit verify --repair`, or fill"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"is not a whole database .*run `ragkit verify --repair`, or fill"):
         opened()
 
 
 def test_a_layout_of_the_future_is_refused(opened: Opener, directory: Path) -> None:
     opened().close()
     execute(directory, "UPDATE state SET format = 3")
-    with pytest.raises(Damaged, match="has layout 3 where 2 is known"):
+    with pytest.raises(KnowledgeBaseDamaged, match="has layout 3 where 2 is known"):
         opened()
 
 
 def test_a_layout_of_the_past_is_refused_with_what_to_do(opened: Opener, directory: Path) -> None:
     opened().close()
     execute(directory, "UPDATE state SET format = 1")
-    with pytest.raises(Damaged, match="has layout 1 where 2 is known: run `ragkit verify --repair`, or fill the store"):
+    with pytest.raises(
+        KnowledgeBaseDamaged, match="has layout 1 where 2 is known: run `ragkit verify --repair`, or fill the store"
+    ):
         opened()
 
 
 @pytest.mark.parametrize("sql", ["UPDATE metadata SET json = '{}' WHERE row = 1", "DELETE FROM metadata WHERE row = 1"])
 def test_a_scan_looks_at_what_filters_are_judged_on(opened: Opener, directory: Path, sql: str) -> None:
     store = opened()
-    fill(store, documents_of("abc", {"v": 1}), palette()[:3])
+    fill_store(store, make_documents("abc", {"v": 1}), sample_vectors()[:3])
     execute(directory, sql)
-    assert len(store.search(palette()[0], 3)) == 3
-    with pytest.raises(Damaged, match="holds altered metadata in row 1"):
+    assert len(store.search(sample_vectors()[0], 3)) == 3
+    with pytest.raises(KnowledgeBaseDamaged, match="holds altered metadata in row 1"):
         list(store.scan())
 
 
 def test_a_second_writer_waits_and_then_says_who_is_in_the_way(opened: Opener, directory: Path) -> None:
     store = opened(busy_seconds=0.05)
-    fill(store, documents_of("a"), palette()[:1])
+    fill_store(store, make_documents("a"), sample_vectors()[:1])
     other = sqlite3.connect(directory / "store.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     for write in (
-        lambda: store.add_documents(documents_of("b"), palette()[:1]),
+        lambda: store.add_documents(make_documents("b"), sample_vectors()[:1]),
         lambda: store.delete(["a"]),
         store.clear,
     ):
-        with pytest.raises(Locked, match="index is being written by another process: wait until it is done"):
+        with pytest.raises(
+            KnowledgeBaseLocked, match="index is being written by another process: wait until it is done"
+        ):
             write()
-    assert store.search(palette()[0], 1)[0].document.id == "a"
+    assert store.search(sample_vectors()[0], 1)[0].document.id == "a"
     other.close()
     assert store.delete(["a"]) == 1
 
 
 def test_threads_of_one_process_wait_for_each_other(opened: Opener) -> None:
     store = opened(busy_seconds=0.05)
-    with store._write_lock, pytest.raises(Locked, match="another thread of this process"):
+    with store._write_lock, pytest.raises(KnowledgeBaseLocked, match="another thread of this process"):
         store.delete(["a"])
     store = opened()
     threads = [
-        threading.Thread(target=store.add_documents, args=(documents_of(f"{n}-{i}" for i in range(5)), palette()[:5]))
+        threading.Thread(
+            target=store.add_documents, args=(make_documents(f"{n}-{i}" for i in range(5)), sample_vectors()[:5])
+        )
         for n in range(4)
     ]
     for thread in threads:
@@ -350,32 +356,32 @@ def test_two_processes_may_create_the_store_at_once(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_everything_as_it_was(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     store = opened()
-    contents = fill(store, documents_of("abc"), palette()[:3])
+    contents = fill_store(store, make_documents("abc"), sample_vectors()[:3])
 
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr("ragkit.store.directory.document_columns", full)
     with pytest.raises(StoreError, match="index cannot be used: database or disk is full"):
-        store.add_documents(documents_of("bcd"), palette()[3:6])
+        store.add_documents(make_documents("bcd"), sample_vectors()[3:6])
     monkeypatch.undo()
     check_contents(store, contents)
-    contents |= fill(store, documents_of("cd"), palette()[5:7])
+    contents |= fill_store(store, make_documents("cd"), sample_vectors()[5:7])
     check_contents(store, contents)
-    check_search(store, contents, palette()[6], 9)
+    check_search(store, contents, sample_vectors()[6], 9)
 
 
 def test_only_new_rows_are_looked_at_when_another_has_written(opened: Opener) -> None:
     store, other = opened(), opened()
-    contents = fill(store, documents_of("abcdef", {"v": 1}), palette()[:6])
-    check_search(other, contents, palette()[0], 9, {"v": 1})
+    contents = fill_store(store, make_documents("abcdef", {"v": 1}), sample_vectors()[:6])
+    check_search(other, contents, sample_vectors()[0], 9, {"v": 1})
     view = other._view
-    contents |= fill(store, documents_of("fgh", {"v": 1}), palette()[6:9])
+    contents |= fill_store(store, make_documents("fgh", {"v": 1}), sample_vectors()[6:9])
     store.delete(["a"])
     del contents["a"]
-    check_search(other, contents, palette()[0], 9, {"v": 1})
+    check_search(other, contents, sample_vectors()[0], 9, {"v": 1})
     assert view is not None
     assert other._view is not None
     assert other._view.file is view.file
-    assert other._view.columns is view.columns
+    assert other._view.metadata_index is view.metadata_index
     assert np.flatnonzero(~other._view.is_live).tolist() == [0, 5]

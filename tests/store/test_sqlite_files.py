@@ -13,7 +13,7 @@ from threading import Barrier
 import pytest
 
 from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.store.sqlite_files import connect, reading
+from ragkit.store.sqlite_files import connect, open_shared_handle
 
 LOCKED = """
 import sqlite3, sys
@@ -54,7 +54,7 @@ def handles(path: Path) -> int:
 def test_reading_a_file_takes_no_lock_away(database: Path) -> None:
     with closing(connect(database, "rw", 1.0)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        with reading(database) as handle:
+        with open_shared_handle(database) as handle:
             assert os.pread(handle, 6, 0) == b"SQLite"
         assert is_locked(database)
         connection.execute("COMMIT")
@@ -73,7 +73,7 @@ def test_one_handle_is_kept_for_all_who_read_and_goes_with_the_last_connection(d
     first, second = connect(database, "rw", 1.0), connect(database, "rw", 1.0)
     own = handles(database)
     for _ in range(5):
-        with reading(database), reading(database):
+        with open_shared_handle(database), open_shared_handle(database):
             assert handles(database) == own + 1
     first.close()
     first.close()
@@ -83,13 +83,13 @@ def test_one_handle_is_kept_for_all_who_read_and_goes_with_the_last_connection(d
 
 
 def test_without_a_connection_no_handle_is_kept(database: Path) -> None:
-    with reading(database), reading(database):
+    with open_shared_handle(database), open_shared_handle(database):
         assert handles(database) == 1
     assert handles(database) == 0
 
 
 def test_a_connection_that_is_opened_while_somebody_reads_keeps_its_locks(database: Path) -> None:
-    with reading(database):
+    with open_shared_handle(database):
         connection = connect(database, "rw", 1.0)
         connection.execute("BEGIN IMMEDIATE")
     assert is_locked(database)
@@ -98,11 +98,11 @@ def test_a_connection_that_is_opened_while_somebody_reads_keeps_its_locks(databa
 
 
 def test_a_file_that_took_the_place_of_another_is_the_one_that_is_read(database: Path) -> None:
-    with closing(connect(database, "rw", 1.0)), reading(database):
+    with closing(connect(database, "rw", 1.0)), open_shared_handle(database):
         fresh = database.with_name("fresh")
         fresh.write_bytes(b"other")
         fresh.rename(database)
-        with reading(database) as handle:
+        with open_shared_handle(database) as handle:
             assert os.pread(handle, 10, 0) == b"other"
         assert handles(database) == 0
 
@@ -129,7 +129,7 @@ def test_a_knowledge_base_that_is_open_twice_in_a_process_sees_what_others_write
         if what == "opened again":
             other.search("subject2")
         else:
-            assert other.verify().sound
+            assert other.verify().is_sound
         for edition in (1, 2):
             index(kb, docs, edition)
             assert f"edition{edition}" in one.search("subject2")[0].chunk.text

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from ragkit.errors import Damaged, StoreError
+from ragkit.errors import KnowledgeBaseDamaged, StoreError
 from ragkit.store.base import Rows
 from ragkit.store.vectorfile import HEADER_BYTES, VectorFile, row_checksums
 from ragkit.testing.opening import unit_rows
@@ -134,7 +134,7 @@ def test_a_directory_in_the_place_of_the_file_is_damage(path: Path) -> None:
     file = written(path, unit_rows(1, 4, seed=1))
     path.unlink()
     path.mkdir()
-    with pytest.raises(Damaged, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"cannot be read \(Is a directory\)"):
         reopened(file, 1)
 
 
@@ -154,7 +154,7 @@ def test_a_damaged_file_is_told_from_a_whole_one(path: Path, damage: object, rea
     file = written(path, unit_rows(9, 4, seed=1))
     assert callable(damage)
     damage(path)
-    with pytest.raises(Damaged, match=reason) as caught:
+    with pytest.raises(KnowledgeBaseDamaged, match=reason) as caught:
         reopened(file, 9, writable=True)
     assert caught.value.path == str(path)
 
@@ -165,14 +165,14 @@ def test_a_layout_of_the_future_is_refused(path: Path) -> None:
     head[8] = 2
     head[32:36] = zlib.crc32(head[:32]).to_bytes(4, "little")
     path.write_bytes(head)
-    with pytest.raises(Damaged, match="has layout 2 where 1 is known"):
+    with pytest.raises(KnowledgeBaseDamaged, match="has layout 2 where 1 is known"):
         reopened(file, 1)
 
 
 def test_a_file_that_is_cut_while_open_is_noticed(path: Path) -> None:
     file = written(path, unit_rows(9, 4, seed=1))
     os.truncate(path, HEADER_BYTES)
-    with pytest.raises(Damaged, match="0 of 9 rows are there"):
+    with pytest.raises(KnowledgeBaseDamaged, match="0 of 9 rows are there"):
         file.matrix()
 
 

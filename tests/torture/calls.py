@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ragkit.index.repair import REBUILD
+from ragkit.index.repair import REBUILD_FOLDER
 from tests.torture.bench import Bench, Operation, Outcome
 from tests.torture.forks import Running
 from tests.torture.oracle import Oracle
@@ -165,4 +165,4 @@ def _matters(log: str, kb: Path) -> bool:
     """Whether the file that could not be synced must be: SQLite goes on when a directory cannot, and a vector store's
     own files are synced again, by us, before they are trusted."""
     line = _injected(log)
-    return f"{kb}/" in line and f"{kb}/{REBUILD}>" not in line and "/store-" not in line
+    return f"{kb}/" in line and f"{kb}/{REBUILD_FOLDER}>" not in line and "/store-" not in line

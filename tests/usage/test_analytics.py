@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from ragkit.errors import InvalidOption
-from ragkit.usage.analytics import KEPT_VALUES, AgentAnalytics
+from ragkit.usage.analytics import MAX_PARAMETER_VALUES, AgentAnalytics
 
 
 def used() -> AgentAnalytics:
@@ -45,10 +45,10 @@ def test_values_of_parameters_are_left_out_on_request() -> None:
 
 def test_many_different_values_do_not_grow_without_end() -> None:
     analytics = AgentAnalytics()
-    for number in range(KEPT_VALUES + 25):
+    for number in range(MAX_PARAMETER_VALUES + 25):
         analytics.record_tool("t", {"n": number}, 0.1)
     values = analytics.tools()[0].parameters["n"]
-    assert (len(values), values["(others)"]) == (KEPT_VALUES + 1, 25)
+    assert (len(values), values["(others)"]) == (MAX_PARAMETER_VALUES + 1, 25)
 
 
 def test_reset_forgets() -> None:

@@ -12,31 +12,31 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.errors import Damaged, InvalidOption
+from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.usage.ledger import Ledger, Period, Spending
-from ragkit.usage.meter import Call, Meter, UsageStats, metered, record_embedding
+from ragkit.usage.meter import Meter, MeteredCall, UsageStats, record_embedding, use_meter
 
 DAY = datetime(2026, 11, 20, 23, 30, tzinfo=UTC).timestamp()
 HOUR = 3600.0
 
 
-def chat(cost: float | None, *, tool: str = "", model: str = "gpt-4o", at: float = DAY) -> Call:
+def chat(cost: float | None, *, tool: str = "", model: str = "gpt-4o", at: float = DAY) -> MeteredCall:
     """A chat call with ten tokens in and two out."""
-    return Call("chat", "openai", model, UsageStats(10, 2, llm_cost_usd=cost), tool, 1, at)
+    return MeteredCall("chat", "openai", model, UsageStats(10, 2, llm_cost_usd=cost), tool, 1, at)
 
 
-def embedding(cost: float | None, *, tool: str = "", at: float = DAY) -> Call:
+def embedding(cost: float | None, *, tool: str = "", at: float = DAY) -> MeteredCall:
     """An embedding call of five tokens."""
     stats = UsageStats(embedding_tokens=5, embedding_cost_usd=cost)
-    return Call("embedding", "openai", "text-embedding-3-small", stats, tool, 1, at)
+    return MeteredCall("embedding", "openai", "text-embedding-3-small", stats, tool, 1, at)
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     """Two runs: an index run of one call, and, an hour later and a day on, an answer of three."""
     found = Ledger(tmp_path / "ledger.sqlite")
-    found.writer("index", "default")(embedding(0.25))
-    answer = found.writer("ask", "handbook")
+    found.call_recorder("index", "default")(embedding(0.25))
+    answer = found.call_recorder("ask", "handbook")
     answer(chat(1.0, at=DAY + HOUR))
     answer(embedding(0.5, tool="search", at=DAY + HOUR))
     answer(chat(2.0, at=DAY + HOUR))
@@ -45,7 +45,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def test_the_total_is_all_that_was_told(ledger: Ledger) -> None:
-    total = ledger.total()
+    total = ledger.total_spending()
     assert total == Spending("", 2, 4, 20, 4, 10, 0, 3.0, 0.75, 0.0, 3.75)
     assert total.to_dict()["total_cost_usd"] == 3.75
 
@@ -61,57 +61,61 @@ def test_the_total_is_all_that_was_told(ledger: Ledger) -> None:
     ],
 )
 def test_it_adds_up_by(ledger: Ledger, group: str, rows: list[tuple[str, float]]) -> None:
-    assert [(row.name, row.total_cost_usd) for row in ledger.by(group)] == rows
+    assert [(row.name, row.total_cost_usd) for row in ledger.spending_by(group)] == rows
 
 
 def test_a_group_that_there_is_not_is_refused(ledger: Ledger) -> None:
     with pytest.raises(InvalidOption, match="the group of a ledger is 'hour': one of day, model"):
-        ledger.by("hour")
+        ledger.spending_by("hour")
 
 
 def test_an_unknown_price_makes_its_sums_unknown_and_the_known_part_is_still_said(ledger: Ledger) -> None:
-    ledger.writer("ask", "default")(chat(None, model="nobody-knows"))
-    total = ledger.total()
+    ledger.call_recorder("ask", "default")(chat(None, model="nobody-knows"))
+    total = ledger.total_spending()
     assert (total.llm_cost_usd, total.embedding_cost_usd, total.total_cost_usd) == (None, 0.75, None)
     assert total.known_cost_usd == 3.75
-    unknown = {row.name: row.total_cost_usd for row in ledger.by("model")}
+    unknown = {row.name: row.total_cost_usd for row in ledger.spending_by("model")}
     assert unknown["openai:nobody-knows"] is None
     assert unknown["openai:gpt-4o"] == 3.0
     ledger.close()
 
 
 def test_a_period_has_its_beginning_and_not_its_end(ledger: Ledger) -> None:
-    day = Period.read("2026-11-20", "2026-11-20")
-    assert (ledger.total(day).calls, ledger.total(day).total_cost_usd) == (1, 0.25)
-    assert ledger.total(Period.read("2026-11-21", None)).calls == 3
-    assert ledger.total(Period.read(None, "2026-11-21T00:30")).calls == 1
-    assert ledger.total(Period.read(None, "2026-11-21T00:30:01")).calls == 4
-    assert ledger.total(Period.read("2027-01-01", None)) == Spending()
+    day = Period.parse("2026-11-20", "2026-11-20")
+    assert (ledger.total_spending(day).calls, ledger.total_spending(day).total_cost_usd) == (1, 0.25)
+    assert ledger.total_spending(Period.parse("2026-11-21", None)).calls == 3
+    assert ledger.total_spending(Period.parse(None, "2026-11-21T00:30")).calls == 1
+    assert ledger.total_spending(Period.parse(None, "2026-11-21T00:30:01")).calls == 4
+    assert ledger.total_spending(Period.parse("2027-01-01", None)) == Spending()
     now = datetime(2026, 11, 28, tzinfo=UTC)
-    assert ledger.total(Period.read("7d", None, now)).calls == 3
-    assert ledger.by("day", Period.read("7d", None, now))[0].name == "2026-11-21"
+    assert ledger.total_spending(Period.parse("7d", None, now)).calls == 3
+    assert ledger.spending_by("day", Period.parse("7d", None, now))[0].name == "2026-11-21"
 
 
 @pytest.mark.parametrize("text", ["yesterday", "d", "7w", "2026-13-01", "99999999999d"])
 def test_a_moment_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidOption, match="a day as 2026-11-20, a moment as 2026-11-20T14:30, or days back as 7d"):
-        Period.read(text, None)
+        Period.parse(text, None)
 
 
 def test_calls_that_used_nothing_leave_no_row(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
-    ledger.writer("ask", "p")(Call("chat", "extractive", "extractive", UsageStats()))
+    ledger.call_recorder("ask", "p")(MeteredCall("chat", "extractive", "extractive", UsageStats()))
     assert not ledger.path.exists()
-    assert (ledger.total(), ledger.by("day")) == (Spending(), [])
+    assert (ledger.total_spending(), ledger.spending_by("day")) == (Spending(), [])
 
 
 def test_threads_lose_no_row(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
-    write = ledger.writer("ask", "p")
+    write = ledger.call_recorder("ask", "p")
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: write(chat(0.5)), range(400)))
     ledger.close()
-    assert (ledger.total().calls, ledger.total().runs, ledger.total().llm_cost_usd) == (400, 1, 200.0)
+    assert (ledger.total_spending().calls, ledger.total_spending().runs, ledger.total_spending().llm_cost_usd) == (
+        400,
+        1,
+        200.0,
+    )
 
 
 SCRIPT = """
@@ -130,13 +134,13 @@ def test_processes_that_are_killed_leave_every_row_that_they_wrote(tmp_path: Pat
     path = tmp_path / "ledger.sqlite"
     running = [subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], env=os.environ) for _ in range(3)]
     assert [process.wait() for process in running] == [9, 9, 9]
-    assert (Ledger(path).total().calls, Ledger(path).total().runs) == (150, 3)
+    assert (Ledger(path).total_spending().calls, Ledger(path).total_spending().runs) == (150, 3)
 
 
 def test_a_ledger_that_cannot_be_written_ends_no_run_and_says_what_is_lost(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write = Ledger(tmp_path / "not there" / "ledger.sqlite").writer("ask", "p")
+    write = Ledger(tmp_path / "not there" / "ledger.sqlite").call_recorder("ask", "p")
     with caplog.at_level(logging.WARNING, "ragkit.ledger"):
         write(embedding(0.0))
         assert caplog.messages == []  # it cost nothing
@@ -147,13 +151,13 @@ def test_a_ledger_that_cannot_be_written_ends_no_run_and_says_what_is_lost(
 def test_what_is_no_ledger_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     path.write_bytes(b"this is no database" * 100)
-    with pytest.raises(Damaged, match="cannot be read as a ledger"):
-        Ledger(path).total()
+    with pytest.raises(KnowledgeBaseDamaged, match="cannot be read as a ledger"):
+        Ledger(path).total_spending()
 
 
 def test_a_meter_tells_the_ledger_as_soon_as_a_call_is_reported(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
-    with metered(Meter(on_call=ledger.writer("search", "p"))):
+    with use_meter(Meter(on_call=ledger.call_recorder("search", "p"))):
         record_embedding("text-embedding-3-small", 1_000_000, None, provider="openai")
-        assert ledger.total().embedding_cost_usd == pytest.approx(0.02)
+        assert ledger.total_spending().embedding_cost_usd == pytest.approx(0.02)
     ledger.close()

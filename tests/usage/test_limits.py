@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragkit.errors import BudgetExceeded, InvalidOption, plain
+from ragkit.errors import BudgetExceeded, InvalidOption, format_amount
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import Meter
 from ragkit.usage.tokens import Tokens
@@ -10,13 +10,13 @@ from ragkit.usage.tokens import Tokens
 
 def spent(tokens: int, dollars: float) -> Meter:
     meter = Meter()
-    meter.chat("local", "m", Tokens(tokens, 0, cost_usd=dollars))
+    meter.record_chat("local", "m", Tokens(tokens, 0, cost_usd=dollars))
     return meter
 
 
 def test_without_limits_nothing_is_ever_too_much() -> None:
     Limits().check(spent(10**9, 1e6), 1e9)
-    assert Limits().near(spent(10**9, 1e6), 1e9) == []
+    assert Limits().warnings(spent(10**9, 1e6), 1e9) == []
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_a_budget_of_nothing_allows_nothing() -> None:
 
 def test_a_limit_is_near_from_its_warning_on() -> None:
     limits = Limits(max_tokens=100, max_cost_usd=1.0, warn_at=0.8)
-    assert limits.near(spent(79, 0.0), 0) == []
-    assert limits.near(spent(80, 0.9), 0) == [("tokens", 80.0, 100.0), ("USD", 0.9, 1.0)]
+    assert limits.warnings(spent(79, 0.0), 0) == []
+    assert limits.warnings(spent(80, 0.9), 0) == [("tokens", 80.0, 100.0), ("USD", 0.9, 1.0)]
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:
@@ -59,4 +59,4 @@ def test_limits_that_make_no_sense_are_refused() -> None:
     [(0, "0"), (1e-5, "0.00001"), (5.23e-5, "0.000052"), (0.001, "0.001"), (1.25, "1.25"), (1e7, "10000000")],
 )
 def test_amounts_are_written_without_an_exponent(amount: float, text: str) -> None:
-    assert plain(amount) == text
+    assert format_amount(amount) == text

@@ -33,24 +33,24 @@ def write(path: Path, text: str) -> Path:
 
 def test_the_shipped_file_knows_rerankers_that_the_catalogue_does_not(place: Path) -> None:
     book = PriceBook()
-    assert book.rerank("cohere", "rerank-v3.5", searches=500) == pytest.approx(1.0)
-    assert book.rerank("voyage", "rerank-2.5", tokens=2_000_000) == pytest.approx(0.1)
-    assert book.embedding("cohere", "embed-english-v3.0", 1_000_000) == pytest.approx(0.1)
-    assert book.rerank("cohere", "nobody-knows", searches=1) is None
-    assert book.rerank("local", "minilm", searches=1) == 0.0
+    assert book.rerank_cost("cohere", "rerank-v3.5", searches=500) == pytest.approx(1.0)
+    assert book.rerank_cost("voyage", "rerank-2.5", tokens=2_000_000) == pytest.approx(0.1)
+    assert book.embedding_cost("cohere", "embed-english-v3.0", 1_000_000) == pytest.approx(0.1)
+    assert book.rerank_cost("cohere", "nobody-knows", searches=1) is None
+    assert book.rerank_cost("local", "minilm", searches=1) == 0.0
 
 
 def test_every_price_that_is_shipped_says_of_when_and_from_where_it_is() -> None:
     from ruamel.yaml import YAML
 
-    data = YAML(typ="safe").load(price_files.shipped())
+    data = YAML(typ="safe").load(price_files.shipped_price_file())
     priced = [values for models in data.values() for values in models.values() if {"input", "searches"} & set(values)]
     assert len(priced) >= 10
     assert all(values["as_of"] and values["source"] for values in priced)
 
 
 def test_a_file_of_ones_own_is_found_here_and_up_to_the_root_of_the_repository(place: Path, tmp_path: Path) -> None:
-    find = price_files.find
+    find = price_files.find_user_price_file
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     assert find(place, environ) is None
     users = write(tmp_path / "config" / "ragkit" / "prices.yaml", "")
@@ -69,26 +69,26 @@ def test_a_file_of_ones_own_is_found_here_and_up_to_the_root_of_the_repository(p
 
 def test_ones_own_price_goes_before_every_other_and_a_change_of_it_counts_at_once(place: Path) -> None:
     tokens = Tokens(1_000_000, 1_000_000)
-    assert PriceBook().chat("openai", "gpt-4o-mini", tokens) == pytest.approx(0.75)
+    assert PriceBook().chat_cost("openai", "gpt-4o-mini", tokens) == pytest.approx(0.75)
     path = write(place / "prices.yaml", "openai: {gpt-4o-mini: {input: 1, output: 2}}\nmine: {m: {input: 3}}\n")
-    assert PriceBook().chat("openai", "gpt-4o-mini", tokens) == pytest.approx(3.0)
-    assert PriceBook().embedding("mine", "m", 1_000_000) == pytest.approx(3.0)
+    assert PriceBook().chat_cost("openai", "gpt-4o-mini", tokens) == pytest.approx(3.0)
+    assert PriceBook().embedding_cost("mine", "m", 1_000_000) == pytest.approx(3.0)
     path.write_text("openai: {gpt-4o-mini: {input: 4, output: 20}}\n", encoding="utf-8")
-    assert PriceBook().chat("openai", "gpt-4o-mini", tokens) == pytest.approx(24.0)
+    assert PriceBook().chat_cost("openai", "gpt-4o-mini", tokens) == pytest.approx(24.0)
 
 
 def test_an_entry_that_states_limits_only_leaves_the_price_alone(place: Path) -> None:
     write(place / "prices.yaml", "openai: {gpt-4o-mini: {max_output_tokens: 99}}\n")
     book = PriceBook()
-    assert book.chat("openai", "gpt-4o-mini", Tokens(1_000_000)) == pytest.approx(0.15)
-    assert book.info("openai", "gpt-4o-mini") == ModelInfo(
+    assert book.chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000)) == pytest.approx(0.15)
+    assert book.model_info("openai", "gpt-4o-mini") == ModelInfo(
         "openai", "gpt-4o-mini", 128_000, 99, Price(0.15, 0.6, 0.075)
     )
 
 
 def test_a_price_is_taken_whole_and_never_in_parts(place: Path) -> None:
     write(place / "prices.yaml", "openai: {gpt-4o-mini: {input: 1}}\n")
-    assert PriceBook().chat("openai", "gpt-4o-mini", Tokens(10, 10)) is None
+    assert PriceBook().chat_cost("openai", "gpt-4o-mini", Tokens(10, 10)) is None
 
 
 def test_every_mistake_in_a_file_is_named_at_once(place: Path) -> None:
@@ -97,7 +97,7 @@ def test_every_mistake_in_a_file_is_named_at_once(place: Path) -> None:
         "openai:\n  a: {inputs: 1}\n  b: {input: -1, output: .nan}\n  c: {kind: embeding}\n  d: 3\nother: [x]\n",
     )
     with pytest.raises(PipelineError, match="inputs") as caught:
-        PriceBook.configured()
+        PriceBook.from_price_files()
     lines = [line.partition("prices.yaml: ")[2] for line in caught.value.problems]
     assert lines == [
         "openai: a: 'inputs' is no key of a price; known: input, output, cached, searches, context_window,"
@@ -113,11 +113,11 @@ def test_every_mistake_in_a_file_is_named_at_once(place: Path) -> None:
 def test_a_file_that_is_no_yaml_is_said_so(place: Path) -> None:
     write(place / "prices.yaml", "openai: {a: [\n")
     with pytest.raises(PipelineError, match=r"prices.yaml: cannot be read"):
-        PriceBook().embedding("openai", "a", 1)
+        PriceBook().embedding_cost("openai", "a", 1)
 
 
 def test_no_file_is_read_for_a_model_that_costs_nothing(place: Path) -> None:
     write(place / "prices.yaml", "openai: {a: [\n")
-    assert PriceBook().embedding("local", "minilm", 10) == 0.0
-    assert PriceBook().chat("ollama", "llama3.2", Tokens(10, 10)) == 0.0
-    assert PriceBook().chat("openai", "gpt-4o", Tokens(10, 10, cost_usd=0.5)) == 0.5
+    assert PriceBook().embedding_cost("local", "minilm", 10) == 0.0
+    assert PriceBook().chat_cost("ollama", "llama3.2", Tokens(10, 10)) == 0.0
+    assert PriceBook().chat_cost("openai", "gpt-4o", Tokens(10, 10, cost_usd=0.5)) == 0.5

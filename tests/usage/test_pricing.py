@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from ragkit.usage.pricing import ModelInfo, Price, PriceBook, split_name
+from ragkit.usage.pricing import ModelInfo, Price, PriceBook, split_model_name
 from ragkit.usage.tokens import Tokens
 
 BOOK = PriceBook()
@@ -12,47 +12,49 @@ BOOK = PriceBook()
 
 def test_a_chat_request_costs_what_its_tokens_cost() -> None:
     # gpt-4o-mini: 0.15 USD per million in, 0.60 out, 0.075 for cached input
-    assert BOOK.chat("openai", "gpt-4o-mini", Tokens(1_000_000, 0)) == pytest.approx(0.15)
-    assert BOOK.chat("openai", "gpt-4o-mini", Tokens(0, 1_000_000)) == pytest.approx(0.60)
-    assert BOOK.chat("openai", "gpt-4o-mini", Tokens(1_000_000, 0, cached_tokens=1_000_000)) == pytest.approx(0.075)
+    assert BOOK.chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000, 0)) == pytest.approx(0.15)
+    assert BOOK.chat_cost("openai", "gpt-4o-mini", Tokens(0, 1_000_000)) == pytest.approx(0.60)
+    assert BOOK.chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000, 0, cached_tokens=1_000_000)) == pytest.approx(
+        0.075
+    )
 
 
 def test_an_embedding_costs_what_its_tokens_cost() -> None:
-    assert BOOK.embedding("openai", "text-embedding-3-small", 1_000_000) == pytest.approx(0.02)
+    assert BOOK.embedding_cost("openai", "text-embedding-3-small", 1_000_000) == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(("provider", "model"), [("openai", "no-such-model"), ("nobody", "gpt-4o-mini"), ("", "nope")])
 def test_an_unknown_price_is_none_and_never_zero(provider: str, model: str) -> None:
-    assert BOOK.chat(provider, model, Tokens(10, 10)) is None
-    assert BOOK.embedding(provider, model, 10) is None
+    assert BOOK.chat_cost(provider, model, Tokens(10, 10)) is None
+    assert BOOK.embedding_cost(provider, model, 10) is None
 
 
 def test_what_the_provider_says_that_it_cost_is_believed() -> None:
-    assert BOOK.chat("openai", "gpt-4o-mini", Tokens(1_000_000, 0, cost_usd=0.0)) == 0.0
+    assert BOOK.chat_cost("openai", "gpt-4o-mini", Tokens(1_000_000, 0, cost_usd=0.0)) == 0.0
 
 
 def test_an_override_goes_before_the_catalogue() -> None:
     own = ModelInfo("openai", "gpt-4o-mini", price=Price(1.0, 2.0, 0.5))
     book = PriceBook({"openai:gpt-4o-mini": own})
     tokens = Tokens(1_000_000, 1_000_000, cached_tokens=500_000)
-    assert book.chat("openai", "gpt-4o-mini", tokens) == pytest.approx(0.5 * 1.0 + 0.5 * 0.5 + 2.0)
-    assert book.embedding("openai", "gpt-4o-mini", 1_000_000) == pytest.approx(1.0)
-    info = book.info("openai", "gpt-4o-mini")
+    assert book.chat_cost("openai", "gpt-4o-mini", tokens) == pytest.approx(0.5 * 1.0 + 0.5 * 0.5 + 2.0)
+    assert book.embedding_cost("openai", "gpt-4o-mini", 1_000_000) == pytest.approx(1.0)
+    info = book.model_info("openai", "gpt-4o-mini")
     assert info is not None
     assert (info.price, info.context_window) == (own.price, 128_000)  # what it leaves open is the catalogue's
 
 
 def test_an_override_without_a_price_for_answers_leaves_a_chat_unknown() -> None:
     book = PriceBook({"mine": ModelInfo("x", "mine", price=Price(1.0))})
-    assert book.chat("x", "mine", Tokens(10, 1)) is None
-    assert book.chat("x", "mine", Tokens(10, 0)) == pytest.approx(1e-5)
+    assert book.chat_cost("x", "mine", Tokens(10, 1)) is None
+    assert book.chat_cost("x", "mine", Tokens(10, 0)) == pytest.approx(1e-5)
 
 
 def test_a_model_is_known_with_its_context_window() -> None:
-    info = BOOK.info("openai", "gpt-4o-mini")
+    info = BOOK.model_info("openai", "gpt-4o-mini")
     assert info is not None
     assert (info.name, info.context_window, info.price) == ("openai:gpt-4o-mini", 128_000, Price(0.15, 0.6, 0.075))
-    assert BOOK.info("openai", "no-such-model") is None
+    assert BOOK.model_info("openai", "no-such-model") is None
 
 
 def test_the_catalogue_knows_more_than_130_models() -> None:
@@ -60,8 +62,8 @@ def test_the_catalogue_knows_more_than_130_models() -> None:
 
 
 def test_a_long_request_is_priced_by_its_own_tier() -> None:
-    short = BOOK.chat("anthropic", "claude-sonnet-4-5", Tokens(100_000, 0))
-    long = BOOK.chat("anthropic", "claude-sonnet-4-5", Tokens(1_000_000, 0))
+    short = BOOK.chat_cost("anthropic", "claude-sonnet-4-5", Tokens(100_000, 0))
+    long = BOOK.chat_cost("anthropic", "claude-sonnet-4-5", Tokens(1_000_000, 0))
     assert [short, long] == pytest.approx([0.3, 6.0])
 
 
@@ -70,9 +72,9 @@ def test_no_price_is_fetched_from_anywhere(monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    assert BOOK.chat("groq", "llama-3.3-70b-versatile", Tokens(1_000_000, 0)) == pytest.approx(0.59)
+    assert BOOK.chat_cost("groq", "llama-3.3-70b-versatile", Tokens(1_000_000, 0)) == pytest.approx(0.59)
 
 
 def test_a_name_is_split_at_its_first_colon() -> None:
-    assert split_name("ollama:llama3.2:3b") == ("ollama", "llama3.2:3b")
-    assert split_name("gpt-4o-mini") == ("", "gpt-4o-mini")
+    assert split_model_name("ollama:llama3.2:3b") == ("ollama", "llama3.2:3b")
+    assert split_model_name("gpt-4o-mini") == ("", "gpt-4o-mini")

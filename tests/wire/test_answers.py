@@ -8,14 +8,22 @@ from typing import Any
 import pytest
 
 from ragkit.agent.messages import Message, ToolCall
-from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta, ToolCallDelta
+from ragkit.agent.providers.base import (
+    Completion,
+    ModelRequest,
+    Provider,
+    StreamCompleted,
+    StreamDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 from ragkit.errors import ConnectionFailed
 from ragkit.usage.tokens import Tokens
 from tests.wire.dialects import AnthropicWire, GeminiWire, OpenAIWire
 from tests.wire.parts import MODELS, SERVICES, connect, serving
 from tests.wire.server import Called, Dialect, Fault, Turn, WireServer
 
-ASK = Request("", (Message.user("hi"),))
+ASK = ModelRequest("", (Message.user("hi"),))
 TURN = Turn(
     text=("Let ", "me ", "s\xe9e \N{WAVING HAND SIGN}."),
     calls=(Called("add", {"a": 1, "b": [2.5, None]}, "c1"), Called("now", {}, "c2")),
@@ -26,7 +34,7 @@ TURN = Turn(
 )
 
 
-def four(provider: Provider, request: Request = ASK) -> list[Completion]:
+def four(provider: Provider, request: ModelRequest = ASK) -> list[Completion]:
     """The answer by each of the four methods."""
 
     async def both() -> list[Completion]:
@@ -36,8 +44,8 @@ def four(provider: Provider, request: Request = ASK) -> list[Completion]:
     return [provider.complete(request), completed(list(provider.stream(request))), *asyncio.run(both())]
 
 
-def completed(deltas: list[Delta]) -> Completion:
-    assert isinstance(deltas[-1], Completed)
+def completed(deltas: list[StreamDelta]) -> Completion:
+    assert isinstance(deltas[-1], StreamCompleted)
     return deltas[-1].completion
 
 
@@ -181,8 +189,8 @@ def answered(dialect: Dialect, service: str) -> Completion:
 @pytest.mark.parametrize("service", ["openai", "groq"])
 def test_a_model_that_is_another_than_the_one_that_was_asked_is_told(service: str) -> None:
     with serving(service, *[Turn(("ok",))] * 2) as (provider, _):
-        routed = provider.complete(Request("router", ASK.messages))
-        dated = provider.complete(Request(MODELS[service], ASK.messages))
+        routed = provider.complete(ModelRequest("router", ASK.messages))
+        dated = provider.complete(ModelRequest(MODELS[service], ASK.messages))
     assert routed.model in {"gpt-4o-mini-2024-07-18", "llama-3.3-70b-versatile"}
     assert dated.model == MODELS[service]
 

@@ -16,17 +16,17 @@ from ragkit.agent.bot import Bot, default_provider
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.messages import Message
 from ragkit.agent.providers import PROVIDERS
-from ragkit.agent.providers.base import Request
-from ragkit.agent.providers.choose import automatic_provider, named_provider
-from ragkit.agent.providers.guard import ModelRequestForbidden, no_model_requests
-from ragkit.agent.providers.keys import HOSTS, KEYS
+from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.choose import detect_provider, get_provider
+from ragkit.agent.providers.guard import ModelRequestForbidden, forbid_model_requests
+from ragkit.agent.providers.keys import HOST_VARIABLES, KEY_VARIABLES
 from ragkit.agent.providers.openai_ import OpenAIProvider
 from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive import ExtractiveProvider
 from ragkit.cli import main
 from ragkit.errors import AuthenticationFailed
-from ragkit.pipeline.providers import provider_for
+from ragkit.pipeline.providers import resolve_answer_provider
 from ragkit.usage.pricing import PriceBook
 from tests.wire.dialects import DIALECTS
 from tests.wire.parts import SERVICES, serving
@@ -46,7 +46,7 @@ NOBODY = cast("Searcher", None)
 )
 def test_without_a_key_one_line_names_the_variable(service: str, words: str) -> None:
     with pytest.raises(AuthenticationFailed, match="no key") as caught:
-        named_provider(f"{service}:some-model")
+        get_provider(f"{service}:some-model")
     assert str(caught.value) == words
 
 
@@ -54,12 +54,12 @@ def test_without_a_key_one_line_names_the_variable(service: str, words: str) -> 
 def test_every_service_is_found_by_its_name_and_has_a_default_model_whose_price_is_known(
     service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in KEYS.get(service, ()):
+    for name in KEY_VARIABLES.get(service, ()):
         monkeypatch.setenv(name, "k")
-    provider = named_provider(f"{service}:m")
-    assert (provider.name, PROVIDERS.extra(service), provider.waits) == (service, service, True)
-    assert provider is named_provider(f"{service}:another-model")  # one provider keeps the connections
-    known = PriceBook().info(service, provider.default_model)
+    provider = get_provider(f"{service}:m")
+    assert (provider.name, PROVIDERS.extra(service), provider.blocking) == (service, service, True)
+    assert provider is get_provider(f"{service}:another-model")  # one provider keeps the connections
+    known = PriceBook().model_info(service, provider.default_model)
     assert service == "ollama" or (known is not None and known.price.input_usd is not None)
 
 
@@ -73,7 +73,7 @@ def test_a_line_break_behind_a_key_does_no_harm(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("GROQ_API_KEY", "test-key\n")
     with WireServer(DIALECTS["groq"], [Turn(("ok",))]) as server:
         monkeypatch.setenv("GROQ_BASE_URL", server.url)
-        assert named_provider("groq").complete(Request("", (Message.user("hi"),))).message.content == "ok"
+        assert get_provider("groq").complete(ModelRequest("", (Message.user("hi"),))).message.content == "ok"
 
 
 def test_the_package_exports_each_provider() -> None:
@@ -93,19 +93,19 @@ def test_importing_the_package_and_choosing_imports_no_vendor() -> None:
 
 
 def test_auto_takes_the_first_service_whose_key_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(KEYS) == ["openai", "anthropic", "gemini", "groq"]
-    assert automatic_provider() is None
-    for service in reversed(list(KEYS)):
-        monkeypatch.setenv(KEYS[service][-1], "k")
-        found = automatic_provider()
+    assert list(KEY_VARIABLES) == ["openai", "anthropic", "gemini", "groq"]
+    assert detect_provider() is None
+    for service in reversed(list(KEY_VARIABLES)):
+        monkeypatch.setenv(KEY_VARIABLES[service][-1], "k")
+        found = detect_provider()
         assert found is not None
         assert found.name == service
-        assert provider_for("auto", NOBODY) is found
-    assert isinstance(provider_for("extractive", NOBODY), ExtractiveProvider)
+        assert resolve_answer_provider("auto", NOBODY) is found
+    assert isinstance(resolve_answer_provider("extractive", NOBODY), ExtractiveProvider)
 
 
 def test_auto_without_a_key_quotes_and_a_bot_without_a_key_needs_no_service() -> None:
-    assert isinstance(provider_for("auto", NOBODY), ExtractiveProvider)
+    assert isinstance(resolve_answer_provider("auto", NOBODY), ExtractiveProvider)
     assert isinstance(default_provider(), LocalProvider)
 
 
@@ -114,30 +114,30 @@ def test_auto_passes_over_a_service_whose_package_is_not_installed(monkeypatch: 
         monkeypatch.setenv(name, "not-seen-before")
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.delitem(sys.modules, "ragkit.agent.providers.openai_")
-    found = automatic_provider()
+    found = detect_provider()
     assert found is not None
     assert found.name == "groq"
     with pytest.raises(ragkit.RagkitError, match=r"pip install 'ragkit\[openai\]'"):
-        named_provider("openai:gpt-4o")
+        get_provider("openai:gpt-4o")
 
 
 def test_offline_auto_asks_nobody_and_a_named_service_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
-    assert automatic_provider() is None
+    assert detect_provider() is None
     with pytest.raises(ModelRequestForbidden, match="RAGKIT_OFFLINE is 1 and openai needs a network"):
-        Agent(named_provider("openai")).run("hi")
+        Agent(get_provider("openai")).run("hi")
 
 
 def test_a_script_in_the_environment_comes_before_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("RAGKIT_MOCK_JSON", '["scripted"]')
-    assert isinstance(provider_for("auto", NOBODY), ScriptedProvider)
+    assert isinstance(resolve_answer_provider("auto", NOBODY), ScriptedProvider)
     assert Bot().chat("hi")[0] == "scripted"
 
 
 def test_services_are_remote_for_the_guard_of_tests() -> None:
-    with serving("openai") as (provider, server), no_model_requests():
+    with serving("openai") as (provider, server), forbid_model_requests():
         with pytest.raises(ModelRequestForbidden, match="a request to openai was about to be made"):
             Agent(provider).run("hi")
         assert server.seen == []
@@ -146,7 +146,7 @@ def test_services_are_remote_for_the_guard_of_tests() -> None:
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_model_may_be_named_with_its_service_and_with_colons_of_its_own(service: str) -> None:
     with serving(service, *[Turn(("ok",))] * 2) as (provider, server):
-        provider.complete(Request(f"{service}:llama3.2:3b", (Message.user("hi"),)))
+        provider.complete(ModelRequest(f"{service}:llama3.2:3b", (Message.user("hi"),)))
         Agent(provider, config=AgentConfig(model=f"{service}:llama3.2:3b")).run("hi")
     for seen in server.seen:
         assert "llama3.2:3b" in (seen.body.get("model") or seen.path)
@@ -175,8 +175,8 @@ ANSWER = Turn(("The capital ", "is Lima [1]."), prompt_tokens=90, completion_tok
 
 def pointed(service: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the environment name the wire server and its key."""
-    monkeypatch.setenv(HOSTS[service], f"{url}/v1" if service == "openai" else url)
-    for name in KEYS.get(service, ()):
+    monkeypatch.setenv(HOST_VARIABLES[service], f"{url}/v1" if service == "openai" else url)
+    for name in KEY_VARIABLES.get(service, ()):
         monkeypatch.setenv(name, "test-key")
 
 

@@ -228,7 +228,7 @@ def test_what_a_run_costs_is_the_price_of_each_request(service: str) -> None:
     calls = [event.usage for event in events if isinstance(event, ModelCallEnded)]
     prices = agent.config.prices
     want = [
-        prices.chat(provider.name, provider.default_model, Tokens(turn.prompt_tokens, turn.completion_tokens))
+        prices.chat_cost(provider.name, provider.default_model, Tokens(turn.prompt_tokens, turn.completion_tokens))
         for turn in SCRIPT
     ]
     assert [call.llm_cost_usd for call in calls] == want

@@ -17,16 +17,29 @@ import pytest
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.cancel import Cancellation
-from ragkit.agent.config import AgentConfig, Retry
+from ragkit.agent.config import AgentConfig, RetryPolicy
 from ragkit.agent.messages import Message, ToolCall
-from ragkit.agent.providers.base import Completion, Delta, ModelSettings, Provider, Request, TextDelta, last
+from ragkit.agent.providers.base import (
+    Completion,
+    ModelRequest,
+    ModelSettings,
+    Provider,
+    StreamDelta,
+    TextDelta,
+    get_completion,
+)
 from ragkit.agent.providers.fallback import FallbackProvider
-from ragkit.agent.providers.refusals import Asked, Refusal, near_models, read_retry_after, refused
+from ragkit.agent.providers.refusals import (
+    RequestTarget,
+    ServiceErrorResponse,
+    parse_retry_after,
+    suggest_models,
+    to_provider_error,
+)
 from ragkit.agent.providers.scripted import EchoProvider, ScriptedProvider
 from ragkit.agent.tools.base import tool
 from ragkit.errors import (
     AuthenticationFailed,
-    Cancelled,
     ConnectionFailed,
     ContextTooLong,
     InvalidRequest,
@@ -34,24 +47,25 @@ from ragkit.errors import (
     ProviderError,
     RateLimited,
     RequestTimeout,
+    RunCancelled,
 )
 from tests.wire.dialects import AnthropicWire, GroqWire, OpenAIWire
 from tests.wire.parts import MODELS, SERVICES, connect, serving
 from tests.wire.server import Fault, Turn, WireServer, events
 
-ASK = Request("", (Message.user("hi"),))
+ASK = ModelRequest("", (Message.user("hi"),))
 LONG = Turn(("many", "words", "that", "come", "one", "by", "one", ""))
 
 
-def whole(provider: Provider, request: Request = ASK) -> Completion:
+def whole(provider: Provider, request: ModelRequest = ASK) -> Completion:
     return provider.complete(request)
 
 
-def streamed(provider: Provider, request: Request = ASK) -> object:
+def streamed(provider: Provider, request: ModelRequest = ASK) -> object:
     return list(provider.stream(request))
 
 
-def awaited(provider: Provider, request: Request = ASK) -> Completion:
+def awaited(provider: Provider, request: ModelRequest = ASK) -> Completion:
     return asyncio.run(provider.acomplete(request))
 
 
@@ -115,7 +129,7 @@ def test_a_model_that_the_service_does_not_have_is_told_with_what_to_do(service:
         serving(service, Fault(404, f"the model {asked} does not exist")) as (provider, _),
         pytest.raises(ModelNotFound, match=f"has no model '{asked}'") as caught,
     ):
-        provider.complete(Request(asked, ASK.messages))
+        provider.complete(ModelRequest(asked, ASK.messages))
     hint = f"ollama pull {asked}" if service == "ollama" else f"did you mean '{MODELS[service]}'"
     assert hint in str(caught.value)
 
@@ -155,8 +169,10 @@ def test_words_of_one_service_alone(service: str, fault: Fault, kind: type[Provi
 
 @pytest.mark.parametrize("ask", WAYS)
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_first_byte_that_is_late_ends_the_request(service: str, ask: Callable[[Provider, Request], object]) -> None:
-    hurried = Request("", ASK.messages, settings=ModelSettings(timeout_s=0.2))
+def test_a_first_byte_that_is_late_ends_the_request(
+    service: str, ask: Callable[[Provider, ModelRequest], object]
+) -> None:
+    hurried = ModelRequest("", ASK.messages, settings=ModelSettings(timeout_s=0.2))
     with serving(service, Turn(("warm",)), Fault(first_byte_after_s=3.0)) as (provider, _):
         provider.complete(ASK)
         began = time.monotonic()
@@ -176,7 +192,7 @@ def test_a_stream_that_breaks_off_is_an_error_after_its_pieces(service: str, fau
         async for delta in provider.astream(ASK):
             pieces.append(delta)
 
-    pieces: list[Delta] = []
+    pieces: list[StreamDelta] = []
     with serving(service, fault, fault) as (provider, server):
         with pytest.raises(ConnectionFailed, match=BROKEN):
             pieces.extend(provider.stream(ASK))
@@ -259,7 +275,7 @@ def test_an_address_that_is_none_is_an_error_that_names_it(service: str, address
 def test_a_run_goes_through_a_rate_limit_a_broken_stream_and_a_server_that_is_down(service: str) -> None:
     script = (Fault(429, headers={"retry-after": "0"}), Fault(500), Fault(turn=LONG, cut_after=1), Turn(("there",)))
     with serving(service, *script) as (provider, server):
-        config = AgentConfig(retry=Retry(attempts=4, first_wait_s=0.01))
+        config = AgentConfig(retry=RetryPolicy(max_attempts=4, initial_wait_s=0.01))
         result = list(Agent(provider, config=config).stream("hi"))[-1]
         assert result.result.content == "there"  # type: ignore[attr-defined]  # the last event of a run
     assert len(server.seen) == 4
@@ -307,7 +323,7 @@ def test_a_run_that_is_cancelled_closes_the_connection(service: str) -> None:
     with serving(service, slow) as (provider, server):
         cancel = Cancellation()
         threading.Timer(0.2, cancel.cancel).start()
-        with pytest.raises(Cancelled, match="the run was cancelled"):
+        with pytest.raises(RunCancelled, match="the run was cancelled"):
             for _ in Agent(provider).stream("hi", cancel=cancel):
                 pass
         assert server.hung_up.wait(5)
@@ -353,7 +369,7 @@ def test_a_tool_that_is_a_coroutine_may_ask_a_model_and_wait_for_it(stream: bool
         @tool
         async def ask_the_model() -> str:
             """Ask."""
-            answer = last(provider.stream(ASK), "openai") if stream else provider.complete(ASK)
+            answer = get_completion(provider.stream(ASK), "openai") if stream else provider.complete(ASK)
             return answer.message.content
 
         script = ScriptedProvider([ToolCall("ask_the_model", {}, "c1"), "done"])
@@ -378,12 +394,12 @@ def test_a_process_that_is_forked_off_asks_over_connections_of_its_own() -> None
 
 
 def test_retry_after_is_read_in_every_form() -> None:
-    assert read_retry_after({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
-    assert read_retry_after({"retry-after": "2.5"}) == 2.5
-    assert read_retry_after({"retry-after": "-1"}) == 0.0
-    assert read_retry_after({"retry-after": "soon"}) is None
-    assert read_retry_after({}) is None
-    soon = read_retry_after({"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)})
+    assert parse_retry_after({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
+    assert parse_retry_after({"retry-after": "2.5"}) == 2.5
+    assert parse_retry_after({"retry-after": "-1"}) == 0.0
+    assert parse_retry_after({"retry-after": "soon"}) is None
+    assert parse_retry_after({}) is None
+    soon = parse_retry_after({"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)})
     assert soon is not None
     assert 28 < soon <= 30
 
@@ -399,17 +415,17 @@ def test_retry_after_is_read_in_every_form() -> None:
     ],
 )
 def test_a_refusal_is_read_from_every_body(body: Any, message: str) -> None:
-    assert Refusal.read(500, body).message == message
+    assert ServiceErrorResponse.parse(500, body).message == message
 
 
 def test_models_that_look_alike_are_named() -> None:
-    assert near_models("openai", "gpt-4o-mni")[0] == "gpt-4o-mini"
-    assert near_models("gemini", "gemini-25-flash")[0] == "gemini-2.5-flash"
-    assert near_models("openai", "zzz") == []
+    assert suggest_models("openai", "gpt-4o-mni")[0] == "gpt-4o-mini"
+    assert suggest_models("gemini", "gemini-25-flash")[0] == "gemini-2.5-flash"
+    assert suggest_models("openai", "zzz") == []
 
 
 def test_errors_survive_a_process_pool() -> None:
-    error = refused(Asked("openai", "m"), Refusal(429, "slow down", retry_after=3.0))
+    error = to_provider_error(RequestTarget("openai", "m"), ServiceErrorResponse(429, "slow down", retry_after=3.0))
     again = pickle.loads(pickle.dumps(error))
     assert isinstance(again, RateLimited)
     assert (str(again), again.retry_after, again.status) == ("openai: slow down", 3.0, 429)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragkit.agent.messages import Image, Message, Role, ToolCall
-from ragkit.agent.providers.base import ModelSettings, Request, last
+from ragkit.agent.providers.base import ModelRequest, ModelSettings, get_completion
 from ragkit.agent.providers.groq_ import GroqProvider
 from ragkit.agent.providers.ollama_ import OllamaProvider
 from ragkit.agent.providers.openai_ import OpenAIProvider
@@ -37,7 +37,7 @@ SCHEMA: dict[str, Any] = dict(add.parameters)
 SETTINGS = ModelSettings(temperature=0.25, top_p=0.5, max_tokens=99)
 
 
-def sent(service: str, request: Request, *, live: bool = False) -> Seen:
+def sent(service: str, request: ModelRequest, *, live: bool = False) -> Seen:
     """What the service is sent."""
     with serving(service, Turn(("ok",))) as (provider, server):
         if live:
@@ -51,7 +51,7 @@ def sent(service: str, request: Request, *, live: bool = False) -> Seen:
 @pytest.mark.parametrize("service", ["openai", "groq"])
 def test_chat_completions(service: str, live: bool) -> None:
     model = MODELS[service]
-    seen = sent(service, Request(f"{service}:{model}", MESSAGES, (add,), SETTINGS), live=live)
+    seen = sent(service, ModelRequest(f"{service}:{model}", MESSAGES, (add,), SETTINGS), live=live)
     function = {"name": "add", "description": "Add two numbers.", "parameters": SCHEMA}
     assert seen.body == {
         "model": model,
@@ -88,7 +88,7 @@ def test_chat_completions(service: str, live: bool) -> None:
 
 @pytest.mark.parametrize("live", [False, True])
 def test_anthropic_messages(live: bool) -> None:
-    seen = sent("anthropic", Request("", MESSAGES, (add,), SETTINGS), live=live)
+    seen = sent("anthropic", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
     assert seen.body == {
         "model": "claude-haiku-4-5",
         "max_tokens": 99,
@@ -127,13 +127,13 @@ def test_anthropic_messages(live: bool) -> None:
 
 
 def test_anthropic_is_sent_no_temperature_that_nobody_chose() -> None:
-    body = sent("anthropic", Request("", (Message.user("hi"),))).body
+    body = sent("anthropic", ModelRequest("", (Message.user("hi"),))).body
     assert sorted(body) == ["max_tokens", "messages", "model"]
 
 
 @pytest.mark.parametrize("live", [False, True])
 def test_gemini(live: bool) -> None:
-    seen = sent("gemini", Request("", MESSAGES, (add,), SETTINGS), live=live)
+    seen = sent("gemini", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
     method = "streamGenerateContent?alt=sse" if live else "generateContent"
     assert seen.path == f"/v1/models/gemini-2.5-flash:{method}"
     assert seen.headers["x-goog-api-key"] == "test-key"
@@ -174,7 +174,7 @@ def test_gemini(live: bool) -> None:
 
 @pytest.mark.parametrize("live", [False, True])
 def test_ollama(live: bool) -> None:
-    seen = sent("ollama", Request("", MESSAGES, (add,), SETTINGS), live=live)
+    seen = sent("ollama", ModelRequest("", MESSAGES, (add,), SETTINGS), live=live)
     (declared,) = seen.body.pop("tools")
     assert (declared["type"], declared["function"]["name"]) == ("function", "add")
     assert declared["function"]["parameters"]["required"] == ["a"]
@@ -203,7 +203,7 @@ def test_ollama(live: bool) -> None:
 
 @pytest.mark.parametrize("model", ["o4-mini", "gpt-5.4-mini", "gpt-6-sol", "openai/gpt-5-mini"])
 def test_models_that_reason_take_no_temperature_and_call_their_limit_otherwise(model: str) -> None:
-    body = sent("openai", Request(model, (Message.user("hi"),), (), SETTINGS)).body
+    body = sent("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
     assert body == {
         "model": model,
         "messages": [{"role": "user", "content": "hi"}],
@@ -213,7 +213,7 @@ def test_models_that_reason_take_no_temperature_and_call_their_limit_otherwise(m
 
 @pytest.mark.parametrize("model", ["gpt-4o", "openai/gpt-oss-120b", "qwen3:8b"])
 def test_other_models_take_both(model: str) -> None:
-    body = sent("openai", Request(model, (Message.user("hi"),), (), SETTINGS)).body
+    body = sent("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
     assert (body["temperature"], body["max_tokens"]) == (0.25, 99)
 
 
@@ -224,7 +224,9 @@ OPEN = {"type": "object", "properties": {"n": {"type": "integer"}}}
 def formed(service: str, schema: dict[str, Any], *, tools: bool = False, model: str = "") -> dict[str, Any]:
     """The body of a request that asks for a form."""
     settings = ModelSettings(response_schema=schema)
-    body: dict[str, Any] = sent(service, Request(model, (Message.user("hi"),), (add,) if tools else (), settings)).body
+    body: dict[str, Any] = sent(
+        service, ModelRequest(model, (Message.user("hi"),), (add,) if tools else (), settings)
+    ).body
     return body
 
 
@@ -259,20 +261,20 @@ def test_arguments_that_could_not_be_read_are_sent_back_as_none(service: str) ->
         Message.assistant("", [ToolCall("add", {}, "c1", malformed='{"a": ')]),
         Message(Role.TOOL, "not JSON", tool_call_id="c1", name="add", is_error=True),
     )
-    sent(service, Request("", messages, (add,)))  # the server refuses what it cannot read
+    sent(service, ModelRequest("", messages, (add,)))  # the server refuses what it cannot read
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_empty_answer_of_an_earlier_turn_does_no_harm(service: str) -> None:
     messages = (Message.user("hi"), Message.assistant(""), Message.user("are you there?"))
-    body = sent(service, Request("", messages)).body
+    body = sent(service, ModelRequest("", messages)).body
     assert "are you there?" in str(body)
 
 
 def test_groq_puts_its_system_instruction_first() -> None:
     with WireServer(DIALECTS["groq"], [Turn(("ok",))]) as server:
         provider = GroqProvider("m", "Speak Latin.", api_key="test-key", base_url=server.url)
-        provider.complete(Request("", (Message.system("Be brief."), Message.user("hi"))))
+        provider.complete(ModelRequest("", (Message.system("Be brief."), Message.user("hi"))))
     assert server.seen[0].body["messages"] == [
         {"role": "system", "content": "Speak Latin."},
         {"role": "system", "content": "Be brief."},
@@ -287,13 +289,13 @@ def test_a_compatible_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> No
 
     with WireServer(Anyone(), [Turn(("ok",))]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        assert OpenAIProvider().complete(Request("local", (Message.user("hi"),))).message.content == "ok"
+        assert OpenAIProvider().complete(ModelRequest("local", (Message.user("hi"),))).message.content == "ok"
     assert server.seen[0].path == "/v1/chat/completions"
 
 
 def test_the_context_window_of_ollama_may_be_set() -> None:
     with WireServer(DIALECTS["ollama"], [Turn(("ok",))]) as server:
-        OllamaProvider("m", base_url=server.url, context_window=16384).complete(Request("", (Message.user("hi"),)))
+        OllamaProvider("m", base_url=server.url, context_window=16384).complete(ModelRequest("", (Message.user("hi"),)))
     assert server.seen[0].body["options"]["num_ctx"] == 16384
 
 
@@ -319,12 +321,12 @@ def test_thoughts_that_are_signed_are_shown_again_with_the_next_request() -> Non
     for live in (False, True):
         for service in ("anthropic", "gemini"):
             with serving(service, turn, Turn(("ok",))) as (provider, server):
-                ask = Request("", (Message.user("hi"),), (add,))
-                answer = last(provider.stream(ask), service) if live else provider.complete(ask)
+                ask = ModelRequest("", (Message.user("hi"),), (add,))
+                answer = get_completion(provider.stream(ask), service) if live else provider.complete(ask)
                 result = Message(Role.TOOL, "1", tool_call_id="c1", name="add")
                 # through JSON, as a conversation that is kept in a file
                 said = Message.from_dict(answer.message.to_dict())
-                provider.complete(Request("", (*ask.messages, said, result), (add,)))
+                provider.complete(ModelRequest("", (*ask.messages, said, result), (add,)))
             assert answer.message.reasoning == "add them"
             again = server.seen[1].body
             if service == "anthropic":

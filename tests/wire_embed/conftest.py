@@ -24,7 +24,7 @@ class Wire:
 
     def embedder(self, **options: Any) -> ServiceEmbedder:
         """An embedder with these options; rows have 16 columns unless they say otherwise."""
-        settings = EMBEDDERS.options(self.service)
+        settings = EMBEDDERS.options_class(self.service)
         assert settings is not None
         made = cast("Callable[..., ServiceEmbedder]", EMBEDDERS.find(self.service))
         return made(settings(**({"dimensions": 16} | options)))

@@ -18,7 +18,7 @@ from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk, Hit
 from ragkit.retrieve.options import RerankOptions
-from ragkit.usage.meter import Meter, metered
+from ragkit.usage.meter import Meter, use_meter
 from tests.wire_embed.dialects import KEY
 
 HITS = [Hit(Chunk(text, "d", "", text, 0, len(text), 1, 1), 0.0, {}, 1) for text in ("cats", "dogs bark", "owls")]
@@ -71,7 +71,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Reranking
         running.append((http, thread))
         monkeypatch.setenv("CO_API_URL", f"http://127.0.0.1:{http.server_address[1]}")
         monkeypatch.setenv("COHERE_API_KEY", KEY)
-        monkeypatch.setattr(calls, "FIRST_WAIT_S", 0.01)
+        monkeypatch.setattr(calls, "INITIAL_BACKOFF_S", 0.01)
         return service
 
     yield start
@@ -85,7 +85,7 @@ def test_scores_stand_in_the_order_of_the_hits_after_refusals(serve: Callable[[i
     from ragkit.retrieve.rerank_cohere import CohereReranker
 
     service, meter = serve(2), Meter()
-    with metered(meter):
+    with use_meter(meter):
         scores = CohereReranker(RerankOptions("cohere", model="my-model"), HashingEmbedder()).scores("which?", HITS)
     assert scores.tolist() == [0.04, 0.09, 0.04]
     assert service.bodies == [{"model": "my-model", "query": "which?", "documents": ["cats", "dogs bark", "owls"]}] * 3

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragkit.embed import EMBEDDERS, calls
-from ragkit.embed.base import Batching, Rows
+from ragkit.embed.base import BatchingEmbedder, Rows
 from ragkit.embed.cached import CachedEmbedder
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
@@ -24,7 +24,7 @@ from ragkit.errors import (
     RateLimited,
     RequestTimeout,
 )
-from ragkit.usage.meter import Meter, metered
+from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.pricing import PriceBook
 from tests.wire_embed.conftest import Wire
 from tests.wire_embed.dialects import DIALECTS, TOLD_THE_KIND, Asked, tokens_of
@@ -55,7 +55,7 @@ def wire(service: str, wire_of: Start) -> Wire:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits between attempts are short."""
-    monkeypatch.setattr(calls, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(calls, "INITIAL_BACKOFF_S", 0.01)
 
 
 def test_rows_have_length_1_and_stand_in_the_order_of_their_texts(wire: Wire) -> None:
@@ -119,7 +119,7 @@ def test_an_odd_text_gets_a_row_of_length_1(wire: Wire, odd: str) -> None:
 
 def test_tokens_and_cost_are_those_that_the_server_counted(wire: Wire) -> None:
     embedder, meter = wire.embedder(dimensions=0, batch_size=4), Meter()
-    with metered(meter):
+    with use_meter(meter):
         embedder.embed_texts(TEXTS)
         embedder.embed_query("which?")
     usage = meter.usage()
@@ -128,7 +128,7 @@ def test_tokens_and_cost_are_those_that_the_server_counted(wire: Wire) -> None:
         assert usage.embedding_cost_usd == 0.0
         return
     parts = [tokens_of(asked.texts) for asked in wire.server.requests]
-    prices = [PriceBook().embedding(wire.service, embedder.model, tokens) for tokens in parts]
+    prices = [PriceBook().embedding_cost(wire.service, embedder.model, tokens) for tokens in parts]
     assert usage.embedding_cost_usd == pytest.approx(sum(price for price in prices if price is not None), rel=1e-9)
     assert usage.embedding_cost_usd is not None
     assert usage.embedding_cost_usd > 0
@@ -136,7 +136,7 @@ def test_tokens_and_cost_are_those_that_the_server_counted(wire: Wire) -> None:
 
 def test_a_price_that_is_not_known_is_none(wire: Wire) -> None:
     meter = Meter()
-    with metered(meter):
+    with use_meter(meter):
         wire.embedder(model="nobody-knows-me").embed_query("cat")
     assert meter.usage().embedding_cost_usd == (0.0 if wire.service == "ollama" else None)
 
@@ -152,7 +152,7 @@ def test_fingerprints_tell_models_and_columns_apart_and_not_how_texts_are_sent(w
 def test_no_more_requests_are_under_way_than_allowed(service: str, wire_of: Start) -> None:
     wire = wire_of(service, lambda number, asked: Fault("slow", seconds=0.05))
     embedder = wire.embedder(batch_size=1, concurrency=3)
-    assert isinstance(embedder, Batching)
+    assert isinstance(embedder, BatchingEmbedder)
     threads = [Thread(target=embedder.embed_texts, args=(TEXTS[place::2],)) for place in range(2)]
     for thread in threads:
         thread.start()
@@ -177,7 +177,7 @@ def test_no_more_requests_are_under_way_than_allowed(service: str, wire_of: Star
 )
 def test_what_may_pass_is_tried_again_and_counted_once(service: str, wire_of: Start, fault: Fault) -> None:
     wire, meter = wire_of(service, first(2, fault)), Meter()
-    with metered(meter):
+    with use_meter(meter):
         rows = wire.embedder(concurrency=1).embed_texts(TEXTS)
     np.testing.assert_allclose(rows, expected(TEXTS), atol=1e-6)
     assert len(wire.server.requests) == 3
@@ -243,7 +243,7 @@ def test_a_batch_that_is_too_large_is_halved_and_later_ones_are_small(
 ) -> None:
     wire, meter = wire_of(service, lambda number, asked: fault if len(asked.texts) > 3 else None), Meter()
     embedder = wire.embedder(concurrency=1)
-    with metered(meter):
+    with use_meter(meter):
         np.testing.assert_allclose(embedder.embed_texts(TEXTS), expected(TEXTS), atol=1e-6)
         assert [len(asked.texts) for asked in wire.server.requests] == [10, 5, 2, 3, 5, 2, 3]
         embedder.embed_texts([text.upper() for text in TEXTS])
@@ -278,7 +278,7 @@ def test_without_a_key_one_clear_line_says_what_to_set(name: str) -> None:
 
 def test_without_a_server_ollama_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
-    monkeypatch.setattr(calls, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(calls, "INITIAL_BACKOFF_S", 0.01)
     with pytest.raises(ConnectionFailed, match="ollama: it cannot be reached: ollama serve, or set OLLAMA_HOST"):
         EMBEDDERS.find("ollama")().embed_query("cat")
 

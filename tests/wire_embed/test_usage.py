@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.providers.base import Completion, Request
+from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import InstantProvider
 from ragkit.agent.result import AgentResult
 from ragkit.answer.agent import RAGAgent
@@ -29,7 +29,7 @@ LLM = Tokens(100, 10, cost_usd=0.002)
 class SearchesOnce(InstantProvider):
     """Searches for the question as often as it has words, then answers."""
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """One search for each word, all in one turn; then the answer."""
         question = next(one.content for one in request.messages if one.role is Role.USER)
         if request.messages[-1].role is Role.TOOL:
@@ -51,7 +51,7 @@ def price(wire: Wire, model: str, bills: Sequence[int]) -> float:
     """What the service charges for requests of so many tokens."""
     if wire.service == "ollama":
         return 0.0
-    prices = [PriceBook().embedding(wire.service, model, tokens) for tokens in bills]
+    prices = [PriceBook().embedding_cost(wire.service, model, tokens) for tokens in bills]
     return sum(one for one in prices if one is not None)
 
 

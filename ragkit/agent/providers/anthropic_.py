@@ -10,19 +10,19 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, cast
 
-from ragkit.agent.messages import Message, Role, to_json
-from ragkit.agent.providers.base import Delta, ModelSettings, Request
-from ragkit.agent.providers.chat_completions import stainless_refusal
+from ragkit.agent.messages import Message, Role, canonical_json
+from ragkit.agent.providers.base import ModelRequest, ModelSettings, StreamDelta
+from ragkit.agent.providers.chat_completions import read_sdk_error
 from ragkit.agent.providers.keys import find_host, find_key
-from ragkit.agent.providers.refusals import Refusal
+from ragkit.agent.providers.refusals import ServiceErrorResponse
 from ragkit.agent.providers.service import (
-    ClientOfLoop,
-    Draft,
-    Faults,
-    ServiceProvider,
-    kept_blocks,
-    spoken,
-    system_text,
+    CompletionBuilder,
+    HTTPProvider,
+    LoopBoundClient,
+    SDKErrors,
+    conversation_messages,
+    get_state_blocks,
+    join_system_messages,
 )
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
@@ -35,7 +35,7 @@ try:
 except ImportError as error:
     raise MissingExtra("the provider 'anthropic'", extra="anthropic") from error
 
-_STOPS = {
+_STOP_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "pause_turn": "stop",
@@ -44,10 +44,10 @@ _STOPS = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-_USUAL = ModelSettings()
+_DEFAULT_SETTINGS = ModelSettings()
 
 
-class AnthropicProvider(ServiceProvider[types.RawMessageStreamEvent]):
+class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
     """Anthropic's Claude models.
 
     The system prompt and the tools are marked for the service's prompt cache. `temperature` and `top_p` are sent
@@ -64,10 +64,10 @@ class AnthropicProvider(ServiceProvider[types.RawMessageStreamEvent]):
 
     name = "anthropic"
     default_model = "claude-haiku-5-5"
-    faults = Faults(
-        late=(anthropic.APITimeoutError, httpx2.TimeoutException),
-        broken=(anthropic.APIConnectionError, httpx2.HTTPError, httpx2.InvalidURL),
-        refused=(anthropic.APIError,),
+    sdk_errors = SDKErrors(
+        timeouts=(anthropic.APITimeoutError, httpx2.TimeoutException),
+        connection_errors=(anthropic.APIConnectionError, httpx2.HTTPError, httpx2.InvalidURL),
+        api_errors=(anthropic.APIError,),
     )
 
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
@@ -75,49 +75,51 @@ class AnthropicProvider(ServiceProvider[types.RawMessageStreamEvent]):
         self.default_model = default_model or AnthropicProvider.default_model
         key = find_key("anthropic", api_key)
         host = self.host or None
-        self._client = ClientOfLoop(
+        self._client = LoopBoundClient(
             lambda: anthropic.AsyncAnthropic(api_key=key, base_url=host, max_retries=0),
             anthropic.AsyncAnthropic.close,
         )
 
-    async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[types.RawMessageStreamEvent, None]:
+    async def _send_request(
+        self, request: ModelRequest, *, live: bool
+    ) -> AsyncGenerator[types.RawMessageStreamEvent, None]:
         create = self._client.get().messages.create
-        sent = cast("dict[str, Any]", payload(request)) | {"timeout": request.settings.timeout_s}
+        sent = cast("dict[str, Any]", build_payload(request)) | {"timeout": request.settings.timeout_s}
         if not live:
-            for event in _events(await create(**sent)):
+            for event in _to_stream_events(await create(**sent)):
                 yield event
             return
         async with await create(**sent, stream=True) as stream:
             async for event in stream:
                 yield event
 
-    def _fold(self, chunk: types.RawMessageStreamEvent, draft: Draft) -> Iterator[Delta]:
+    def _add_chunk(self, chunk: types.RawMessageStreamEvent, draft: CompletionBuilder) -> Iterator[StreamDelta]:
         match chunk.type:
             case "message_start":
                 draft.model = chunk.message.model
-                draft.usage = _tokens(chunk.message.usage)
+                draft.usage = _to_tokens(chunk.message.usage)
             case "content_block_start":
-                yield from _begin(chunk.index, chunk.content_block, draft)
+                yield from _start_block(chunk.index, chunk.content_block, draft)
             case "content_block_delta":
-                yield from _go_on(chunk.index, chunk.delta, draft)
+                yield from _extend_block(chunk.index, chunk.delta, draft)
             case "message_delta":
                 reason = chunk.delta.stop_reason or "end_turn"
-                draft.stop_reason = _STOPS.get(reason, reason)
-                draft.usage = _updated(draft.usage, chunk.usage)
+                draft.stop_reason = _STOP_REASONS.get(reason, reason)
+                draft.usage = _update_tokens(draft.usage, chunk.usage)
 
-    def _refusal(self, error: Exception) -> Refusal:
-        return stainless_refusal(error)
+    def _read_error(self, error: Exception) -> ServiceErrorResponse:
+        return read_sdk_error(error)
 
 
-def payload(request: Request) -> dict[str, object]:
+def build_payload(request: ModelRequest) -> dict[str, object]:
     """A request as Messages takes it."""
     settings = request.settings
     sent: dict[str, object] = {
         "model": request.model,
         "max_tokens": settings.max_tokens,
-        "messages": list(_turns(request.messages)),
+        "messages": list(_to_turns(request.messages)),
     }
-    system = system_text(request.messages)
+    system = join_system_messages(request.messages)
     cached = {"cache_control": {"type": "ephemeral"}}
     if system:
         # the mark covers what stands before it as well: the tools
@@ -133,19 +135,19 @@ def payload(request: Request) -> dict[str, object]:
     chosen = {
         key: getattr(settings, key)
         for key in ("temperature", "top_p")
-        if getattr(settings, key) != getattr(_USUAL, key)
+        if getattr(settings, key) != getattr(_DEFAULT_SETTINGS, key)
     }
     return {**sent, "extra_body": chosen} if chosen else sent
 
 
-def _turns(messages: tuple[Message, ...]) -> Iterator[dict[str, object]]:
+def _to_turns(messages: tuple[Message, ...]) -> Iterator[dict[str, object]]:
     """User and assistant in turn: what tools returned is said by the user, all results of a turn in one message."""
-    for assistant, group in groupby(spoken(messages), lambda one: one.role is Role.ASSISTANT):
-        blocks = [block for one in group for block in _blocks(one)]
+    for assistant, group in groupby(conversation_messages(messages), lambda one: one.role is Role.ASSISTANT):
+        blocks = [block for one in group for block in _to_blocks(one)]
         yield {"role": "assistant" if assistant else "user", "content": blocks}
 
 
-def _blocks(message: Message) -> Iterator[Mapping[str, object]]:
+def _to_blocks(message: Message) -> Iterator[Mapping[str, object]]:
     if message.role is Role.TOOL:
         yield {
             "type": "tool_result",
@@ -155,7 +157,7 @@ def _blocks(message: Message) -> Iterator[Mapping[str, object]]:
         }
         return
     # signed thoughts that came before tool calls: the service wants to see them again, unchanged
-    yield from kept_blocks(message, "anthropic")
+    yield from get_state_blocks(message, "anthropic")
     for image in message.images:
         source = {"type": "base64", "media_type": image.media_type, "data": image.data}
         yield {"type": "image", "source": source}
@@ -165,7 +167,7 @@ def _blocks(message: Message) -> Iterator[Mapping[str, object]]:
         yield {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)}
 
 
-def _events(message: object) -> Iterator[types.RawMessageStreamEvent]:
+def _to_stream_events(message: object) -> Iterator[types.RawMessageStreamEvent]:
     """A whole answer as the events that it would have been streamed as."""
     if not isinstance(message, types.Message):  # a page that is no API answers with text
         raise ValueError(f"no message: {str(message)[:80]!r}")
@@ -177,39 +179,39 @@ def _events(message: object) -> Iterator[types.RawMessageStreamEvent]:
     yield types.RawMessageDeltaEvent(type="message_delta", delta=end, usage=used)
 
 
-def _begin(index: int, block: types.ContentBlock, draft: Draft) -> Iterator[Delta]:
+def _start_block(index: int, block: types.ContentBlock, draft: CompletionBuilder) -> Iterator[StreamDelta]:
     """A block begins; in a whole answer it is all there."""
     if isinstance(block, types.TextBlock):
-        yield from draft.say(block.text)
+        yield from draft.add_text(block.text)
     elif isinstance(block, types.ToolUseBlock):
         given = cast("Mapping[str, JSON]", block.input or {})
-        yield from draft.call(index, block.name, to_json(given) if given else "", block.id)
+        yield from draft.add_call(index, block.name, canonical_json(given) if given else "", block.id)
     elif isinstance(block, types.ThinkingBlock):
-        draft.think(block.thinking)
-        draft.kept[index] = {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+        draft.add_reasoning(block.thinking)
+        draft.state_blocks[index] = {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
     elif isinstance(block, types.RedactedThinkingBlock):
-        draft.kept[index] = {"type": "redacted_thinking", "data": block.data}
+        draft.state_blocks[index] = {"type": "redacted_thinking", "data": block.data}
 
 
-def _go_on(index: int, delta: types.RawContentBlockDelta, draft: Draft) -> Iterator[Delta]:
+def _extend_block(index: int, delta: types.RawContentBlockDelta, draft: CompletionBuilder) -> Iterator[StreamDelta]:
     """A piece of a block."""
     if isinstance(delta, types.TextDelta):
-        yield from draft.say(delta.text)
+        yield from draft.add_text(delta.text)
     elif isinstance(delta, types.InputJSONDelta):
-        yield from draft.call(index, arguments=delta.partial_json)
+        yield from draft.add_call(index, arguments=delta.partial_json)
     elif isinstance(delta, types.ThinkingDelta):
-        draft.think(delta.thinking)
-        draft.keep(index, "thinking", delta.thinking)
+        draft.add_reasoning(delta.thinking)
+        draft.append_state(index, "thinking", delta.thinking)
     elif isinstance(delta, types.SignatureDelta):
-        draft.keep(index, "signature", delta.signature)
+        draft.append_state(index, "signature", delta.signature)
 
 
-def _tokens(usage: types.Usage) -> Tokens:
+def _to_tokens(usage: types.Usage) -> Tokens:
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     return Tokens(usage.input_tokens + read + written, usage.output_tokens, read, written)
 
 
-def _updated(tokens: Tokens, usage: types.MessageDeltaUsage) -> Tokens:
+def _update_tokens(tokens: Tokens, usage: types.MessageDeltaUsage) -> Tokens:
     """The figures at the end of a stream are those of the whole answer; what they leave out stands as it was."""
     read = tokens.cached_tokens if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens
     written = (

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from ragkit.agent.messages import Message, to_json
+from ragkit.agent.messages import Message, canonical_json
 from ragkit.agent.tools.base import Tool
-from ragkit.agent.workers import LOOP, WORKERS, aiterate, iterate
+from ragkit.agent.workers import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.errors import ConnectionFailed, InvalidOption
 from ragkit.records import JSON
-from ragkit.usage.tokens import NO_TOKENS, Tokens
+from ragkit.usage.tokens import ZERO_TOKENS, Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """Everything that a model is asked."""
 
     model: str
@@ -52,14 +52,14 @@ class Completion:
     """What a model answered."""
 
     message: Message
-    usage: Tokens = NO_TOKENS
+    usage: Tokens = ZERO_TOKENS
     stop_reason: str = "stop"
     """`stop`, `tool_calls`, `length`, `content_filter`, or what the service says."""
     model: str = ""
     """Which model answered; empty: the one that was asked."""
     provider: str = ""
     """Which provider answered; empty: the one that was asked."""
-    passed_over: tuple[str, ...] = ()
+    fallback_errors: tuple[str, ...] = ()
     """Errors of the providers that were tried before, by a fallback chain."""
 
 
@@ -82,13 +82,13 @@ class ToolCallDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class StreamCompleted:
     """The end of a stream: the whole answer."""
 
     completion: Completion
 
 
-Delta: TypeAlias = TextDelta | ToolCallDelta | Completed
+StreamDelta: TypeAlias = TextDelta | ToolCallDelta | StreamCompleted
 """What a stream is made of. A stream ends with exactly one Completed."""
 
 
@@ -107,7 +107,7 @@ class Provider(Protocol):
     """What is asked when a request names no model."""
     native_tools: bool = True
     """Whether the service takes tools; if not, the loop explains them in the system prompt."""
-    waits: bool = True
+    blocking: bool = True
     """Whether an answer may take long. If not, it is called where the loop runs, and no timeout watches it."""
     remote: bool = False
     """Whether it calls a service that costs money or needs a network: tests may forbid that."""
@@ -117,56 +117,56 @@ class Provider(Protocol):
         if not any(getattr(cls, name) is not getattr(Provider, name) for name in _METHODS):
             raise InvalidOption(f"the provider {cls.__name__}", "no method", f"one of {', '.join(_METHODS)}")
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The whole answer."""
-        if _writes(self, "stream"):
-            return last(self.stream(request), self.name)
-        return LOOP.start(_completion(self, request)).result()
+        if _overrides(self, "stream"):
+            return get_completion(self.stream(request), self.name)
+        return BACKGROUND_LOOP.submit(_acomplete(self, request)).result()
 
-    def stream(self, request: Request) -> Iterator[Delta]:
+    def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """The answer as it comes."""
-        if _writes(self, "complete") or not _writes(self, "astream"):
-            yield from deltas(self.complete(request))
+        if _overrides(self, "complete") or not _overrides(self, "astream"):
+            yield from to_deltas(self.complete(request))
         else:
-            yield from iterate(self.astream(request))
+            yield from iterate_sync(self.astream(request))
 
-    async def acomplete(self, request: Request) -> Completion:
+    async def acomplete(self, request: ModelRequest) -> Completion:
         """The whole answer."""
-        if _writes(self, "astream"):
+        if _overrides(self, "astream"):
             found = [delta async for delta in self.astream(request)]
-            return last(found, self.name)
-        return await asyncio.wrap_future(WORKERS.submit(lambda: self.complete(request)))
+            return get_completion(found, self.name)
+        return await asyncio.wrap_future(THREAD_POOL.submit(lambda: self.complete(request)))
 
-    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+    async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
         """The answer as it comes."""
-        if _writes(self, "acomplete") or not _writes(self, "stream"):
-            for delta in deltas(await self.acomplete(request)):
+        if _overrides(self, "acomplete") or not _overrides(self, "stream"):
+            for delta in to_deltas(await self.acomplete(request)):
                 yield delta
         else:
-            async for delta in aiterate(lambda: self.stream(request)):
+            async for delta in iterate_in_thread(lambda: self.stream(request)):
                 yield delta
 
 
-def deltas(completion: Completion) -> Iterator[Delta]:
+def to_deltas(completion: Completion) -> Iterator[StreamDelta]:
     """A whole answer as a stream."""
     if completion.message.content:
         yield TextDelta(completion.message.content)
     for index, call in enumerate(completion.message.tool_calls):
-        yield ToolCallDelta(index, call.name, call.malformed or to_json(dict(call.arguments)), call.id)
-    yield Completed(completion)
+        yield ToolCallDelta(index, call.name, call.malformed or canonical_json(dict(call.arguments)), call.id)
+    yield StreamCompleted(completion)
 
 
-def last(stream: Iterable[Delta], provider: str) -> Completion:
+def get_completion(stream: Iterable[StreamDelta], provider: str) -> Completion:
     """The answer that a stream ends with. Raises ConnectionFailed when it ends without one."""
     for delta in stream:
-        if isinstance(delta, Completed):
+        if isinstance(delta, StreamCompleted):
             return delta.completion
     raise ConnectionFailed(provider, "the stream ended before the answer was complete: ask again")
 
 
-def _writes(provider: Provider, method: str) -> bool:
+def _overrides(provider: Provider, method: str) -> bool:
     return getattr(type(provider), method, None) is not getattr(Provider, method)
 
 
-async def _completion(provider: Provider, request: Request) -> Completion:
+async def _acomplete(provider: Provider, request: ModelRequest) -> Completion:
     return await provider.acomplete(request)

@@ -10,21 +10,21 @@ from functools import lru_cache
 
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.keys import HOSTS, KEYS, find_key
+from ragkit.agent.providers.keys import HOST_VARIABLES, KEY_VARIABLES, find_key
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.errors import MissingExtra
 
 
-def named_provider(name: str) -> Provider:
+def get_provider(name: str) -> Provider:
     """The provider of `provider:model` or `provider`. Raises UnknownName, MissingExtra, AuthenticationFailed."""
     service = name.partition(":")[0]
-    if service not in HOSTS:
+    if service not in HOST_VARIABLES:
         return PROVIDERS.find(service)()
-    variables = (*KEYS.get(service, ()), HOSTS[service])
-    return _connected(service, tuple(os.environ.get(one) for one in variables))
+    variables = (*KEY_VARIABLES.get(service, ()), HOST_VARIABLES[service])
+    return _cached_provider(service, tuple(os.environ.get(one) for one in variables))
 
 
-def automatic_provider() -> Provider | None:
+def detect_provider() -> Provider | None:
     """The script in RAGKIT_MOCK_JSON, else the first service whose key is set and whose package is installed.
 
     The order is that of KEYS: OpenAI, Anthropic, Gemini, Groq. None when there is no such service, or when
@@ -33,16 +33,16 @@ def automatic_provider() -> Provider | None:
     script = ScriptedProvider.from_environment()
     if script is not None or os.environ.get("RAGKIT_OFFLINE") == "1":
         return script
-    for service in KEYS:
+    for service in KEY_VARIABLES:
         if find_key(service, needed=False):
             try:
-                return named_provider(service)
+                return get_provider(service)
             except MissingExtra:
                 continue
     return None
 
 
 @lru_cache(maxsize=32)
-def _connected(service: str, settings: tuple[str | None, ...]) -> Provider:
+def _cached_provider(service: str, settings: tuple[str | None, ...]) -> Provider:
     """One provider for each set of settings, which it reads from the environment itself."""
     return PROVIDERS.find(service)()

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from types import TracebackType
 
-from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta
 from ragkit.errors import InvalidOption, InvalidRequest, ProviderError
 
 
 @dataclass(slots=True)
-class _Circuit:
+class _CircuitBreaker:
     failures: int = 0
     open_until: float = 0.0
 
@@ -52,61 +52,61 @@ class FallbackProvider(Provider):
         self.providers = tuple(providers)
         self.default_model = models[0] if models else providers[0].default_model
         self.native_tools = all(one.native_tools for one in providers)
-        self.waits = any(one.waits for one in providers)
+        self.blocking = any(one.blocking for one in providers)
         self.remote = any(one.remote for one in providers)
         self._models = models
         self._max_failures, self._cooldown_s, self._clock = max_failures, cooldown_s, clock
-        self._circuits = [_Circuit() for _ in providers]
+        self._circuits = [_CircuitBreaker() for _ in providers]
         self._lock = Lock()
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The answer of the first provider that gives one."""
-        chain = _Chain(self, request)
+        chain = _FallbackChain(self, request)
         for provider, own in chain:
             with chain:
-                return chain.signed(provider.complete(own))
+                return chain.add_provider_info(provider.complete(own))
         raise chain.error
 
-    async def acomplete(self, request: Request) -> Completion:
+    async def acomplete(self, request: ModelRequest) -> Completion:
         """The answer of the first provider that gives one."""
-        chain = _Chain(self, request)
+        chain = _FallbackChain(self, request)
         for provider, own in chain:
             with chain:
-                return chain.signed(await provider.acomplete(own))
+                return chain.add_provider_info(await provider.acomplete(own))
         raise chain.error
 
-    def stream(self, request: Request) -> Iterator[Delta]:
+    def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """The pieces of the first provider that sends one."""
-        chain = _Chain(self, request)
+        chain = _FallbackChain(self, request)
         for provider, own in chain:
             with chain:
                 for delta in provider.stream(own):
-                    yield chain.passed(delta)
+                    yield chain.forward(delta)
                 return
         raise chain.error
 
-    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+    async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
         """The pieces of the first provider that sends one."""
-        chain = _Chain(self, request)
+        chain = _FallbackChain(self, request)
         for provider, own in chain:
             with chain:
                 async for delta in provider.astream(own):
-                    yield chain.passed(delta)
+                    yield chain.forward(delta)
                 return
         raise chain.error
 
-    def available(self) -> list[str]:
+    def available_names(self) -> list[str]:
         """Names of the providers whose circuit is closed, or may be tried again."""
         now = self._clock()
         return [one.name for one, c in zip(self.providers, self._circuits, strict=True) if c.open_until <= now]
 
-    def model_for(self, index: int, request: Request) -> str:
+    def model_for(self, index: int, request: ModelRequest) -> str:
         """What provider number `index` is asked for."""
         if self._models is not None:
             return self._models[index]
         return request.model if index == 0 else self.providers[index].default_model
 
-    def closed(self, index: int) -> bool:
+    def allow_request(self, index: int) -> bool:
         """Whether this provider may be asked. An open circuit lets one request in when its time is over."""
         with self._lock:
             circuit = self._circuits[index]
@@ -116,7 +116,7 @@ class FallbackProvider(Provider):
                 circuit.open_until = self._clock() + self._cooldown_s
             return True
 
-    def note(self, index: int, *, failed: bool) -> None:
+    def record_result(self, index: int, *, failed: bool) -> None:
         """Count a failure, or forget the earlier ones."""
         with self._lock:
             circuit = self._circuits[index]
@@ -126,19 +126,19 @@ class FallbackProvider(Provider):
                 circuit.open_until = self._clock() + self._cooldown_s
 
 
-class _Chain:
+class _FallbackChain:
     """One request on its way along the providers: iterate over them, and try each inside `with`."""
 
-    def __init__(self, owner: FallbackProvider, request: Request) -> None:
+    def __init__(self, owner: FallbackProvider, request: ModelRequest) -> None:
         self._owner, self._request = owner, request
         self._index = 0
-        self._speaking = False
+        self._stream_started = False
         self._errors: list[str] = []
         self.error: ProviderError = ProviderError(owner.name, "every provider is left out after repeated failures")
 
-    def __iter__(self) -> Iterator[tuple[Provider, Request]]:
+    def __iter__(self) -> Iterator[tuple[Provider, ModelRequest]]:
         for index, provider in enumerate(self._owner.providers):
-            if self._owner.closed(index):
+            if self._owner.allow_request(index):
                 self._index = index
                 yield provider, replace(self._request, model=self._owner.model_for(index, self._request))
 
@@ -150,25 +150,27 @@ class _Chain:
     ) -> bool:
         """Note how it went; True lets the next provider try."""
         if error is None:
-            self._owner.note(self._index, failed=False)
+            self._owner.record_result(self._index, failed=False)
         if not isinstance(error, ProviderError) or isinstance(error, InvalidRequest):
             return False
-        self._owner.note(self._index, failed=True)
+        self._owner.record_result(self._index, failed=True)
         self._errors.append(str(error))
         self.error = error
-        return not self._speaking
+        return not self._stream_started
 
-    def signed(self, completion: Completion) -> Completion:
+    def add_provider_info(self, completion: Completion) -> Completion:
         """The completion with the name of who gave it and of those who were passed over."""
         provider = self._owner.providers[self._index]
         return replace(
             completion,
             provider=completion.provider or provider.name,
             model=completion.model or self._owner.model_for(self._index, self._request),
-            passed_over=tuple(self._errors),
+            fallback_errors=tuple(self._errors),
         )
 
-    def passed(self, delta: Delta) -> Delta:
+    def forward(self, delta: StreamDelta) -> StreamDelta:
         """A piece on its way to the caller: from now on there is no falling back."""
-        self._speaking = True
-        return Completed(self.signed(delta.completion)) if isinstance(delta, Completed) else delta
+        self._stream_started = True
+        return (
+            StreamCompleted(self.add_provider_info(delta.completion)) if isinstance(delta, StreamCompleted) else delta
+        )

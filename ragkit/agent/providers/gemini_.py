@@ -13,18 +13,18 @@ from itertools import groupby
 from typing import cast
 
 from ragkit.agent.messages import Message, Role
-from ragkit.agent.providers.base import Delta, Request
+from ragkit.agent.providers.base import ModelRequest, StreamDelta
 from ragkit.agent.providers.keys import find_host, find_key
-from ragkit.agent.providers.refusals import Refusal
+from ragkit.agent.providers.refusals import ServiceErrorResponse
 from ragkit.agent.providers.service import (
-    ClientOfLoop,
-    Draft,
-    Faults,
-    ServiceProvider,
-    image_bytes,
-    kept_blocks,
-    spoken,
-    system_text,
+    CompletionBuilder,
+    HTTPProvider,
+    LoopBoundClient,
+    SDKErrors,
+    conversation_messages,
+    decode_image,
+    get_state_blocks,
+    join_system_messages,
 )
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
@@ -37,9 +37,9 @@ try:
 except ImportError as error:
     raise MissingExtra("the provider 'gemini'", extra="gemini") from error
 
-_FORM_OR_TOOLS = re.compile(r"gemini-[12]\b")
+_NO_SCHEMA_WITH_TOOLS = re.compile(r"gemini-[12]\b")
 """Models that cannot hold an answer to a form while they are offered tools."""
-_STOPS = {
+_STOP_REASONS = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     **dict.fromkeys(
@@ -49,7 +49,7 @@ _STOPS = {
 }
 
 
-class _Connected:
+class _GeminiClient:
     """The SDK's client on an HTTP client of our own: where aiohttp is installed it would take that, and ask twice."""
 
     def __init__(self, key: str, host: str) -> None:
@@ -63,7 +63,7 @@ class _Connected:
         await self._http.aclose()
 
 
-class GeminiProvider(ServiceProvider[types.GenerateContentResponse]):
+class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
     """Google's Gemini models.
 
     Args:
@@ -77,57 +77,63 @@ class GeminiProvider(ServiceProvider[types.GenerateContentResponse]):
 
     name = "gemini"
     default_model = "gemini-3.8-flash"
-    faults = Faults(
-        late=(httpx2.TimeoutException,),
-        broken=(
+    sdk_errors = SDKErrors(
+        timeouts=(httpx2.TimeoutException,),
+        connection_errors=(
             httpx2.HTTPError,
             httpx2.InvalidURL,
         ),
-        refused=(errors.APIError,),
+        api_errors=(errors.APIError,),
     )
 
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
         self.host = find_host("gemini", base_url)
         self.default_model = default_model or GeminiProvider.default_model
-        self._client = ClientOfLoop(partial(_Connected, find_key("gemini", api_key), self.host), _Connected.close)
+        self._client = LoopBoundClient(
+            partial(_GeminiClient, find_key("gemini", api_key), self.host), _GeminiClient.close
+        )
 
-    async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[types.GenerateContentResponse, None]:
+    async def _send_request(
+        self, request: ModelRequest, *, live: bool
+    ) -> AsyncGenerator[types.GenerateContentResponse, None]:
         models = self._client.get().models
-        contents: types.ContentListUnion = list(_turns(request.messages))
+        contents: types.ContentListUnion = list(_to_contents(request.messages))
         if not live:
-            yield await models.generate_content(model=request.model, contents=contents, config=_config(request))
+            yield await models.generate_content(model=request.model, contents=contents, config=_build_config(request))
             return
-        pieces = await models.generate_content_stream(model=request.model, contents=contents, config=_config(request))
+        pieces = await models.generate_content_stream(
+            model=request.model, contents=contents, config=_build_config(request)
+        )
         async for piece in pieces:
             yield piece
 
-    def _fold(self, chunk: types.GenerateContentResponse, draft: Draft) -> Iterator[Delta]:
+    def _add_chunk(self, chunk: types.GenerateContentResponse, draft: CompletionBuilder) -> Iterator[StreamDelta]:
         draft.model = chunk.model_version or draft.model
         if chunk.usage_metadata is not None:
-            draft.usage = _tokens(chunk.usage_metadata)
+            draft.usage = _to_tokens(chunk.usage_metadata)
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
             draft.stop_reason = "content_filter"
         for candidate in (chunk.candidates or [])[:1]:
             for part in (candidate.content and candidate.content.parts) or []:
-                yield from _part(part, draft)
+                yield from _add_part(part, draft)
             if candidate.finish_reason is not None:
                 reason = str(candidate.finish_reason.value)
-                draft.stop_reason = _STOPS.get(reason, reason.lower())
+                draft.stop_reason = _STOP_REASONS.get(reason, reason.lower())
 
-    def _refusal(self, error: Exception) -> Refusal:
+    def _read_error(self, error: Exception) -> ServiceErrorResponse:
         assert isinstance(error, errors.APIError)  # noqa: S101 - no other is among the refused
         headers = getattr(error.response, "headers", None) or {}
         # an error in the middle of a stream comes with a code of its own
-        return Refusal.read(error.code, error.details, headers)
+        return ServiceErrorResponse.parse(error.code, error.details, headers)
 
 
-def _config(request: Request) -> types.GenerateContentConfig:
+def _build_config(request: ModelRequest) -> types.GenerateContentConfig:
     settings = request.settings
     form = settings.response_schema
-    told = form if form is not None and request.tools and _FORM_OR_TOOLS.search(request.model) else None
+    told = form if form is not None and request.tools and _NO_SCHEMA_WITH_TOOLS.search(request.model) else None
     timeout = None if settings.timeout_s is None else max(1, round(settings.timeout_s * 1000))
     config = types.GenerateContentConfig(
-        system_instruction=system_text(request.messages, told) or None,
+        system_instruction=join_system_messages(request.messages, told) or None,
         temperature=settings.temperature,
         top_p=settings.top_p,
         max_output_tokens=settings.max_tokens,
@@ -147,49 +153,49 @@ def _config(request: Request) -> types.GenerateContentConfig:
     return config
 
 
-def _turns(messages: tuple[Message, ...]) -> Iterator[types.Content]:
+def _to_contents(messages: tuple[Message, ...]) -> Iterator[types.Content]:
     """User and model in turn: what tools returned is said by the user, all results of a turn in one message."""
-    for model, group in groupby(spoken(messages), lambda one: one.role is Role.ASSISTANT):
-        parts = [part for one in group for part in _parts(one)]
+    for model, group in groupby(conversation_messages(messages), lambda one: one.role is Role.ASSISTANT):
+        parts = [part for one in group for part in _to_parts(one)]
         yield types.Content(role="model" if model else "user", parts=parts)
 
 
-def _parts(message: Message) -> Iterator[types.Part]:
+def _to_parts(message: Message) -> Iterator[types.Part]:
     if message.role is Role.TOOL:
         said: dict[str, object] = {"error" if message.is_error else "result": message.content}
         result = types.FunctionResponse(id=message.tool_call_id or None, name=message.name, response=said)
         yield types.Part(function_response=result)
         return
-    signatures = {block.get("part"): str(block.get("signature")) for block in kept_blocks(message, "gemini")}
+    signatures = {block.get("part"): str(block.get("signature")) for block in get_state_blocks(message, "gemini")}
     if message.content:
-        yield types.Part(text=message.content, thought_signature=_bytes(signatures.get("text")))
+        yield types.Part(text=message.content, thought_signature=_decode_signature(signatures.get("text")))
     for image in message.images:
-        yield types.Part(inline_data=types.Blob(data=image_bytes(image), mime_type=image.media_type))
+        yield types.Part(inline_data=types.Blob(data=decode_image(image), mime_type=image.media_type))
     for position, call in enumerate(message.tool_calls):
         asked = types.FunctionCall(id=call.id or None, name=call.name, args=dict(call.arguments))
-        yield types.Part(function_call=asked, thought_signature=_bytes(signatures.get(position)))
+        yield types.Part(function_call=asked, thought_signature=_decode_signature(signatures.get(position)))
 
 
-def _part(part: types.Part, draft: Draft) -> Iterator[Delta]:
+def _add_part(part: types.Part, draft: CompletionBuilder) -> Iterator[StreamDelta]:
     call = part.function_call
     if part.thought_signature:
         # signatures of what the model thought: the next request must show them with the part that they came with
-        where: JSON = "text" if call is None else draft.count
+        where: JSON = "text" if call is None else draft.call_count
         signature = base64.b64encode(part.thought_signature).decode("ascii")
-        draft.kept[len(draft.kept)] = {"part": where, "signature": signature}
+        draft.state_blocks[len(draft.state_blocks)] = {"part": where, "signature": signature}
     if call is not None:
-        yield from draft.whole_call(call.name or "", cast("Mapping[str, JSON]", call.args or {}), call.id or "")
+        yield from draft.add_complete_call(call.name or "", cast("Mapping[str, JSON]", call.args or {}), call.id or "")
     elif part.thought:
-        draft.think(part.text)
+        draft.add_reasoning(part.text)
     else:
-        yield from draft.say(part.text)
+        yield from draft.add_text(part.text)
 
 
-def _bytes(signature: str | None) -> bytes | None:
+def _decode_signature(signature: str | None) -> bytes | None:
     return base64.b64decode(signature) if signature else None
 
 
-def _tokens(usage: types.GenerateContentResponseUsageMetadata) -> Tokens:
+def _to_tokens(usage: types.GenerateContentResponseUsageMetadata) -> Tokens:
     sent = (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
     written = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
     return Tokens(sent, written, usage.cached_content_token_count or 0)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ragkit.agent.messages import Message
-from ragkit.agent.providers.base import Request
-from ragkit.agent.providers.chat_completions import ChatCompletionsProvider, Chunk, payload
+from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider, build_payload
 from ragkit.agent.providers.keys import find_host, find_key
-from ragkit.agent.providers.service import ClientOfLoop, Faults
+from ragkit.agent.providers.service import LoopBoundClient, SDKErrors
 from ragkit.errors import MissingExtra
 
 try:
@@ -36,10 +36,10 @@ class GroqProvider(ChatCompletionsProvider):
 
     name = "groq"
     default_model = "llama-3.3-70b-versatile"
-    faults = Faults(
-        late=(groq.APITimeoutError, httpx.TimeoutException),
-        broken=(groq.APIConnectionError, httpx.HTTPError, httpx.InvalidURL),
-        refused=(groq.APIError,),
+    sdk_errors = SDKErrors(
+        timeouts=(groq.APITimeoutError, httpx.TimeoutException),
+        connection_errors=(groq.APIConnectionError, httpx.HTTPError, httpx.InvalidURL),
+        api_errors=(groq.APIError,),
     )
 
     def __init__(
@@ -56,24 +56,24 @@ class GroqProvider(ChatCompletionsProvider):
         self.system_instruction = system_instruction
         key = find_key("groq", api_key)
         host = self.host or None
-        self._client = ClientOfLoop(
+        self._client = LoopBoundClient(
             lambda: groq.AsyncGroq(api_key=key, base_url=host, max_retries=0), groq.AsyncGroq.close
         )
 
-    async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[Chunk, None]:
+    async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ChatCompletionChunk, None]:
         if self.system_instruction:
             request = replace(request, messages=(Message.system(self.system_instruction), *request.messages))
         create = self._client.get().chat.completions.create
-        sent = cast("dict[str, Any]", payload(request)) | {"timeout": request.settings.timeout_s}
+        sent = cast("dict[str, Any]", build_payload(request)) | {"timeout": request.settings.timeout_s}
         if not live:
-            yield _json(await create(**sent))
+            yield _to_chunk(await create(**sent))
             return
         async with await create(**sent, stream=True) as stream:
             async for chunk in stream:
-                yield _json(chunk)
+                yield _to_chunk(chunk)
 
 
-def _json(found: object) -> Chunk:
+def _to_chunk(found: object) -> ChatCompletionChunk:
     if not isinstance(found, groq.BaseModel):  # a page that is no API answers with text
         raise ValueError(f"no JSON object: {str(found)[:80]!r}")
-    return cast("Chunk", found.to_dict())
+    return cast("ChatCompletionChunk", found.to_dict())

@@ -14,25 +14,25 @@ class ModelRequestForbidden(RagkitError, AssertionError):
     """A real model request was about to be made where none is allowed: give the agent a scripted provider."""
 
 
-class _Guard:
-    up = False
+class _RequestGuard:
+    active = False
 
 
 @contextmanager
-def no_model_requests() -> Iterator[None]:
+def forbid_model_requests() -> Iterator[None]:
     """Forbid every request to a remote provider while the block runs, in all threads."""
-    before, _Guard.up = _Guard.up, True
+    before, _RequestGuard.active = _RequestGuard.active, True
     try:
         yield
     finally:
-        _Guard.up = before
+        _RequestGuard.active = before
 
 
-def check_allowed(provider: Provider) -> None:
+def check_request_allowed(provider: Provider) -> None:
     """Raises ModelRequestForbidden when the provider is remote and the guard is up, or RAGKIT_OFFLINE is 1."""
     if not provider.remote:
         return
-    if _Guard.up:
+    if _RequestGuard.active:
         raise ModelRequestForbidden(f"a request to {provider.name} was about to be made in a test: script it")
     if os.environ.get("RAGKIT_OFFLINE") == "1":
         raise ModelRequestForbidden(f"RAGKIT_OFFLINE is 1 and {provider.name} needs a network: unset it to go on")

@@ -9,10 +9,17 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from ragkit.agent.messages import Message, Role
-from ragkit.agent.providers.base import Delta, Request
+from ragkit.agent.providers.base import ModelRequest, StreamDelta
 from ragkit.agent.providers.keys import find_host
-from ragkit.agent.providers.refusals import Refusal
-from ragkit.agent.providers.service import ClientOfLoop, Draft, Faults, ServiceProvider, image_bytes, system_text
+from ragkit.agent.providers.refusals import ServiceErrorResponse
+from ragkit.agent.providers.service import (
+    CompletionBuilder,
+    HTTPProvider,
+    LoopBoundClient,
+    SDKErrors,
+    decode_image,
+    join_system_messages,
+)
 from ragkit.errors import MissingExtra
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
@@ -24,7 +31,7 @@ except ImportError as error:
     raise MissingExtra("the provider 'ollama'", extra="ollama") from error
 
 
-class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
+class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
     """Models that Ollama runs. It counts as remote only where its server is on another machine.
 
     Args:
@@ -36,25 +43,25 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
 
     name = "ollama"
     default_model = "llama3.2"
-    faults = Faults(
-        late=(httpx.TimeoutException,),
-        broken=(httpx.HTTPError, httpx.InvalidURL, ConnectionError),
-        refused=(ollama.ResponseError, ollama.RequestError),
+    sdk_errors = SDKErrors(
+        timeouts=(httpx.TimeoutException,),
+        connection_errors=(httpx.HTTPError, httpx.InvalidURL, ConnectionError),
+        api_errors=(ollama.ResponseError, ollama.RequestError),
     )
 
     def __init__(
         self, default_model: str = "", *, base_url: str | None = None, context_window: int | None = None
     ) -> None:
         self.host = find_host("ollama", base_url) or "http://127.0.0.1:11434"
-        self.remote = not is_this_machine(self.host)
+        self.remote = not is_local_host(self.host)
         self.default_model = default_model or OllamaProvider.default_model
         self._context_window = context_window
         # this SDK sets a time limit for a client, not for a request
-        self._clients: dict[float | None, ClientOfLoop[ollama.AsyncClient]] = {}
+        self._clients: dict[float | None, LoopBoundClient[ollama.AsyncClient]] = {}
 
-    async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[ollama.ChatResponse, None]:
-        chat = self._client(request.settings.timeout_s).chat
-        sent = cast("dict[str, Any]", self._payload(request))
+    async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ollama.ChatResponse, None]:
+        chat = self._get_client(request.settings.timeout_s).chat
+        sent = cast("dict[str, Any]", self._build_payload(request))
         if not live:
             yield await chat(**sent)
             return
@@ -62,33 +69,33 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
         async for piece in pieces:
             yield piece
 
-    def _fold(self, chunk: ollama.ChatResponse, draft: Draft) -> Iterator[Delta]:
-        draft.think(chunk.message.thinking)
-        yield from draft.say(chunk.message.content)
+    def _add_chunk(self, chunk: ollama.ChatResponse, draft: CompletionBuilder) -> Iterator[StreamDelta]:
+        draft.add_reasoning(chunk.message.thinking)
+        yield from draft.add_text(chunk.message.content)
         for call in chunk.message.tool_calls or ():
             arguments = cast("Mapping[str, JSON]", call.function.arguments)
-            yield from draft.whole_call(call.function.name, arguments)
+            yield from draft.add_complete_call(call.function.name, arguments)
         if chunk.done:
             draft.stop_reason = chunk.done_reason or "stop"
             # a model on one's own machine costs nothing; what Ollama's cloud asks for is not known
             cost = None if "ollama.com" in self.host else 0.0
             draft.usage = Tokens(chunk.prompt_eval_count or 0, chunk.eval_count or 0, cost_usd=cost)
 
-    def _refusal(self, error: Exception) -> Refusal:
+    def _read_error(self, error: Exception) -> ServiceErrorResponse:
         status = error.status_code if isinstance(error, ollama.ResponseError) else 400
         # this SDK raises its error in place of its HTTP client's, which is the one that knows the headers
         behind = error.__context__
         headers = behind.response.headers if isinstance(behind, httpx.HTTPStatusError) else None
-        return Refusal.read(status if status > 0 else None, str(error.args[0]), headers)
+        return ServiceErrorResponse.parse(status if status > 0 else None, str(error.args[0]), headers)
 
-    def _client(self, timeout_s: float | None) -> ollama.AsyncClient:
+    def _get_client(self, timeout_s: float | None) -> ollama.AsyncClient:
         if timeout_s not in self._clients:
-            self._clients[timeout_s] = ClientOfLoop(
+            self._clients[timeout_s] = LoopBoundClient(
                 partial(ollama.AsyncClient, self.host, timeout=timeout_s), ollama.AsyncClient.close
             )
         return self._clients[timeout_s].get()
 
-    def _payload(self, request: Request) -> dict[str, object]:
+    def _build_payload(self, request: ModelRequest) -> dict[str, object]:
         settings = request.settings
         options: dict[str, object] = {
             "temperature": settings.temperature,
@@ -99,8 +106,8 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
             options["num_ctx"] = self._context_window
         # a form holds every word of the answer to it, so that no tool could be called
         told = settings.response_schema if request.tools else None
-        system = system_text(request.messages, told)
-        said = [_message(one) for one in request.messages if one.role is not Role.SYSTEM]
+        system = join_system_messages(request.messages, told)
+        said = [_to_ollama_message(one) for one in request.messages if one.role is not Role.SYSTEM]
         sent: dict[str, object] = {
             "model": request.model,
             "messages": [{"role": "system", "content": system}, *said] if system else said,
@@ -113,7 +120,7 @@ class OllamaProvider(ServiceProvider[ollama.ChatResponse]):
         return sent
 
 
-def is_this_machine(host: str) -> bool:
+def is_local_host(host: str) -> bool:
     """Whether an address, with or without its scheme, is that of this machine itself."""
     name = urlsplit(host if "://" in host else f"//{host}").hostname or "localhost"
     try:
@@ -123,12 +130,12 @@ def is_this_machine(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def _message(message: Message) -> dict[str, object]:
+def _to_ollama_message(message: Message) -> dict[str, object]:
     found: dict[str, object] = {"role": message.role.value, "content": message.content}
     if message.role is Role.TOOL:
         found["tool_name"] = message.name
     if message.images:
-        found["images"] = [image_bytes(one) for one in message.images]
+        found["images"] = [decode_image(one) for one in message.images]
     if message.tool_calls:
         found["tool_calls"] = [
             {"function": {"name": one.name, "arguments": dict(one.arguments)}} for one in message.tool_calls

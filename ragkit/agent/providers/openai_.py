@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
-from ragkit.agent.providers.base import Request
-from ragkit.agent.providers.chat_completions import ChatCompletionsProvider, Chunk, payload
+from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider, build_payload
 from ragkit.agent.providers.keys import find_host, find_key
-from ragkit.agent.providers.service import ClientOfLoop, Faults
+from ragkit.agent.providers.service import LoopBoundClient, SDKErrors
 from ragkit.errors import MissingExtra
 
 try:
@@ -32,10 +32,10 @@ class OpenAIProvider(ChatCompletionsProvider):
 
     name = "openai"
     default_model = "gpt-5.4-mini"
-    faults = Faults(
-        late=(openai.APITimeoutError, httpx2.TimeoutException),
-        broken=(openai.APIConnectionError, httpx2.HTTPError, httpx2.InvalidURL),
-        refused=(openai.APIError,),
+    sdk_errors = SDKErrors(
+        timeouts=(openai.APITimeoutError, httpx2.TimeoutException),
+        connection_errors=(openai.APIConnectionError, httpx2.HTTPError, httpx2.InvalidURL),
+        api_errors=(openai.APIError,),
     )
 
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
@@ -43,22 +43,22 @@ class OpenAIProvider(ChatCompletionsProvider):
         self.default_model = default_model or OpenAIProvider.default_model
         key = find_key("openai", api_key, needed=not self.host) or "none"
         host = self.host or None
-        self._client = ClientOfLoop(
+        self._client = LoopBoundClient(
             lambda: openai.AsyncOpenAI(api_key=key, base_url=host, max_retries=0), openai.AsyncOpenAI.close
         )
 
-    async def _chunks(self, request: Request, *, live: bool) -> AsyncGenerator[Chunk, None]:
+    async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ChatCompletionChunk, None]:
         create = self._client.get().chat.completions.create
-        sent = cast("dict[str, Any]", payload(request)) | {"timeout": request.settings.timeout_s}
+        sent = cast("dict[str, Any]", build_payload(request)) | {"timeout": request.settings.timeout_s}
         if not live:
-            yield _json(await create(**sent))
+            yield _to_chunk(await create(**sent))
             return
         async with await create(**sent, stream=True, stream_options={"include_usage": True}) as stream:
             async for chunk in stream:
-                yield _json(chunk)
+                yield _to_chunk(chunk)
 
 
-def _json(found: object) -> Chunk:
+def _to_chunk(found: object) -> ChatCompletionChunk:
     if not isinstance(found, openai.BaseModel):  # a page that is no API answers with text
         raise ValueError(f"no JSON object: {str(found)[:80]!r}")
-    return cast("Chunk", found.to_dict())
+    return cast("ChatCompletionChunk", found.to_dict())

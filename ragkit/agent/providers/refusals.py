@@ -23,31 +23,31 @@ from ragkit.errors import (
     RateLimited,
     RequestTimeout,
 )
-from ragkit.masking import without_secrets
+from ragkit.masking import mask_secrets
 from ragkit.usage.pricing import PriceBook
 
-LONGEST_MESSAGE = 300
+MAX_MESSAGE_CHARS = 300
 """Characters that are kept of what a service said."""
 
 _TOO_LONG = re.compile(
     r"context[ _](length|window)|prompt is too long|input token count|input is too long|request too large", re.I
 )
-_NO_MODEL = re.compile(r"\bmodels?\b", re.I)
-_BAD_KEY = re.compile(r"\bapi[ _]key\b", re.I)
-_NO_MONEY = {"insufficient_quota", "billing_error", "billing_hard_limit_reached"}
-_AUTHENTICATION = {
+_MENTIONS_MODEL = re.compile(r"\bmodels?\b", re.I)
+_MENTIONS_API_KEY = re.compile(r"\bapi[ _]key\b", re.I)
+_NO_CREDIT_CODES = {"insufficient_quota", "billing_error", "billing_hard_limit_reached"}
+_AUTHENTICATION_CODES = {
     "authentication_error",
     "permission_error",
     "invalid_api_key",
     "UNAUTHENTICATED",
     "PERMISSION_DENIED",
 }
-_PASSING = {"tool_use_failed"}
+_TRANSIENT_CODES = {"tool_use_failed"}
 """Codes of a refusal that sending the same again may well cure: the model wrote a call that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ServiceErrorResponse:
     """What a service said."""
 
     status: int | None
@@ -59,23 +59,23 @@ class Refusal:
     """Seconds after which to ask again, where the service said it."""
 
     @staticmethod
-    def read(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> Refusal:
+    def parse(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> ServiceErrorResponse:
         """Read the body that came with a status: `{"error": {"message", "code" or "type" or "status"}}`, or text."""
         found = body.get("error", body) if isinstance(body, Mapping) else body
         if not isinstance(found, Mapping):
-            return Refusal(status, _short(found), retry_after=read_retry_after(headers or {}))
+            return ServiceErrorResponse(status, _shorten(found), retry_after=parse_retry_after(headers or {}))
         code = found.get("code") if isinstance(found.get("code"), str) else found.get("type") or found.get("status")
-        wait = read_retry_after(headers or {})
-        return Refusal(
+        wait = parse_retry_after(headers or {})
+        return ServiceErrorResponse(
             status,
-            _short(found.get("message", found)),
+            _shorten(found.get("message", found)),
             str(code or ""),
-            _retry_info(found.get("details")) if wait is None else wait,
+            _parse_retry_info(found.get("details")) if wait is None else wait,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestTarget:
     """Who was asked for what: names for messages."""
 
     provider: str
@@ -84,54 +84,54 @@ class Asked:
     """Where it was asked, as an address."""
 
 
-def refused(asked: Asked, refusal: Refusal) -> ProviderError:
+def to_provider_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
     """The error for a refusal."""
-    return _lasting(asked, refusal) or _passing(asked, refusal)
+    return _permanent_error(asked, refusal) or _transient_error(asked, refusal)
 
 
-def _lasting(asked: Asked, refusal: Refusal) -> ProviderError | None:
+def _permanent_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError | None:
     """The error where something must be changed before it is worth asking again, if it is one that we know."""
     name, status, code, words = asked.provider, refusal.status, refusal.code, refusal.message
-    if code in _NO_MONEY or status == 402:
+    if code in _NO_CREDIT_CODES or status == 402:
         return AuthenticationFailed(name, f"the account has no credit left: {words}", status=status)
-    if status in {401, 403} or code in _AUTHENTICATION or (status == 400 and _BAD_KEY.search(words)):
+    if status in {401, 403} or code in _AUTHENTICATION_CODES or (status == 400 and _MENTIONS_API_KEY.search(words)):
         return AuthenticationFailed(name, f"the key is refused: {words}", status=status)
     if status == 413 or (status in {400, 422, None} and _TOO_LONG.search(f"{code} {words}")):
         hint = "send fewer or shorter messages, or choose a model with a larger context"
         return ContextTooLong(name, f"too long for {asked.model}: {words}: {hint}", status=status)
-    return _not_found(asked, words) if status == 404 else None
+    return _not_found_error(asked, words) if status == 404 else None
 
 
-def _passing(asked: Asked, refusal: Refusal) -> ProviderError:
+def _transient_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
     """The error where asking again may help; else an InvalidRequest."""
     name, status, code, words = asked.provider, refusal.status, refusal.code, refusal.message
     if status == 429 or "rate_limit" in code or (status in {503, 529} and refusal.retry_after is not None):
         return RateLimited(name, words, status=status, retry_after=refusal.retry_after)
     if status in {408, 504}:
         return RequestTimeout(name, words, status=status)
-    if status is None or status >= 500 or status == 409 or code in _PASSING:
+    if status is None or status >= 500 or status == 409 or code in _TRANSIENT_CODES:
         return ConnectionFailed(name, words, status=status)
     return InvalidRequest(name, words, status=status)
 
 
-def _not_found(asked: Asked, words: str) -> ProviderError:
-    if not _NO_MODEL.search(words):
+def _not_found_error(asked: RequestTarget, words: str) -> ProviderError:
+    if not _MENTIONS_MODEL.search(words):
         hint = f"is {asked.host} the address of its API?" if asked.host else "is its address right?"
         return InvalidRequest(asked.provider, f"nothing there ({words}): {hint}", status=404)
     if asked.provider == "ollama":
         return ModelNotFound("ollama", f"has no model {asked.model!r}: ollama pull {asked.model}", status=404)
-    near = near_models(asked.provider, asked.model)
+    near = suggest_models(asked.provider, asked.model)
     hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
     return ModelNotFound(asked.provider, f"has no model {asked.model!r}{hint}: {words}", status=404)
 
 
-def near_models(provider: str, model: str) -> list[str]:
+def suggest_models(provider: str, model: str) -> list[str]:
     """At most two names that look like `model`, among the models of the service whose price is known."""
     known = [info.model for info in PriceBook().models() if info.provider == provider and info.model != model]
     return get_close_matches(model, known, n=2, cutoff=0.7)
 
 
-def read_retry_after(headers: Mapping[str, str]) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, from `retry-after-ms` or `retry-after` (seconds or a date, RFC 9110); None without them."""
     for name, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
@@ -140,11 +140,11 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
         try:
             return max(0.0, float(value) / per_second)
         except ValueError:
-            return _until(value)
+            return _seconds_until(value)
     return None
 
 
-def _until(date: str) -> float | None:
+def _seconds_until(date: str) -> float | None:
     try:
         moment = parsedate_to_datetime(date)
     except ValueError:
@@ -152,7 +152,7 @@ def _until(date: str) -> float | None:
     return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())
 
 
-def _retry_info(details: object) -> float | None:
+def _parse_retry_info(details: object) -> float | None:
     """Google's services say it in the body: `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "13s"}`."""
     for one in details if isinstance(details, list) else []:
         delay = cast("object", one.get("retryDelay")) if isinstance(one, Mapping) else None
@@ -161,6 +161,6 @@ def _retry_info(details: object) -> float | None:
     return None
 
 
-def _short(words: object) -> str:
-    text = " ".join(without_secrets(str(words or "no reason given")).split())  # first: half a key is a secret too
-    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 3] + "..."
+def _shorten(words: object) -> str:
+    text = " ".join(mask_secrets(str(words or "no reason given")).split())  # first: half a key is a secret too
+    return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 3] + "..."

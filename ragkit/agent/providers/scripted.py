@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.providers.base import Completion, Delta, Provider, Request, TextDelta, deltas
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamDelta, TextDelta, to_deltas
 from ragkit.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -30,12 +30,12 @@ from ragkit.usage.tokens import Tokens, estimate_tokens
 MOCK_VARIABLE = "RAGKIT_MOCK_JSON"
 """Environment variable: a script of model turns, as JSON or as the path of a JSON file."""
 
-Answer: TypeAlias = str | Message | ToolCall | Sequence[ToolCall] | Completion
+ScriptedAnswer: TypeAlias = str | Message | ToolCall | Sequence[ToolCall] | Completion
 """What a scripted turn says: text, tool calls, or everything."""
-Turn: TypeAlias = Answer | BaseException | Callable[[Request], Answer]
+ScriptedTurn: TypeAlias = ScriptedAnswer | BaseException | Callable[[ModelRequest], ScriptedAnswer]
 """One turn of a script; an error is raised, a function is asked."""
 
-_ERRORS: Mapping[str, type[ProviderError]] = {
+_ERROR_TYPES: Mapping[str, type[ProviderError]] = {
     "authentication": AuthenticationFailed,
     "rate_limited": RateLimited,
     "timeout": RequestTimeout,
@@ -44,7 +44,7 @@ _ERRORS: Mapping[str, type[ProviderError]] = {
 }
 
 
-class ScriptOver(AssertionError):
+class ScriptExhausted(AssertionError):
     """A scripted provider was asked once more than its script has turns: the test, or the loop, is wrong."""
 
 
@@ -52,24 +52,24 @@ class InstantProvider(Provider):
     """Base of providers that answer without waiting for anything: write `complete`. Text is streamed by words."""
 
     name = "local"
-    waits = False
+    blocking = False
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The whole answer."""
         raise NotImplementedError
 
-    def stream(self, request: Request) -> Iterator[Delta]:
+    def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """The answer word by word."""
         completion = self.complete(request)
         for piece in re.findall(r"\S+\s*|\s+", completion.message.content):
             yield TextDelta(piece)
-        yield from (delta for delta in deltas(completion) if not isinstance(delta, TextDelta))
+        yield from (delta for delta in to_deltas(completion) if not isinstance(delta, TextDelta))
 
-    async def acomplete(self, request: Request) -> Completion:
+    async def acomplete(self, request: ModelRequest) -> Completion:
         """The whole answer."""
         return self.complete(request)
 
-    async def astream(self, request: Request) -> AsyncIterator[Delta]:
+    async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
         """The answer word by word."""
         for delta in self.stream(request):
             yield delta
@@ -86,25 +86,25 @@ class ScriptedProvider(InstantProvider):
 
     name = "scripted"
 
-    def __init__(self, script: Sequence[Turn], *, model: str = "scripted") -> None:
+    def __init__(self, script: Sequence[ScriptedTurn], *, model: str = "scripted") -> None:
         self.default_model = model
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self._script = list(script)
         self._lock = Lock()
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """How many turns have not been asked for."""
         return len(self._script) - len(self.requests)
 
-    def complete(self, request: Request) -> Completion:
-        """The next turn. Raises ScriptOver when there is none."""
+    def complete(self, request: ModelRequest) -> Completion:
+        """The next turn. Raises ScriptExhausted when there is none."""
         with self._lock:
             position = len(self.requests)
             if position >= len(self._script):
-                raise ScriptOver(f"the script has {position} turns and was asked for one more: add a turn to it")
+                raise ScriptExhausted(f"the script has {position} turns and was asked for one more: add a turn to it")
             self.requests.append(request)
-        return _answer(self._script[position], request)
+        return _to_completion(self._script[position], request)
 
     @staticmethod
     def from_json(text: str) -> ScriptedProvider:
@@ -112,7 +112,7 @@ class ScriptedProvider(InstantProvider):
 
         A turn is a text, or an object with `content`, `tool_calls` (a list of `{"name", "arguments"}`),
         `usage` (`{"prompt_tokens", "completion_tokens", "cached_tokens"}`), `stop_reason`; or with `error`
-        (authentication, rate_limited, timeout, connection, invalid_request) and `retry_after` in seconds.
+        (authentication, rate_limited, timeout, connection, invalid_request) and `parse_retry_after` in seconds.
 
         Raises:
             InvalidOption: it is not such a list.
@@ -120,10 +120,10 @@ class ScriptedProvider(InstantProvider):
         try:
             turns = json.loads(text)
         except json.JSONDecodeError as error:
-            raise InvalidOption(MOCK_VARIABLE, _start(text), "a JSON list of turns, or the path of a file") from error
+            raise InvalidOption(MOCK_VARIABLE, _excerpt(text), "a JSON list of turns, or the path of a file") from error
         if not isinstance(turns, list):
-            raise InvalidOption(MOCK_VARIABLE, _start(text), "a JSON list of turns")
-        return ScriptedProvider([_read_turn(turn) for turn in turns])
+            raise InvalidOption(MOCK_VARIABLE, _excerpt(text), "a JSON list of turns")
+        return ScriptedProvider([_parse_turn(turn) for turn in turns])
 
     @staticmethod
     def from_environment() -> ScriptedProvider | None:
@@ -131,7 +131,7 @@ class ScriptedProvider(InstantProvider):
         value = os.environ.get(MOCK_VARIABLE, "").strip()
         if not value:
             return None
-        return ScriptedProvider.from_json(value if value[0] in "[{" else _file(value))
+        return ScriptedProvider.from_json(value if value[0] in "[{" else _read_script_file(value))
 
 
 class FunctionProvider(InstantProvider):
@@ -139,13 +139,13 @@ class FunctionProvider(InstantProvider):
 
     name = "function"
 
-    def __init__(self, answer: Callable[[Request], Answer], *, model: str = "function") -> None:
+    def __init__(self, answer: Callable[[ModelRequest], ScriptedAnswer], *, model: str = "function") -> None:
         self.default_model = model
         self._function = answer
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """What the function says."""
-        return _answer(self._function, request)
+        return _to_completion(self._function, request)
 
 
 class EchoProvider(InstantProvider):
@@ -154,10 +154,10 @@ class EchoProvider(InstantProvider):
     name = "echo"
     default_model = "echo"
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The user's last words."""
         said = [message.content for message in request.messages if message.role is Role.USER]
-        return _answer(said[-1] if said else "", request)
+        return _to_completion(said[-1] if said else "", request)
 
 
 class LocalProvider(InstantProvider):
@@ -169,45 +169,45 @@ class LocalProvider(InstantProvider):
     name = "local"
     default_model = "local"
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The last tool result of the turn, or the user's last words with a mark of where they come from."""
         final = request.messages[-1] if request.messages else Message.user("")
         if final.role is Role.TOOL:
-            return _answer(final.content, request)
+            return _to_completion(final.content, request)
         said = [message.content for message in request.messages if message.role is Role.USER]
-        return _answer(f"[local provider, no model] {said[-1] if said else ''}".rstrip(), request)
+        return _to_completion(f"[local provider, no model] {said[-1] if said else ''}".rstrip(), request)
 
 
-def _answer(turn: Turn, request: Request) -> Completion:
+def _to_completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
     if isinstance(turn, BaseException):
         raise turn
     if isinstance(turn, Completion):
         return turn
     if isinstance(turn, str):
-        return _completion(Message.assistant(turn), request)
+        return _build_completion(Message.assistant(turn), request)
     if isinstance(turn, Message):
-        return _completion(turn, request)
+        return _build_completion(turn, request)
     if isinstance(turn, ToolCall):
-        return _completion(Message.assistant("", [turn]), request)
+        return _build_completion(Message.assistant("", [turn]), request)
     if callable(turn):
-        return _answer(turn(request), request)
-    return _completion(Message.assistant("", turn), request)
+        return _to_completion(turn(request), request)
+    return _build_completion(Message.assistant("", turn), request)
 
 
-def _completion(message: Message, request: Request) -> Completion:
+def _build_completion(message: Message, request: ModelRequest) -> Completion:
     sent = sum(estimate_tokens(one.content) for one in request.messages)
     received = estimate_tokens(message.content)
     reason = "tool_calls" if message.tool_calls else "stop"
     return Completion(message, Tokens(sent, received, cost_usd=0.0), reason)
 
 
-def _read_turn(turn: JSON) -> Turn:
+def _parse_turn(turn: JSON) -> ScriptedTurn:
     if isinstance(turn, str):
         return turn
     if not isinstance(turn, Mapping):
         raise InvalidOption(f"a turn of {MOCK_VARIABLE}", turn, "a text or an object")
     if "error" in turn:
-        return _read_error(turn)
+        return _parse_error(turn)
     message = Message.from_dict({**turn, "role": "assistant"})
     usage = turn.get("usage")
     if not isinstance(usage, Mapping):
@@ -220,22 +220,22 @@ def _read_turn(turn: JSON) -> Turn:
     return Completion(message, tokens, str(turn.get("stop_reason", reason)))
 
 
-def _read_error(turn: Mapping[str, JSON]) -> ProviderError:
+def _parse_error(turn: Mapping[str, JSON]) -> ProviderError:
     kind, message = str(turn["error"]), str(turn.get("message", "scripted"))
-    if kind not in _ERRORS:
-        raise InvalidOption(f"an error of {MOCK_VARIABLE}", kind, f"one of {', '.join(_ERRORS)}")
+    if kind not in _ERROR_TYPES:
+        raise InvalidOption(f"an error of {MOCK_VARIABLE}", kind, f"one of {', '.join(_ERROR_TYPES)}")
     wait = turn.get("retry_after")
     if kind == "rate_limited":
         return RateLimited("scripted", message, retry_after=float(wait) if isinstance(wait, int | float) else None)
-    return _ERRORS[kind]("scripted", message)
+    return _ERROR_TYPES[kind]("scripted", message)
 
 
-def _file(path: str) -> str:
+def _read_script_file(path: str) -> str:
     try:
         return Path(path).read_text("utf-8")
     except OSError as error:
         raise InvalidOption(MOCK_VARIABLE, path, "JSON, or the path of a file that can be read") from error
 
 
-def _start(text: str) -> str:
+def _excerpt(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

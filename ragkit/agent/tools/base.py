@@ -8,12 +8,19 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from types import MappingProxyType
 from typing import overload
 
-from ragkit.agent.tools.schema import Schema, Signature, check, check_plain, read_signature, routine
+from ragkit.agent.tools.schema import (
+    ToolSchema,
+    ToolSignature,
+    read_signature,
+    unwrap_callable,
+    validate_arguments,
+    validate_with_schema,
+)
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
-Function = Callable[..., object]
-NOTHING: Mapping[str, object] = MappingProxyType({})
+ToolCallable = Callable[..., object]
+NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +33,11 @@ class ToolResult:
     """Travels on the tool message in this process; it is saved with the conversation when it is plain JSON."""
 
 
-def _silent(_: str) -> None:
+def _discard_output(_: str) -> None:
     return None
 
 
-def _never() -> bool:
+def _not_cancelled() -> bool:
     return False
 
 
@@ -49,9 +56,9 @@ class ToolContext:
     attempt: int = 1
     """1 for the first try, 2 for the first retry."""
     max_attempts: int = 1
-    emit: Callable[[str], None] = _silent
+    emit: Callable[[str], None] = _discard_output
     """Sends a piece of output to whoever watches, before the tool is done."""
-    cancelled: Callable[[], bool] = _never
+    cancelled: Callable[[], bool] = _not_cancelled
     """Whether the run has been stopped, or has stopped waiting for this tool."""
 
 
@@ -65,8 +72,8 @@ class Tool:
 
     name: str
     description: str
-    function: Function
-    parameters: Schema
+    function: ToolCallable
+    parameters: ToolSchema
     """JSON Schema of what the model may send."""
     _: KW_ONLY
     timeout_s: float | None = None
@@ -75,33 +82,33 @@ class Tool:
     """How often it is tried again when it raises."""
     injected_kwargs: Mapping[str, object] = field(default_factory=dict, repr=False)
     """Arguments that are handed to the function and that the model never sees."""
-    signature: Signature | None = field(default=None, repr=False, compare=False)
+    signature: ToolSignature | None = field(default=None, repr=False, compare=False)
     """Read from the function; None for a schema that was written by hand."""
-    is_told: bool = field(default=False, repr=False)
+    takes_context: bool = field(default=False, repr=False)
     """Whether it wants the ToolContext."""
     is_async: bool = field(default=False, repr=False)
-    is_plain: bool = field(default=False, repr=False)
+    only_returns: bool = field(default=False, repr=False)
     """A function without the context, and no generator: it can only return."""
 
     def __post_init__(self) -> None:
         if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:
             raise InvalidOption("the name of a tool", self.name, "up to 64 letters, digits, '_' and '-'")
-        target = routine(self.function)
+        target = unwrap_callable(self.function)
         pieces = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
         told = self.signature is not None and bool(self.signature.context_parameter)
         waits = inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
-        object.__setattr__(self, "is_told", told)
+        object.__setattr__(self, "takes_context", told)
         object.__setattr__(self, "is_async", waits)
-        object.__setattr__(self, "is_plain", not (told or pieces))
+        object.__setattr__(self, "only_returns", not (told or pieces))
 
     @classmethod
     def from_function(
         cls,
-        func: Function,
+        func: ToolCallable,
         description: str | None = None,
         *,
         name: str = "",
-        injected_kwargs: Mapping[str, object] = NOTHING,
+        injected_kwargs: Mapping[str, object] = NO_ARGUMENTS,
     ) -> Tool:
         """Make a tool of a function: name, description and schema come from its signature and docstring."""
         signature = read_signature(func, context_type=ToolContext, hidden=injected_kwargs)
@@ -132,10 +139,10 @@ class Tool:
         )
 
     def validate(self, parameters: Mapping[str, JSON]) -> dict[str, object]:
-        """The arguments as the function wants them. Raises ToolArgumentsInvalid, which says what is wrong."""
+        """The arguments as the function wants them. Raises InvalidToolArguments, which says what is wrong."""
         if self.signature is None:
-            return check_plain(self.parameters, self.name, parameters)
-        return check(self.signature, self.name, parameters)
+            return validate_with_schema(self.parameters, self.name, parameters)
+        return validate_arguments(self.signature, self.name, parameters)
 
     def execute(
         self,
@@ -149,12 +156,12 @@ class Tool:
         What the function returns is handed back as it is: a coroutine or generator too.
         """
         checked = self.validate({**(parameters or {}), **arguments})
-        return self.prepared(checked, ToolContext(tool_name=self.name), injected_kwargs or NOTHING)
+        return self.call_validated(checked, ToolContext(tool_name=self.name), injected_kwargs or NO_ARGUMENTS)
 
-    def prepared(
-        self, checked: Mapping[str, object], context: ToolContext | None, injected: Mapping[str, object] = NOTHING
+    def call_validated(
+        self, checked: Mapping[str, object], context: ToolContext | None, injected: Mapping[str, object] = NO_ARGUMENTS
     ) -> object:
-        """Call the function with arguments that `validate` has let through; the context where it `is_told`."""
+        """Call the function with arguments that `validate` has let through; the context where it `takes_context`."""
         given = {**self.injected_kwargs, **injected, **checked}
         if self.signature is not None and self.signature.context_parameter:
             given[self.signature.context_parameter] = context
@@ -169,7 +176,7 @@ class Tool:
 
 
 @overload
-def tool(function: Function, /) -> Tool: ...
+def tool(function: ToolCallable, /) -> Tool: ...
 
 
 @overload
@@ -178,10 +185,10 @@ def tool(
     /,
     *,
     name: str = "",
-    injected_kwargs: Mapping[str, object] = NOTHING,
+    injected_kwargs: Mapping[str, object] = NO_ARGUMENTS,
     timeout_s: float | None = None,
     retries: int = 0,
-) -> Callable[[Function], Tool]: ...
+) -> Callable[[ToolCallable], Tool]: ...
 
 
 @overload
@@ -189,22 +196,22 @@ def tool(
     *,
     description: str,
     name: str = "",
-    injected_kwargs: Mapping[str, object] = NOTHING,
+    injected_kwargs: Mapping[str, object] = NO_ARGUMENTS,
     timeout_s: float | None = None,
     retries: int = 0,
-) -> Callable[[Function], Tool]: ...
+) -> Callable[[ToolCallable], Tool]: ...
 
 
 def tool(
-    subject: Function | str | None = None,
+    subject: ToolCallable | str | None = None,
     /,
     *,
     description: str | None = None,
     name: str = "",
-    injected_kwargs: Mapping[str, object] = NOTHING,
+    injected_kwargs: Mapping[str, object] = NO_ARGUMENTS,
     timeout_s: float | None = None,
     retries: int = 0,
-) -> Tool | Callable[[Function], Tool]:
+) -> Tool | Callable[[ToolCallable], Tool]:
     """Make a tool of a function: `@tool`, `@tool("what it does")` or `@tool(description=..., name=...)`.
 
     Args:
@@ -222,13 +229,13 @@ def tool(
         return Tool.from_function(subject)
     words = subject if subject is not None else description
 
-    def make(function: Function) -> Tool:
+    def make(function: ToolCallable) -> Tool:
         made = Tool.from_function(function, words, name=name, injected_kwargs=injected_kwargs)
         return replace(made, timeout_s=timeout_s, retries=retries)
 
     return make
 
 
-def build_tool_schema(func: Function) -> dict[str, JSON]:
+def build_tool_schema(func: ToolCallable) -> dict[str, JSON]:
     """The schema of a function as OpenAI's `tools` parameter takes it."""
     return Tool.from_function(func).to_schema()

@@ -23,10 +23,10 @@ Number: TypeAlias = int | float
 MAX_DIGITS = 4300
 """Digits of the largest whole number; Python's own limit for writing one out."""
 MAX_FILE_BYTES = 1_000_000
-MAX_FOUND = 200
+MAX_RESULTS = 200
 
 
-class ToolProblem(RagkitError):
+class ToolError(RagkitError):
     """A tool cannot do what it was asked. The message is for the model."""
 
 
@@ -44,18 +44,18 @@ def calculator(expression: str) -> str:
 
 
 def calculate(expression: str) -> Number:
-    """The value of an arithmetic expression. Raises ToolProblem, in words for the model."""
+    """The value of an arithmetic expression. Raises ToolError, in words for the model."""
     if len(expression) > 1000:
-        raise ToolProblem("the expression has more than 1000 characters")
+        raise ToolError("the expression has more than 1000 characters")
     try:
         tree = ast.parse(expression.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ToolProblem(f"{expression!r} is not an arithmetic expression") from error
+        raise ToolError(f"{expression!r} is not an arithmetic expression") from error
     try:
-        value = _number(_value(tree.body))
+        value = _require_number(_evaluate(tree.body))
         str(value)  # a whole number that is too long to write
     except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
-        raise ToolProblem(f"{expression!r} has no value: {error}") from error
+        raise ToolError(f"{expression!r} has no value: {error}") from error
     return value
 
 
@@ -63,10 +63,10 @@ def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
         digits = math.log10(abs(base)) * exponent if abs(base) > 1 else 1
         if digits > MAX_DIGITS:
-            raise ToolProblem(f"{base} ** {exponent} has more than {MAX_DIGITS} digits")
+            raise ToolError(f"{base} ** {exponent} has more than {MAX_DIGITS} digits")
     value = base**exponent
     if isinstance(value, complex):
-        raise ToolProblem(f"{base} ** {exponent} is not a real number")
+        raise ToolError(f"{base} ** {exponent} is not a real number")
     return float(value) if isinstance(value, float) else int(value)
 
 
@@ -74,7 +74,7 @@ def _round(value: Number, digits: Number | None = None) -> Number:
     return round(value) if digits is None else round(value, int(digits))
 
 
-_BINARY: Mapping[type[ast.operator], Callable[[Number, Number], Number]] = {
+_BINARY_OPERATORS: Mapping[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -102,43 +102,45 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 }
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e}
 
-Value: TypeAlias = Number | list[Number]
+CalculatorValue: TypeAlias = Number | list[Number]
 
 
-def _value(node: ast.expr) -> Value:
-    value: Value
+def _evaluate(node: ast.expr) -> CalculatorValue:
+    value: CalculatorValue
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             value = number
         case ast.Name(id=name) if name in _CONSTANTS:
             value = _CONSTANTS[name]
         case ast.UnaryOp(op=(ast.USub() | ast.UAdd()) as sign, operand=operand):
-            value = _number(_value(operand)) * (-1 if isinstance(sign, ast.USub) else 1)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            value = _small(_BINARY[type(op)](_number(_value(left)), _number(_value(right))))
+            value = _require_number(_evaluate(operand)) * (-1 if isinstance(sign, ast.USub) else 1)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY_OPERATORS:
+            value = _check_digits(
+                _BINARY_OPERATORS[type(op)](_require_number(_evaluate(left)), _require_number(_evaluate(right)))
+            )
         case ast.List(elts=items) | ast.Tuple(elts=items):
-            value = [_number(_value(item)) for item in items]
+            value = [_require_number(_evaluate(item)) for item in items]
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-            value = _FUNCTIONS[name](*map(_value, args))
+            value = _FUNCTIONS[name](*map(_evaluate, args))
         case _:
             words = ast.unparse(node)[:80]
-            raise ToolProblem(f"{words!r} is not known: use numbers, operators, and the listed functions")
+            raise ToolError(f"{words!r} is not known: use numbers, operators, and the listed functions")
     return value
 
 
-def _small(value: Number) -> Number:
+def _check_digits(value: Number) -> Number:
     if isinstance(value, int) and value.bit_length() > MAX_DIGITS * 3.33:
-        raise ToolProblem(f"the number has more than {MAX_DIGITS} digits")
+        raise ToolError(f"the number has more than {MAX_DIGITS} digits")
     return value
 
 
-def _number(value: Value) -> Number:
+def _require_number(value: CalculatorValue) -> Number:
     if isinstance(value, list):
-        raise ToolProblem("a list is only known inside sum, min and max")
+        raise ToolError("a list is only known inside sum, min and max")
     return value
 
 
-class Folder:
+class FolderTools:
     """The tools of one folder: `read_file`, `list_files`, `search_files`. Nothing outside it can be reached.
 
     Args:
@@ -160,13 +162,13 @@ class Folder:
             first_line: where to begin, counted from 1.
             lines: how many lines at most.
         """
-        found = self._inside(path)
+        found = self._resolve_inside(path)
         if not found.is_file():
-            raise ToolProblem(f"{path!r} is not a file here: list_files shows what there is")
+            raise ToolError(f"{path!r} is not a file here: list_files shows what there is")
         with found.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
         if b"\0" in raw[:8192]:
-            raise ToolProblem(f"{path!r} is not a text file")
+            raise ToolError(f"{path!r} is not a text file")
         text = raw[:MAX_FILE_BYTES].decode("utf-8", "replace")
         kept = text.splitlines()[max(0, first_line - 1) :][: max(0, lines)]
         more = f"\n[the first {MAX_FILE_BYTES} bytes of a longer file]" if len(raw) > MAX_FILE_BYTES else ""
@@ -178,8 +180,8 @@ class Folder:
         Args:
             pattern: of the path from the folder's root; * stands for any characters, slashes too.
         """
-        found = [name for name in self._names() if fnmatch.fnmatchcase(name, pattern)]
-        return _listed(found, "no file matches")
+        found = [name for name in self._list_paths() if fnmatch.fnmatchcase(name, pattern)]
+        return _to_list_result(found, "no file matches")
 
     def search_files(self, text: str, pattern: str = "*") -> ToolResult:
         """Find lines that contain a text, upper and lower case alike.
@@ -189,7 +191,7 @@ class Folder:
             pattern: of the path from the folder's root; * stands for any characters, slashes too.
         """
         found: list[str] = []
-        for name in self._names():
+        for name in self._list_paths():
             path = self.root / name
             if not fnmatch.fnmatchcase(name, pattern) or path.stat().st_size > MAX_FILE_BYTES:
                 continue
@@ -199,11 +201,11 @@ class Folder:
             for number, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
                 if text.lower() in line.lower():
                     found.append(f"{name}:{number}: {line.strip()[:200]}")
-            if len(found) > MAX_FOUND:
+            if len(found) > MAX_RESULTS:
                 break
-        return _listed(found, "no line contains that")
+        return _to_list_result(found, "no line contains that")
 
-    def _names(self) -> list[str]:
+    def _list_paths(self) -> list[str]:
         """Paths of the files from the root, sorted; hidden ones, and links that lead out, are left out."""
         names: list[str] = []
         for folder, folders, files in os.walk(self.root):
@@ -214,24 +216,24 @@ class Folder:
                     names.append(path.relative_to(self.root).as_posix())
         return sorted(names)
 
-    def _inside(self, path: str) -> Path:
+    def _resolve_inside(self, path: str) -> Path:
         try:
             found = (self.root / path).resolve()
         except (OSError, ValueError) as error:
-            raise ToolProblem(f"{path!r} is not a path") from error
+            raise ToolError(f"{path!r} is not a path") from error
         if not found.is_relative_to(self.root):
-            raise ToolProblem(f"{path!r} leads out of the folder")
+            raise ToolError(f"{path!r} leads out of the folder")
         return found
 
 
-class WebSearch(Protocol):
+class WebSearchEngine(Protocol):
     """Searches the web. There is none until you write or choose one."""
 
     def search(self, query: str, num_results: int) -> Sequence[tuple[str, str, str]]:
         """(title, address, excerpt) of what was found, best first."""
 
 
-def web_search_tool(engine: WebSearch) -> Tool:
+def create_web_search_tool(engine: WebSearchEngine) -> Tool:
     """The tool `web_search` over an engine of your choice."""
 
     def web_search(query: str, num_results: int = 5) -> ToolResult:
@@ -248,12 +250,12 @@ def web_search_tool(engine: WebSearch) -> Tool:
     return Tool.from_function(web_search)
 
 
-def create_default_registry(root: str | Path | None = None, *, search: WebSearch | None = None) -> ToolRegistry:
+def create_default_registry(root: str | Path | None = None, *, search: WebSearchEngine | None = None) -> ToolRegistry:
     """The calculator; with a root the tools of that folder; with an engine the search on the web."""
-    folder = Folder(root).tools() if root is not None else []
-    return ToolRegistry([calculator, *folder, *([web_search_tool(search)] if search else [])])
+    folder = FolderTools(root).tools() if root is not None else []
+    return ToolRegistry([calculator, *folder, *([create_web_search_tool(search)] if search else [])])
 
 
-def _listed(found: Sequence[str], nothing: str) -> ToolResult:
-    more = f"\n[the first {MAX_FOUND} of more]" if len(found) > MAX_FOUND else ""
-    return ToolResult("\n".join(found[:MAX_FOUND]) + more if found else nothing, list(found[:MAX_FOUND]))
+def _to_list_result(found: Sequence[str], nothing: str) -> ToolResult:
+    more = f"\n[the first {MAX_RESULTS} of more]" if len(found) > MAX_RESULTS else ""
+    return ToolResult("\n".join(found[:MAX_RESULTS]) + more if found else nothing, list(found[:MAX_RESULTS]))

@@ -1,6 +1,6 @@
 """What happens when a tool is called: tries, pieces of output, and the text that the model will see.
 
-`Attempt` is the one body; what waits for a tool, here or in an event loop, is a few lines around it.
+`ToolExecution` is the one body; what waits for a tool, here or in an event loop, is a few lines around it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ragkit.errors import RagkitError
 if TYPE_CHECKING:
     from ragkit.agent.effects import ToolJob
 
-Emit: TypeAlias = Callable[[str], None]
+EmitCallback: TypeAlias = Callable[[str], None]
 
 
 class ToolTimeout(RagkitError):
@@ -36,18 +36,18 @@ class ToolRefused(RagkitError):
     """A tool call was not allowed, by a guardrail, the policy, a person or the coherence check."""
 
 
-class Attempt:
+class ToolExecution:
     """A tool call that is tried until it succeeds or has no tries left; then it has an outcome.
 
     Whoever drives it calls inside `with`, which keeps what the tool raises:
     `with attempt: attempt.succeed(collect(attempt.call(), attempt.emit))`.
     """
 
-    def __init__(self, job: ToolJob, emit: Emit) -> None:
+    def __init__(self, job: ToolJob, emit: EmitCallback) -> None:
         self.outcome: ToolOutcome | None = None
         self._job, self._emit = job, emit
-        self._began = time.perf_counter()
-        self._tries = 0
+        self._started_at = time.perf_counter()
+        self._attempts = 0
         self._chunks = 0
 
     def emit(self, text: str) -> None:
@@ -55,22 +55,24 @@ class Attempt:
         self._chunks += 1
         self._emit(text)
 
-    def call(self) -> object:
+    def call_tool(self) -> object:
         """Call the tool once more, and hand back what it returns: a coroutine or generator too."""
-        self._tries += 1
+        self._attempts += 1
         job = self._job
-        if job.tool.is_told:
-            return job.tool.prepared(job.arguments, job.tool_context(self._tries, job.tool.retries + 1, self.emit))
-        return job.tool.prepared(job.arguments, None)
+        if job.tool.takes_context:
+            return job.tool.call_validated(
+                job.arguments, job.create_context(self._attempts, job.tool.retries + 1, self.emit)
+            )
+        return job.tool.call_validated(job.arguments, None)
 
-    def succeed(self, value: object) -> None:
+    def set_result(self, value: object) -> None:
         """The tool has returned this."""
         if type(value) is str:  # as in `collect`: the usual case, made quick
             text, data = value, None
         else:
-            found = render(value)
+            found = to_tool_result(value)
             text, data = found.content, found.data
-        self.outcome = ToolOutcome(self._job.call, text, data, None, self._seconds(), self._tries, self._chunks)
+        self.outcome = ToolOutcome(self._job.call, text, data, None, self._elapsed_s(), self._attempts, self._chunks)
 
     def __enter__(self) -> None:
         return None
@@ -81,21 +83,21 @@ class Attempt:
         """A border: whatever a tool raises goes back to the model."""
         if not isinstance(error, Exception):
             return False
-        if self._tries > self._job.tool.retries:
-            self.outcome = failed(self._job, error, self._seconds(), self._tries)
+        if self._attempts > self._job.tool.retries:
+            self.outcome = failed_outcome(self._job, error, self._elapsed_s(), self._attempts)
         return True
 
-    def _seconds(self) -> float:
-        return time.perf_counter() - self._began
+    def _elapsed_s(self) -> float:
+        return time.perf_counter() - self._started_at
 
 
-def failed(job: ToolJob, error: Exception, seconds: float, tries: int) -> ToolOutcome:
+def failed_outcome(job: ToolJob, error: Exception, seconds: float, tries: int) -> ToolOutcome:
     """The outcome of a tool that raised, or did not answer in time."""
     words = str(error) or type(error).__name__
     return ToolOutcome(job.call, f"Error executing {job.tool.name}: {words}", None, error, seconds, tries)
 
 
-def render(value: object) -> ToolResult:
+def to_tool_result(value: object) -> ToolResult:
     """The text of what a tool returned, and the object behind it."""
     if isinstance(value, ToolResult):
         return value
@@ -108,57 +110,57 @@ def render(value: object) -> ToolResult:
     return ToolResult(to_json(value, fallback=str).decode(), value)
 
 
-def execute(job: ToolJob, emit: Emit) -> ToolOutcome:
+def execute_tool(job: ToolJob, emit: EmitCallback) -> ToolOutcome:
     """Execute a tool, waiting here."""
-    attempt = Attempt(job, emit)
+    attempt = ToolExecution(job, emit)
     while attempt.outcome is None:
         with attempt:
-            attempt.succeed(collect(attempt.call(), attempt.emit))
+            attempt.set_result(collect_output(attempt.call_tool(), attempt.emit))
     return attempt.outcome
 
 
-async def aexecute(job: ToolJob, emit: Emit) -> ToolOutcome:
+async def aexecute_tool(job: ToolJob, emit: EmitCallback) -> ToolOutcome:
     """Execute a tool, awaiting."""
-    attempt = Attempt(job, emit)
+    attempt = ToolExecution(job, emit)
     while attempt.outcome is None:
         with attempt:
-            attempt.succeed(await acollect(attempt.call(), attempt.emit))
+            attempt.set_result(await acollect_output(attempt.call_tool(), attempt.emit))
     return attempt.outcome
 
 
-def collect(value: object, emit: Emit) -> object:
+def collect_output(value: object, emit: EmitCallback) -> object:
     """What a function returned; a generator's pieces are sent on and joined, a coroutine is run in a new loop."""
     if type(value) is str:  # what most tools return: the checks below take longer than many a tool
         return value
     if inspect.isgenerator(value) or (isinstance(value, Iterator) and not isinstance(value, str)):
-        return _joined([_piece(one, emit) for one in value])
+        return _join_pieces([_emit_piece(one, emit) for one in value])
     if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
         import asyncio  # noqa: PLC0415 - only asynchronous tools in synchronous runs need a loop
 
-        return asyncio.run(_await(value, emit))
+        return asyncio.run(_await_output(value, emit))
     return value
 
 
-async def acollect(value: object, emit: Emit) -> object:
+async def acollect_output(value: object, emit: EmitCallback) -> object:
     """What a function returned, awaited; an asynchronous generator's pieces are sent on and joined."""
     if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
-        return await _await(value, emit)
-    return collect(value, emit)
+        return await _await_output(value, emit)
+    return collect_output(value, emit)
 
 
-async def _await(value: Awaitable[object] | AsyncIterator[object], emit: Emit) -> object:
+async def _await_output(value: Awaitable[object] | AsyncIterator[object], emit: EmitCallback) -> object:
     if isinstance(value, AsyncIterator):
-        return _joined([_piece(one, emit) async for one in value])
+        return _join_pieces([_emit_piece(one, emit) async for one in value])
     return await value
 
 
-def _piece(value: object, emit: Emit) -> ToolResult:
-    found = render(value)
+def _emit_piece(value: object, emit: EmitCallback) -> ToolResult:
+    found = to_tool_result(value)
     emit(found.content)
     return found
 
 
-def _joined(pieces: list[ToolResult]) -> ToolResult:
+def _join_pieces(pieces: list[ToolResult]) -> ToolResult:
     """The pieces of a generator as one result; the last object that came with one stays behind the text."""
     data = next((one.data for one in reversed(pieces) if one.data is not None), None)
     return ToolResult("".join(one.content for one in pieces), data)

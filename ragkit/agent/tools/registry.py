@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ragkit.agent.tools.base import Function, Tool
+from ragkit.agent.tools.base import Tool, ToolCallable
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.records import JSON
 
@@ -12,7 +12,7 @@ from ragkit.records import JSON
 class ToolRegistry:
     """Tools by name, in the order in which they were registered."""
 
-    def __init__(self, tools: Iterable[Tool | Function] = ()) -> None:
+    def __init__(self, tools: Iterable[Tool | ToolCallable] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._frozen = False
         for one in tools:
@@ -32,7 +32,7 @@ class ToolRegistry:
         self._tools[tool.name] = tool
         return tool
 
-    def register_function(self, func: Tool | Function, description: str | None = None) -> Tool:
+    def register_function(self, func: Tool | ToolCallable, description: str | None = None) -> Tool:
         """Add a function or a tool; `description` overrides what the function says of itself."""
         if isinstance(func, Tool):
             made = func if description is None else Tool.from_function(func.function, description, name=func.name)

@@ -16,14 +16,14 @@ import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
-from ragkit.agent.tools.jsonschema import violations
+from ragkit.agent.tools.jsonschema import find_violations
 from ragkit.errors import InvalidOption, RagkitError, did_you_mean
 from ragkit.records import JSON
 
-Schema = Mapping[str, JSON]
+ToolSchema = Mapping[str, JSON]
 
 
-class ToolArgumentsInvalid(RagkitError):
+class InvalidToolArguments(RagkitError):
     """A model called a tool with arguments that it does not take. `problems` has one line each."""
 
     def __init__(self, tool: str, problems: Sequence[str]) -> None:
@@ -35,29 +35,31 @@ class ToolArgumentsInvalid(RagkitError):
 
 
 @dataclass(frozen=True)
-class Signature:
+class ToolSignature:
     """What a function takes from the model, and what is handed to it besides."""
 
-    schema: Schema
+    schema: ToolSchema
     """JSON Schema of the parameters that the model sees."""
     model: type[BaseModel]
     """Checks and converts the arguments."""
-    names: tuple[str, ...]
+    parameter_names: tuple[str, ...]
     """The parameters that the model sees, in order; field i of `model` is `p<i>`."""
     context_parameter: str = ""
     """The parameter that wants the ToolContext; empty when none does."""
     summary: str = ""
     """What the docstring says before its parameters."""
-    by_field: Mapping[str, str] = field(init=False, repr=False)
+    parameter_by_field: Mapping[str, str] = field(init=False, repr=False)
     """The parameter of each field of `model`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "by_field", {f"p{index}": name for index, name in enumerate(self.names)})
+        object.__setattr__(
+            self, "parameter_by_field", {f"p{index}": name for index, name in enumerate(self.parameter_names)}
+        )
 
 
 def read_signature(
     function: Callable[..., object], *, context_type: type, hidden: typing.Collection[str] = ()
-) -> Signature:
+) -> ToolSignature:
     """Read what `function` takes.
 
     Args:
@@ -69,14 +71,14 @@ def read_signature(
         InvalidOption: a type hint cannot be read, or has no JSON Schema.
     """
     name = getattr(function, "__name__", type(function).__name__)
-    hints = _hints(function, name)
+    hints = _get_type_hints(function, name)
     doc = docstring_parser.parse(inspect.getdoc(function) or "")
     told = {one.arg_name: one.description or "" for one in doc.params}
     fields: dict[str, tuple[object, object]] = {}
     names: list[str] = []
     context_parameter = ""
     for parameter in inspect.signature(function).parameters.values():
-        hint = hints.get(parameter.name, _guess(parameter))
+        hint = hints.get(parameter.name, _infer_type(parameter))
         if hint is context_type:
             context_parameter = parameter.name
         elif parameter.name not in hidden and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -88,61 +90,61 @@ def read_signature(
                 described = Field(default, alias=parameter.name, description=words)
             fields[f"p{len(names)}"] = (hint, described)
             names.append(parameter.name)
-    model, schema = _model(name, fields)
+    model, schema = _build_model(name, fields)
     summary = "\n\n".join(part for part in (doc.short_description, doc.long_description) if part)
-    return Signature(schema, model, tuple(names), context_parameter, summary)
+    return ToolSignature(schema, model, tuple(names), context_parameter, summary)
 
 
-def check(signature: Signature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
-    """The arguments as the function wants them. Raises ToolArgumentsInvalid; parameters left out stay out."""
+def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
+    """The arguments as the function wants them. Raises InvalidToolArguments; parameters left out stay out."""
     try:
         found = signature.model.model_validate(dict(arguments))
     except ValidationError as error:
-        raise ToolArgumentsInvalid(tool, list(_problems(error, signature))) from error
-    names, given = signature.by_field, found.__dict__
+        raise InvalidToolArguments(tool, list(_describe_errors(error, signature))) from error
+    names, given = signature.parameter_by_field, found.__dict__
     return {names[one]: given[one] for one in found.__pydantic_fields_set__}
 
 
-def check_plain(schema: Schema, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
+def validate_with_schema(schema: ToolSchema, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
     """Check arguments against a schema that was written by hand: names, required ones, plain types, enums."""
     properties = schema.get("properties")
     known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
     required = schema.get("required")
     problems = [
-        f"parameter {name!r} is missing{_wanted(known.get(str(name)))}"
+        f"parameter {name!r} is missing{_describe_rule(known.get(str(name)))}"
         for name in (required if isinstance(required, list | tuple) else ())
         if name not in arguments
     ]
     if schema.get("additionalProperties") is False or known:
-        problems += [_unknown(name, list(known)) for name in arguments if name not in known]
+        problems += [_describe_unknown(name, list(known)) for name in arguments if name not in known]
     for name, value in arguments.items():
         if name in known:
-            problems += violations(value, known[name], name)
+            problems += find_violations(value, known[name], name)
     if problems:
-        raise ToolArgumentsInvalid(tool, problems)
+        raise InvalidToolArguments(tool, problems)
     return dict(arguments)
 
 
-def plain_schema(schema: Schema) -> dict[str, JSON]:
+def inline_references(schema: ToolSchema) -> dict[str, JSON]:
     """The schema with every `$ref` written out and generated titles left out, as all services take it.
 
     A schema that contains itself keeps its `$defs`.
     """
     definitions = schema.get("$defs")
     table: Mapping[str, JSON] = definitions if isinstance(definitions, Mapping) else {}
-    recursive = any(_reaches(name, name, table) for name in table)
-    found = cast("dict[str, JSON]", _plain(schema, {} if recursive else table))
+    recursive = any(_refers_to(name, name, table) for name in table)
+    found = cast("dict[str, JSON]", _inline_node(schema, {} if recursive else table))
     if not recursive:
         found.pop("$defs", None)
     return found
 
 
-def _model(name: str, fields: Mapping[str, tuple[object, object]]) -> tuple[type[BaseModel], Schema]:
+def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tuple[type[BaseModel], ToolSchema]:
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, use_enum_values=False)
     build = cast("Callable[..., type[BaseModel]]", create_model)
     try:
         model = build(name, __config__=config, **fields)
-        schema = plain_schema(model.model_json_schema())
+        schema = inline_references(model.model_json_schema())
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         raise InvalidOption(
             f"the signature of {name}", str(error).splitlines()[0], "types that JSON can hold"
@@ -152,13 +154,13 @@ def _model(name: str, fields: Mapping[str, tuple[object, object]]) -> tuple[type
     return model, schema
 
 
-def routine(function: Callable[..., object]) -> Callable[..., object]:
+def unwrap_callable(function: Callable[..., object]) -> Callable[..., object]:
     """The function itself, or for an object that can be called what its class calls."""
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def _hints(function: Callable[..., object], name: str) -> dict[str, object]:
-    target = routine(function)
+def _get_type_hints(function: Callable[..., object], name: str) -> dict[str, object]:
+    target = unwrap_callable(function)
     try:
         return typing.get_type_hints(target, include_extras=True)
     except NameError as error:
@@ -167,32 +169,32 @@ def _hints(function: Callable[..., object], name: str) -> dict[str, object]:
         ) from error
 
 
-def _guess(parameter: inspect.Parameter) -> object:
+def _infer_type(parameter: inspect.Parameter) -> object:
     """The type of a parameter without a hint: that of its default, else anything."""
     default = parameter.default
     return object if default is parameter.empty or default is None else type(default)
 
 
-def _problems(error: ValidationError, signature: Signature) -> Iterator[str]:
+def _describe_errors(error: ValidationError, signature: ToolSignature) -> Iterator[str]:
     properties = signature.schema.get("properties")
     known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
     for one in error.errors(include_url=False):
         place = ".".join(str(part) for part in one["loc"])
         if one["type"] == "missing":
-            yield f"parameter {place!r} is missing{_wanted(known.get(place))}"
+            yield f"parameter {place!r} is missing{_describe_rule(known.get(place))}"
         elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
-            yield _unknown(place, signature.names)
+            yield _describe_unknown(place, signature.parameter_names)
         else:
             words = one["msg"][:1].lower() + one["msg"][1:]
-            yield f"{place!r} is {_short(one['input'])}: {words}{_nearest(one['input'], known.get(place))}"
+            yield f"{place!r} is {_short_repr(one['input'])}: {words}{_suggest_choice(one['input'], known.get(place))}"
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
+def _describe_unknown(name: str, known: Sequence[str]) -> str:
     hint = did_you_mean(name, known) or f" (known: {', '.join(known) or 'none'})"
     return f"unknown parameter {name!r}{hint}"
 
 
-def _wanted(rule: JSON) -> str:
+def _describe_rule(rule: JSON) -> str:
     if not isinstance(rule, Mapping):
         return ""
     kind, words, choices = rule.get("type"), rule.get("description"), rule.get("enum")
@@ -202,54 +204,54 @@ def _wanted(rule: JSON) -> str:
     return f" ({told})" if told else ""
 
 
-def _nearest(value: object, rule: JSON) -> str:
+def _suggest_choice(value: object, rule: JSON) -> str:
     choices = rule.get("enum") if isinstance(rule, Mapping) else None
     if not isinstance(choices, list | tuple):
         return ""
     return did_you_mean(str(value), map(str, choices))
 
 
-def _short(value: object) -> str:
+def _short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _plain(node: JSON, table: Mapping[str, JSON]) -> JSON:
+def _inline_node(node: JSON, table: Mapping[str, JSON]) -> JSON:
     if isinstance(node, list | tuple):
-        return [_plain(one, table) for one in node]
+        return [_inline_node(one, table) for one in node]
     if not isinstance(node, Mapping):
         return node
     reference = node.get("$ref")
     if isinstance(reference, str) and reference.rpartition("/")[2] in table:
         rest = {key: value for key, value in node.items() if key != "$ref"}
         target = table[reference.rpartition("/")[2]]
-        return _plain({**target, **rest} if isinstance(target, Mapping) else rest, table)
+        return _inline_node({**target, **rest} if isinstance(target, Mapping) else rest, table)
     found: dict[str, JSON] = {}
     for key, value in node.items():
         if key == "title" and isinstance(value, str):
             continue
         if key in ("properties", "$defs") and isinstance(value, Mapping):
-            found[key] = {name: _plain(one, table) for name, one in value.items()}
+            found[key] = {name: _inline_node(one, table) for name, one in value.items()}
         else:
-            found[key] = value if key in ("enum", "const", "default", "examples") else _plain(value, table)
+            found[key] = value if key in ("enum", "const", "default", "examples") else _inline_node(value, table)
     return found
 
 
-def _reaches(start: str, goal: str, table: Mapping[str, JSON], seen: frozenset[str] = frozenset()) -> bool:
+def _refers_to(start: str, goal: str, table: Mapping[str, JSON], seen: frozenset[str] = frozenset()) -> bool:
     """Whether the definition `start` refers to `goal`, directly or through others."""
-    for name in set(_references(table.get(start))) - seen:
-        if name == goal or _reaches(name, goal, table, seen | {name}):
+    for name in set(_find_references(table.get(start))) - seen:
+        if name == goal or _refers_to(name, goal, table, seen | {name}):
             return True
     return False
 
 
-def _references(node: JSON) -> Iterator[str]:
+def _find_references(node: JSON) -> Iterator[str]:
     if isinstance(node, Mapping):
         reference = node.get("$ref")
         if isinstance(reference, str):
             yield reference.rpartition("/")[2]
         for value in node.values():
-            yield from _references(value)
+            yield from _find_references(value)
     elif isinstance(node, list | tuple):
         for one in node:
-            yield from _references(one)
+            yield from _find_references(one)

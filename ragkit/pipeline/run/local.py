@@ -12,38 +12,38 @@ from contextvars import copy_context
 from types import TracebackType
 
 from ragkit.errors import LoadError, WorkerError
-from ragkit.index.plan import Work
-from ragkit.index.runner import Pending, Prepared
+from ragkit.index.plan import FileTask
+from ragkit.index.runner import PendingEmbedding, PreparedFile
 from ragkit.load.files import MB
-from ragkit.load.parse import Failed, Task
-from ragkit.pipeline.assemble import Assembly
-from ragkit.pipeline.run.process import Ended, Worker
-from ragkit.pipeline.run.stage import Stage, portable
+from ragkit.load.parse import ParseFailure, ParseTask
+from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.run.process import WorkerExited, WorkerProcess
+from ragkit.pipeline.run.stage import IndexWorker, strip_origins
 from ragkit.pipeline.runners import LocalOptions
 
-FEW_BYTES = 4 * MB
+INLINE_MAX_BYTES = 4 * MB
 """Files that are not more than this together are split before worker processes would have started."""
-LOOK_AHEAD = 4
+LOOKAHEAD_FILES = 4
 """Files in work or waiting for the caller, for each worker."""
-LOOK_AHEAD_BYTES = 64 * MB
+LOOKAHEAD_BYTES = 64 * MB
 """Size of these files together; a single one may be larger."""
-TRIES = 3
+MAX_ATTEMPTS = 3
 """How often a file is begun before it is given up, when its worker process ends each time."""
 
 
 class LocalRunner:
     """Drives worker processes of its own, and ends them when it is left."""
 
-    windows = 1
+    max_parallel_batches = 1
     """A model on this machine uses every core for one window."""
 
-    def __init__(self, options: LocalOptions, parts: Assembly) -> None:
+    def __init__(self, options: LocalOptions, parts: PipelineComponents) -> None:
         self._parts = parts
-        self._asked = options.workers
+        self._requested_workers = options.workers
         self._workers = options.workers or len(os.sched_getaffinity(0))
-        self._embedding = ThreadPoolExecutor(1, thread_name_prefix="ragkit-embed")
-        self._stage = Stage(parts, self._workers)
-        self._crew = _Crew(parts, self._workers)
+        self._embedding_executor = ThreadPoolExecutor(1, thread_name_prefix="ragkit-embed")
+        self._inline_worker = IndexWorker(parts, self._workers)
+        self._worker_pool = _WorkerPool(parts, self._workers)
 
     def __enter__(self) -> LocalRunner:
         return self
@@ -51,32 +51,32 @@ class LocalRunner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._crew.close()
-        self._stage.close()
-        self._embedding.shutdown(cancel_futures=True)
+        self._worker_pool.close()
+        self._inline_worker.close()
+        self._embedding_executor.shutdown(cancel_futures=True)
 
-    def prepare(self, work: Sequence[Work]) -> Iterator[tuple[Work, Prepared | Failed]]:
+    def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """What becomes of each file: by workers, or here when the files are few and nobody asked for workers."""
-        few = not self._asked and sum(one.stat.size for one in work) <= FEW_BYTES
-        return self._here(work) if few else self._crew.prepare(work)
+        few = not self._requested_workers and sum(one.stat.size for one in work) <= INLINE_MAX_BYTES
+        return self._prepare_inline(work) if few else self._worker_pool.prepare(work)
 
-    def embed(self, texts: Sequence[str]) -> Pending:
+    def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
         """Embed in a thread of its own; with this context, so that the run's meter counts what it embeds."""
-        return self._embedding.submit(copy_context().run, self._stage.embed, texts).result
+        return self._embedding_executor.submit(copy_context().run, self._inline_worker.embed, texts).result
 
-    def _here(self, work: Sequence[Work]) -> Iterator[tuple[Work, Prepared | Failed]]:
-        yield from zip(work, self._stage.prepare(task_of(one) for one in work), strict=True)
+    def _prepare_inline(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
+        yield from zip(work, self._inline_worker.prepare(create_task(one) for one in work), strict=True)
 
 
-class _Crew:
+class _WorkerPool:
     """Worker processes, started when they are needed, each replaced when it dies."""
 
-    def __init__(self, parts: Assembly, workers: int) -> None:
-        self._pipeline = portable(parts.pipeline)
-        self._many = workers
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="ragkit-work")
-        self._idle: queue.LifoQueue[Worker] = queue.LifoQueue()
-        self._alive: set[Worker] = set()
+    def __init__(self, parts: PipelineComponents, workers: int) -> None:
+        self._pipeline = strip_origins(parts.pipeline)
+        self._size = workers
+        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="ragkit-work")
+        self._idle: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()
+        self._alive: set[WorkerProcess] = set()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -87,35 +87,35 @@ class _Crew:
             alive = list(self._alive)
         for worker in alive:
             worker.kill()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._executor.shutdown(wait=True, cancel_futures=True)
         for worker in alive:
             worker.stop()
 
-    def prepare(self, work: Sequence[Work]) -> Iterator[tuple[Work, Prepared | Failed]]:
+    def prepare(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """What becomes of each file, in order. Files are taken as results are."""
-        waiting: deque[tuple[Work, Future[Prepared | Failed]]] = deque()
+        waiting: deque[tuple[FileTask, Future[PreparedFile | ParseFailure]]] = deque()
         ahead = 0
         for one in work:
-            while waiting and (len(waiting) >= LOOK_AHEAD * self._many or ahead + one.stat.size > LOOK_AHEAD_BYTES):
+            while waiting and (len(waiting) >= LOOKAHEAD_FILES * self._size or ahead + one.stat.size > LOOKAHEAD_BYTES):
                 ahead -= waiting[0][0].stat.size
-                yield _settled(waiting)
-            waiting.append((one, self._threads.submit(self._run, one)))
+                yield _oldest_result(waiting)
+            waiting.append((one, self._executor.submit(self._prepare_file, one)))
             ahead += one.stat.size
         while waiting:
-            yield _settled(waiting)
+            yield _oldest_result(waiting)
 
-    def _run(self, work: Work, tried: int = 1) -> Prepared | Failed:
+    def _prepare_file(self, work: FileTask, tried: int = 1) -> PreparedFile | ParseFailure:
         """One file in a worker that is free, and again in a fresh one when that dies. Runs in a thread."""
-        task = task_of(work)
+        task = create_task(work)
         try:
-            return self._ask(self._free_worker if tried == 1 else self._new_worker, task)
-        except Ended as end:
-            if tried < TRIES and not self._closed:
-                return self._run(work, tried + 1)
-            reason = f"its worker process ended {tried} times (exit code {end.code}: {end.said})"
-            return Failed(task, LoadError(task.source, reason, "leave it out, or run fewer workers"))
+            return self._run_in_worker(self._acquire_worker if tried == 1 else self._start_worker, task)
+        except WorkerExited as end:
+            if tried < MAX_ATTEMPTS and not self._closed:
+                return self._prepare_file(work, tried + 1)
+            reason = f"its worker process ended {tried} times (exit code {end.exit_code}: {end.last_line})"
+            return ParseFailure(task, LoadError(task.source, reason, "leave it out, or run fewer workers"))
 
-    def _ask(self, take: Callable[[], Worker], task: Task) -> Prepared | Failed:
+    def _run_in_worker(self, take: Callable[[], WorkerProcess], task: ParseTask) -> PreparedFile | ParseFailure:
         worker = take()
         try:
             outcome = worker.prepare(task)
@@ -127,14 +127,14 @@ class _Crew:
         self._idle.put(worker)
         return outcome
 
-    def _free_worker(self) -> Worker:
+    def _acquire_worker(self) -> WorkerProcess:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
-            return self._new_worker()
+            return self._start_worker()
 
-    def _new_worker(self) -> Worker:
-        worker = Worker(self._pipeline)
+    def _start_worker(self) -> WorkerProcess:
+        worker = WorkerProcess(self._pipeline)
         with self._lock:
             if not self._closed:
                 self._alive.add(worker)
@@ -143,12 +143,14 @@ class _Crew:
         raise WorkerError("the run was stopped")
 
 
-def task_of(work: Work) -> Task:
+def create_task(work: FileTask) -> ParseTask:
     """What a parser needs to know of a file."""
-    return Task(work.path, work.source, work.stat)
+    return ParseTask(work.path, work.source, work.stat)
 
 
-def _settled(waiting: deque[tuple[Work, Future[Prepared | Failed]]]) -> tuple[Work, Prepared | Failed]:
+def _oldest_result(
+    waiting: deque[tuple[FileTask, Future[PreparedFile | ParseFailure]]],
+) -> tuple[FileTask, PreparedFile | ParseFailure]:
     """The file that waits longest, once its worker is done with it."""
     work, future = waiting.popleft()
     return work, future.result()

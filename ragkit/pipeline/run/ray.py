@@ -25,42 +25,42 @@ from ray import ObjectRef
 from ray.exceptions import RayError, RayTaskError
 
 from ragkit.errors import RagkitError, WorkerError
-from ragkit.index.plan import Work
-from ragkit.index.runner import Embedding, Pending, Prepared
+from ragkit.index.plan import FileTask
+from ragkit.index.runner import EmbeddedTexts, PendingEmbedding, PreparedFile
 from ragkit.load.files import MB
-from ragkit.load.parse import Failed, Task
-from ragkit.pipeline.assemble import Assembly
-from ragkit.pipeline.run.stage import Stage, portable
+from ragkit.load.parse import ParseFailure, ParseTask
+from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.run.stage import IndexWorker, strip_origins
 from ragkit.pipeline.runners import RayOptions
-from ragkit.usage.meter import Call, Meter, current_meter, metered
+from ragkit.usage.meter import Meter, MeteredCall, current_meter, use_meter
 
-Answer = TypeVar("Answer")
-Answers: TypeAlias = list[Prepared | Failed] | RagkitError
+Result = TypeVar("Result")
+PrepareResult: TypeAlias = list[PreparedFile | ParseFailure] | RagkitError
 
-TASK_BYTES = 2 * MB
+MAX_TASK_BYTES = 2 * MB
 """Size of the files that one task reads; a single one may be larger."""
-TASK_FILES = 32
+MAX_TASK_FILES = 32
 """Files that one task reads at most."""
-LOOK_AHEAD = 2
+LOOKAHEAD_TASKS = 2
 """Tasks with files under way or waiting for the caller, for each worker."""
 CONNECT_SECONDS = 10.0
 """How long the head of a cluster may take to answer."""
-RETRIES = 3
+MAX_RETRIES = 3
 """How often a task is begun again after its worker died."""
 
 
 class RayRunner:
     """Drives the workers of a cluster, which is left as it was; one that was started for the run is stopped."""
 
-    def __init__(self, options: RayOptions, parts: Assembly) -> None:
+    def __init__(self, options: RayOptions, parts: PipelineComponents) -> None:
         self._options = options
-        self._pipeline = pickle.dumps(portable(parts.pipeline))
-        self._is_ours = False
+        self._pipeline = pickle.dumps(strip_origins(parts.pipeline))
+        self._owns_cluster = False
         self._workers = options.workers
 
     def __enter__(self) -> RayRunner:
-        self._is_ours = not ray.is_initialized()
-        if self._is_ours:
+        self._owns_cluster = not ray.is_initialized()
+        if self._owns_cluster:
             self._connect()
         if not self._workers:
             there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray has no types here
@@ -70,32 +70,32 @@ class RayRunner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._is_ours:
+        if self._owns_cluster:
             ray.shutdown()
 
     @property
-    def windows(self) -> int:
+    def max_parallel_batches(self) -> int:
         """As many as there are workers."""
         return self._workers
 
-    def prepare(self, work: Sequence[Work]) -> Iterator[tuple[Work, Prepared | Failed]]:
+    def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """What becomes of each file, in order."""
-        under_way: deque[tuple[list[Work], ObjectRef[Answers]]] = deque()
+        under_way: deque[tuple[list[FileTask], ObjectRef[PrepareResult]]] = deque()
         for batch in _batches(work):
-            if len(under_way) >= LOOK_AHEAD * self._workers:
-                yield from self._settled(*under_way.popleft())
-            tasks = [Task(one.path, one.source, one.stat) for one in batch]
-            under_way.append((batch, _PREPARE.remote(self._pipeline, tasks)))
+            if len(under_way) >= LOOKAHEAD_TASKS * self._workers:
+                yield from self._collect_results(*under_way.popleft())
+            tasks = [ParseTask(one.path, one.source, one.stat) for one in batch]
+            under_way.append((batch, _REMOTE_PREPARE.remote(self._pipeline, tasks)))
         while under_way:
-            yield from self._settled(*under_way.popleft())
+            yield from self._collect_results(*under_way.popleft())
 
-    def embed(self, texts: Sequence[str]) -> Pending:
+    def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
         """Begin to embed some texts on the cluster; what the embedder reports is counted here."""
-        reference = _EMBED.remote(self._pipeline, list(texts))
+        reference = _REMOTE_EMBED.remote(self._pipeline, list(texts))
 
-        def wait() -> Embedding:
-            with _translated(self._options):
-                answer = _opened(ray.get(reference))
+        def wait() -> EmbeddedTexts:
+            with _translate_errors(self._options):
+                answer = _unwrap_result(ray.get(reference))
             meter = current_meter()
             if meter is not None:
                 for call in answer.calls:
@@ -107,8 +107,8 @@ class RayRunner:
     def _connect(self) -> None:
         address = self._options.address or os.environ.get("RAY_ADDRESS") or "local"
         cores = (self._options.workers or None) if address == "local" else None
-        with _translated(self._options):
-            _knock(address)
+        with _translate_errors(self._options):
+            _check_reachable(address)
             ray.init(
                 address,
                 num_cpus=cores,
@@ -117,60 +117,62 @@ class RayRunner:
                 configure_logging=False,
             )
 
-    def _settled(self, batch: list[Work], reference: ObjectRef[Answers]) -> Iterator[tuple[Work, Prepared | Failed]]:
+    def _collect_results(
+        self, batch: list[FileTask], reference: ObjectRef[PrepareResult]
+    ) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
         """The files of a task, once it is done."""
-        with _translated(self._options):
-            outcomes = _opened(ray.get(reference))
+        with _translate_errors(self._options):
+            outcomes = _unwrap_result(ray.get(reference))
         return zip(batch, outcomes, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Embedded:
+class _EmbedResult:
     """What comes back from the cluster for a window."""
 
-    embedding: Embedding
-    calls: tuple[Call, ...]
+    embedding: EmbeddedTexts
+    calls: tuple[MeteredCall, ...]
 
 
-_STAGES: dict[bytes, Stage] = {}
+_INDEX_WORKERS: dict[bytes, IndexWorker] = {}
 """In a worker: the stage of the pipeline that it worked for last, with the models that it has loaded."""
 
 
-def _stage(pipeline: bytes) -> Stage:
-    if pipeline not in _STAGES:
-        while _STAGES:
-            _STAGES.popitem()[1].close()
-        _STAGES[pipeline] = Stage(Assembly(pickle.loads(pipeline)))  # noqa: S301 - written by `RayRunner`
-    return _STAGES[pipeline]
+def _get_index_worker(pipeline: bytes) -> IndexWorker:
+    if pipeline not in _INDEX_WORKERS:
+        while _INDEX_WORKERS:
+            _INDEX_WORKERS.popitem()[1].close()
+        _INDEX_WORKERS[pipeline] = IndexWorker(PipelineComponents(pickle.loads(pipeline)))  # noqa: S301 - written by `RayRunner`
+    return _INDEX_WORKERS[pipeline]
 
 
-def _prepare(pipeline: bytes, tasks: list[Task]) -> Answers:
+def _prepare_files(pipeline: bytes, tasks: list[ParseTask]) -> PrepareResult:
     """In a worker: what becomes of some files. An error of ours travels as a value, to arrive as it is."""
     try:
-        return list(_stage(pipeline).prepare(tasks))
+        return list(_get_index_worker(pipeline).prepare(tasks))
     except RagkitError as error:
         return error
 
 
-def _embed(pipeline: bytes, texts: list[str]) -> _Embedded | RagkitError:
+def _embed_texts(pipeline: bytes, texts: list[str]) -> _EmbedResult | RagkitError:
     """In a worker: the vectors of a window, with what it cost."""
     try:
-        with metered(Meter()) as meter:
-            return _Embedded(_stage(pipeline).embed(texts), meter.calls)
+        with use_meter(Meter()) as meter:
+            return _EmbedResult(_get_index_worker(pipeline).embed(texts), meter.calls)
     except RagkitError as error:
         return error
 
 
-_PREPARE = ray.remote(num_cpus=1, max_retries=RETRIES)(_prepare)
-_EMBED = ray.remote(num_cpus=1, max_retries=RETRIES)(_embed)
+_REMOTE_PREPARE = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_prepare_files)
+_REMOTE_EMBED = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_embed_texts)
 
 
-def _batches(work: Sequence[Work]) -> Iterator[list[Work]]:
+def _batches(work: Sequence[FileTask]) -> Iterator[list[FileTask]]:
     """The files in order, a few at a time."""
-    batch: list[Work] = []
+    batch: list[FileTask] = []
     size = 0
     for one in work:
-        if batch and (len(batch) >= TASK_FILES or size + one.stat.size > TASK_BYTES):
+        if batch and (len(batch) >= MAX_TASK_FILES or size + one.stat.size > MAX_TASK_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(one)
@@ -179,7 +181,7 @@ def _batches(work: Sequence[Work]) -> Iterator[list[Work]]:
         yield batch
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raises ConnectionError when nobody listens at `host:port`: Ray itself would try for a quarter of an hour."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -192,7 +194,7 @@ def _knock(address: str) -> None:
         raise ConnectionError(f"nothing answers at {host}:{port}") from error
 
 
-def _opened(answer: Answer | RagkitError) -> Answer:
+def _unwrap_result(answer: Result | RagkitError) -> Result:
     """What a worker gave back. Raises the error of ours that it met."""
     if isinstance(answer, RagkitError):
         raise answer
@@ -200,7 +202,7 @@ def _opened(answer: Answer | RagkitError) -> Answer:
 
 
 @contextmanager
-def _translated(options: RayOptions) -> Iterator[None]:
+def _translate_errors(options: RayOptions) -> Iterator[None]:
     """Errors of Ray as ours."""
     where = f"the Ray cluster at {options.address}" if options.address else "Ray"
     try:
@@ -211,7 +213,7 @@ def _translated(options: RayOptions) -> Iterator[None]:
     except RayError as error:
         reason = str(error).strip().partition("\n")[0]
         raise WorkerError(
-            f"{where} lost a worker {RETRIES + 1} times over one task ({reason}): see `ray status`"
+            f"{where} lost a worker {MAX_RETRIES + 1} times over one task ({reason}): see `ray status`"
         ) from error
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]

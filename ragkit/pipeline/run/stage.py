@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragkit.index.runner import Embedding, Prepared
-from ragkit.load.parse import Failed, Parsed, Task
+from ragkit.index.runner import EmbeddedTexts, PreparedFile
+from ragkit.load.parse import ParsedFile, ParseFailure, ParseTask
 from ragkit.load.workers import ParsePool
-from ragkit.pipeline.assemble import Assembly
+from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
-from ragkit.retrieve.terms import terms
+from ragkit.retrieve.terms import extract_terms
 
 
-class Stage:
+class IndexWorker:
     """Works for one pipeline. Parsers run in processes of their own; close it to end them.
 
     Args:
@@ -26,37 +26,37 @@ class Stage:
         parsers: how many files are parsed side by side.
     """
 
-    def __init__(self, parts: Assembly, parsers: int = 1) -> None:
+    def __init__(self, parts: PipelineComponents, parsers: int = 1) -> None:
         self._parts = parts
-        self._pool = ParsePool(parsers, parts.limits, parts.routes)
+        self._pool = ParsePool(parsers, parts.parse_limits, parts.loader_routes)
 
     def close(self) -> None:
         """End the parsers at once. May be called from another thread than the one that works."""
         self._pool.close()
 
-    def prepare(self, tasks: Iterable[Task]) -> Iterator[Prepared | Failed]:
+    def prepare(self, tasks: Iterable[ParseTask]) -> Iterator[PreparedFile | ParseFailure]:
         """What becomes of each file, in order. Seconds of loading are what was waited for: parsers work ahead."""
         began = time.perf_counter()
         for outcome in self._pool.parse(tasks):
             loaded = time.perf_counter()
-            yield split(self._parts, outcome, loaded - began) if isinstance(outcome, Parsed) else outcome
+            yield prepare_document(self._parts, outcome, loaded - began) if isinstance(outcome, ParsedFile) else outcome
             began = time.perf_counter()
 
-    def embed(self, texts: Sequence[str]) -> Embedding:
+    def embed(self, texts: Sequence[str]) -> EmbeddedTexts:
         """The vectors of some texts, and how long they took."""
         began = time.perf_counter()
         rows = self._parts.embedder.embed_texts(texts)
-        return Embedding(rows, time.perf_counter() - began)
+        return EmbeddedTexts(rows, time.perf_counter() - began)
 
 
-def split(parts: Assembly, parsed: Parsed, load_seconds: float = 0.0) -> Prepared:
+def prepare_document(parts: PipelineComponents, parsed: ParsedFile, load_seconds: float = 0.0) -> PreparedFile:
     """The chunks of a document that was read, what the embedder sees of them, and their terms."""
     began = time.perf_counter()
-    chunks = tuple(parts.split(parsed.document))
+    chunks = tuple(parts.split_document(parsed.document))
     texts = tuple(parts.embedding_text(chunk) for chunk in chunks)
     name = Path(parsed.task.source).stem  # what the file is called is worth a word in the lexical index
-    words = tuple(tuple(terms(f"{text}\n{name}")) for text in texts)
-    return Prepared(
+    words = tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
+    return PreparedFile(
         parsed.document,
         parsed.content_hash,
         parsed.stat,
@@ -69,6 +69,6 @@ def split(parts: Assembly, parsed: Parsed, load_seconds: float = 0.0) -> Prepare
     )
 
 
-def portable(pipeline: Pipeline) -> Pipeline:
+def strip_origins(pipeline: Pipeline) -> Pipeline:
     """The pipeline as it travels to a worker: without the file that it came from."""
     return replace(pipeline, origins={}, path=None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from ragkit.index.report import IndexReport
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexRun
+from ragkit.pipeline.writing import IndexOptions
 from ragkit.records import Chunk
 
 FILES = 60
@@ -33,7 +33,7 @@ def pipeline(run: str = "{name: local}") -> Pipeline:
     return Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\nrun: {run}\n", environ={})
 
 
-def indexed(kb: Path, folder: Path, run: str = "{name: local}", how: IndexRun | None = None) -> IndexReport:
+def indexed(kb: Path, folder: Path, run: str = "{name: local}", how: IndexOptions | None = None) -> IndexReport:
     """Index a folder into a new knowledge base."""
     with KnowledgeBase.open(kb, pipeline(run)) as base:
         return base.index(folder, run=how)

@@ -14,19 +14,19 @@ import pytest
 
 from ragkit.errors import InvalidOption, LoadError, PipelineError, WorkerError
 from ragkit.index import build
-from ragkit.index.plan import Work
-from ragkit.index.report import Event, FileRead
-from ragkit.index.runner import Prepared
+from ragkit.index.plan import FileTask
+from ragkit.index.report import FileRead, IndexEvent
+from ragkit.index.runner import PreparedFile
 from ragkit.load.files import FileStat
-from ragkit.load.parse import Failed, Task
-from ragkit.pipeline.assemble import Assembly
+from ragkit.load.parse import ParseFailure, ParseTask
+from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.run import local
-from ragkit.pipeline.run.local import LOOK_AHEAD, LocalRunner
-from ragkit.pipeline.run.process import Worker
+from ragkit.pipeline.run.local import LOOKAHEAD_FILES, LocalRunner
+from ragkit.pipeline.run.process import WorkerProcess
 from ragkit.pipeline.runners import RUNNERS, LocalOptions
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexRun
+from ragkit.pipeline.writing import IndexOptions
 from tests.pipeline.run.corpus import Content, content, indexed, pipeline, write_corpus
 
 TWO = "{name: local, workers: 2}"
@@ -63,35 +63,35 @@ def wait_until_none_are_left() -> None:
     assert left == []
 
 
-def work_of(folder: Path) -> list[Work]:
+def work_of(folder: Path) -> list[FileTask]:
     paths = sorted(folder.iterdir())
-    return [Work(str(path), path, FileStat.of(path.stat()), None) for path in paths]
+    return [FileTask(str(path), path, FileStat.from_stat(path.stat()), None) for path in paths]
 
 
 def runner(workers: int = 2) -> LocalRunner:
-    return LocalRunner(LocalOptions(workers), Assembly(pipeline()))
+    return LocalRunner(LocalOptions(workers), PipelineComponents(pipeline()))
 
 
 def test_worker_processes_make_the_same_index_as_this_process(tmp_path: Path, folder: Path, expected: Content) -> None:
     seen: list[int] = []
-    report = indexed(tmp_path / "kb", folder, TWO, IndexRun(on_event=lambda event: seen.append(len(workers()))))
+    report = indexed(tmp_path / "kb", folder, TWO, IndexOptions(on_event=lambda event: seen.append(len(workers()))))
     assert content(tmp_path / "kb") == expected
     assert max(seen) == 2
     assert (report.files["added"], report.files["skipped"]) == (59, 1)
     assert report.skipped == ((str(folder / "011.txt"), "holds no text"),)
-    assert sorted(report.stations) == ["embed", "load", "split", "store"]
-    assert min(report.stations.values()) > 0
+    assert sorted(report.stage_seconds) == ["embed", "load", "split", "store"]
+    assert min(report.stage_seconds.values()) > 0
     wait_until_none_are_left()
 
 
 def test_a_few_files_start_no_worker_but_their_parsers(tmp_path: Path, folder: Path) -> None:
     seen: list[tuple[int, int]] = []
 
-    def look(event: Event) -> None:
+    def look(event: IndexEvent) -> None:
         if isinstance(event, FileRead):
             seen.append((len(workers()), len(workers("load.worker"))))
 
-    indexed(tmp_path / "kb", folder, how=IndexRun(on_event=look))
+    indexed(tmp_path / "kb", folder, how=IndexOptions(on_event=look))
     assert max(count for count, _ in seen) == 0
     assert max(parsers for _, parsers in seen) == len(os.sched_getaffinity(0))
 
@@ -99,9 +99,9 @@ def test_a_few_files_start_no_worker_but_their_parsers(tmp_path: Path, folder: P
 def test_many_files_start_workers_though_nobody_named_a_number(
     tmp_path: Path, folder: Path, expected: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "FEW_BYTES", 1000)
+    monkeypatch.setattr(local, "INLINE_MAX_BYTES", 1000)
     seen: list[int] = []
-    indexed(tmp_path / "kb", folder, how=IndexRun(on_event=lambda event: seen.append(len(workers()))))
+    indexed(tmp_path / "kb", folder, how=IndexOptions(on_event=lambda event: seen.append(len(workers()))))
     assert max(seen) == len(os.sched_getaffinity(0))
     assert content(tmp_path / "kb") == expected
 
@@ -109,8 +109,8 @@ def test_many_files_start_workers_though_nobody_named_a_number(
 def test_windows_and_waits_of_other_sizes_make_the_same_index(
     tmp_path: Path, folder: Path, expected: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "WINDOW", 5)
-    monkeypatch.setattr(build, "READY", 7)
+    monkeypatch.setattr(build, "EMBED_BATCH_SIZE", 5)
+    monkeypatch.setattr(build, "MAX_PENDING_CHUNKS", 7)
     report = indexed(tmp_path / "kb", folder)
     assert content(tmp_path / "kb") == expected
     assert report.embedded == len(expected[2]) // (64 * 4)
@@ -119,14 +119,14 @@ def test_windows_and_waits_of_other_sizes_make_the_same_index(
 def test_killed_workers_lose_and_double_no_chunk(tmp_path: Path, folder: Path, expected: Content) -> None:
     killed: list[int] = []
 
-    def kill(event: Event) -> None:
+    def kill(event: IndexEvent) -> None:
         if isinstance(event, FileRead) and len(killed) < 3:
             victim = workers()[0]
             victim.kill()
             killed.append(victim.pid)
             time.sleep(0.2)  # so that its successor is another one of the list
 
-    report = indexed(tmp_path / "kb", folder, TWO, IndexRun(on_event=kill))
+    report = indexed(tmp_path / "kb", folder, TWO, IndexOptions(on_event=kill))
     assert len(set(killed)) == 3
     assert (report.files["added"], report.failures) == (59, ())
     assert content(tmp_path / "kb") == expected
@@ -135,14 +135,14 @@ def test_killed_workers_lose_and_double_no_chunk(tmp_path: Path, folder: Path, e
 def test_a_file_that_ends_every_worker_is_reported_and_the_rest_is_indexed(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Worker.prepare
+    ask = WorkerProcess.prepare
 
-    def die_of_one(self: Worker, task: Task) -> Prepared | Failed:
+    def die_of_one(self: WorkerProcess, task: ParseTask) -> PreparedFile | ParseFailure:
         if task.source.endswith("005.txt"):
             self.kill()
         return ask(self, task)
 
-    monkeypatch.setattr(Worker, "prepare", die_of_one)
+    monkeypatch.setattr(WorkerProcess, "prepare", die_of_one)
     report = indexed(tmp_path / "kb", folder, TWO)
     [failure] = report.failures
     assert failure.source == str(folder / "005.txt")
@@ -157,14 +157,14 @@ def test_a_run_that_is_stopped_leaves_no_process_and_can_be_taken_up(
     seen: list[int] = []
     before = set(threading.enumerate())  # the loop of services is one for the process, and stays
 
-    def stop(event: Event) -> None:
+    def stop(event: IndexEvent) -> None:
         if isinstance(event, FileRead):
             seen.append(len(workers()))
         if len(seen) == 20:
             raise error
 
     with pytest.raises(type(error)):
-        indexed(tmp_path / "kb", folder, TWO, IndexRun(on_event=stop))
+        indexed(tmp_path / "kb", folder, TWO, IndexOptions(on_event=stop))
     assert max(seen) == 2
     wait_until_none_are_left()
     assert [thread.name for thread in threading.enumerate() if thread not in before] == []
@@ -176,7 +176,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, folder: Path) 
     parent = os.fork()
     if parent == 0:  # this one only starts workers, and waits to be killed
         with runner() as crew:
-            next(iter(crew.prepare(work_of(folder))))
+            next(iter(crew.prepare_files(work_of(folder))))
             (tmp_path / "pids").write_text(" ".join(str(process.pid) for process in [*workers(), *workers("load.w")]))
             (tmp_path / "ready").touch()
             signal.pause()
@@ -193,12 +193,12 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path, folder: Path) 
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
-class Counting(list[Work]):
+class Counting(list[FileTask]):
     """Knows how many of its files were taken."""
 
     taken = 0
 
-    def __iter__(self) -> Iterator[Work]:
+    def __iter__(self) -> Iterator[FileTask]:
         for one in super().__iter__():
             self.taken += 1
             yield one
@@ -207,51 +207,51 @@ class Counting(list[Work]):
 def test_workers_are_ahead_of_the_caller_by_a_few_files(folder: Path) -> None:
     work = Counting(work_of(folder))
     with runner() as crew:
-        found = crew.prepare(work)
+        found = crew.prepare_files(work)
         names = [next(found)[0].path.name for _ in range(3)]
         time.sleep(0.5)
         assert names == ["000.txt", "001.txt", "002.txt"]
-        assert work.taken == 3 + LOOK_AHEAD * 2
+        assert work.taken == 3 + LOOKAHEAD_FILES * 2
 
 
 def test_workers_are_ahead_of_the_caller_by_a_few_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "LOOK_AHEAD_BYTES", 1)
+    monkeypatch.setattr(local, "LOOKAHEAD_BYTES", 1)
     work = Counting(work_of(folder))
     with runner() as crew:
-        next(iter(crew.prepare(work)))
+        next(iter(crew.prepare_files(work)))
         assert work.taken == 2  # one is being worked on, however large it is, and the next is held back
 
 
 def test_what_a_part_raises_in_a_worker_is_raised_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[object] = [PipelineError(["x.yaml:1:1: wrong"]), "nonsense"]
     monkeypatch.setattr(
-        Worker, "_ask", lambda self, question: answers.pop(0) if isinstance(question, Task) else "ready"
+        WorkerProcess, "_ask", lambda self, question: answers.pop(0) if isinstance(question, ParseTask) else "ready"
     )
-    worker = Worker(pipeline())
+    worker = WorkerProcess(pipeline())
     with pytest.raises(PipelineError, match=r"x\.yaml:1:1: wrong"):
-        worker.prepare(Task(folder / "000.txt", "000.txt"))
+        worker.prepare(ParseTask(folder / "000.txt", "000.txt"))
     with pytest.raises(WorkerError, match="a worker process answered with a str: start the run again"):
-        worker.prepare(Task(folder / "000.txt", "000.txt"))
+        worker.prepare(ParseTask(folder / "000.txt", "000.txt"))
     worker.stop()
 
 
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.pipeline.run.process._BOOT", "raise SystemExit('no such part')")
+    monkeypatch.setattr("ragkit.pipeline.run.process._BOOTSTRAP", "raise SystemExit('no such part')")
     with pytest.raises(WorkerError, match=r"a worker process cannot start \(no such part\): run `ragkit doctor`"):
-        Worker(pipeline())
+        WorkerProcess(pipeline())
 
 
 def test_the_number_of_workers_of_a_run_stands_over_that_of_the_pipeline(tmp_path: Path, folder: Path) -> None:
     seen: list[int] = []
-    how = IndexRun(jobs=1, on_event=lambda event: seen.append(len(workers())))
+    how = IndexOptions(jobs=1, on_event=lambda event: seen.append(len(workers())))
     indexed(tmp_path / "kb", folder, TWO, how)
     assert max(seen) == 1
 
 
 def test_the_runner_is_the_one_that_the_pipeline_names() -> None:
     assert RUNNERS.names() == ["local", "ray"]
-    with Assembly(Pipeline.default()).runner() as chosen:
-        assert (type(chosen), chosen.windows) == (LocalRunner, 1)
+    with PipelineComponents(Pipeline.default()).runner() as chosen:
+        assert (type(chosen), chosen.max_parallel_batches) == (LocalRunner, 1)
 
 
 def test_a_knowledge_base_remembers_who_indexed_it(tmp_path: Path, folder: Path) -> None:

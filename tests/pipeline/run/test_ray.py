@@ -14,16 +14,16 @@ import ray
 from ray.cluster_utils import Cluster
 
 from ragkit.errors import InvalidOption, LoadError, WorkerError
-from ragkit.index.report import Embedded, Event, FileRead
-from ragkit.pipeline.assemble import Assembly
+from ragkit.index.report import FileRead, IndexEvent, TextsEmbedded
+from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.run import ray as ray_runner
 from ragkit.pipeline.run.ray import RayRunner
-from ragkit.pipeline.run.stage import portable
+from ragkit.pipeline.run.stage import strip_origins
 from ragkit.pipeline.runners import RayOptions
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexRun
-from ragkit.usage.meter import Meter, metered
+from ragkit.pipeline.writing import IndexOptions
+from ragkit.usage.meter import Meter, use_meter
 from tests.pipeline.run.corpus import content, indexed, pipeline, write_corpus
 
 CPUS = 3
@@ -72,22 +72,22 @@ def kill_one(*titles: str) -> str:
 def test_a_cluster_whose_workers_are_killed_makes_the_same_index_as_this_process(
     tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_runner, "TASK_BYTES", 100_000)
+    monkeypatch.setattr(ray_runner, "MAX_TASK_BYTES", 100_000)
     folder = write_corpus(tmp_path / "docs")
     # the second task takes long enough to be killed in the middle of it
     text = (folder / "002.txt").read_text()
     (folder / "000a.txt").write_text(text * (1_500_000 // len(text)))
     indexed(tmp_path / "here", folder)
-    killed: dict[type[Event], str] = {}
+    killed: dict[type[IndexEvent], str] = {}
 
-    def kill(event: Event) -> None:
+    def kill(event: IndexEvent) -> None:
         if isinstance(event, FileRead) and FileRead not in killed:
             killed[FileRead] = kill_one("_prepare")
-        elif isinstance(event, Embedded) and Embedded not in killed:
-            killed[Embedded] = kill_one("_embed", "_prepare", "IDLE")
+        elif isinstance(event, TextsEmbedded) and TextsEmbedded not in killed:
+            killed[TextsEmbedded] = kill_one("_embed", "_prepare", "IDLE")
 
     run = f'{{name: ray, address: "{cluster}", workers: 2}}'
-    report = indexed(tmp_path / "kb", folder, run, IndexRun(on_event=kill))
+    report = indexed(tmp_path / "kb", folder, run, IndexOptions(on_event=kill))
     assert (killed[FileRead], sorted(kind.__name__ for kind in killed)) == ("ray::_prepare", ["Embedded", "FileRead"])
     assert (report.files["added"], report.files["skipped"], report.failures) == (60, 1, ())
     assert content(tmp_path / "kb") == content(tmp_path / "here")
@@ -100,15 +100,15 @@ def test_an_error_in_mid_run_reaches_the_caller_and_leaves_a_cluster_that_was_jo
     folder = write_corpus(tmp_path / "docs", files=12)
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and no more")
 
-    def stop(event: Event) -> None:
-        if isinstance(event, Embedded):
+    def stop(event: IndexEvent) -> None:
+        if isinstance(event, TextsEmbedded):
             raise LoadError("x", "stop here")
 
     ray.init(cluster, log_to_driver=False, configure_logging=False)
     try:
         run = f'{{name: ray, address: "{cluster}"}}'
         with pytest.raises(LoadError, match="x: stop here"):
-            indexed(tmp_path / "kb", folder, run, IndexRun(on_event=stop))
+            indexed(tmp_path / "kb", folder, run, IndexOptions(on_event=stop))
         assert ray.is_initialized()
         report = indexed(tmp_path / "kb", folder, run)
         assert [failure.source for failure in report.failures] == [str(folder / "broken.pdf")]
@@ -119,23 +119,23 @@ def test_an_error_in_mid_run_reaches_the_caller_and_leaves_a_cluster_that_was_jo
 
 
 def test_what_embedding_on_the_cluster_costs_is_counted_by_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = RayRunner(RayOptions(), Assembly(Pipeline.default()))
-    packed = pickle.dumps(portable(Pipeline.default()))
-    answer = ray_runner._embed(packed, ["The hedge is cut in August.", "The boiler is swept in May."])
-    monkeypatch.setattr(ray_runner._EMBED, "remote", lambda pipeline, texts: answer)
+    runner = RayRunner(RayOptions(), PipelineComponents(Pipeline.default()))
+    packed = pickle.dumps(strip_origins(Pipeline.default()))
+    answer = ray_runner._embed_texts(packed, ["The hedge is cut in August.", "The boiler is swept in May."])
+    monkeypatch.setattr(ray_runner._REMOTE_EMBED, "remote", lambda pipeline, texts: answer)
     monkeypatch.setattr(ray, "get", lambda reference: reference)
-    with metered(Meter()) as meter:
-        rows, seconds = runner.embed(["any", "texts"])()
+    with use_meter(Meter()) as meter:
+        rows, seconds = runner.start_embedding(["any", "texts"])()
     assert (rows.shape, seconds > 0) == ((2, 384), True)
     assert meter.usage().embedding_tokens == 18
-    ray_runner._STAGES.clear()
+    ray_runner._INDEX_WORKERS.clear()
 
 
 def test_an_error_of_a_part_arrives_as_it_was_raised() -> None:
     error = LoadError("a.txt", "cannot be read", "mend it")
     sent = pickle.loads(pickle.dumps(error))
     with pytest.raises(LoadError, match=r"a\.txt: cannot be read: mend it"):
-        ray_runner._opened(sent)
+        ray_runner._unwrap_result(sent)
 
 
 def test_a_cluster_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
@@ -151,14 +151,14 @@ def test_the_ray_client_is_refused_where_it_is_written() -> None:
 
 
 def test_files_travel_a_few_at_a_time_and_large_ones_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_runner, "TASK_BYTES", 100)
-    monkeypatch.setattr(ray_runner, "TASK_FILES", 3)
+    monkeypatch.setattr(ray_runner, "MAX_TASK_BYTES", 100)
+    monkeypatch.setattr(ray_runner, "MAX_TASK_FILES", 3)
     sizes = [10, 20, 30, 40, 500, 60, 30, 30]
     for number, size in enumerate(sizes):
         (tmp_path / f"{number}.txt").write_text("x" * size)
     with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
-        plan = kb._writing._plan([tmp_path], {}, IndexRun(), everything=False)
-    batches = [[work.stat.size for work in batch] for batch in ray_runner._batches(plan.work)]
+        plan = kb._indexer._create_plan([tmp_path], {}, IndexOptions(), everything=False)
+    batches = [[work.stat.size for work in batch] for batch in ray_runner._batches(plan.tasks)]
     assert batches == [[10, 20, 30], [40], [500], [60, 30], [30]]
 
 

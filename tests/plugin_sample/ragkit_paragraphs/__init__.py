@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from ragkit.embed.base import Row, Rows, unit
+from ragkit.embed.base import Row, Rows, normalize_rows
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
-from ragkit.split.base import Span, TokenStarts
+from ragkit.split.base import CharSpan, TokenStartsFunction
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ParagraphSplitter:
     def __init__(self, options: ParagraphOptions) -> None:
         self._options = options
 
-    def spans(self, document: Document, token_starts: TokenStarts, reserve: int = 0) -> Sequence[Span]:
+    def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
         """The paragraphs; their length is not limited."""
         end = re.compile(rf"\n(?:[ \t]*\n){{{self._options.blank_lines},}}")
         cuts = [0, *(place for match in end.finditer(document.text) for place in match.span()), len(document.text)]
@@ -56,7 +56,7 @@ class LetterEmbedder:
     def embed_texts(self, texts: Sequence[str]) -> Rows:
         """(len(texts), 27)."""
         counts = [[1, *(text.lower().count(chr(97 + place)) for place in range(26))] for text in texts]
-        return unit(np.array(counts, np.float32).reshape(-1, self.dimension))
+        return normalize_rows(np.array(counts, np.float32).reshape(-1, self.dimension))
 
     def embed_query(self, text: str) -> Row:
         """(27,)."""

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from ragkit.agent.messages import Message, Role
-from ragkit.agent.providers.base import Completion, Provider, Request
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.records import Document, Hit, SearchResult
-from ragkit.retrieve.base import Explanation, Parts, Where
-from ragkit.retrieve.hits import explained
-from ragkit.store.base import Filter, Rows, checked_documents, checked_query, checked_rows, checked_top_k
+from ragkit.retrieve.base import Explanation, RetrieverDependencies, Where
+from ragkit.retrieve.hits import explain_ranking
+from ragkit.store.base import Filter, Rows, validate_documents, validate_query, validate_rows, validate_top_k
 from ragkit.store.facade import VectorStore
 from ragkit.store.filters import evaluate, parse_filter
 
@@ -63,21 +63,21 @@ class JsonFileStore(VectorStore):
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
         """Put documents in; an id that exists is replaced."""
-        rows = checked_rows(embeddings, len(documents), None)
-        plain = checked_documents(documents)
+        rows = validate_rows(embeddings, len(documents), None)
+        plain = validate_documents(documents)
         self._held |= {document.id: (document, row) for document, row in zip(plain, rows, strict=True)}
         self._write()
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
         """The nearest, best first."""
-        query, condition = checked_query(query_embedding, None), parse_filter(filter)
+        query, condition = validate_query(query_embedding, None), parse_filter(filter)
         found = [
             SearchResult(document, float(row @ query))
             for document, row in self._held.values()
             if evaluate(condition, document.metadata)
         ]
-        return sorted(found, key=lambda one: (-one.score, one.document.id))[: checked_top_k(top_k)]
+        return sorted(found, key=lambda one: (-one.score, one.document.id))[: validate_top_k(top_k)]
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents; returns how many were there."""
@@ -116,7 +116,7 @@ class TitleOptions:
 class TitleRetriever:
     """The chunks nearest to the question, by the alphabet of their titles."""
 
-    def __init__(self, options: TitleOptions, parts: Parts) -> None:
+    def __init__(self, options: TitleOptions, parts: RetrieverDependencies) -> None:
         self._options, self._parts = options, parts
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
@@ -125,13 +125,13 @@ class TitleRetriever:
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The hits with their reasons."""
-        passages = self._parts.passages
+        passages = self._parts.chunk_index
         query = self._parts.embedder.embed_query(question)
         found = passages.search_dense(query, top_k or self._options.top_k, where)
         titles = {
             key: chunk.title for (key, _), chunk in zip(found, passages.chunks([k for k, _ in found]), strict=True)
         }
-        return explained("dense", sorted(found, key=lambda pair: titles[pair[0]]), passages)
+        return explain_ranking("dense", sorted(found, key=lambda pair: titles[pair[0]]), passages)
 
 
 class ParrotProvider(Provider):
@@ -140,7 +140,7 @@ class ParrotProvider(Provider):
     name = "parrot"
     native_tools = False
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The last thing that the user said."""
         said = [message.content for message in request.messages if message.role is Role.USER]
         return Completion(Message(Role.ASSISTANT, said[-1]))

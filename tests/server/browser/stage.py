@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
-from ragkit.agent.providers.base import Completed, Completion, Delta, Provider, Request, TextDelta
+from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.usage.tokens import Tokens
@@ -37,14 +37,14 @@ class Stage(Provider):
     def __init__(self, plays: Mapping[str, Play] | Callable[[str], Play]) -> None:
         self._plays = plays if callable(plays) else plays.__getitem__
 
-    def stream(self, request: Request) -> Iterator[Delta]:
+    def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """The next turn of the play, piece by piece."""
         asked = max(i for i, one in enumerate(request.messages) if one.role is Role.USER)
         turn = self._plays(request.messages[asked].content)[len(request.messages) - asked >> 1]
         if isinstance(turn, Exception):
             raise turn
         if isinstance(turn, ToolCall):
-            yield Completed(Completion(Message.assistant("", [turn]), TOKENS, "tool_calls"))
+            yield StreamCompleted(Completion(Message.assistant("", [turn]), TOKENS, "tool_calls"))
             return
         said = []
         for piece in turn:
@@ -53,7 +53,7 @@ class Stage(Provider):
             else:
                 said.append(piece)
                 yield TextDelta(piece)
-        yield Completed(Completion(Message.assistant("".join(said)), TOKENS))
+        yield StreamCompleted(Completion(Message.assistant("".join(said)), TOKENS))
 
 
 TOKENS = Tokens(120, 30, cost_usd=0.00042)

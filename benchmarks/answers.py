@@ -37,12 +37,18 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
+from ragkit.answer.answer_selection import (
+    FEATURE_WEIGHTS,
+    MAX_PASSAGES,
+    AnswerCandidates,
+    build_candidates,
+    select_diverse,
+)
 from ragkit.answer.base import Answer
 from ragkit.answer.evidence import EVIDENCE_THRESHOLD, estimate_evidence
 from ragkit.answer.extractive import MAX_SENTENCES
-from ragkit.answer.sentences import FEATURE_WEIGHTS, MAX_PASSAGES, AnswerCandidates, build_candidates, select_diverse
-from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.retrieve.terms import ANALYZER_VERSION
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.lexical.analyzer import ANALYZER_VERSION
 
 HALVES = 6
 """How many times half of the articles are taken."""

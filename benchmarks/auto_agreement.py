@@ -22,15 +22,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 from beir import CachedQueries, Collection, embedded, measure, read_collection, versions, whole
 
 from ragkit.embed.minilm import MiniLM
-from ragkit.evaluate.automatic import generate_questions
+from ragkit.evaluate.rule_questions import generate_questions
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Document
 from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
+from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
-from ragkit.retrieve.terms import extract_terms
 
 
 def pipelines(parts: RetrieverDependencies) -> dict[str, Retriever]:

@@ -28,16 +28,16 @@ import numpy as np
 
 from ragkit.embed.base import Row, Rows
 from ragkit.embed.minilm import MiniLM
+from ragkit.lexical.analyzer import ANALYZER_VERSION
 from ragkit.records import Chunk, Document, content_id
 from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
+from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions, RerankOptions
 from ragkit.retrieve.rerank import RerankingRetriever
 from ragkit.retrieve.rerank_sentences import SentenceReranker
-from ragkit.retrieve.terms import ANALYZER_VERSION
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 from ragkit.store.base import validate_rows
 

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from ragkit.records import Document
 from ragkit.store.base import Filter, Rows, Store
-from ragkit.store.exact import AllowedRows, RowNumbers, find_nearest
-from ragkit.store.facade import VectorStore
-from ragkit.store.int8 import Int8Index
-from ragkit.store.scanner import BUILD_AFTER_SEARCHES, Scanner
+from ragkit.store.native.exact_search import AllowedRows, RowNumbers, find_nearest
+from ragkit.store.native.int8_index import Int8Index
+from ragkit.store.native.scanner import BUILD_AFTER_SEARCHES, Scanner
+from ragkit.store.vector_store import VectorStore
 
 Contender = Callable[[Rows], list[int] | None]
 Kernel = Callable[[Rows, Rows, int, AllowedRows], tuple[RowNumbers, NDArray[np.float64]]]

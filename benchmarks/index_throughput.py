@@ -69,7 +69,7 @@ def script(python: str, source: str, texts: Path) -> tuple[float, float]:
 
 def embedding_texts(kb: Path) -> list[str]:
     """What the embedder saw: each distinct header and text once."""
-    from ragkit.pipeline.knowledge_base import KnowledgeBase
+    from ragkit.knowledge_base.knowledge_base import KnowledgeBase
     from ragkit.split.chunks import embedding_text
 
     with KnowledgeBase.open(kb) as base:

@@ -58,7 +58,7 @@ def outside(given: argparse.Namespace) -> int:
     """Have both measure each store in turns, and print some lines a store."""
     import numpy as np
 
-    from ragkit.bench import truth
+    from ragkit.bench import ground_truth
     from ragkit.bench.datasets import generate_dataset
 
     print("here: " + ", ".join(f"{name} {version(name)}" for name in PACKAGES))
@@ -66,7 +66,7 @@ def outside(given: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="ragkit-outside-") as scratch:
         folder = Path(scratch)
         data = generate_dataset(folder, given.rows, given.dim, queries=given.queries)
-        truth.save_ground_truth(folder, truth.compute_ground_truth(data, (), TOP_K))
+        ground_truth.save_ground_truth(folder, ground_truth.compute_ground_truth(data, (), TOP_K))
         rows = np.array(data.rows[: data.base_count])  # a hundredth of the rows is kept back by `ragkit bench`
         np.save(folder / "nearest.npy", np.argsort(-(data.queries @ rows.T), axis=1)[:, :TOP_K])
         np.save(folder / "base.npy", rows)
@@ -115,7 +115,7 @@ class Ragkit:
     def __init__(self, store: str, folder: Path, data: object, queries: int) -> None:
         from ragkit.bench.datasets import Dataset
         from ragkit.bench.measure import BenchJob
-        from ragkit.bench.process import StoreProcess
+        from ragkit.bench.store_process import StoreProcess
 
         assert isinstance(data, Dataset)
         options = {**STORES[store], "path": str(folder / f"ragkit-{store}")}
@@ -186,14 +186,14 @@ def inside(store: str, folder: Path) -> None:
             numbers = list(range(first, min(first + BATCH, len(rows))))
             client.insert_embeddings(rows[numbers].tolist(), numbers)
         client.optimize()
-    every, truth = [query.tolist() for query in queries], nearest.tolist()
-    runner = SerialSearchRunner(client, test_data=every, ground_truth=truth, k=TOP_K)
+    every, ground_truth = [query.tolist() for query in queries], nearest.tolist()
+    runner = SerialSearchRunner(client, test_data=every, ground_truth=ground_truth, k=TOP_K)
     spent = counted(runner)
     print(", ".join(f"{name} {version(name)}" for name in ("vectordb-bench", *PACKAGES)), file=answers)
     for _ in sys.stdin:
-        runner.search((every[:WARM_UP], truth[:WARM_UP]))
+        runner.search((every[:WARM_UP], ground_truth[:WARM_UP]))
         spent.clear()
-        recall, _, _, _, p50, _ = runner.search((every, truth))
+        recall, _, _, _, p50, _ = runner.search((every, ground_truth))
         told = {"p50_ms": float(p50) * 1e3, "recall": float(recall), "cpu_ms": 1e3 * sum(spent) / len(spent)}
         print(json.dumps(told), file=answers)
 

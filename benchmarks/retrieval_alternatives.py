@@ -39,14 +39,14 @@ from ragkit.embed.minilm import MiniLM
 from ragkit.evaluate.intervals import BootstrapEstimate, bootstrap_mean, paired_p_value
 from ragkit.evaluate.metrics import RANKING_METRICS, contains_answer
 from ragkit.evaluate.run import strip_citation_marks
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk, Document
 from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
+from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import (
     ContextOptions,
     DenseOptions,
@@ -57,9 +57,9 @@ from ragkit.retrieve.options import (
     RerankOptions,
     SearchOptions,
 )
+from ragkit.retrieve.query_rewriting import QueryRewriter
 from ragkit.retrieve.rerank import MmrReranker
 from ragkit.retrieve.rerank_sentences import SentenceReranker
-from ragkit.retrieve.rewrite import QueryRewriter
 from ragkit.retrieve.stages import StageFactory, build_staged_retriever
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
 

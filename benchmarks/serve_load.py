@@ -48,7 +48,7 @@ from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider
 from ragkit.answer.agent import RAGAgent
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 
 ROOT = Path(__file__).resolve().parents[1]

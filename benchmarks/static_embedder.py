@@ -27,13 +27,13 @@ from retrieval_alternatives import _cell, _values, chunks_of
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.embed.minilm import MiniLM
 from ragkit.embed.static import StaticEmbedder
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.dense import DenseRetriever
 from ragkit.retrieve.hybrid import HybridRetriever
+from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions
 from ragkit.split.chunks import embedding_text
 from ragkit.split.recursive import RecursiveOptions

@@ -33,7 +33,7 @@ import numpy as np
 from store_clients import BATCH, CONTESTS, TOP_K, Ask, Contest, Hit, Sample
 
 from ragkit.store.base import Rows, Store
-from ragkit.store.facade import VectorStore
+from ragkit.store.vector_store import VectorStore
 
 WARM_UP = 20
 LONG_MS, MOST_TIMES, MOST_ADDED_MS = 1.0, 1.10, 0.2

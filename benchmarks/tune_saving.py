@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ragkit.pipeline.tuning import GridSearch, TuneResult
-from ragkit.pipeline.tuning_grid import Grid, read_grid
 from ragkit.records import JSON
+from ragkit.tune.grid import Grid, read_grid
+from ragkit.tune.search import GridSearch, TuneResult
 
 TWELVE = """
 questions: {questions}

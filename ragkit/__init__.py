@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ragkit.agent.cache import InMemoryCache as InMemoryCache
     from ragkit.agent.cache_redis import RedisCache as RedisCache
     from ragkit.agent.config import AgentConfig as AgentConfig
+    from ragkit.agent.definition import HandoffTool as HandoffTool
     from ragkit.agent.guardrails import Guardrail as Guardrail
     from ragkit.agent.memory import ConversationMemory as ConversationMemory
     from ragkit.agent.messages import Message as Message
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ragkit.agent.providers.scripted import LocalProvider as LocalProvider
     from ragkit.agent.result import AgentResult as AgentResult
     from ragkit.agent.runner import AgentRunner as AgentRunner
-    from ragkit.agent.spec import HandoffTool as HandoffTool
     from ragkit.agent.tools.base import Tool as Tool
     from ragkit.agent.tools.base import ToolContext as ToolContext
     from ragkit.agent.tools.base import tool as tool
@@ -45,18 +45,18 @@ if TYPE_CHECKING:
     from ragkit.embed.base import EmbeddingProvider as EmbeddingProvider
     from ragkit.errors import RagkitError as RagkitError
     from ragkit.index.report import IndexReport as IndexReport
-    from ragkit.load.documents import DocumentLoader as DocumentLoader
-    from ragkit.pipeline.knowledge_base import KnowledgeBase as KnowledgeBase
+    from ragkit.knowledge_base.indexing import IndexOptions as IndexOptions
+    from ragkit.knowledge_base.knowledge_base import KnowledgeBase as KnowledgeBase
+    from ragkit.load.document_loader import DocumentLoader as DocumentLoader
     from ragkit.pipeline.settings import Pipeline as Pipeline
-    from ragkit.pipeline.writing import IndexOptions as IndexOptions
     from ragkit.records import Chunk as Chunk
     from ragkit.records import Citation as Citation
     from ragkit.records import Document as Document
     from ragkit.records import Hit as Hit
     from ragkit.records import SearchResult as SearchResult
-    from ragkit.split.text import RecursiveTextSplitter as RecursiveTextSplitter
-    from ragkit.split.text import TextSplitter as TextSplitter
-    from ragkit.store.facade import VectorStore as VectorStore
+    from ragkit.split.text_splitters import RecursiveTextSplitter as RecursiveTextSplitter
+    from ragkit.split.text_splitters import TextSplitter as TextSplitter
+    from ragkit.store.vector_store import VectorStore as VectorStore
     from ragkit.usage.analytics import AgentAnalytics as AgentAnalytics
     from ragkit.usage.meter import AgentUsage as AgentUsage
     from ragkit.usage.meter import UsageStats as UsageStats
@@ -80,18 +80,18 @@ _PLACES = {
     "Citation": "ragkit.records",
     "ConversationMemory": "ragkit.agent.memory",
     "Document": "ragkit.records",
-    "DocumentLoader": "ragkit.load.documents",
+    "DocumentLoader": "ragkit.load.document_loader",
     "EmbeddingProvider": "ragkit.embed.base",
     "FallbackProvider": "ragkit.agent.providers.fallback",
     "GeminiProvider": "ragkit.agent.providers.gemini_",
     "GroqProvider": "ragkit.agent.providers.groq_",
     "Guardrail": "ragkit.agent.guardrails",
-    "HandoffTool": "ragkit.agent.spec",
+    "HandoffTool": "ragkit.agent.definition",
     "Hit": "ragkit.records",
     "IndexReport": "ragkit.index.report",
-    "IndexOptions": "ragkit.pipeline.writing",
+    "IndexOptions": "ragkit.knowledge_base.indexing",
     "InMemoryCache": "ragkit.agent.cache",
-    "KnowledgeBase": "ragkit.pipeline.knowledge_base",
+    "KnowledgeBase": "ragkit.knowledge_base.knowledge_base",
     "LocalProvider": "ragkit.agent.providers.scripted",
     "Message": "ragkit.agent.messages",
     "ModelInfo": "ragkit.usage.model_info",
@@ -102,13 +102,13 @@ _PLACES = {
     "RAGAgent": "ragkit.answer.agent",
     "RagkitError": "ragkit.errors",
     "RAGTool": "ragkit.answer.tool",
-    "RecursiveTextSplitter": "ragkit.split.text",
+    "RecursiveTextSplitter": "ragkit.split.text_splitters",
     "RedisCache": "ragkit.agent.cache_redis",
     "Role": "ragkit.agent.messages",
     "SearchResult": "ragkit.records",
     "SemanticSearchTool": "ragkit.answer.tool",
     "StepType": "ragkit.agent.trace",
-    "TextSplitter": "ragkit.split.text",
+    "TextSplitter": "ragkit.split.text_splitters",
     "Tool": "ragkit.agent.tools.base",
     "tool": "ragkit.agent.tools.base",
     "ToolCall": "ragkit.agent.messages",
@@ -116,7 +116,7 @@ _PLACES = {
     "ToolPolicy": "ragkit.agent.policy",
     "ToolRegistry": "ragkit.agent.tools.registry",
     "UsageStats": "ragkit.usage.meter",
-    "VectorStore": "ragkit.store.facade",
+    "VectorStore": "ragkit.store.vector_store",
 }
 """Where each public name lives."""
 

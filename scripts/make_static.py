@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ragkit.embed.base import EmbeddingProvider, normalize_rows
-from ragkit.embed.cached import CachedEmbedder
+from ragkit.embed.cached_embedder import CachedEmbedder
 from ragkit.embed.minilm import MODEL_FOLDER, MiniLM
 from ragkit.embed.sqlite_cache import SqliteVectorCache
 from ragkit.embed.wordpiece import WordPieceTokenizer
-from ragkit.load.documents import DocumentLoader
+from ragkit.load.document_loader import DocumentLoader
 
 TARGET = Path(__file__).parents[1] / "ragkit" / "embed" / "static_model"
 DIMENSION = 256

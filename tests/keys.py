@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ragkit.agent.providers.keys import HOST_VARIABLES, KEY_VARIABLES
+from ragkit.agent.providers.credentials import HOST_VARIABLES, KEY_VARIABLES
 
 VARIABLES = (*(name for names in KEY_VARIABLES.values() for name in names), *HOST_VARIABLES.values())
 SET_ASIDE = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}

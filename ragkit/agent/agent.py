@@ -8,15 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeAlias
 
-from ragkit.agent.adrive import adrive
-from ragkit.agent.cancel import Cancellation
-from ragkit.agent.drive import drive
+from ragkit.agent.async_driver import adrive
+from ragkit.agent.cancellation import Cancellation
+from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.events import Event
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message
 from ragkit.agent.result import AgentResult, SuspendedRun
-from ragkit.agent.run import RunOptions, RunState
-from ragkit.agent.spec import AgentDefinition, HandoffTool
+from ragkit.agent.run_state import RunOptions, RunState
+from ragkit.agent.sync_driver import drive
 from ragkit.records import JSON
 
 AgentInput: TypeAlias = str | Message | Sequence[Message] | SuspendedRun

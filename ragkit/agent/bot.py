@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
+from ragkit.agent.definition import ToolSource
 from ragkit.agent.events import RunEnded, TextChunk
 from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.choose import detect_provider
+from ragkit.agent.providers.lookup import detect_provider
 from ragkit.agent.providers.scripted import LocalProvider
 from ragkit.agent.result import AgentResult
-from ragkit.agent.spec import ToolSource
 from ragkit.agent.tools.builtin import create_default_registry
 from ragkit.agent.tools.registry import ToolRegistry
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ragkit.agent.cache import Cache
-from ragkit.agent.coherence import CoherenceCheck
+from ragkit.agent.coherence_check import CoherenceCheck
 from ragkit.agent.guardrails import Guardrails, ToolOutputScreening
 from ragkit.agent.policy import Approver, ToolPolicy
 from ragkit.errors import InvalidOption, ProviderError, RateLimited
@@ -19,7 +19,7 @@ from ragkit.usage.pricing import PriceBook
 
 if TYPE_CHECKING:
     from ragkit.agent.observers import AgentObserver
-    from ragkit.agent.structured import ResponseFormat
+    from ragkit.agent.structured_output import ResponseFormat
 
 
 @dataclass(frozen=True, slots=True)

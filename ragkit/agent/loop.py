@@ -12,13 +12,13 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from ragkit.agent import events as e
-from ragkit.agent.act import run_tool_step
-from ragkit.agent.ask import enforce_guardrails, run_model_step
-from ragkit.agent.effects import EffectGenerator, await_future, run_function
 from ragkit.agent.messages import Message, Role
+from ragkit.agent.model_step import enforce_guardrails, run_model_step
 from ragkit.agent.result import AgentResult, ToolOutcome, attach_partial_result
-from ragkit.agent.run import RUN_AGAIN, FinalAnswer, Handoff, RunState, Stopped, TurnOutcome
-from ragkit.agent.structured import InvalidStructuredOutput, build_repair_prompt, parse_structured_output
+from ragkit.agent.run_state import RUN_AGAIN, FinalAnswer, Handoff, RunState, Stopped, TurnOutcome
+from ragkit.agent.side_effects import EffectGenerator, await_future, run_function
+from ragkit.agent.structured_output import InvalidStructuredOutput, build_repair_prompt, parse_structured_output
+from ragkit.agent.tool_step import run_tool_step
 from ragkit.agent.trace import StepType
 from ragkit.errors import RunError
 

@@ -10,16 +10,16 @@ import json
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragkit.agent.adrive import adrive
 from ragkit.agent.agent import AgentInput, arun_to_completion, prepare_run, run_to_completion
-from ragkit.agent.cancel import Cancellation
-from ragkit.agent.drive import drive
+from ragkit.agent.async_driver import adrive
+from ragkit.agent.cancellation import Cancellation
+from ragkit.agent.definition import AgentDefinition
 from ragkit.agent.events import Event
 from ragkit.agent.memory import FORMAT, parse_messages, serialize_messages
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.result import AgentResult, SuspendedRun
-from ragkit.agent.run import RunOptions, RunState
-from ragkit.agent.spec import AgentDefinition
+from ragkit.agent.run_state import RunOptions, RunState
+from ragkit.agent.sync_driver import drive
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 

@@ -19,16 +19,16 @@ from ragkit.agent.tools.base import Tool
 from ragkit.agent.trace import StepType
 from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import cite, resolve_citations
-from ragkit.answer.collection import DocumentSearcher
+from ragkit.answer.document_searcher import DocumentSearcher
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, ExtractiveAnswer, ExtractiveProvider
-from ragkit.answer.links import sanitize_links
+from ragkit.answer.link_sanitizer import sanitize_links
 from ragkit.answer.tool import RAGTool, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import KnowledgeBaseError, RunError
-from ragkit.load.documents import DocumentLoader
+from ragkit.load.document_loader import DocumentLoader
 from ragkit.records import Document, Hit
+from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.base import Store
-from ragkit.store.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
 
 INSTRUCTIONS = f"""\

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from ragkit.answer.base import Searcher
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk, Citation, Hit
-from ragkit.retrieve.terms import extract_terms
-from ragkit.split.sentences import sentence_spans
+from ragkit.split.sentence_segmentation import sentence_spans
 
 _CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 

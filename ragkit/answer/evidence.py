@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from ragkit.answer.answer_units import extract_answer_units
 from ragkit.answer.base import Searcher
-from ragkit.answer.ruler import ScoreCalibration, get_calibration
-from ragkit.answer.statements import extract_answer_units
-from ragkit.answer.words import QuestionTerms
+from ragkit.answer.question_terms import QuestionTerms
+from ragkit.answer.score_calibration import ScoreCalibration, get_calibration
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
-from ragkit.retrieve.terms import extract_terms
 
 EVIDENCE_THRESHOLD = 0.45
 """Below this the answer is that the documents do not say."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
+from ragkit.answer.answer_selection import ScoredAnswerUnit, select_answer_units
 from ragkit.answer.base import Searcher
 from ragkit.answer.evidence import EVIDENCE_THRESHOLD
-from ragkit.answer.sentences import ScoredAnswerUnit, select_answer_units
 from ragkit.answer.tool import TOOL_NAME, RetrievedPassages
 from ragkit.records import Hit
 from ragkit.usage.tokens import Tokens

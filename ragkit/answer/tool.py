@@ -9,12 +9,12 @@ from threading import Lock
 from typing import Literal, Protocol
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult
-from ragkit.agent.tools.schema import ToolSignature, read_signature
+from ragkit.agent.tools.function_schema import ToolSignature, read_signature
 from ragkit.answer.base import Searcher, Where
 from ragkit.answer.evidence import estimate_evidence
-from ragkit.index.names import display_name
+from ragkit.index.source_ids import display_name
 from ragkit.records import Hit
-from ragkit.store.where import parse_where
+from ragkit.store.filters.where_syntax import parse_where
 
 TOOL_NAME = "search_knowledge_base"
 SHOWN_PASSAGES_KEY = "ragkit.shown"

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from re import match
 
-from ragkit.bench.floor import REFERENCE_NAME
+from ragkit.bench.numpy_reference import REFERENCE_NAME
 from ragkit.bench.settings import available_cores
 from ragkit.records import JSON
 from ragkit.store import STORES

@@ -18,14 +18,14 @@ from typing import Protocol
 import numpy as np
 
 from ragkit.bench.datasets import FILTER_FIELD, Dataset, bucket_limit
-from ragkit.bench.floor import REFERENCE_NAME, NumpyReference
+from ragkit.bench.ground_truth import condition_name, load_ground_truth
+from ragkit.bench.numpy_reference import REFERENCE_NAME, NumpyReference
 from ragkit.bench.settings import SweepPoint, available_cores
-from ragkit.bench.truth import condition_name, load_ground_truth
 from ragkit.errors import StoreError
 from ragkit.records import JSON, Document
 from ragkit.store import STORES
 from ragkit.store.base import Filter, Rows, Store
-from ragkit.store.facade import VectorStore
+from ragkit.store.vector_store import VectorStore
 
 MIN_QUERIES = 20
 """So many are asked whatever time they take."""

@@ -11,10 +11,10 @@ from io import BytesIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, cast
 
-from ragkit.bench.floor import REFERENCE_NAME
+from ragkit.bench.ground_truth import condition_name
+from ragkit.bench.numpy_reference import REFERENCE_NAME
 from ragkit.bench.results import BenchResult, StoreResult
 from ragkit.bench.tables import format_number, format_share, read_lower_bound
-from ragkit.bench.truth import condition_name
 from ragkit.errors import MissingExtra
 
 try:

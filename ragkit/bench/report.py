@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ragkit.bench.html import render_bench_report
+from ragkit.bench.html_report import render_bench_report
 from ragkit.bench.plots import render_plots
 from ragkit.bench.results import BenchResult
 from ragkit.errors import MissingExtra

@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from ragkit.bench import truth
+from ragkit.bench import ground_truth
 from ragkit.bench.datasets import Dataset
-from ragkit.bench.floor import REFERENCE_NAME
 from ragkit.bench.machine import describe_machine, package_versions
 from ragkit.bench.measure import BenchJob
-from ragkit.bench.process import StoreProcess, StoreProcessFailed, StoreTimeout, drop_page_cache, folder_bytes
+from ragkit.bench.numpy_reference import REFERENCE_NAME
 from ragkit.bench.results import BenchResult, Measurement, QueryLatencies, StoreResult, StoreStatus
 from ragkit.bench.settings import BenchEntry, BenchSettings, SweepPoint, available_cores, expand_variables
+from ragkit.bench.store_process import StoreProcess, StoreProcessFailed, StoreTimeout, drop_page_cache, folder_bytes
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.records import JSON
 from ragkit.store import STORES
@@ -83,8 +83,9 @@ class BenchRun:
     def run(self) -> BenchResult:
         """Measure everything. After an interrupt all processes have ended, and `outcome` holds what there is."""
         try:
-            truth.save_ground_truth(
-                self._data.folder, truth.compute_ground_truth(self._data, self._settings.shares, self._settings.top_k)
+            ground_truth.save_ground_truth(
+                self._data.folder,
+                ground_truth.compute_ground_truth(self._data, self._settings.shares, self._settings.top_k),
             )
             for player in self._store_runs:
                 self._build_store(player)
@@ -177,7 +178,7 @@ class BenchRun:
             return False
         player.persistent = bool(figures.pop("persistent", player.persistent))
         share, setting = arguments.get("share"), arguments.get("setting") or {}
-        condition = truth.condition_name(cast("float", share)) if share else "all"
+        condition = ground_truth.condition_name(cast("float", share)) if share else "all"
         latencies = cast("list[float]", figures.pop("latencies_ms", []))
         if latencies:
             kept = QueryLatencies(cast("SweepPoint", setting), condition, number, tuple(latencies))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragkit.bench.floor import REFERENCE_NAME
+from ragkit.bench.ground_truth import condition_name
+from ragkit.bench.numpy_reference import REFERENCE_NAME
 from ragkit.bench.results import BenchResult, StoreResult
-from ragkit.bench.truth import condition_name
 from ragkit.records import JSON
 
 MedianValues = Mapping[str, float]

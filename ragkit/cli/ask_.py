@@ -7,11 +7,11 @@ import sys
 import click
 
 from ragkit.answer.base import Answer
-from ragkit.answer.shapes import answer_json
+from ragkit.answer.json_shapes import answer_json
 from ragkit.cli import EXIT_UNSUPPORTED
+from ragkit.cli.answer_output import print_answer, print_trace
 from ragkit.cli.common import CliContext, with_common_options
-from ragkit.cli.money import max_cost_option
-from ragkit.cli.show_answer import print_answer, print_trace
+from ragkit.cli.costs import max_cost_option
 from ragkit.cli.terminal import echo
 
 

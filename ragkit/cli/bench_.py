@@ -17,10 +17,10 @@ from ragkit.bench.results import BenchBaseline, BenchResult, read_baseline, to_s
 from ragkit.bench.run import BenchRun
 from ragkit.bench.settings import BenchSettings, read_settings
 from ragkit.cli import EXIT_ERROR
-from ragkit.cli.bench_show import BenchProgress, print_comparison, print_results
+from ragkit.cli.bench_output import BenchProgress, print_comparison, print_results
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.errors import InvalidOption, UnknownName
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import JSON
 
 BATCH_SIZE = 500

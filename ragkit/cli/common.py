@@ -14,10 +14,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 
 from ragkit.cli.terminal import echo
-from ragkit.index.names import display_name
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.index.source_ids import display_name
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.stored_settings import read_stored_pipeline
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.stored import read_stored_pipeline
 from ragkit.records import JSON, Chunk
 
 _JSON_CONTROL_CHARS = re.compile("[\x7f-\x9f\u2028\u2029]")

@@ -9,8 +9,8 @@ import click
 from ragkit.cli import EXIT_VERIFY_FAILED
 from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.cli.progress import CountProgress
-from ragkit.pipeline.copying import CopyOptions, CopyReport
-from ragkit.pipeline.layers import display_path
+from ragkit.knowledge_base.migrate import CopyOptions, CopyReport
+from ragkit.pipeline.merge import display_path
 from ragkit.pipeline.settings import Pipeline
 
 

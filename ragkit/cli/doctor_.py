@@ -17,7 +17,7 @@ from ragkit import __version__
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.errors import RagkitError
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 API_KEY_VARIABLES = (
     "OPENAI_API_KEY",

@@ -16,21 +16,21 @@ import click
 from ragkit import __version__
 from ragkit.cli import EXIT_BUDGET_EXCEEDED, EXIT_ERROR
 from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.costs import max_cost_option
 from ragkit.cli.eval_models import EvalModels, open_eval_models
 from ragkit.cli.files import write_file
-from ragkit.cli.money import max_cost_option
 from ragkit.errors import RagkitError
-from ragkit.evaluate.automatic import generate_questions
+from ragkit.evaluate.html_report import render_evaluation_report
 from ragkit.evaluate.junit import to_junit_xml
-from ragkit.evaluate.page import render_evaluation_report
 from ragkit.evaluate.questions import Question, read_questions, write_beir_documents
 from ragkit.evaluate.report import EvaluationReport, MetricChange, build_report, compare_with_baseline
+from ragkit.evaluate.rule_questions import generate_questions
 from ragkit.evaluate.run import Depths, EvaluatedSystem, QuestionResult, evaluate_questions
-from ragkit.index.names import display_name
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.index.source_ids import display_name
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Citation
-from ragkit.retrieve.terms import extract_terms
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from ragkit.agent.cache_disk import DiskCache
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import Provider
-from ragkit.agent.providers.choose import detect_provider, get_provider
+from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.cli.common import CliContext
-from ragkit.cli.money import format_usd
+from ragkit.cli.costs import format_usd
 from ragkit.errors import BudgetExceeded, PriceUnknown, RagkitError, UnknownName
-from ragkit.evaluate.automatic import OFF_TOPIC_SHARE, generate_off_topic_questions
 from ragkit.evaluate.judge import Judge
-from ragkit.evaluate.model import StructuredModel
+from ragkit.evaluate.model_questions import QuestionWriter
 from ragkit.evaluate.questions import Question
+from ragkit.evaluate.rule_questions import OFF_TOPIC_SHARE, generate_off_topic_questions
 from ragkit.evaluate.run import QuestionResult
-from ragkit.evaluate.written import QuestionWriter
-from ragkit.index.names import display_name
-from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.pipeline.providers import AUTO, EXTRACTIVE, model_name
+from ragkit.evaluate.structured_model import StructuredModel
+from ragkit.index.source_ids import display_name
+from ragkit.knowledge_base.answer_provider import AUTO, EXTRACTIVE, model_name
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import JSON
-from ragkit.retrieve.terms import extract_terms
 from ragkit.usage.ledger import FILE_NAME, Ledger
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens

@@ -10,15 +10,15 @@ import click
 
 from ragkit.cli import EXIT_PARTIAL_FAILURE
 from ragkit.cli.common import CliContext, format_count, with_common_options
-from ragkit.cli.money import format_usd, max_cost_option
+from ragkit.cli.costs import format_usd, max_cost_option
 from ragkit.cli.progress import IndexProgress
 from ragkit.cli.terminal import echo
 from ragkit.errors import BudgetExceeded, BudgetTooSmall
-from ragkit.index.names import display_name
 from ragkit.index.report import EmbeddingEstimate, IndexReport
-from ragkit.index.web import is_url
-from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.pipeline.writing import IndexOptions
+from ragkit.index.source_ids import display_name
+from ragkit.index.web_pages import is_url
+from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import JSON
 
 MAX_SHOWN_FAILURES = 20

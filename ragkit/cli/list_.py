@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ragkit.cli.common import CliContext, chunk_json, format_location, with_common_options
-from ragkit.index.names import display_name
+from ragkit.index.source_ids import display_name
 from ragkit.records import JSON
 
 PREVIEW_CHARS = 80

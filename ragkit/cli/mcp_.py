@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ragkit.cli.common import CliContext, format_count, with_common_options
-from ragkit.cli.money import max_cost_option
+from ragkit.cli.costs import max_cost_option
 from ragkit.cli.serve_ import TOKEN_ENV, bind_socket, configure_logging, load_tokens
 from ragkit.index.report import IndexReport
 from ragkit.records import JSON

@@ -9,10 +9,10 @@ import click
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.cli.terminal import echo
 from ragkit.errors import PipelineError
+from ragkit.pipeline.discovery import pipeline_names, pipeline_summary
+from ragkit.pipeline.render import render_mermaid_diagram, render_resolved, render_text_diagram
 from ragkit.pipeline.schema import json_schema
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.shipped import pipeline_names, pipeline_summary
-from ragkit.pipeline.show import render_mermaid_diagram, render_resolved, render_text_diagram
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

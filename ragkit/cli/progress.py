@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ragkit.cli.common import CliContext
-from ragkit.index.names import display_name
 from ragkit.index.report import FileRead, IndexEvent, PlanCreated, TextsEmbedded
+from ragkit.index.source_ids import display_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ragkit.answer.shapes import explanation_json
+from ragkit.answer.json_shapes import explanation_json
 from ragkit.cli.common import CliContext, format_location, with_common_options
-from ragkit.pipeline.knowledge_base import SearchMode
+from ragkit.knowledge_base.knowledge_base import SearchMode
 from ragkit.records import JSON
 from ragkit.retrieve.base import Explanation
-from ragkit.store.where import parse_where
+from ragkit.store.filters.where_syntax import parse_where
 from ragkit.usage.meter import Meter, use_meter
 
 PREVIEW_CHARS = 320

@@ -15,7 +15,7 @@ import click
 
 from ragkit.cli.common import CliContext, with_common_options
 from ragkit.errors import InvalidOption, MissingExtra, RagkitError
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 if TYPE_CHECKING:
     import socket

@@ -12,8 +12,8 @@ import click
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, chunk_json, format_location, with_common_options
 from ragkit.errors import LoadError
-from ragkit.index.names import display_name, source_id
-from ragkit.index.web import is_url, normalize_url
+from ragkit.index.source_ids import display_name, source_id
+from ragkit.index.web_pages import is_url, normalize_url
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ragkit.cli.common import CliContext, format_count, format_size, with_common_options
-from ragkit.index.names import display_name
+from ragkit.index.source_ids import display_name
 
 
 @click.command()

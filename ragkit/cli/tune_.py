@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.costs import max_cost_option
 from ragkit.cli.files import write_file
-from ragkit.cli.money import max_cost_option
 from ragkit.errors import RagkitError
-from ragkit.pipeline.tuning import GridSearch, TuneResult
-from ragkit.pipeline.tuning_grid import read_grid
-from ragkit.pipeline.tuning_report import format_remarks, format_trial_table, format_winner_file, tune_result_to_json
+from ragkit.tune.grid import read_grid
+from ragkit.tune.report import format_remarks, format_trial_table, format_winner_file, tune_result_to_json
+from ragkit.tune.search import GridSearch, TuneResult
 
 
 @click.command()
@@ -76,7 +76,7 @@ def command(
 
 def _load_plotter() -> Callable[[TuneResult], bytes]:
     """What draws; Matplotlib is imported here and not by those who want no picture. Raises MissingExtra."""
-    from ragkit.pipeline.tuning_plot import render_plot  # noqa: PLC0415
+    from ragkit.tune.plot import render_plot  # noqa: PLC0415
 
     return render_plot
 

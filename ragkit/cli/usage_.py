@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from ragkit.cli.common import CliContext, with_common_options
-from ragkit.cli.money import format_usd
+from ragkit.cli.costs import format_usd
 from ragkit.records import JSON
 from ragkit.usage.ledger import GROUPS, Period, Spending
 

@@ -6,7 +6,7 @@ import click
 
 from ragkit.cli import EXIT_VERIFY_FAILED
 from ragkit.cli.common import CliContext, format_count, with_common_options
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 
 @click.command()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ragkit.cli import EXIT_INTERRUPTED
 from ragkit.cli.common import CliContext, format_count
-from ragkit.index.names import display_name
 from ragkit.index.report import IndexReport
-from ragkit.pipeline.knowledge_base import KnowledgeBase
-from ragkit.pipeline.watching import IndexCompleted, IndexFailed, watch_and_index
-from ragkit.pipeline.writing import IndexOptions
+from ragkit.index.source_ids import display_name
+from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.watch import IndexCompleted, IndexFailed, watch_and_index
 
 
 def watch_sources(

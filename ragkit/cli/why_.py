@@ -6,10 +6,10 @@ import click
 
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, chunk_json, format_location, with_common_options
-from ragkit.index.names import display_name
-from ragkit.pipeline.why import Diagnosis, DiagnosisQuery, diagnose
+from ragkit.index.source_ids import display_name
+from ragkit.knowledge_base.diagnose import Diagnosis, DiagnosisQuery, diagnose
 from ragkit.records import JSON
-from ragkit.store.where import parse_where
+from ragkit.store.filters.where_syntax import parse_where
 
 
 @click.command()

@@ -14,9 +14,9 @@ import httpx
 from cohere.core.api_error import ApiError
 from cohere.v2.client import OMIT
 
-from ragkit.embed.calls import error_from_status, resolve_api_key
-from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
+from ragkit.embed.service_embedder import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import CohereEmbeddingOptions
+from ragkit.embed.service_requests import error_from_status, resolve_api_key
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
 SERVICE = "cohere"

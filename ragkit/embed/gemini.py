@@ -12,9 +12,9 @@ import httpx2
 from google import genai
 from google.genai import errors, types
 
-from ragkit.embed.calls import error_from_status, resolve_api_key
-from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
+from ragkit.embed.service_embedder import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import GeminiEmbeddingOptions
+from ragkit.embed.service_requests import error_from_status, resolve_api_key
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
 TASK_TYPES = {"document": "RETRIEVAL_DOCUMENT", "query": "RETRIEVAL_QUERY"}

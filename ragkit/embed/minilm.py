@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.batches import batch_by_length, run_batches_in_threads, usable_cpu_count
+from ragkit.embed.model_files import read_model_card, read_verified
 from ragkit.embed.options import MiniLMOptions
-from ragkit.embed.shipped import read_model_card, read_verified
 from ragkit.records import content_id
 from ragkit.usage.meter import record_embedding
 

@@ -10,9 +10,9 @@ import httpx
 import ollama
 import pydantic
 
-from ragkit.embed.calls import error_from_status
-from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
+from ragkit.embed.service_embedder import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import OllamaEmbeddingOptions
+from ragkit.embed.service_requests import error_from_status
 from ragkit.errors import ConnectionFailed, InvalidRequest, RequestTimeout
 
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 import httpx2
 import openai
 
-from ragkit.embed.calls import error_from_status, resolve_api_key
-from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
+from ragkit.embed.service_embedder import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import OpenAIEmbeddingOptions
+from ragkit.embed.service_requests import error_from_status, resolve_api_key
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.minilm import MODEL_FOLDER as TOKENIZER_FOLDER
-from ragkit.embed.shipped import read_model_card, read_verified
+from ragkit.embed.model_files import read_model_card, read_verified
 from ragkit.records import content_id
 from ragkit.usage.meter import record_embedding
 

@@ -12,9 +12,9 @@ import voyageai
 from voyageai import error as errors
 from voyageai.client import Client
 
-from ragkit.embed.calls import error_from_status, resolve_api_key
-from ragkit.embed.service import EmbeddingResponse, ServiceEmbedder, TextKind
+from ragkit.embed.service_embedder import EmbeddingResponse, ServiceEmbedder, TextKind
 from ragkit.embed.service_options import VoyageEmbeddingOptions
+from ragkit.embed.service_requests import error_from_status, resolve_api_key
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
 MAX_CONNECTIONS = 32

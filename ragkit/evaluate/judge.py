@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ragkit.errors import BudgetExceeded, RagkitError
-from ragkit.evaluate.model import StructuredModel
 from ragkit.evaluate.run import QuestionResult
+from ragkit.evaluate.structured_model import StructuredModel
 from ragkit.records import JSON
 
 PROMPT_VERSION = 1

@@ -20,11 +20,12 @@ from typing import Protocol
 import numpy as np
 
 from ragkit.embed.base import BatchingEmbedder, EmbeddingProvider, Row, Rows, embed_probe
-from ragkit.embed.parts import EmbeddedPart, EmbeddingJob
+from ragkit.embed.embedding_job import EmbeddedPart, EmbeddingJob
 from ragkit.errors import BudgetExceeded, UnsupportedFormat
-from ragkit.index.catalog import Catalog, EmbedderRow, FileRow
+from ragkit.index.build_fingerprint import check_embedder_weights
+from ragkit.index.build_runner import BuildRunner, PendingEmbedding, PreparedFile
+from ragkit.index.catalog.sqlite import Catalog, EmbedderRow, FileRow
 from ragkit.index.plan import FileTask, IndexPlan, stat_to_store
-from ragkit.index.recipe import check_embedder_weights
 from ragkit.index.report import (
     FileFailure,
     FileRead,
@@ -34,10 +35,9 @@ from ragkit.index.report import (
     PlanCreated,
     TextsEmbedded,
 )
-from ragkit.index.runner import BuildRunner, PendingEmbedding, PreparedFile
-from ragkit.load.files import FileStat
-from ragkit.load.parse import ParseFailure
-from ragkit.store.vectorfile import VectorFile
+from ragkit.load.file_io import FileStat
+from ragkit.load.parsing import ParseFailure
+from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.meter import current_meter
 
 ANY_LOADER = "*"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragkit.errors import LoadError
-from ragkit.index.catalog import FileRow
-from ragkit.index.names import source_id
+from ragkit.index.catalog.sqlite import FileRow
 from ragkit.index.plan import IndexPlanOptions, make_plan
+from ragkit.index.source_ids import source_id
 from ragkit.load.walk import FoundFile, SkippedPath
 from ragkit.records import JSON
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragkit.errors import LoadError
-from ragkit.index.catalog import FileRow
-from ragkit.index.names import is_within, source_id
-from ragkit.load.files import FileStat
+from ragkit.index.catalog.sqlite import FileRow
+from ragkit.index.source_ids import is_within, source_id
+from ragkit.load.file_io import FileStat
 from ragkit.load.walk import FoundFile, SkippedPath
 
 RACY_NS = 2_000_000_000

@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged
-from ragkit.index.catalog import Catalog, document_from_row, row_checksum, stored_text_length
-from ragkit.index.derived import ExternalStore, filter_metadata
-from ragkit.index.home import CATALOG_FILE, open_catalog, repair_command
-from ragkit.index.seal import read_checksums
-from ragkit.index.unsealed import verify_rows
+from ragkit.index.catalog.checksums import read_checksums
+from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, repair_command
+from ragkit.index.catalog.row_checks import verify_rows
+from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum, stored_text_length
+from ragkit.index.external_store import ExternalStore, filter_metadata
 from ragkit.records import JSON, Chunk, ChunkSpan, Document, Metadata
-from ragkit.store.columns import MetadataIndex
-from ragkit.store.filters import parse_filter
-from ragkit.store.scanner import Scanner
-from ragkit.store.vectorfile import VectorFile
+from ragkit.store.filters.language import parse_filter
+from ragkit.store.native.metadata_index import MetadataIndex
+from ragkit.store.native.scanner import Scanner
+from ragkit.store.native.vector_file import VectorFile
 
 ChunkKeys = NDArray[np.int64]
 Where = Mapping[str, JSON] | None

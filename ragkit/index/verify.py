@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseError
-from ragkit.index.catalog import Catalog, document_from_row, row_checksum
-from ragkit.index.derived import ExternalStore
-from ragkit.index.home import CATALOG_FILE, MARKER_FILE, open_catalog, read_marker_id, repair_command
-from ragkit.index.schema import CORRUPT_DATA_ERRORS
-from ragkit.index.seal import CHECKSUM_FILE, find_changed_files, read_checksums
-from ragkit.index.unsealed import find_bad_rows
-from ragkit.store.vectorfile import VectorFile
+from ragkit.index.catalog.checksums import CHECKSUM_FILE, find_changed_files, read_checksums
+from ragkit.index.catalog.directory import CATALOG_FILE, MARKER_FILE, open_catalog, read_marker_id, repair_command
+from ragkit.index.catalog.row_checks import find_bad_rows
+from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS
+from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum
+from ragkit.index.external_store import ExternalStore
+from ragkit.store.native.vector_file import VectorFile
 
 
 @dataclass(frozen=True, slots=True)

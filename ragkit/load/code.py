@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 
 from ragkit.load.encoding import decode_bytes
-from ragkit.load.formats import detect_language, file_name
-from ragkit.load.meta import build_metadata, line_starts
+from ragkit.load.file_types import detect_language, file_name
+from ragkit.load.loader_utils import build_metadata, line_starts
 from ragkit.load.options import LOADER_VERSIONS, CodeOptions
 from ragkit.records import Document, Heading
 

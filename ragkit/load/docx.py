@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from ragkit.load.blocks import LayoutBlock, join_blocks
 from ragkit.load.encoding import replace_invalid_chars
-from ragkit.load.meta import build_metadata, collapse_whitespace
+from ragkit.load.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.loader_utils import build_metadata, collapse_whitespace
 from ragkit.load.ooxml import (
     find_child,
     find_main_part,
@@ -22,7 +22,7 @@ from ragkit.load.ooxml import (
     read_core_properties,
 )
 from ragkit.load.options import LOADER_VERSIONS, DocxOptions
-from ragkit.load.ziparchive import ZipArchive
+from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import Document
 
 WRAPPER_ELEMENTS = frozenset({"customXml", "ins", "moveTo", "sdt", "sdtContent", "smartTag"})

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ragkit.errors import LoadError
 from ragkit.load.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.html import read_page
-from ragkit.load.meta import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_metadata, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, EmlOptions
 from ragkit.records import JSON, Document
 

@@ -10,10 +10,10 @@ from lxml import etree
 
 from ragkit.errors import LoadError
 from ragkit.load.html import read_page
-from ragkit.load.meta import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_metadata, collapse_whitespace
 from ragkit.load.ooxml import find_child, iter_elements, local_name, parse_part
 from ragkit.load.options import LOADER_VERSIONS, EpubOptions
-from ragkit.load.ziparchive import ZipArchive
+from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import JSON, Document, Heading
 
 CONTAINER_PATH = "META-INF/container.xml"

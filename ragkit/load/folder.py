@@ -6,7 +6,7 @@ Which files of the folder are read is `walk`'s part; both take the same options.
 from __future__ import annotations
 
 from ragkit.load.options import LOADER_VERSIONS
-from ragkit.load.route import Router
+from ragkit.load.router import Router
 from ragkit.load.walk import FolderOptions
 from ragkit.records import Document
 

@@ -9,8 +9,8 @@ from lxml import etree
 
 from ragkit.errors import InvalidOption, LoadError
 from ragkit.load.encoding import BYTE_ORDER_MARKS, decode_bytes, guess_encoding, normalize_codec, replace_invalid_chars
-from ragkit.load.htmltext import PageReader, PageText, extract_page_text
-from ragkit.load.meta import build_metadata
+from ragkit.load.html_text import PageReader, PageText, extract_page_text
+from ragkit.load.loader_utils import build_metadata
 from ragkit.load.options import LOADER_VERSIONS, HtmlOptions
 from ragkit.records import Document
 

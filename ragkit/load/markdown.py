@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ragkit.load.encoding import decode_bytes
-from ragkit.load.frontmatter import FrontMatter, parse_front_matter
-from ragkit.load.meta import build_metadata, collapse_whitespace, line_starts
+from ragkit.load.front_matter import FrontMatter, parse_front_matter
+from ragkit.load.loader_utils import build_metadata, collapse_whitespace, line_starts
 from ragkit.load.options import LOADER_VERSIONS, MarkdownOptions
 from ragkit.records import Document, Heading
 

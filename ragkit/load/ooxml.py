@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from lxml import etree
 
 from ragkit.errors import LoadError
-from ragkit.load.meta import collapse_whitespace
-from ragkit.load.ziparchive import ZipArchive
+from ragkit.load.loader_utils import collapse_whitespace
+from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import JSON
 
 CORE_PROPERTIES = {

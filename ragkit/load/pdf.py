@@ -9,7 +9,7 @@ import pypdfium2.raw as pdfium_c
 
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.options import LOADER_VERSIONS, PdfOptions
-from ragkit.load.pdftext import MAX_OUTLINE_ENTRIES, OutlineEntry, PdfContent, build_pdf_document, clean_page_text
+from ragkit.load.pdf_text import MAX_OUTLINE_ENTRIES, OutlineEntry, PdfContent, build_pdf_document, clean_page_text
 from ragkit.records import Document
 
 

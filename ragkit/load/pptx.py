@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from ragkit.load.blocks import LayoutBlock, join_blocks
 from ragkit.load.encoding import replace_invalid_chars
-from ragkit.load.meta import build_metadata, collapse_whitespace
+from ragkit.load.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.loader_utils import build_metadata, collapse_whitespace
 from ragkit.load.ooxml import (
     find_child,
     find_main_part,
@@ -21,7 +21,7 @@ from ragkit.load.ooxml import (
     read_relationships,
 )
 from ragkit.load.options import LOADER_VERSIONS, PptxOptions
-from ragkit.load.ziparchive import ZipArchive
+from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import Document, Heading
 
 PAGE_BREAK = "\n\n"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
 from ragkit.load.options import LOADER_VERSIONS, PypdfOptions
-from ragkit.load.pdftext import MAX_OUTLINE_ENTRIES, OutlineEntry, PdfContent, build_pdf_document, clean_page_text
+from ragkit.load.pdf_text import MAX_OUTLINE_ENTRIES, OutlineEntry, PdfContent, build_pdf_document, clean_page_text
 from ragkit.records import Document
 
 try:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ragkit.load.encoding import decode_bytes
-from ragkit.load.formats import file_suffix
-from ragkit.load.meta import build_metadata, collapse_whitespace, line_starts
+from ragkit.load.file_types import file_suffix
+from ragkit.load.loader_utils import build_metadata, collapse_whitespace, line_starts
 from ragkit.load.options import LOADER_VERSIONS, TextOptions
 from ragkit.records import Document, Heading
 

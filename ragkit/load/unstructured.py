@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from ragkit.errors import LoadError, MissingExtra
-from ragkit.load.blocks import LayoutBlock, join_blocks
 from ragkit.load.encoding import replace_invalid_chars
-from ragkit.load.formats import file_name, file_suffix
-from ragkit.load.meta import build_metadata, collapse_whitespace
+from ragkit.load.file_types import file_name, file_suffix
+from ragkit.load.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.loader_utils import build_metadata, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, UnstructuredOptions
 from ragkit.records import Document
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragkit.errors import InvalidOption, LoadError
-from ragkit.load.files import MB, FileStat, describe_file_type, describe_os_error, read_bytes
-from ragkit.load.ignore import IgnoreRules
+from ragkit.load.file_io import MB, FileStat, describe_file_type, describe_os_error, read_bytes
+from ragkit.load.ignore_rules import IgnoreRules
 from ragkit.load.options import require_positive
-from ragkit.load.secretnames import is_secret_name
+from ragkit.load.secret_files import is_secret_name
 
 KB_MARKER_FILE = "ragkit-kb.json"
 """The file that makes a folder a knowledge base: it is never part of one."""

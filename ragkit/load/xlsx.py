@@ -12,13 +12,13 @@ from lxml import etree
 from openpyxl.utils.exceptions import InvalidFileException
 
 from ragkit.errors import LoadError, LoadLimitExceeded
-from ragkit.load.blocks import LayoutBlock, join_blocks
 from ragkit.load.encoding import replace_invalid_chars
-from ragkit.load.meta import build_metadata, collapse_whitespace
+from ragkit.load.layout_blocks import LayoutBlock, join_blocks
+from ragkit.load.loader_utils import build_metadata, collapse_whitespace
 from ragkit.load.ooxml import read_core_properties
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
-from ragkit.load.tables import format_table
-from ragkit.load.ziparchive import ZIP_ERRORS, ZipArchive
+from ragkit.load.table_text import format_table
+from ragkit.load.zip_archive import ZIP_ERRORS, ZipArchive
 from ragkit.records import Document
 
 PARSE_ERRORS = (

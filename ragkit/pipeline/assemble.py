@@ -13,32 +13,32 @@ from typing import cast
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider, TokenizingEmbedder
 from ragkit.index.build import ANY_LOADER, BuildStages, LexicalIndexWriter
-from ragkit.index.derived import ExternalStore, StoreLocation
-from ragkit.index.home import NewKnowledgeBase
-from ragkit.index.recipe import BuildFingerprint
-from ragkit.index.runner import BuildRunner
+from ragkit.index.build_fingerprint import BuildFingerprint
+from ragkit.index.build_runner import BuildRunner
+from ragkit.index.catalog.directory import NewKnowledgeBase
+from ragkit.index.external_store import ExternalStore, StoreLocation
+from ragkit.lexical.analyzer import ANALYZER_VERSION
+from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
 from ragkit.load.options import LOADER_VERSIONS
-from ragkit.load.parse import ParseLimits
-from ragkit.load.route import LoaderRoute
+from ragkit.load.parsing import ParseLimits
+from ragkit.load.router import LoaderRoute
 from ragkit.load.walk import FolderOptions
-from ragkit.pipeline.choice import ComponentConfig
-from ragkit.pipeline.parts import ADDRESS_OPTIONS
+from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.runners import RUNNERS, LocalOptions, RayOptions
+from ragkit.pipeline.sections import ADDRESS_OPTIONS
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON, Chunk, Document, content_id
 from ragkit.registry import Part, Registry
 from ragkit.retrieve import RERANKERS, RETRIEVERS
 from ragkit.retrieve.base import ChunkIndex, Reranker, Retriever, RetrieverDependencies
-from ragkit.retrieve.fts import Bm25Index
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
-from ragkit.retrieve.rewrite import QueryRewriter
+from ragkit.retrieve.query_rewriting import QueryRewriter
 from ragkit.retrieve.stages import StageFactory, build_staged_retriever
-from ragkit.retrieve.terms import ANALYZER_VERSION
 from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, TokenStartsFunction
 from ragkit.split.chunks import SPECIAL_TOKENS, build_chunks, embedding_text
-from ragkit.split.measure import estimate_token_starts
+from ragkit.split.token_index import estimate_token_starts
 from ragkit.store import STORES
 
 _WALK_OPTIONS = frozenset(field.name for field in fields(FolderOptions))

@@ -13,8 +13,16 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from ragkit.errors import InvalidOption, did_you_mean
-from ragkit.pipeline.nodes import ConfigProblem, KeyNode, MappingNode, Node, ScalarNode, SequenceNode, describe_node
-from ragkit.pipeline.syntax import resolve_scalar
+from ragkit.pipeline.yaml_nodes import (
+    ConfigProblem,
+    KeyNode,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    describe_node,
+)
+from ragkit.pipeline.yaml_parser import resolve_scalar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

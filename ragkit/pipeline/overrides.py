@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ragkit.pipeline.layers import scalar_text
-from ragkit.pipeline.nodes import (
+from ragkit.pipeline.merge import scalar_text
+from ragkit.pipeline.yaml_nodes import (
     SET_OPTION,
     ConfigProblem,
     KeyNode,
@@ -17,7 +17,7 @@ from ragkit.pipeline.nodes import (
     SourceLocation,
     SourceText,
 )
-from ragkit.pipeline.syntax import ConfigReadError, parse_yaml
+from ragkit.pipeline.yaml_parser import ConfigReadError, parse_yaml
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragkit.errors import PipelineError, did_you_mean
-from ragkit.pipeline import shipped
-from ragkit.pipeline.choice import AnswerOptions, ComponentConfig, ValueOrigin
+from ragkit.pipeline import discovery
+from ragkit.pipeline.components import AnswerOptions, ComponentConfig, ValueOrigin
 from ragkit.pipeline.convert import OptionsReader
-from ragkit.pipeline.dump import format_template
-from ragkit.pipeline.layers import ExtendsResolver, apply_profile, parse_mapping
-from ragkit.pipeline.nodes import (
+from ragkit.pipeline.merge import ExtendsResolver, apply_profile, parse_mapping
+from ragkit.pipeline.overrides import Override, apply_overrides
+from ragkit.pipeline.requirements import missing_requirements
+from ragkit.pipeline.routing import check_routing, parse_only
+from ragkit.pipeline.sections import SECTIONS, Section, describe_import_error, section_keys
+from ragkit.pipeline.serialize import format_template
+from ragkit.pipeline.variables import substitute_variables
+from ragkit.pipeline.yaml_nodes import (
     ConfigProblem,
     KeyNode,
     MappingNode,
@@ -28,12 +33,7 @@ from ragkit.pipeline.nodes import (
     describe_node,
     format_problems,
 )
-from ragkit.pipeline.overrides import Override, apply_overrides
-from ragkit.pipeline.parts import SECTIONS, Section, describe_import_error, section_keys
-from ragkit.pipeline.routes import check_routing, parse_only
-from ragkit.pipeline.syntax import ConfigReadError
-from ragkit.pipeline.unmet import missing_requirements
-from ragkit.pipeline.variables import substitute_variables
+from ragkit.pipeline.yaml_parser import ConfigReadError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -137,7 +137,7 @@ def _read_profile(
 
 def _add_default_sections(tree: MappingNode, sections: Sequence[Section], problems: list[ConfigProblem]) -> MappingNode:
     """The tree with the sections of the default pipeline where it has none of its own."""
-    path = shipped.pipeline_path(shipped.DEFAULT_PIPELINE)
+    path = discovery.pipeline_path(discovery.DEFAULT_PIPELINE)
     if path is None or all(tree.get(section.key) is not None for section in sections):
         return tree
     base = ExtendsResolver(path, problems).resolve()

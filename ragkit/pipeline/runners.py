@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragkit.errors import InvalidOption
-from ragkit.index.runner import BuildRunner
+from ragkit.index.build_runner import BuildRunner
 from ragkit.registry import PartSpec, Registry
 
 RUNNERS: Registry[BuildRunner] = Registry(

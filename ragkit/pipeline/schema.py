@@ -16,9 +16,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin
 
-from ragkit.pipeline.choice import AnswerOptions, ComponentConfig
+from ragkit.pipeline.components import AnswerOptions, ComponentConfig
 from ragkit.pipeline.convert import TypeHint, field_default, get_field_hints, is_required, settable_fields
-from ragkit.pipeline.parts import FOLDER_LOADER, SECTIONS, Section, section_keys
+from ragkit.pipeline.sections import FOLDER_LOADER, SECTIONS, Section, section_keys
 from ragkit.records import JSON
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from ragkit.errors import PipelineError
 from ragkit.masking import HIDDEN, is_secret, mask_passwords
-from ragkit.pipeline import shipped
-from ragkit.pipeline.choice import AnswerOptions, ComponentConfig, ValueOrigin
-from ragkit.pipeline.dump import options_to_dict, to_flow_yaml, yaml_equal
-from ragkit.pipeline.layers import display_path, unknown_pipeline_message
-from ragkit.pipeline.nodes import ConfigProblem, SourceLocation, SourceText, format_problems
+from ragkit.pipeline import discovery
+from ragkit.pipeline.components import AnswerOptions, ComponentConfig, ValueOrigin
+from ragkit.pipeline.merge import display_path, unknown_pipeline_message
 from ragkit.pipeline.overrides import Override
-from ragkit.pipeline.parts import SECTIONS, Section, describe_import_error
 from ragkit.pipeline.read import ParsedPipeline, ReadOptions, read_path, read_text
+from ragkit.pipeline.requirements import missing_requirements
 from ragkit.pipeline.runners import LocalOptions
-from ragkit.pipeline.unmet import missing_requirements
+from ragkit.pipeline.sections import SECTIONS, Section, describe_import_error
+from ragkit.pipeline.serialize import options_to_dict, to_flow_yaml, yaml_equal
+from ragkit.pipeline.yaml_nodes import ConfigProblem, SourceLocation, SourceText, format_problems
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -102,7 +102,7 @@ class Pipeline:
     @staticmethod
     def find(start: str | Path = ".", environ: Mapping[str, str] | None = None) -> Path | None:
         """The `ragkit.yaml` that holds in a folder: there, in a parent up to the repository root, or the user's own."""
-        return shipped.find_pipeline_file(Path(start), os.environ if environ is None else environ)
+        return discovery.find_pipeline_file(Path(start), os.environ if environ is None else environ)
 
     def validate(self) -> None:
         """Check that every part exists, takes these options and can be imported.
@@ -161,7 +161,7 @@ class Pipeline:
     @property
     def has_own_store(self) -> bool:
         """Whether it says itself which store is used: a file that leaves `store` to the default pipeline does not."""
-        default = shipped.pipeline_path(shipped.DEFAULT_PIPELINE)
+        default = discovery.pipeline_path(discovery.DEFAULT_PIPELINE)
         if default is None or self.path == default:
             return True
         told: dict[str, object] = {"name": self.store.name, **options_to_dict(self.store.options)}
@@ -224,7 +224,7 @@ class _OptionsWriter:
 def _resolve_path(path_or_name: str | os.PathLike[str]) -> Path:
     if not isinstance(path_or_name, str):
         return Path(path_or_name)
-    named = shipped.pipeline_path(path_or_name)
+    named = discovery.pipeline_path(path_or_name)
     if named is not None:
         return named
     if "/" not in path_or_name and not path_or_name.endswith((".yaml", ".yml")) and not Path(path_or_name).is_file():

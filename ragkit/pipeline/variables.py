@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ragkit.errors import did_you_mean
-from ragkit.pipeline.nodes import ConfigProblem, MappingNode, Node, ScalarNode, SequenceNode
-from ragkit.pipeline.syntax import resolve_scalar
+from ragkit.pipeline.yaml_nodes import ConfigProblem, MappingNode, Node, ScalarNode, SequenceNode
+from ragkit.pipeline.yaml_parser import resolve_scalar
 
 _VARIABLE_PATTERN = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
 

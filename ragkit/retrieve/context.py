@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ragkit.records import Chunk, ChunkSpan, Hit
 from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
-from ragkit.retrieve.hits import fill_top_k
+from ragkit.retrieve.explanations import fill_top_k
 from ragkit.retrieve.options import ContextOptions, validate_top_k
 from ragkit.split.lines import LineNumbers
 

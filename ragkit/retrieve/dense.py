@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragkit.records import Hit
 from ragkit.retrieve.base import Explanation, RetrieverDependencies, Where
-from ragkit.retrieve.hits import explain_ranking
+from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import DenseOptions, validate_top_k
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragkit.embed.base import Row
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 from ragkit.retrieve.base import Explanation, RetrieverDependencies, ScoredKeys, Where
 from ragkit.retrieve.fusion import ScoreArray, convex_combination, reciprocal_rank_fusion
 from ragkit.retrieve.options import HybridOptions, validate_top_k
-from ragkit.retrieve.terms import extract_terms
 
 DENSE, LEXICAL = "dense", "lexical"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 from ragkit.retrieve.base import Explanation, RetrieverDependencies, Where
-from ragkit.retrieve.hits import explain_ranking
+from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import LexicalOptions, validate_top_k
-from ragkit.retrieve.terms import extract_terms
 
 
 class LexicalRetriever:

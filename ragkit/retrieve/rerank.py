@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from ragkit.embed.base import EmbeddingProvider
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 from ragkit.retrieve.base import Explanation, Reranker, RerankScores, Retriever, Where
 from ragkit.retrieve.fusion import ScoreArray, z_scores
 from ragkit.retrieve.options import HybridOptions, RerankOptions, validate_top_k
-from ragkit.retrieve.terms import extract_terms
 
 RERANK_STAGE, RETRIEVE_STAGE = "rerank", "retrieve"
 

@@ -11,9 +11,9 @@ import httpx
 import numpy as np
 
 from ragkit.embed.base import EmbeddingProvider
-from ragkit.embed.calls import RequestExecutor
 from ragkit.embed.cohere import SERVICE, create_client, translate_errors
 from ragkit.embed.service_options import ServiceOptions
+from ragkit.embed.service_requests import RequestExecutor
 from ragkit.errors import ConnectionFailed
 from ragkit.records import Hit
 from ragkit.retrieve.base import RerankScores

@@ -13,11 +13,11 @@ import numpy as np
 
 from ragkit.embed.base import EmbeddingProvider, Row, Rows
 from ragkit.embed.minilm import MiniLM
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 from ragkit.retrieve.base import RerankScores
 from ragkit.retrieve.options import RerankOptions
-from ragkit.retrieve.terms import extract_terms
-from ragkit.split.sentences import sentence_spans
+from ragkit.split.sentence_segmentation import sentence_spans
 
 TERM_WEIGHT = 0.3
 """What a sentence gains when it holds every term of the question, against 1 for meaning the very same."""

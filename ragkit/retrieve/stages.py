@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.context import ContextRetriever
-from ragkit.retrieve.distinct import DeduplicatingRetriever
-from ragkit.retrieve.feedback import PseudoRelevanceFeedback
-from ragkit.retrieve.moved import QueryExpander, QueryExpandingRetriever
+from ragkit.retrieve.deduplication import DeduplicatingRetriever
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
+from ragkit.retrieve.query_expansion import QueryExpander, QueryExpandingRetriever
+from ragkit.retrieve.query_rewriting import HydeExpander, MultiQueryRetriever, QueryRewriter
+from ragkit.retrieve.relevance_feedback import PseudoRelevanceFeedback
 from ragkit.retrieve.rerank import RerankingRetriever
-from ragkit.retrieve.rewrite import HydeExpander, MultiQueryRetriever, QueryRewriter
 
 
 @dataclass(frozen=True)

@@ -24,29 +24,29 @@ from starlette.types import ASGIApp
 
 from ragkit import __version__
 from ragkit.errors import RagkitError
-from ragkit.server import conversations, documents, openai_api, shapes
-from ragkit.server.answers import AnswerRunner
+from ragkit.server import chat_api, knowledge_base_api, openai_api, schemas
+from ragkit.server.answer_tasks import AnswerRunner
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.faults import ErrorResponse, to_error_response
-from ragkit.server.gate import RequestMiddleware
-from ragkit.server.heap import trim_periodically
+from ragkit.server.concurrency import ConcurrencyLimiter
+from ragkit.server.database import StateDatabase
+from ragkit.server.dependencies import AppContext
+from ragkit.server.http_errors import ErrorResponse, to_error_response
+from ragkit.server.malloc_trim import trim_periodically
 from ragkit.server.metrics import Metrics
-from ragkit.server.page import static_routes
-from ragkit.server.running import ConcurrencyLimiter
-from ragkit.server.service import AppContext
+from ragkit.server.middleware import RequestMiddleware
 from ragkit.server.sessions import SessionStore
 from ragkit.server.settings import ServerSettings
-from ragkit.server.state import StateDatabase
+from ragkit.server.static_files import static_routes
 from ragkit.server.traces import TraceStore
 
 LOG = logging.getLogger("ragkit.server")
 CLEANUP_INTERVAL_S = 3600.0
 """How often what is too old is dropped."""
-ROUTERS = (conversations.router, documents.router, openai_api.router)
+ROUTERS = (chat_api.router, knowledge_base_api.router, openai_api.router)
 _ERROR_CODES = {404: "not_found", 405: "method_not_allowed"}
 _ERROR_STATUSES = (400, 401, 402, 403, 404, 405, 408, 409, 413, 421, 429, 500, 502, 503, 504)
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": shapes.ErrorSchema} for status in _ERROR_STATUSES
+    status: {"model": schemas.ErrorSchema} for status in _ERROR_STATUSES
 }
 
 

@@ -24,7 +24,7 @@ class SupportsToJson(Protocol):
 
 
 class ServedKnowledgeBase(Searcher, Protocol):
-    """A knowledge base as it is served. `ragkit.pipeline.knowledge_base.KnowledgeBase` keeps it."""
+    """A knowledge base as it is served. `ragkit.knowledge_base.knowledge_base.KnowledgeBase` keeps it."""
 
     @property
     def top_k(self) -> int:

@@ -13,12 +13,12 @@ from functools import partial
 from typing import TypeVar, cast
 
 from ragkit import __version__
+from ragkit.agent.background_tasks import THREAD_POOL
 from ragkit.agent.tools.base import ToolContext, ToolResult
-from ragkit.agent.workers import THREAD_POOL
 from ragkit.errors import MissingExtra, ProviderError, RagkitError, UnknownName
-from ragkit.index.names import display_name
+from ragkit.index.source_ids import display_name
 from ragkit.records import JSON
-from ragkit.server.faults import to_error_response
+from ragkit.server.http_errors import to_error_response
 from ragkit.server.mcp_tools import DOCUMENT_URI_PREFIX, McpTools, McpToolSpec
 
 try:

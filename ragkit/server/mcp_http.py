@@ -10,10 +10,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragkit.server.base import ServedKnowledgeBase
-from ragkit.server.gate import RequestMiddleware
 from ragkit.server.mcp import McpServer, StreamableHTTPSessionManager
 from ragkit.server.mcp_tools import McpAskOptions, McpTools
 from ragkit.server.metrics import Metrics
+from ragkit.server.middleware import RequestMiddleware
 from ragkit.server.settings import ServerSettings
 
 MCP_PATH = "/mcp"

@@ -17,23 +17,25 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import Field
 
 from ragkit import __version__
-from ragkit.agent.cancel import Cancellation
+from ragkit.agent.background_tasks import THREAD_POOL
+from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.events import RunEnded
 from ragkit.agent.result import AgentResult
 from ragkit.agent.tools.base import Tool, ToolResult
-from ragkit.agent.tools.schema import ToolSchema
-from ragkit.agent.workers import THREAD_POOL
+from ragkit.agent.tools.function_schema import ToolSchema
 from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
-from ragkit.answer.shapes import answer_json, hit_json
+from ragkit.answer.json_shapes import answer_json, hit_json
 from ragkit.answer.tool import TOOL_NAME, RAGTool, RetrievedPassages
 from ragkit.errors import BudgetExceeded, InvalidOption, RunError
-from ragkit.index.names import display_name
 from ragkit.index.reader import DocumentSummary
+from ragkit.index.source_ids import display_name
 from ragkit.records import JSON, Citation, Document
 from ragkit.server.base import ServedKnowledgeBase, SupportsToJson
-from ragkit.server.faults import invalid_request
-from ragkit.server.mcp_shapes import (
+from ragkit.server.concurrency import ConcurrencyLimiter
+from ragkit.server.database import decode_cursor, encode_cursor
+from ragkit.server.http_errors import invalid_request
+from ragkit.server.mcp_schemas import (
     AnswerSchema,
     DocumentLinesSchema,
     DocumentListSchema,
@@ -42,9 +44,7 @@ from ragkit.server.mcp_shapes import (
     SearchResultSchema,
     output_schema,
 )
-from ragkit.server.running import ConcurrencyLimiter
 from ragkit.server.settings import ServerLimits
-from ragkit.server.state import decode_cursor, encode_cursor
 from ragkit.usage.meter import use_meter
 
 DOCUMENT_URI_PREFIX = "ragkit://document/"

@@ -16,8 +16,8 @@ from fastapi.responses import JSONResponse, Response
 
 from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.records import JSON
-from ragkit.server import openai_shapes as shapes
-from ragkit.server.answers import (
+from ragkit.server import openai_schemas as shapes
+from ragkit.server.answer_tasks import (
     AnswerCompleted,
     AnswerFailed,
     AnswerStarted,
@@ -25,13 +25,13 @@ from ragkit.server.answers import (
     AnswerTextDelta,
     wait_for_answer,
 )
-from ragkit.server.faults import ErrorResponse, RequestRejected, invalid_request
-from ragkit.server.openai_read import parse_completion_request
-from ragkit.server.service import DEFAULT_MODEL, AppContext, ContextDep, JsonObject
-from ragkit.server.shapes import EVENT_STREAM_RESPONSE
-from ragkit.server.state import new_id
+from ragkit.server.database import new_id
+from ragkit.server.dependencies import DEFAULT_MODEL, AppContext, ContextDep, JsonObject
+from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
+from ragkit.server.openai_requests import parse_completion_request
+from ragkit.server.pending_tool_calls import assign_call_ids, serialize_run
+from ragkit.server.schemas import EVENT_STREAM_RESPONSE
 from ragkit.server.streams import HEARTBEAT_SECONDS, EventStream, run_while_connected
-from ragkit.server.suspension import assign_call_ids, serialize_run
 from ragkit.usage.meter import use_meter
 
 router = APIRouter(prefix="/v1")

@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
-from ragkit.server.heap import limit_arenas
+from ragkit.server.malloc_trim import limit_arenas
 from ragkit.server.metrics import MULTIPROC_DIR_ENV
 from ragkit.server.settings import ServerLimits, ServerSettings
 

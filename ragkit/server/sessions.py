@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragkit.records import JSON
-from ragkit.server.faults import invalid_request, not_found
+from ragkit.server.database import StateDatabase, decode_cursor, encode_cursor, format_time, new_id
+from ragkit.server.http_errors import invalid_request, not_found
 from ragkit.server.settings import Retention
-from ragkit.server.state import StateDatabase, decode_cursor, encode_cursor, format_time, new_id
 
 MAX_TITLE_CHARS = 80
 NEW_TITLE = "New chat"
@@ -80,8 +80,9 @@ class SessionStore:
             self._state.mark_interrupted(connection)
             found = _load_session(connection, session)
             rows = connection.execute(
-                f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key", (session,)
-            )  # noqa: S608
+                f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key",  # noqa: S608 - own columns
+                (session,),
+            )
             return {**found, "history": [message_json(row) for row in rows]}
 
         return await self._state.run(work)
@@ -151,8 +152,9 @@ class SessionStore:
             )
             connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session_id))
             row = connection.execute(
-                f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?", (turn.answer_id,)
-            ).fetchone()  # noqa: S608
+                f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - own columns
+                (turn.answer_id,),
+            ).fetchone()
             return message_json(row), _load_session(connection, turn.session_id)
 
         return await self._state.run(work)

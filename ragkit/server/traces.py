@@ -11,9 +11,9 @@ from typing import Any
 
 from ragkit.agent.trace import AgentTrace, TraceSpan
 from ragkit.records import JSON
-from ragkit.server.faults import not_found
+from ragkit.server.database import StateDatabase, decode_cursor, encode_cursor, format_time
+from ragkit.server.http_errors import not_found
 from ragkit.server.settings import Retention
-from ragkit.server.state import StateDatabase, decode_cursor, encode_cursor, format_time
 
 _TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, spans, error"
 

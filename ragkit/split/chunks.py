@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from ragkit.records import Chunk, Document, Heading, content_id
 from ragkit.split.base import Splitter, TokenStartsFunction
-from ragkit.split.cuts import last_word_end
 from ragkit.split.lines import LineNumbers, skip_whitespace
-from ragkit.split.measure import MAX_TOKEN_CHARS, estimate_token_starts
+from ragkit.split.text_boundaries import last_word_end
+from ragkit.split.token_index import MAX_TOKEN_CHARS, estimate_token_starts
 
 MAX_HEADER_TOKENS = 40
 """Most tokens that a chunk's header takes of what an embedder reads."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ragkit.records import Document
 from ragkit.split.base import CharSpan, TokenStartsFunction
-from ragkit.split.cuts import last_word_end, next_word_start
 from ragkit.split.lines import rstrip_end, skip_whitespace
-from ragkit.split.measure import TokenIndex
 from ragkit.split.options import SplitOptions
+from ragkit.split.text_boundaries import last_word_end, next_word_start
+from ragkit.split.token_index import TokenIndex
 
 
 class FixedSplitter:

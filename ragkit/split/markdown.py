@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ragkit.records import Document
 from ragkit.split.base import CharSpan, TokenStartsFunction
-from ragkit.split.blocks import markdown_blocks, structured_segments
 from ragkit.split.options import SplitOptions
-from ragkit.split.pack import pack_segments
+from ragkit.split.packing import pack_segments
+from ragkit.split.structure import markdown_blocks, structured_segments
 
 
 class MarkdownSplitter:

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
 from ragkit.split.base import TokenStartsFunction, character_starts
-from ragkit.split.measure import TokenIndex
-from ragkit.split.pack import ChunkLimits
+from ragkit.split.packing import ChunkLimits
+from ragkit.split.token_index import TokenIndex
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 """What lengths are counted in. Tokens are those of the embedder in use."""

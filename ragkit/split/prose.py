@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from ragkit.split.base import CharSpan
 from ragkit.split.lines import rstrip_end, skip_whitespace
-from ragkit.split.sentences import sentence_spans
-from ragkit.split.units import LEAD_IN_COST, LINE_COST, PARAGRAPH_COST, SENTENCE_COST, Segment
+from ragkit.split.segments import LEAD_IN_COST, LINE_COST, PARAGRAPH_COST, SENTENCE_COST, Segment
+from ragkit.split.sentence_segmentation import sentence_spans
 
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 

@@ -11,12 +11,12 @@ import numpy as np
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
 from ragkit.split.base import CharSpan, TokenStartsFunction
-from ragkit.split.blocks import heading_blocks, markdown_blocks, structured_segments
+from ragkit.split.code_segments import code_segments
 from ragkit.split.options import SplitOptions
-from ragkit.split.pack import pack_segments
+from ragkit.split.packing import pack_segments
 from ragkit.split.prose import trim_span
-from ragkit.split.source import code_segments
-from ragkit.split.units import Segment, SegmentArray
+from ragkit.split.segments import Segment, SegmentArray
+from ragkit.split.structure import heading_blocks, markdown_blocks, structured_segments
 
 _FIRST_SEPARATOR_COST = -200  # the cost of the first separator's border; each further one costs more
 _SEPARATOR_COST_STEP = 200

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ragkit.records import Document
 from ragkit.split.base import CharSpan, TokenStartsFunction
 from ragkit.split.options import SplitOptions
-from ragkit.split.pack import pack_segments
-from ragkit.split.sentences import sentence_spans
-from ragkit.split.units import Segment, SegmentArray
+from ragkit.split.packing import pack_segments
+from ragkit.split.segments import Segment, SegmentArray
+from ragkit.split.sentence_segmentation import sentence_spans
 
 
 class SentenceSplitter:

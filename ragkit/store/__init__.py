@@ -9,21 +9,31 @@ STORES: Registry[Store] = Registry(
     "store",
     "stores",
     {
-        "chroma": PartSpec("ragkit.store.chroma:ChromaStore", "chroma", "ragkit.store.embedded_options:ChromaOptions"),
-        "duckdb": PartSpec("ragkit.store.duckdb_:DuckdbStore", "duckdb", "ragkit.store.embedded_options:DuckdbOptions"),
-        "faiss": PartSpec("ragkit.store.faiss_:FaissStore", "faiss", "ragkit.store.embedded_options:FaissOptions"),
-        "lancedb": PartSpec(
-            "ragkit.store.lancedb_:LancedbStore", "lancedb", "ragkit.store.embedded_options:LancedbOptions"
+        "chroma": PartSpec(
+            "ragkit.store.backends.chroma:ChromaStore", "chroma", "ragkit.store.embedded_options:ChromaOptions"
         ),
-        "memory": PartSpec("ragkit.store.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
-        "milvus": PartSpec("ragkit.store.milvus:MilvusStore", "milvus", "ragkit.store.server_options:MilvusOptions"),
+        "duckdb": PartSpec(
+            "ragkit.store.backends.duckdb_:DuckdbStore", "duckdb", "ragkit.store.embedded_options:DuckdbOptions"
+        ),
+        "faiss": PartSpec(
+            "ragkit.store.backends.faiss_:FaissStore", "faiss", "ragkit.store.embedded_options:FaissOptions"
+        ),
+        "lancedb": PartSpec(
+            "ragkit.store.backends.lancedb_:LancedbStore", "lancedb", "ragkit.store.embedded_options:LancedbOptions"
+        ),
+        "memory": PartSpec("ragkit.store.backends.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
+        "milvus": PartSpec(
+            "ragkit.store.backends.milvus:MilvusStore", "milvus", "ragkit.store.server_options:MilvusOptions"
+        ),
         "pgvector": PartSpec(
-            "ragkit.store.pgvector:PgvectorStore", "pgvector", "ragkit.store.server_options:PgvectorOptions"
+            "ragkit.store.backends.pgvector:PgvectorStore", "pgvector", "ragkit.store.server_options:PgvectorOptions"
         ),
         "pinecone": PartSpec(
-            "ragkit.store.pinecone:PineconeStore", "pinecone", "ragkit.store.server_options:PineconeOptions"
+            "ragkit.store.backends.pinecone:PineconeStore", "pinecone", "ragkit.store.server_options:PineconeOptions"
         ),
-        "qdrant": PartSpec("ragkit.store.qdrant:QdrantStore", "qdrant", "ragkit.store.server_options:QdrantOptions"),
-        "sqlite": PartSpec("ragkit.store.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
+        "qdrant": PartSpec(
+            "ragkit.store.backends.qdrant:QdrantStore", "qdrant", "ragkit.store.server_options:QdrantOptions"
+        ),
+        "sqlite": PartSpec("ragkit.store.backends.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
     },
 )

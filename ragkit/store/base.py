@@ -15,7 +15,7 @@ from ragkit.records import JSON, Document, SearchResult
 
 Rows: TypeAlias = NDArray[np.float32]
 Filter: TypeAlias = Mapping[str, JSON]
-"""The one filter language (`ragkit.store.filters`); an empty one lets everything through."""
+"""The one filter language (`ragkit.store.filters.language`); an empty one lets everything through."""
 
 UNIT_TOLERANCE = 1e-3
 """How far a row's length may be from 1; float16 and int8 services round by less than this."""

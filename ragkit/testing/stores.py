@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from ragkit.errors import DimensionMismatch, InvalidFilter, InvalidOption, InvalidVector, StoreError
 from ragkit.records import JSON, Document, Heading
 from ragkit.store.base import Filter, Store
-from ragkit.testing import filters as dirty
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.processes import PERSISTENT_CHECKS, SHARED_CHECKS
-from ragkit.testing.subject import (
+from ragkit.testing import filter_strategies as dirty
+from ragkit.testing.persistence_checks import PERSISTENT_CHECKS, SHARED_CHECKS
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
     DIMENSION,
     StoreContents,
     StoreUnderTest,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ragkit.records import Document
 from ragkit.store.base import Rows
-from ragkit.testing.opening import open_store, unit_rows
+from ragkit.testing.store_factory import open_store, unit_rows
 
 BATCH_SIZE = 20
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragkit.agent.providers.guard import forbid_model_requests
+from ragkit.agent.providers.request_guard import forbid_model_requests
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from ragkit.agent.tools.builtin import (
     create_default_registry,
     create_web_search_tool,
 )
-from ragkit.agent.tools.schema import InvalidToolArguments
+from ragkit.agent.tools.function_schema import InvalidToolArguments
 from tests.agent.parts import call, scripted, tool_messages
 
 

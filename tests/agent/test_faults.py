@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.cancel import Cancellation
+from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig, RetryPolicy
 from ragkit.agent.events import Event, Retrying, RunFailed, TextChunk, ToolFailed
 from ragkit.agent.guardrails import Guardrails, TopicGuardrail
@@ -21,8 +21,8 @@ from ragkit.agent.parser import parse_arguments
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.result import AgentResult, partial_result
+from ragkit.agent.tool_execution import ToolTimeout
 from ragkit.agent.tools.base import Tool, ToolContext, tool
-from ragkit.agent.tools.execute import ToolTimeout
 from ragkit.agent.trace import StepType
 from ragkit.errors import (
     AuthenticationFailed,

@@ -11,6 +11,7 @@ import pytest
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
+from ragkit.agent.definition import HandoffTool
 from ragkit.agent.events import Event, HandedOff
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.observers import AgentObserver
@@ -19,7 +20,6 @@ from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider, ScriptedTurn
 from ragkit.agent.result import AgentResult, partial_result
 from ragkit.agent.runner import AgentRunner, ConversationState
-from ragkit.agent.spec import HandoffTool
 from ragkit.agent.tools.base import ToolContext, tool
 from ragkit.agent.trace import StepType
 from ragkit.errors import HandoffFailed, InvalidOption

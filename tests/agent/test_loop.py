@@ -10,10 +10,10 @@ import pytest
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig, RetryPolicy
+from ragkit.agent.conversation_stores import FileConversationStore
 from ragkit.agent.events import BudgetWarning, Event, TextChunk, ToolCallChunk, ToolChunk, ToolStarted
 from ragkit.agent.guardrails import Guardrails, PIIGuardrail
 from ragkit.agent.memory import ConversationMemory
-from ragkit.agent.memory_stores import FileConversationStore
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.policy import ToolPolicy
 from ragkit.agent.providers.base import Completion, ModelRequest

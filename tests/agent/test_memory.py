@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
+from ragkit.agent.conversation_stores import FileConversationStore, SQLiteConversationStore
 from ragkit.agent.memory import ConversationMemory, ConversationStore, FifoLock, estimate_message_tokens
-from ragkit.agent.memory_stores import FileConversationStore, SQLiteConversationStore
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider

@@ -13,10 +13,10 @@ import pytest
 
 import ragkit
 from ragkit.agent.bot import Bot
-from ragkit.agent.components import ConversationManager, CostTracker, ToolExecutor
 from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
 from ragkit.agent.runner import AgentRunner, ConversationState
 from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.compat.components import ConversationManager, CostTracker, ToolExecutor
 from tests.agent.parts import call
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ragkit.agent.tools.base import Tool, ToolContext, ToolResult, build_tool_schema, tool
+from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.tools.registry import ToolRegistry
-from ragkit.agent.tools.schema import InvalidToolArguments
 from ragkit.errors import InvalidOption, UnknownName
 from ragkit.records import JSON
 

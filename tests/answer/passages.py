@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
+from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import JSON, Chunk, Document, Hit, content_id
-from ragkit.retrieve.terms import extract_terms
 
 
 class Shelf:

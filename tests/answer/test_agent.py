@@ -16,7 +16,7 @@ from ragkit.answer.tool import NOTHING_FOUND, TOOL_NAME, RAGTool, RetrievedPassa
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.records import JSON, Document, Hit
-from ragkit.store.memory import MemoryStore
+from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.options import MemoryOptions
 from tests.answer.passages import Shelf
 

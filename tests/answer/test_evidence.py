@@ -16,8 +16,8 @@ from ragkit.embed.options import HashingOptions
 from ragkit.records import Chunk, Document, Hit
 from ragkit.retrieve.base import Retriever, RetrieverDependencies, Where
 from ragkit.retrieve.hybrid import HybridRetriever
+from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.lexical import LexicalRetriever
-from ragkit.retrieve.memory import InMemoryChunkIndex
 from ragkit.retrieve.options import HybridOptions, LexicalOptions
 from tests.answer.hits import hit
 from tests.answer.passages import Shelf

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ragkit.bench.datasets import FILTER_FIELD, Dataset
-from ragkit.bench.floor import NumpyReference
 from ragkit.bench.measure import MIN_QUERIES, BenchJob, StoreBench, TimedQueries, row_id, time_queries
-from ragkit.bench.process import MemoryMonitor, drop_page_cache, folder_bytes
+from ragkit.bench.numpy_reference import NumpyReference
+from ragkit.bench.store_process import MemoryMonitor, drop_page_cache, folder_bytes
 from ragkit.errors import StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows

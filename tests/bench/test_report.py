@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ragkit.bench.compare import MetricDifference, check_comparable, compare_runs, find_regressions, higher_is_better
-from ragkit.bench.html import render_bench_report
+from ragkit.bench.html_report import render_bench_report
 from ragkit.bench.plots import pareto_front, render_plots, spread_labels
 from ragkit.bench.report import write_report
 from ragkit.bench.results import BenchBaseline, BenchResult, Measurement, StoreResult, read_baseline, to_saved_results

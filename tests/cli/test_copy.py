@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import HASHING, Ragkit
 
-SLOWLY = "import ragkit.index.derived as d; d.BATCH = 3; from ragkit.cli import main; main({arguments!r})"
+SLOWLY = "import ragkit.index.external_store as d; d.BATCH = 3; from ragkit.cli import main; main({arguments!r})"
 """The command in small steps, so that there is a middle to be killed in."""
 
 

@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from ragkit.index.lock import WriterLock
+from ragkit.index.catalog.lock import WriterLock
 from tests.cli.conftest import Ragkit, start
 
 PATIENCE = 60.0
@@ -175,7 +175,7 @@ def test_a_system_that_watches_no_more_folders_is_an_error_with_a_hint(
         raise OSError("OS file watch limit reached")
         yield set()
 
-    monkeypatch.setattr("ragkit.pipeline.watching.watch", full)
+    monkeypatch.setattr("ragkit.knowledge_base.watch.watch", full)
     said = ragkit("index", "docs", "--watch", code=1)
     assert said.err.endswith("(OS file watch limit reached): raise fs.inotify.max_user_watches, or set"
                              " WATCHFILES_FORCE_POLLING=true\n")  # fmt: skip

@@ -10,9 +10,9 @@ import pytest
 
 from ragkit.errors import MissingExtra
 from ragkit.store import STORES
-from ragkit.testing.opening import StoreUnavailable, open_store, scratch_options
+from ragkit.testing.store_factory import StoreUnavailable, open_store, scratch_options
+from ragkit.testing.store_under_test import StoreUnderTest
 from ragkit.testing.stores import StoreCheck, checks_for
-from ragkit.testing.subject import StoreUnderTest
 
 RANDOM = (
     "filters_mean_what_the_evaluator_says",

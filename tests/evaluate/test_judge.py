@@ -13,12 +13,12 @@ from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.errors import AuthenticationFailed, BudgetExceeded, RateLimited, RunError
+from ragkit.evaluate.html_report import render_evaluation_report
 from ragkit.evaluate.judge import RESPONSE_SCHEMA, Judge, judged_metrics
-from ragkit.evaluate.model import StructuredModel
-from ragkit.evaluate.page import render_evaluation_report
 from ragkit.evaluate.questions import Question
 from ragkit.evaluate.report import build_report
 from ragkit.evaluate.run import QuestionResult
+from ragkit.evaluate.structured_model import StructuredModel
 from ragkit.records import JSON
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ragkit.evaluate.html_report import render_evaluation_report
 from ragkit.evaluate.junit import to_junit_xml
-from ragkit.evaluate.page import render_evaluation_report
 from ragkit.evaluate.questions import Question, QuestionsInvalid
 from ragkit.evaluate.report import EvaluationReport, build_report, compare_with_baseline
 from ragkit.evaluate.run import evaluate_questions

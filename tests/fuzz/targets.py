@@ -8,15 +8,15 @@ from functools import cache
 
 from ragkit.agent.parser import ToolCallParser
 from ragkit.errors import InvalidFilter, LoadError, PipelineError
-from ragkit.load.route import Router
+from ragkit.load.router import Router
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
 from ragkit.split import SPLITTERS
 from ragkit.split.base import Splitter, character_starts
 from ragkit.split.chunks import build_chunks
-from ragkit.split.measure import estimate_token_starts
-from ragkit.store.filters import parse_filter
-from ragkit.store.where import parse_where
+from ragkit.split.token_index import estimate_token_starts
+from ragkit.store.filters.language import parse_filter
+from ragkit.store.filters.where_syntax import parse_where
 
 SUFFIXES: Sequence[str] = (
     *(".txt", ".md", ".rst", ".html", ".csv", ".json", ".jsonl", ".eml", ".py", ".sql", ".toml", ".yaml"),

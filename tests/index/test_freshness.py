@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.index.catalog import FileRow
+from ragkit.index.catalog.sqlite import FileRow
 from ragkit.index.freshness import Freshness, check_freshness
-from ragkit.index.names import source_id
-from ragkit.load.files import FileStat
-from ragkit.load.parse import hash_content
+from ragkit.index.source_ids import source_id
+from ragkit.load.file_io import FileStat
+from ragkit.load.parsing import hash_content
 from ragkit.load.walk import FoundFile, SkippedPath, walk_files
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragkit.errors import LoadError
-from ragkit.index.catalog import FileRow
+from ragkit.index.catalog.sqlite import FileRow
 from ragkit.index.plan import RACY_NS, IndexPlan, IndexPlanOptions, make_plan, stat_to_store
-from ragkit.load.files import FileStat
+from ragkit.load.file_io import FileStat
 from ragkit.load.walk import FoundFile, SkippedPath
 
 STAT = FileStat(size=10, mtime_ns=5, ctime_ns=6, inode=7)

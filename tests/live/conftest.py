@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.agent.providers.keys import HOST_VARIABLES, KEY_VARIABLES
+from ragkit.agent.providers.credentials import HOST_VARIABLES, KEY_VARIABLES
 from tests.keys import SET_ASIDE
 
 FOLDER = Path(__file__).parent

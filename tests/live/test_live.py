@@ -10,8 +10,8 @@ import pytest
 from ragkit.agent.agent import Agent
 from ragkit.agent.config import AgentConfig
 from ragkit.agent.events import Event, RunEnded, TextChunk
-from ragkit.agent.providers.choose import get_provider
-from ragkit.agent.providers.keys import HOST_VARIABLES
+from ragkit.agent.providers.credentials import HOST_VARIABLES
+from ragkit.agent.providers.lookup import get_provider
 from ragkit.agent.tools.base import tool
 
 pytestmark = pytest.mark.live

@@ -12,11 +12,11 @@ from ragkit.load.eml import EmlLoader
 from ragkit.load.epub import EpubLoader
 from ragkit.load.options import EmlOptions, EpubOptions
 from ragkit.records import Document
-from tests.load import made
+from tests.load import sample_files
 
 
 def test_a_book_is_read_chapter_by_chapter() -> None:
-    data = made.book({"b.xhtml": "<h1>One</h1><p>words</p>", "a.xhtml": "<h1>Two</h1><h2>Deep</h2><p>more</p>"})
+    data = sample_files.book({"b.xhtml": "<h1>One</h1><p>words</p>", "a.xhtml": "<h1>Two</h1><h2>Deep</h2><p>more</p>"})
     document = EpubLoader().load(data, "/x/a.epub")
     assert document.text == "One\n\nwords\n\nTwo\n\nDeep\n\nmore"
     assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "One"), (12, 1, "Two"), (17, 2, "Deep")]
@@ -25,29 +25,31 @@ def test_a_book_is_read_chapter_by_chapter() -> None:
 
 
 def test_a_chapter_without_a_heading_is_called_by_its_title() -> None:
-    document = EpubLoader().load(made.book({"a": "<title>Prologue</title><p>words"}), "")
+    document = EpubLoader().load(sample_files.book({"a": "<title>Prologue</title><p>words"}), "")
     assert [(h.start, h.text) for h in document.headings] == [(0, "Prologue")]
 
 
 def test_a_book_that_is_locked_says_so() -> None:
     lock = '<encryption><EncryptedData><CipherReference URI="OEBPS/a"/></EncryptedData></encryption>'
     with pytest.raises(LoadError, match=r"protected against copying \(DRM\)"):
-        EpubLoader().load(made.book({"a": "x"}, more={"META-INF/encryption.xml": lock}), "")
+        EpubLoader().load(sample_files.book({"a": "x"}, more={"META-INF/encryption.xml": lock}), "")
 
 
 def test_a_book_whose_fonts_are_locked_is_read() -> None:
     lock = '<encryption><EncryptedData><CipherReference URI="OEBPS/font"/></EncryptedData></encryption>'
-    assert EpubLoader().load(made.book({"a": "x"}, more={"META-INF/encryption.xml": lock}), "").text == "x"
+    assert EpubLoader().load(sample_files.book({"a": "x"}, more={"META-INF/encryption.xml": lock}), "").text == "x"
 
 
 def test_a_book_whose_list_of_chapters_is_gone_is_an_error() -> None:
     with pytest.raises(LoadError, match="its list of chapters is missing"):
-        EpubLoader().load(made.replaced(made.book({"a": "x"}), {"META-INF/container.xml": "<container/>"}), "")
+        EpubLoader().load(
+            sample_files.replaced(sample_files.book({"a": "x"}), {"META-INF/container.xml": "<container/>"}), ""
+        )
 
 
 def test_a_book_that_is_a_bomb_is_refused() -> None:
     with pytest.raises(LoadLimitExceeded, match="unpacks to 19 MB, 1 MB are read at most"):
-        EpubLoader(EpubOptions(max_expanded_mb=1)).load(made.book({"a": "x" * 20_000_000}), "")
+        EpubLoader(EpubOptions(max_expanded_mb=1)).load(sample_files.book({"a": "x" * 20_000_000}), "")
 
 
 def mail(data: bytes | EmailMessage, options: EmlOptions | None = None) -> Document:

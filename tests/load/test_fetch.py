@@ -12,9 +12,9 @@ from ipaddress import ip_address
 import pytest
 
 from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded
-from ragkit.load.documents import DocumentLoader
+from ragkit.load.document_loader import DocumentLoader
 from ragkit.load.fetch import FetchOptions, FetchResult, fetch_url, is_public_address
-from tests.load import made
+from tests.load import sample_files
 
 OPEN = FetchOptions(timeout_s=10, max_mb=1, allow_private=True)
 
@@ -43,7 +43,7 @@ class Site(BaseHTTPRequestHandler):
         self.send("<h1>Grüße</h1>".encode(), "text/html; charset=utf-8")
 
     def page_report(self) -> None:
-        self.send(made.pdf([["words"]]), "application/pdf")
+        self.send(sample_files.pdf([["words"]]), "application/pdf")
 
     def page_table(self) -> None:
         self.send(b"a,b\n1,2\n", "text/csv")

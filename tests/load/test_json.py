@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragkit.errors import LoadLimitExceeded
-from ragkit.load.jsontext import JsonlLoader, JsonLoader
+from ragkit.load.json_ import JsonlLoader, JsonLoader
 from ragkit.load.options import JsonlOptions, JsonOptions
 from ragkit.records import Document
 

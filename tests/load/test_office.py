@@ -16,18 +16,18 @@ from ragkit.load.docx import DocxLoader
 from ragkit.load.options import DocxOptions, PptxOptions, XlsxOptions, ZipOptions
 from ragkit.load.pptx import PptxLoader
 from ragkit.load.xlsx import XlsxLoader
-from ragkit.load.ziparchive import ZipArchive
+from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import Document
-from tests.load import made
+from tests.load import sample_files
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-WORD = made.word()
-TALK = made.slides([("Welcome", "first\nsecond", "say hello"), ("", "", ""), ("End", "bye", "")])
+WORD = sample_files.word()
+TALK = sample_files.slides([("Welcome", "first\nsecond", "say hello"), ("", "", ""), ("End", "bye", "")])
 
 
 def word(body: str, more: dict[str, str] | None = None) -> Document:
     parts = {"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>", **(more or {})}
-    return DocxLoader().load(made.replaced(WORD, parts), "/x/a.docx")
+    return DocxLoader().load(sample_files.replaced(WORD, parts), "/x/a.docx")
 
 
 def test_a_word_file_is_read_in_its_order() -> None:
@@ -91,7 +91,9 @@ def test_footnotes_follow_the_text() -> None:
     body = '<w:p><w:r><w:t>fact</w:t><w:footnoteReference w:id="2"/></w:r></w:p>'
     parts = {"word/_rels/document.xml.rels": rels, "word/footnotes.xml": notes}
     assert word(body, parts).text == "fact[2]\n\n[2] see there"
-    data = made.replaced(WORD, {"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>", **parts})
+    data = sample_files.replaced(
+        WORD, {"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>", **parts}
+    )
     assert DocxLoader(DocxOptions(footnotes=False)).load(data, "").text == "fact[2]"
 
 
@@ -111,7 +113,7 @@ def test_notes_can_be_left_out() -> None:
 def test_hidden_slides_are_counted_and_left_out() -> None:
     with zipfile.ZipFile(io.BytesIO(TALK)) as archive:
         slide = archive.read("ppt/slides/slide1.xml").replace(b"<p:sld ", b'<p:sld show="0" ')
-    document = PptxLoader().load(made.replaced(TALK, {"ppt/slides/slide1.xml": slide}), "")
+    document = PptxLoader().load(sample_files.replaced(TALK, {"ppt/slides/slide1.xml": slide}), "")
     assert document.text == "\n\nEnd\n\nbye"
     assert document.metadata["hidden_slides"] == 1
 
@@ -127,18 +129,18 @@ def test_rows_are_written_with_the_names_of_their_columns() -> None:
         [None] * 4,
         ["Bo", None, 2.0],
     ]
-    document = XlsxLoader().load(made.workbook({"People": rows, "Empty": []}), "/x/a.xlsx")
+    document = XlsxLoader().load(sample_files.workbook({"People": rows, "Empty": []}), "/x/a.xlsx")
     assert document.text == "People\n\nname: Ann; born: 2001-02-03; height: 1.5; ok: TRUE\nname: Bo; height: 2"
     assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "People")]
 
 
 def test_rows_without_a_header_are_written_as_they_are() -> None:
     rows: Sequence[Sequence[object]] = [[1, 2], ["a", datetime.fromisoformat("2024-01-02T03:04:00")]]
-    assert sheet(made.workbook({"S": rows})) == "S\n\n1 | 2\na | 2024-01-02 03:04:00"
+    assert sheet(sample_files.workbook({"S": rows})) == "S\n\n1 | 2\na | 2024-01-02 03:04:00"
 
 
 def test_hidden_sheets_are_counted_and_left_out_unless_wanted() -> None:
-    data = made.workbook({"A": [[1]], "B": [[2]]}, hidden=["B"])
+    data = sample_files.workbook({"A": [[1]], "B": [[2]]}, hidden=["B"])
     assert XlsxLoader().load(data, "").metadata["hidden_sheets"] == 1
     assert sheet(data) == "A\n\n1"
     assert sheet(data, XlsxOptions(hidden=True)) == "A\n\n1\n\nB\n\n2"
@@ -154,13 +156,13 @@ def test_one_cell_in_the_last_corner_is_read_at_once() -> None:
 
 def test_more_cells_than_wanted_are_a_limit() -> None:
     with pytest.raises(LoadLimitExceeded, match="has more cells than max_cells"):
-        sheet(made.workbook({"A": [[1, 2], [3, 4]]}), XlsxOptions(max_cells=3))
+        sheet(sample_files.workbook({"A": [[1, 2], [3, 4]]}), XlsxOptions(max_cells=3))
 
 
 @pytest.mark.parametrize("part", ["xl/workbook.xml", "xl/worksheets/sheet1.xml"])
 @pytest.mark.parametrize("content", ["", "<x", "<x/>"])
 def test_a_workbook_with_a_broken_part_is_an_error_or_empty(part: str, content: str) -> None:
-    data = made.replaced(made.workbook({"A": [[1]]}), {part: content})
+    data = sample_files.replaced(sample_files.workbook({"A": [[1]]}), {part: content})
     try:
         assert sheet(data) == ""
     except LoadError as error:
@@ -177,7 +179,7 @@ def test_what_is_no_whole_zip_file_is_an_error_in_plain_words(name: str, data: b
 @pytest.mark.parametrize("name", ["docx", "pptx", "epub"])
 def test_a_zip_file_of_something_else_is_an_error_in_plain_words(name: str) -> None:
     with pytest.raises(LoadError, match=r"its part '.*' is missing"):
-        LOADERS.find(name)().load(made.zipped({"a.txt": "x"}), "")
+        LOADERS.find(name)().load(sample_files.zipped({"a.txt": "x"}), "")
 
 
 LAUGHS = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">' + "".join(
@@ -210,7 +212,7 @@ def test_entities_that_would_unfold_without_end_are_refused(prolog: str, referen
 def entities(prolog: str, reference: str) -> bytes:
     body = f"<w:p><w:r><w:t>a{reference}b</w:t></w:r></w:p>"
     xml = f"{prolog}<w:document {W}><w:body>{body}</w:body></w:document>"
-    return made.replaced(WORD, {"word/document.xml": xml})
+    return sample_files.replaced(WORD, {"word/document.xml": xml})
 
 
 def test_xml_nested_without_end_is_an_error() -> None:
@@ -225,12 +227,12 @@ def test_a_relation_to_the_outside_is_not_followed() -> None:
 
 
 def test_names_that_climb_out_of_a_zip_file_are_only_names() -> None:
-    data = made.replaced(WORD, {"../../evil": "x", "/etc/evil": "x", "C:\\evil": "x"})
+    data = sample_files.replaced(WORD, {"../../evil": "x", "/etc/evil": "x", "C:\\evil": "x"})
     assert DocxLoader().load(data, "").text.startswith("Start here")
 
 
 def test_a_zip_bomb_is_refused_by_what_it_says_of_itself() -> None:
-    bomb = made.replaced(WORD, {"word/media/zeros": b"\0" * 600_000_000})
+    bomb = sample_files.replaced(WORD, {"word/media/zeros": b"\0" * 600_000_000})
     with pytest.raises(LoadLimitExceeded, match="unpacks to 572 MB, 512 MB are read at most"):
         DocxLoader().load(bomb, "")
     with pytest.raises(LoadLimitExceeded, match="times its size, 200 times are read at most"):
@@ -238,7 +240,7 @@ def test_a_zip_bomb_is_refused_by_what_it_says_of_itself() -> None:
 
 
 def test_a_zip_bomb_that_lies_about_its_size_gives_no_more_than_it_says() -> None:
-    data = made.zipped({"a": b"\0" * 1_000_000})
+    data = sample_files.zipped({"a": b"\0" * 1_000_000})
     lying = data.replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     with pytest.raises(LoadError, match="its part 'a' is damaged"):
         ZipArchive(lying, "/x").read("a")
@@ -246,7 +248,7 @@ def test_a_zip_bomb_that_lies_about_its_size_gives_no_more_than_it_says() -> Non
 
 def test_a_zip_file_with_too_many_parts_is_refused() -> None:
     with pytest.raises(LoadLimitExceeded, match="has 11 parts, 10 are read at most"):
-        ZipArchive(made.zipped({str(n): "" for n in range(11)}), "/x", ZipOptions(max_entries=10))
+        ZipArchive(sample_files.zipped({str(n): "" for n in range(11)}), "/x", ZipOptions(max_entries=10))
 
 
 def test_a_limit_of_nothing_is_refused() -> None:

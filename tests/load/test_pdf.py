@@ -13,11 +13,11 @@ from ragkit.load import LOADERS
 from ragkit.load.base import Loader
 from ragkit.load.options import PdfOptions, PypdfOptions
 from ragkit.load.pdf import PdfLoader
-from ragkit.load.pdftext import clean_page_text, clean_title
+from ragkit.load.pdf_text import clean_page_text, clean_title
 from ragkit.load.pypdf import PypdfLoader
-from tests.load import made
+from tests.load import sample_files
 
-THREE = made.pdf([["Page one", "second line"], [], ["Page three"]], title="The Report")
+THREE = sample_files.pdf([["Page one", "second line"], [], ["Page three"]], title="The Report")
 
 
 @pytest.fixture(params=["pdf", "pypdf"])
@@ -45,7 +45,7 @@ def test_title_and_metadata_come_from_the_file(loader: Loader) -> None:
 
 
 def test_the_outline_becomes_headings_at_their_words(loader: Loader) -> None:
-    data = made.pdf(
+    data = sample_files.pdf(
         [["intro", "Chapter  One", "x"], ["1.1 Deep", "y"], ["z"]],
         outline=[("chapter one", 0, 0), ("1.1 Deep", 1, 1), ("(not on the page)", 0, 2)],
     )
@@ -62,16 +62,16 @@ def test_the_outline_becomes_headings_at_their_words(loader: Loader) -> None:
 def test_a_file_that_asks_for_a_password_says_so(loader: Loader) -> None:
     for algorithm in ("AES-256", "AES-256-R5", "RC4-40", "RC4-128"):
         with pytest.raises(LoadError, match=r"/x/a\.pdf: password-protected: remove its password"):
-            loader.load(made.locked_pdf("secret", "owner", algorithm), "/x/a.pdf")
+            loader.load(sample_files.locked_pdf("secret", "owner", algorithm), "/x/a.pdf")
 
 
 def test_a_file_that_only_forbids_changes_is_read(loader: Loader) -> None:
-    assert loader.load(made.locked_pdf("", "owner"), "").text == "secret words"
+    assert loader.load(sample_files.locked_pdf("", "owner"), "").text == "secret words"
 
 
 def test_a_file_without_text_is_taken_for_a_scan(loader: Loader) -> None:
     with pytest.raises(LoadError, match=r"no text \(a scan\?\): recognise its text first, .*ocrmypdf"):
-        loader.load(made.pdf([[], []]), "")
+        loader.load(sample_files.pdf([[], []]), "")
 
 
 def test_more_pages_than_wanted_are_a_limit() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pypdf import PdfWriter
 
-from ragkit.index.seal import read_checksums, write_checksums
-from tests.load import made
+from ragkit.index.catalog.checksums import read_checksums, write_checksums
+from tests.load import sample_files
 from tests.mistakes.stage import HASHING, Mistake, Prepare, Stage
 from tests.wire.server import Fault
 
@@ -104,7 +104,7 @@ def moved(stage: Stage) -> None:
 
 def _encrypted() -> bytes:
     out = io.BytesIO()
-    writer = PdfWriter(io.BytesIO(made.pdf([["words"]])))
+    writer = PdfWriter(io.BytesIO(sample_files.pdf([["words"]])))
     writer.encrypt("open sesame", algorithm="AES-256")
     writer.write(out)
     return out.getvalue()
@@ -125,7 +125,7 @@ INDEX = (
     Mistake("A page without a network", "index https://example.org/", documents, env={"RAGKIT_OFFLINE": "1"}),
     Mistake("A URL that is no web page", "index ftp://example.org/file.txt", documents),
     Mistake("A file with a password", "index docs", file("docs/secret.pdf", _encrypted())),
-    Mistake("A file that is cut short", "index docs", file("docs/report.pdf", made.pdf([["words"]])[:120])),
+    Mistake("A file that is cut short", "index docs", file("docs/report.pdf", sample_files.pdf([["words"]])[:120])),
     Mistake("A file of a kind that nobody reads", "index docs -v", file("docs/data.bin", bytes(range(256)) * 8)),
     Mistake("An empty file", "index docs", file("docs/empty.md", "")),
     Mistake("A file that holds keys", "index docs", file("docs/.env", "KEY=1")),

@@ -15,7 +15,7 @@ import pytest
 
 from ragkit import KnowledgeBase
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
-from ragkit.pipeline.writing import IndexOptions
+from ragkit.knowledge_base.indexing import IndexOptions
 from tests.money.conftest import Ragkit
 from tests.money.wire import Wire
 

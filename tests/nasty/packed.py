@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 
-from tests.load import made
+from tests.load import sample_files
 from tests.nasty.case import Case, Failed, Skipped, case
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -22,12 +22,12 @@ def body(inner: str, prolog: str = "") -> str:
 
 def word(inner: str = "plain words", *, prolog: str = "", more: dict[str, str | bytes] | None = None) -> bytes:
     """The smallest Word file."""
-    return made.zipped({"[Content_Types].xml": TYPES, "word/document.xml": body(inner, prolog), **(more or {})})
+    return sample_files.zipped({"[Content_Types].xml": TYPES, "word/document.xml": body(inner, prolog), **(more or {})})
 
 
 def zeros(name: str, megabytes: int) -> bytes:
     """A zip file with one part of zeros."""
-    return made.zipped({name: bytes(megabytes * 2**20)})
+    return sample_files.zipped({name: bytes(megabytes * 2**20)})
 
 
 def flat_bomb() -> bytes:
@@ -52,7 +52,7 @@ def flat_bomb() -> bytes:
 
 def overlapping() -> bytes:
     """Many entries of the directory that lead to one and the same part."""
-    data = made.zipped({"[Content_Types].xml": TYPES, "word/document.xml": body("x"), "word/z": bytes(2**20)})
+    data = sample_files.zipped({"[Content_Types].xml": TYPES, "word/document.xml": body("x"), "word/z": bytes(2**20)})
     start = data.index(b"PK\x01\x02")
     end = data.index(b"PK\x05\x06")
     last = data[data.rindex(b"PK\x01\x02") : end]
@@ -128,7 +128,7 @@ def last_corner() -> bytes:
         '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
         '<row r="1048576"><c r="XFD1048576" t="inlineStr"><is><t>corner</t></is></c></row></sheetData></worksheet>'
     )
-    return made.replaced(made.workbook({"one": [["x"]]}), {"xl/worksheets/sheet1.xml": sheet})
+    return sample_files.replaced(sample_files.workbook({"one": [["x"]]}), {"xl/worksheets/sheet1.xml": sheet})
 
 
 def many_strings() -> bytes:
@@ -138,19 +138,19 @@ def many_strings() -> bytes:
         f'<row r="1"><c r="A1" t="s"><v>{STRINGS - 1}</v></c></row></sheetData></worksheet>'
     )
     shared = f'<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">{strings}</sst>'
-    plain = made.workbook({"one": [["x"]]})
+    plain = sample_files.workbook({"one": [["x"]]})
     with zipfile.ZipFile(io.BytesIO(plain)) as archive:
         types = archive.read("[Content_Types].xml").decode()
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
     types = types.replace("</Types>", f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>')
     parts = {"xl/worksheets/sheet1.xml": sheet, "xl/sharedStrings.xml": shared, "[Content_Types].xml": types}
-    return made.replaced(plain, parts)
+    return sample_files.replaced(plain, parts)
 
 
 def nested_zip() -> bytes:
     inner = zeros("x", 20)
     for _ in range(5):
-        inner = made.zipped({f"{number}.zip": inner for number in range(10)})
+        inner = sample_files.zipped({f"{number}.zip": inner for number in range(10)})
     return word(more={"word/embeddings/inner.zip": inner})
 
 
@@ -180,12 +180,12 @@ CASES: Sequence[Case] = (
     case("xlsx-many-strings.xlsx", many_strings, f"one\n\n{STRINGS - 1}"),
     case(
         "zip-no-types.docx",
-        lambda: made.zipped({"word/document.xml": body("x")}),
+        lambda: sample_files.zipped({"word/document.xml": body("x")}),
         Failed("damaged: its part '[Content_Types].xml' is missing"),
     ),
     case(
         "zip-wrong-mimetype.epub",
-        lambda: made.zipped({"mimetype": "application/vnd.oasis.opendocument.text"}),
+        lambda: sample_files.zipped({"mimetype": "application/vnd.oasis.opendocument.text"}),
         Skipped("an OpenDocument file"),
     ),
 )

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 from functools import cache
 
-from tests.load import made
+from tests.load import sample_files
 from tests.nasty.case import Case, Failed, Skipped, case
 
 DAMAGED = Failed("damaged, or not a PDF")
@@ -57,7 +57,7 @@ def page(
 
 @cache
 def plain() -> bytes:
-    return made.pdf([[f"line {number} of the report"] for number in range(20)])
+    return sample_files.pdf([[f"line {number} of the report"] for number in range(20)])
 
 
 def whole() -> str:
@@ -189,9 +189,9 @@ def attachment_and_script() -> bytes:
 
 CASES: Sequence[Case] = (
     case("pdf-plain.pdf", plain, whole()),
-    case("pdf-user-password.pdf", lambda: made.locked_pdf("user", "owner"), LOCKED),
-    case("pdf-owner-password.pdf", lambda: made.locked_pdf("", "owner"), "secret words"),
-    case("pdf-aes256-r6.pdf", lambda: made.locked_pdf("user", "owner", "AES-256"), LOCKED),
+    case("pdf-user-password.pdf", lambda: sample_files.locked_pdf("user", "owner"), LOCKED),
+    case("pdf-owner-password.pdf", lambda: sample_files.locked_pdf("", "owner"), "secret words"),
+    case("pdf-aes256-r6.pdf", lambda: sample_files.locked_pdf("user", "owner", "AES-256"), LOCKED),
     case("pdf-unknown-handler.pdf", unknown_handler, Failed("encrypted in a way that is not known")),
     case("pdf-cut-10.pdf", lambda: cut(0.1), DAMAGED),
     case("pdf-cut-50.pdf", lambda: cut(0.5), DAMAGED),

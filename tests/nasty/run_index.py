@@ -24,8 +24,8 @@ def main() -> None:
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, DROPPED: "1"})
     from ragkit.cli import main as ragkit
+    from ragkit.knowledge_base import indexing
     from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
-    from ragkit.pipeline import writing
     from tests.nasty.places import change
 
     def changing(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:
@@ -34,7 +34,7 @@ def main() -> None:
                 change(item.path)
             yield item
 
-    writing.walk_files = changing  # type: ignore[attr-defined]
+    indexing.walk_files = changing  # type: ignore[attr-defined]
     ragkit(sys.argv[1:])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import PipelineError
-from ragkit.pipeline import shipped
+from ragkit.pipeline import discovery
 from ragkit.pipeline.read import ParsedPipeline, ReadOptions, read_path
 from tests.pipeline.golden import SHIPPED
 from tests.pipeline.sample import SECTIONS
@@ -20,7 +20,7 @@ Write = Callable[..., Path]
 @pytest.fixture
 def sample_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """`plain` and `careful` are the shipped pipelines."""
-    monkeypatch.setattr(shipped, "pipelines_folder", lambda: SHIPPED)
+    monkeypatch.setattr(discovery, "pipelines_folder", lambda: SHIPPED)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragkit.errors import PipelineError
-from ragkit.pipeline import shipped
+from ragkit.pipeline import discovery
 from ragkit.pipeline.read import ReadOptions, read_path
 from tests.pipeline.sample import SECTIONS
 
@@ -62,6 +62,6 @@ def names() -> list[str]:
 
 if __name__ == "__main__":
     os.chdir(BROKEN)
-    shipped.pipelines_folder = lambda: SHIPPED
+    discovery.pipelines_folder = lambda: SHIPPED
     for broken in names():
         Path(f"{broken}.txt").write_text(messages(broken), encoding="utf-8")

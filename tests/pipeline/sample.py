@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragkit.errors import InvalidOption
-from ragkit.pipeline.parts import Section
+from ragkit.pipeline.sections import Section
 from ragkit.registry import PartSpec, Registry
 
 HERE = "tests.pipeline.sample"

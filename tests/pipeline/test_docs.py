@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import PipelineError
-from ragkit.pipeline import shipped
-from ragkit.pipeline.parts import section_keys
+from ragkit.pipeline import discovery
 from ragkit.pipeline.read import ReadOptions, read_path, read_text
+from ragkit.pipeline.sections import section_keys
 from ragkit.retrieve.options import (
     ContextOptions,
     DistinctOptions,
@@ -72,4 +72,4 @@ def test_the_messages_on_the_page_are_those_that_come(
 
 def test_the_figures_on_the_page_are_right() -> None:
     assert f"one file for each of {len(golden.names())} kinds of mistakes" in PAGE
-    assert shipped.pipeline_path("default") is not None
+    assert discovery.pipeline_path("default") is not None

@@ -14,13 +14,13 @@ import pytest
 
 from ragkit.embed import EMBEDDERS
 from ragkit.errors import InvalidOption, PipelineError
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.schema import json_schema
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
 from ragkit.split import SPLITTERS
 from ragkit.split.base import character_starts
-from ragkit.store.facade import VectorStore
+from ragkit.store.vector_store import VectorStore
 
 SAMPLE = Path(__file__).parent.parent / "plugin_sample"
 PACKAGE = "ragkit_paragraphs"

@@ -8,8 +8,8 @@ import pytest
 
 from ragkit.answer.base import Searcher
 from ragkit.errors import UnknownName
-from ragkit.pipeline.parts import SECTIONS
-from ragkit.pipeline.providers import resolve_answer_provider
+from ragkit.knowledge_base.answer_provider import resolve_answer_provider
+from ragkit.pipeline.sections import SECTIONS
 
 
 def test_the_providers_that_a_file_can_name_are_those_that_can_answer() -> None:

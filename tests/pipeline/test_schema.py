@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from ragkit.pipeline import shipped
+from ragkit.pipeline import discovery
 from ragkit.pipeline.schema import SCHEMA_FILE_NAME, field_descriptions, json_schema, schema_text
 from ragkit.records import JSON
 from tests.pipeline.golden import BROKEN, SHIPPED
@@ -30,23 +30,23 @@ def part(name: str) -> JSON:
 
 def test_the_file_in_the_repository_is_up_to_date() -> None:
     said = "run `ragkit pipeline schema > pipelines/ragkit.schema.json`"
-    assert (shipped.pipelines_folder() / SCHEMA_FILE_NAME).read_text(encoding="utf-8") == schema_text(), said
+    assert (discovery.pipelines_folder() / SCHEMA_FILE_NAME).read_text(encoding="utf-8") == schema_text(), said
 
 
 def test_the_schema_is_a_schema() -> None:
     Draft202012Validator.check_schema(json_schema())
 
 
-@pytest.mark.parametrize("name", shipped.pipeline_names())
+@pytest.mark.parametrize("name", discovery.pipeline_names())
 def test_every_shipped_pipeline_is_valid_against_the_file_in_the_repository(name: str) -> None:
-    schema = json.loads((shipped.pipelines_folder() / SCHEMA_FILE_NAME).read_text(encoding="utf-8"))
-    text = (shipped.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    schema = json.loads((discovery.pipelines_folder() / SCHEMA_FILE_NAME).read_text(encoding="utf-8"))
+    text = (discovery.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     Draft202012Validator(schema).validate(YAML(typ="safe", pure=True).load(text))
 
 
-@pytest.mark.parametrize("name", shipped.pipeline_names())
+@pytest.mark.parametrize("name", discovery.pipeline_names())
 def test_every_shipped_pipeline_tells_editors_of_the_schema_beside_it(name: str) -> None:
-    text = (shipped.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (discovery.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     assert text.startswith(f"# yaml-language-server: $schema={SCHEMA_FILE_NAME}\n")
 
 

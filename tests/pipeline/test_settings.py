@@ -18,14 +18,14 @@ from ragkit.embed.options import HashingOptions, MiniLMOptions
 from ragkit.errors import PipelineError
 from ragkit.load.options import MarkdownOptions, PypdfOptions
 from ragkit.load.walk import FolderOptions
-from ragkit.pipeline import shipped
-from ragkit.pipeline.choice import AnswerOptions, ComponentConfig
+from ragkit.pipeline import discovery
+from ragkit.pipeline.components import AnswerOptions, ComponentConfig
 from ragkit.pipeline.convert import OptionsReader, is_required, settable_fields
-from ragkit.pipeline.dump import options_to_dict, to_flow_yaml
-from ragkit.pipeline.nodes import ConfigProblem, MappingNode
-from ragkit.pipeline.parts import SECTIONS, Section
+from ragkit.pipeline.sections import SECTIONS, Section
+from ragkit.pipeline.serialize import options_to_dict, to_flow_yaml
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.syntax import create_source, parse_yaml
+from ragkit.pipeline.yaml_nodes import ConfigProblem, MappingNode
+from ragkit.pipeline.yaml_parser import create_source, parse_yaml
 from ragkit.retrieve.options import HybridOptions
 from ragkit.store.options import MemoryOptions
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def test_the_default_is_the_shipped_file_of_that_name() -> None:
-    assert Pipeline.default() == Pipeline.load(shipped.pipelines_folder() / "default.yaml", environ={})
+    assert Pipeline.default() == Pipeline.load(discovery.pipelines_folder() / "default.yaml", environ={})
     assert Pipeline.default().name == "default"
 
 
@@ -53,7 +53,7 @@ def test_the_default_takes_no_notice_of_the_environment(monkeypatch: pytest.Monk
     assert Pipeline.default().name == "default"
 
 
-@pytest.mark.parametrize("name", shipped.pipeline_names())
+@pytest.mark.parametrize("name", discovery.pipeline_names())
 def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> None:
     environ = dict.fromkeys(variables_of(name), "value")
     pipeline = Pipeline.load(name, environ=environ)
@@ -66,9 +66,9 @@ def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> Non
     assert Pipeline.from_yaml(pipeline.to_yaml(complete=True), environ=environ) == pipeline
 
 
-@pytest.mark.parametrize("name", shipped.pipeline_names())
+@pytest.mark.parametrize("name", discovery.pipeline_names())
 def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(name: str) -> None:
-    text = (shipped.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (discovery.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     head = "\n".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
     pipeline = Pipeline.load(name, environ=dict.fromkeys(variables_of(name), "value"))
     extras = {
@@ -84,25 +84,25 @@ def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(nam
 
 def variables_of(name: str) -> list[str]:
     """The variables that a shipped pipeline cannot do without."""
-    return re.findall(r"\$\{([A-Z_]+)\}", (shipped.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8"))
+    return re.findall(r"\$\{([A-Z_]+)\}", (discovery.pipelines_folder() / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", shipped.pipeline_names())
+@pytest.mark.parametrize("name", discovery.pipeline_names())
 def test_every_shipped_pipeline_says_what_it_is_for(name: str) -> None:
-    assert shipped.pipeline_summary(name).endswith(".")
-    assert "schema" not in shipped.pipeline_summary(name)
+    assert discovery.pipeline_summary(name).endswith(".")
+    assert "schema" not in discovery.pipeline_summary(name)
 
 
 def test_shipped_pipelines_are_found_inside_the_package_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "ragkit" / "pipeline"
-    monkeypatch.setattr(shipped, "_HERE", package)
-    assert shipped.pipelines_folder() == tmp_path / "pipelines"
+    monkeypatch.setattr(discovery, "_HERE", package)
+    assert discovery.pipelines_folder() == tmp_path / "pipelines"
     (package / "files").mkdir(parents=True)
-    assert shipped.pipelines_folder() == package / "files"
+    assert discovery.pipelines_folder() == package / "files"
 
 
 def test_an_unknown_name_is_met_with_the_nearest_one() -> None:
-    known = ", ".join(shipped.pipeline_names())
+    known = ", ".join(discovery.pipeline_names())
     said = f"'defualt' is not the name of a shipped pipeline (did you mean 'default'?); known: {known}, or the path of"
     with pytest.raises(PipelineError, match=f"^{re.escape(said)}"):
         Pipeline.load("defualt")

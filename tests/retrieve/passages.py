@@ -9,7 +9,7 @@ import numpy as np
 from ragkit.embed.base import Row, Rows, normalize_rows
 from ragkit.records import JSON, Chunk
 from ragkit.retrieve.base import RetrieverDependencies
-from ragkit.retrieve.memory import InMemoryChunkIndex
+from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 
 
 class Compass:

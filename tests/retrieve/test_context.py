@@ -11,7 +11,7 @@ from ragkit.errors import InvalidOption
 from ragkit.records import Chunk, Hit
 from ragkit.retrieve.base import ChunkIndex, Explanation, Where
 from ragkit.retrieve.context import ContextRetriever, clip_to_uncovered
-from ragkit.retrieve.memory import InMemoryChunkIndex
+from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.options import ContextMethod, ContextOptions
 
 TEXT = "zero\n\none\n  two\nthree\n\nfour\nfive\n"

@@ -18,8 +18,8 @@ from ragkit.records import Chunk
 from ragkit.retrieve import RETRIEVERS
 from ragkit.retrieve.base import Retriever, RetrieverDependencies
 from ragkit.retrieve.context import ContextRetriever
-from ragkit.retrieve.distinct import DeduplicatingRetriever
-from ragkit.retrieve.memory import InMemoryChunkIndex
+from ragkit.retrieve.deduplication import DeduplicatingRetriever
+from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.options import (
     ContextOptions,
     DistinctOptions,
@@ -28,8 +28,8 @@ from ragkit.retrieve.options import (
     RewriteOptions,
     SearchOptions,
 )
+from ragkit.retrieve.query_rewriting import MultiQueryRetriever, QueryRewriter
 from ragkit.retrieve.rerank import MmrReranker, RerankingRetriever
-from ragkit.retrieve.rewrite import MultiQueryRetriever, QueryRewriter
 from ragkit.retrieve.stages import StageFactory, build_staged_retriever
 from tests.retrieve.passages import Compass
 

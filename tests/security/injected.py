@@ -27,7 +27,7 @@ from ragkit.answer.agent import RAGAgent, RAGOptions
 from ragkit.answer.tool import RAGTool
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
-from ragkit.load.documents import DocumentLoader
+from ragkit.load.document_loader import DocumentLoader
 
 SECRET = "canary-7c1f93"
 """Stands in a private document beside the attacking one, and in the instructions of the careless agent."""

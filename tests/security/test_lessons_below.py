@@ -17,20 +17,20 @@ from pathlib import Path
 import pytest
 
 import ragkit as package
-from ragkit.agent.memory_stores import SQLiteConversationStore
-from ragkit.agent.providers.choose import get_provider
-from ragkit.agent.providers.keys import find_key
+from ragkit.agent.conversation_stores import SQLiteConversationStore
+from ragkit.agent.providers.credentials import find_key
+from ragkit.agent.providers.lookup import get_provider
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.calls import resolve_api_key
+from ragkit.embed.service_requests import resolve_api_key
 from ragkit.errors import AuthenticationFailed, InvalidFilter, PipelineError, RagkitError
-from ragkit.index.home import CATALOG_FILE
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.index.catalog.directory import CATALOG_FILE
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.registry import Registry
 from ragkit.retrieve import RETRIEVERS
 from ragkit.store import STORES
-from ragkit.store.filters import parse_filter
-from ragkit.store.where import parse_where
+from ragkit.store.filters.language import parse_filter
+from ragkit.store.filters.where_syntax import parse_where
 from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 
 SOURCE = Path(package.__file__).parent

@@ -18,10 +18,10 @@ from ragkit.agent.messages import ToolCall
 from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.answer.agent import RAGAgent
 from ragkit.errors import LoadError
+from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
-from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexOptions
 from ragkit.server.mcp_tools import McpTools
 from tests.cli.conftest import HASHING, Ragkit, ragkit, workplace  # noqa: F401 - fixtures
 from tests.server.parts import serving
@@ -196,7 +196,7 @@ def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
             yield item
 
     (house / "docs/in/guide.md").write_text("changed\n")
-    monkeypatch.setattr("ragkit.pipeline.writing.walk", swapping)
+    monkeypatch.setattr("ragkit.knowledge_base.indexing.walk", swapping)
     with KnowledgeBase.open(house / ".ragkit") as kb:
         report = kb.index(house / "docs")
         assert [(Path(one.source).name, one.error) for one in report.failures] == [

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ragkit.agent.audit import AuditLog
-from ragkit.agent.memory_stores import FileConversationStore, SQLiteConversationStore
+from ragkit.agent.conversation_stores import FileConversationStore, SQLiteConversationStore
 from ragkit.cli.common import CliContext
 from ragkit.cli.serve_ import load_tokens
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 
 

@@ -30,7 +30,7 @@ FROM_WITHOUT: Mapping[str, str] = {
     "agent/guardrails.py": "written by the owner of the agent: `FormatGuardrail`, `TopicGuardrail`",
     "agent/policy.py": "written by the owner of the policy file",
     "agent/tools/jsonschema.py": "written by the author of the tool",
-    "load/ignore.py": "made of atomic pieces from rules of a folder; tests/load/test_ignore.py holds it to linear time",
+    "load/ignore.py": "made of atomic pieces from rules of a folder; tests/load/test_ignore_rules.py holds it to linear time",
 }
 """Files that make expressions of something else than their own text, and whose word that is."""
 

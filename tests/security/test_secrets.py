@@ -31,8 +31,8 @@ from ragkit.agent.providers.openai_ import OpenAIProvider
 from ragkit.cli import VERBS
 from ragkit.embed import EMBEDDERS
 from ragkit.errors import ProviderError, RagkitError
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.masking import mask_secrets
-from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.server.logs import JsonFormatter
 from ragkit.server.settings import ServerSettings

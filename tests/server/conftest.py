@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 
 HASHING = "embed: {name: hashing, dimension: 64}\n"

@@ -22,7 +22,7 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.answer.agent import RAGAgent
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.server.app import create_app
 from ragkit.server.serve import create_config, create_socket, socket_url
 from ragkit.server.settings import ServerLimits, ServerSettings

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
-from ragkit.server.documents import MAX_DOCUMENT_CHARS, document_excerpt
+from ragkit.server.knowledge_base_api import MAX_DOCUMENT_CHARS, document_excerpt
 from tests.server.conftest import HASHING, TEXTS
 from tests.server.parts import serving
 

@@ -20,9 +20,9 @@ import httpx2
 from ragkit.agent.messages import Role, ToolCall
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider
-from ragkit.server.heap import ARENA_MAX_ENV
+from ragkit.server.malloc_trim import ARENA_MAX_ENV
 from tests.server.parts import SEARCH, SECONDS, Served, serving
-from tests.server.test_leaving import request
+from tests.server.test_disconnects import request
 from tests.server.test_limits import until
 
 ROUNDS = 20
@@ -79,7 +79,7 @@ def test_answers_leave_no_object_behind(base: Path) -> None:
 def test_free_memory_is_handed_back_and_threads_share_arenas() -> None:
     script = """
 import ctypes, os, threading
-from ragkit.server.heap import share_arenas, trim
+from ragkit.server.malloc_trim import share_arenas, trim
 
 def size():
     with open("/proc/self/statm") as file:
@@ -99,9 +99,7 @@ print(os.environ["MALLOC_ARENA_MAX"], trim(), full - size() > 60)
     environment = {name: value for name, value in os.environ.items() if name != ARENA_MAX_ENV}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.split() == ["2", "True", "True"]
-    chosen = (
-        f"from ragkit.server.heap import share_arenas; share_arenas(); import os; print(os.environ[{ARENA_MAX_ENV!r}])"
-    )
+    chosen = f"from ragkit.server.malloc_trim import share_arenas; share_arenas(); import os; print(os.environ[{ARENA_MAX_ENV!r}])"
     environment[ARENA_MAX_ENV] = "7"
     ran = subprocess.run([sys.executable, "-c", chosen], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout == "7\n"

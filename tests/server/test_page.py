@@ -11,10 +11,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-import ragkit.server.page
-from ragkit.server.page import load_static_files, static_routes
+import ragkit.server.static_files
+from ragkit.server.static_files import load_static_files, static_routes
 
-STATIC = Path(ragkit.server.page.__file__).parent / "static"
+STATIC = Path(ragkit.server.static_files.__file__).parent / "static"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -11,7 +11,7 @@ class Server(Protocol):
     """Something that listens on loopback, or on a socket in a scratch directory, and on nothing else."""
 
     environment: Mapping[str, str]
-    """What `ragkit.testing.opening` reads: RAGKIT_TEST_<STORE>_<OPTION> -> value."""
+    """What `ragkit.testing.store_factory` reads: RAGKIT_TEST_<STORE>_<OPTION> -> value."""
 
     def start(self) -> None:
         """Run, and return when it can be asked. Starting twice is fine."""

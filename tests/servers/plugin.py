@@ -1,6 +1,6 @@
 """Runs the servers that stores need, for the tests that ask for them: `python -m pytest -p tests.servers.plugin`.
 
-Importing this sets the variables in which `ragkit.testing.opening` looks for addresses, but for those that are set
+Importing this sets the variables in which `ragkit.testing.store_factory` looks for addresses, but for those that are set
 already: a store can so be tested against a server that runs elsewhere. A server starts with the first test whose
 parameter `name` is that of its store, and stops when all are done. Where a package is missing there is no server.
 """

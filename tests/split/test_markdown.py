@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragkit.records import Document, Heading
-from ragkit.split.blocks import markdown_blocks, section_level
 from ragkit.split.markdown import MarkdownSplitter
 from ragkit.split.options import SplitOptions
+from ragkit.split.structure import markdown_blocks, section_level
 from tests.split.samples import handbook, paragraph, recursive, sentence, texts, word_starts
 
 

@@ -14,7 +14,7 @@ from ragkit.errors import InvalidOption
 from ragkit.records import Document
 from ragkit.split.base import CharSpan, character_starts
 from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
-from ragkit.split.sentences import sentence_spans
+from ragkit.split.sentence_segmentation import sentence_spans
 from tests.split.samples import paragraph, prose, recursive, sentence, texts, word_starts
 
 

@@ -15,7 +15,7 @@ from ragkit.errors import InvalidOption
 from ragkit.records import Document, Heading
 from ragkit.split import SPLITTERS
 from ragkit.split.base import CharSpan, Splitter, character_starts
-from ragkit.split.measure import estimate_token_starts
+from ragkit.split.token_index import estimate_token_starts
 from tests.split.samples import byte_starts, handbook, spaced_starts, word_starts
 
 NAMES = SPLITTERS.names()

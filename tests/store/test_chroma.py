@@ -15,18 +15,17 @@ from chromadb.config import Settings
 
 from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
-from ragkit.store.chroma import ChromaStore
-from ragkit.store.chroma_metadata import to_chroma_metadata, to_chroma_where
+from ragkit.store.backends.chroma import ChromaStore
+from ragkit.store.backends.chroma_metadata import to_chroma_metadata, to_chroma_where
 from ragkit.store.embedded_options import ChromaOptions
-from ragkit.store.filters import parse_filter
-from ragkit.store.pushdown import to_condition
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.processes import (
+from ragkit.store.filters.language import parse_filter
+from ragkit.store.filters.pushdown import to_condition
+from ragkit.testing.persistence_checks import (
     a_second_handle_follows_while_all_is_replaced,
     what_was_added_is_there_after_reopening,
 )
-from ragkit.testing.stores import CHECKS, StoreCheck
-from ragkit.testing.subject import (
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
     DIMENSION,
     StoreUnderTest,
     check_contents,
@@ -36,6 +35,7 @@ from ragkit.testing.subject import (
     make_documents,
     sample_vectors,
 )
+from ragkit.testing.stores import CHECKS, StoreCheck
 from tests.servers.base import free_port
 from tests.servers.chroma import Chroma
 
@@ -44,7 +44,7 @@ Opener = Callable[..., ChromaStore]
 OPEN = """
 import sys
 from ragkit.errors import Locked
-from ragkit.store.chroma import ChromaStore
+from ragkit.store.backends.chroma import ChromaStore
 from ragkit.store.embedded_options import ChromaOptions
 try:
     ChromaStore(ChromaOptions(sys.argv[1]))

@@ -15,17 +15,24 @@ import pytest
 
 from ragkit.errors import DimensionMismatch, KnowledgeBaseDamaged, StoreError
 from ragkit.records import Document
-from ragkit.store.duckdb_ import DuckdbStore
+from ragkit.store.backends.duckdb_ import DuckdbStore
 from ragkit.store.embedded_options import DuckdbOptions
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, fill_store, make_documents, sample_vectors
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
+    DIMENSION,
+    check_contents,
+    check_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
+)
 
 Opener = Callable[..., DuckdbStore]
 
 OPEN = """
 import sys
 from ragkit.errors import Locked
-from ragkit.store.duckdb_ import DuckdbStore
+from ragkit.store.backends.duckdb_ import DuckdbStore
 from ragkit.store.embedded_options import DuckdbOptions
 try:
     DuckdbStore(DuckdbOptions(sys.argv[1]))

@@ -15,13 +15,12 @@ import pytest
 
 from ragkit.errors import DimensionMismatch, InvalidOption
 from ragkit.records import Document
+from ragkit.store.backends.faiss_ import FaissScanner, FaissStore
+from ragkit.store.backends.faiss_index import FaissIndex
 from ragkit.store.base import Rows
 from ragkit.store.embedded_options import FaissOptions
-from ragkit.store.faiss_ import FaissScanner, FaissStore
-from ragkit.store.faiss_index import FaissIndex
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.stores import StoreCheck, checks_for
-from ragkit.testing.subject import (
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
     StoreContents,
     StoreUnderTest,
     check_contents,
@@ -31,6 +30,7 @@ from ragkit.testing.subject import (
     make_documents,
     sample_vectors,
 )
+from ragkit.testing.stores import StoreCheck, checks_for
 
 Opener = Callable[..., FaissStore]
 
@@ -230,9 +230,9 @@ def test_rows_that_the_index_lacks_tie_by_their_ids_too(opened: Opener) -> None:
 WRITER = """
 import sys
 from ragkit.store.embedded_options import FaissOptions
-from ragkit.store.faiss_ import FaissStore
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import documents_of
+from ragkit.store.backends.faiss_ import FaissStore
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import documents_of
 store = FaissStore(FaissOptions(sys.argv[1], method="flat", index_rows=1))
 while True:
     n = store.count()

@@ -11,14 +11,14 @@ import pytest
 
 from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
+from ragkit.store.backends.lancedb_ import LancedbStore
+from ragkit.store.backends.lancedb_records import encode_metadata, hex_to_id, id_to_hex, to_datafusion_sql
 from ragkit.store.base import Filter, Rows
 from ragkit.store.embedded_options import LancedbOptions
-from ragkit.store.filters import parse_filter
-from ragkit.store.lancedb_ import LancedbStore
-from ragkit.store.lancedb_tables import encode_metadata, hex_to_id, id_to_hex, to_datafusion_sql
-from ragkit.store.pushdown import to_condition
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import (
+from ragkit.store.filters.language import parse_filter
+from ragkit.store.filters.pushdown import to_condition
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
     DIMENSION,
     check_contents,
     check_search,

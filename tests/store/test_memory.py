@@ -7,11 +7,18 @@ import threading
 import pytest
 
 from ragkit.errors import DimensionMismatch
-from ragkit.store.memory import MemoryStore
+from ragkit.store.backends.memory import MemoryStore
+from ragkit.store.native.scanner import MIN_ROWS
 from ragkit.store.options import MemoryOptions
-from ragkit.store.scanner import MIN_ROWS
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, fill_store, make_documents, sample_vectors
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
+    DIMENSION,
+    check_contents,
+    check_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
+)
 
 
 def test_it_needs_no_options() -> None:

@@ -13,15 +13,14 @@ from pymilvus import MilvusClient
 
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
+from ragkit.store.backends.milvus import MilvusStore
+from ragkit.store.backends.milvus_records import MAX_LIKE_CLAUSES, MAX_TOKENS, to_expression, to_row
 from ragkit.store.base import Filter
-from ragkit.store.filters import parse_filter
-from ragkit.store.milvus import MilvusStore
-from ragkit.store.milvus_records import MAX_LIKE_CLAUSES, MAX_TOKENS, to_expression, to_row
-from ragkit.store.pushdown import to_condition
+from ragkit.store.filters.language import parse_filter
+from ragkit.store.filters.pushdown import to_condition
 from ragkit.store.server_options import MilvusOptions
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.stores import CHECKS, StoreCheck
-from ragkit.testing.subject import (
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
     DIMENSION,
     StoreUnderTest,
     check_contents,
@@ -30,6 +29,7 @@ from ragkit.testing.subject import (
     make_documents,
     sample_vectors,
 )
+from ragkit.testing.stores import CHECKS, StoreCheck
 from tests.servers.base import free_port
 from tests.servers.milvus import Milvus
 
@@ -79,7 +79,7 @@ def test_a_broken_file_is_told_of_in_one_line(store: MilvusStore, tmp_path: Path
     [deletions] = (tmp_path / "m").rglob("delta_*.parquet")
     deletions.write_bytes(b"")
     code = (
-        "from pathlib import Path; from ragkit.errors import StoreError; from ragkit.store.milvus import *\n"
+        "from pathlib import Path; from ragkit.errors import StoreError; from ragkit.store.backends.milvus import *\n"
         "try: MilvusStore(MilvusOptions(path=Path('m')))\n"
         "except StoreError as error: print(error)"
     )
@@ -164,7 +164,7 @@ def test_numbers_of_any_size_are_compared(store: MilvusStore) -> None:
 def test_a_search_for_more_than_the_engine_gives_reads_everything(
     store: MilvusStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragkit.store.milvus.MAX_TOP_K", 20)
+    monkeypatch.setattr("ragkit.store.backends.milvus.MAX_TOP_K", 20)
     rows = unit_rows(100, DIMENSION, seed=5)
     contents = fill_store(store, [Document("t", {"s": f"{n:02}"}, id=f"{n:02}") for n in range(100)], rows)
     check_search(store, contents, sample_vectors()[0], 90)

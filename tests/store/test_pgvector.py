@@ -11,13 +11,12 @@ import pytest
 
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
-from ragkit.store.filters import parse_filter
-from ragkit.store.pgvector import MAX_ID_BYTES, PgvectorStore
-from ragkit.store.pgvector_filters import to_jsonb_sql
+from ragkit.store.backends.pgvector import MAX_ID_BYTES, PgvectorStore
+from ragkit.store.backends.pgvector_filters import to_jsonb_sql
+from ragkit.store.filters.language import parse_filter
 from ragkit.store.server_options import PgvectorOptions
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.stores import CHECKS, StoreCheck
-from ragkit.testing.subject import (
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
     DIMENSION,
     StoreUnderTest,
     check_contents,
@@ -26,6 +25,7 @@ from ragkit.testing.subject import (
     make_documents,
     sample_vectors,
 )
+from ragkit.testing.stores import CHECKS, StoreCheck
 from tests.servers.postgres import Postgres
 
 Opener = Callable[..., PgvectorStore]

@@ -14,11 +14,18 @@ from pinecone import Pinecone as Client
 
 from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
-from ragkit.store.pinecone import PineconeStore
-from ragkit.store.pinecone_records import MAX_KEY_BYTES, from_record_id, to_record_id
+from ragkit.store.backends.pinecone import PineconeStore
+from ragkit.store.backends.pinecone_records import MAX_KEY_BYTES, from_record_id, to_record_id
 from ragkit.store.server_options import PineconeOptions
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, fill_store, make_documents, sample_vectors
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
+    DIMENSION,
+    check_contents,
+    check_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
+)
 from tests.servers.base import free_port
 from tests.servers.pinecone import KEY, Pinecone
 
@@ -158,7 +165,7 @@ def test_metadata_that_do_not_fit_are_filtered_too(server: Pinecone, opened: Ope
 def test_a_search_for_more_than_the_service_gives_reads_everything(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragkit.store.pinecone.MAX_TOP_K", 20)
+    monkeypatch.setattr("ragkit.store.backends.pinecone.MAX_TOP_K", 20)
     store = opened()
     documents = [Document("t", {"s": f"{n:02}"}, id=f"{n:02}") for n in range(100)]
     contents = fill_store(store, documents, unit_rows(100, DIMENSION, seed=5))
@@ -169,7 +176,7 @@ def test_a_search_for_more_than_the_service_gives_reads_everything(
 def test_of_many_documents_the_count_is_the_services_own(
     server: Pinecone, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragkit.store.pinecone.MAX_EXACT_COUNT", 1)
+    monkeypatch.setattr("ragkit.store.backends.pinecone.MAX_EXACT_COUNT", 1)
     store = opened()
     store.add_documents(make_documents("abc"), sample_vectors()[:3])
     server.state.requests.clear()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from ragkit.records import JSON
 from ragkit.store.base import Filter
-from ragkit.store.filters import Compare, evaluate, parse_filter
-from ragkit.store.pushdown import (
+from ragkit.store.filters.language import Compare, evaluate, parse_filter
+from ragkit.store.filters.pushdown import (
     AllOf,
     AnyOf,
     Condition,
@@ -24,7 +24,7 @@ from ragkit.store.pushdown import (
     stored_field_name,
     to_condition,
 )
-from ragkit.testing import filters as dirty
+from ragkit.testing import filter_strategies as dirty
 
 _ORDER = {
     "eq": lambda met, wanted: met == wanted,

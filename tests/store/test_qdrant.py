@@ -12,11 +12,10 @@ import pytest
 
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
-from ragkit.store.qdrant import QdrantStore
+from ragkit.store.backends.qdrant import QdrantStore
 from ragkit.store.server_options import QdrantOptions
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.stores import CHECKS, StoreCheck
-from ragkit.testing.subject import (
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
     DIMENSION,
     StoreUnderTest,
     check_contents,
@@ -25,6 +24,7 @@ from ragkit.testing.subject import (
     make_documents,
     sample_vectors,
 )
+from ragkit.testing.stores import CHECKS, StoreCheck
 from tests.servers.base import free_port
 
 
@@ -78,12 +78,12 @@ def test_a_store_without_documents_makes_no_directory(store: QdrantStore, tmp_pa
 
 
 def test_the_embedded_engine_needs_no_client() -> None:
-    code = "import sys, ragkit.store.qdrant; sys.exit('qdrant_client' in sys.modules or 'qdrant_edge' in sys.modules)"
+    code = "import sys, ragkit.store.backends.qdrant; sys.exit('qdrant_client' in sys.modules or 'qdrant_edge' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_more_fields_than_have_an_index_are_filtered_too(store: QdrantStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.store.qdrant.MAX_INDEXED_FIELDS", 4)
+    monkeypatch.setattr("ragkit.store.backends.qdrant.MAX_INDEXED_FIELDS", 4)
     metadata = {f"field {n}": n for n in range(8)}
     contents = fill_store(store, [Document("a", metadata, id="a"), Document("b", id="b")], sample_vectors()[:2])
     for n in (0, 4, 7):

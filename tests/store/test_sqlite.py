@@ -14,12 +14,19 @@ import pytest
 
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseDamaged, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
+from ragkit.store.backends.sqlite import SqliteStore
+from ragkit.store.native.scanner import MIN_ROWS
+from ragkit.store.native.vector_file import HEADER_BYTES
 from ragkit.store.options import SqliteOptions
-from ragkit.store.scanner import MIN_ROWS
-from ragkit.store.sqlite import SqliteStore
-from ragkit.store.vectorfile import HEADER_BYTES
-from ragkit.testing.opening import unit_rows
-from ragkit.testing.subject import DIMENSION, check_contents, check_search, fill_store, make_documents, sample_vectors
+from ragkit.testing.store_factory import unit_rows
+from ragkit.testing.store_under_test import (
+    DIMENSION,
+    check_contents,
+    check_search,
+    fill_store,
+    make_documents,
+    sample_vectors,
+)
 
 Opener = Callable[..., SqliteStore]
 
@@ -155,7 +162,7 @@ def test_compaction_is_put_off_when_the_disk_is_full(
     def full(*_: object) -> None:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr("ragkit.store.vectorfile.VectorFile.append", full)
+    monkeypatch.setattr("ragkit.store.native.vector_file.VectorFile.append", full)
     assert store.delete(names[:600]) == 600
     monkeypatch.undo()
     contents = {name: contents[name] for name in names[600:]}
@@ -343,7 +350,7 @@ def test_threads_of_one_process_wait_for_each_other(opened: Opener) -> None:
 
 def test_two_processes_may_create_the_store_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from ragkit.testing.writer import batch; from ragkit.testing.opening import open_store;"
+        "import sys; from ragkit.testing.writer import batch; from ragkit.testing.store_factory import open_store;"
         "from pathlib import Path; store = open_store('sqlite', Path(sys.argv[1]));"
         "store.add_documents(*batch(int(sys.argv[2]))); store.close()"
     )
@@ -361,7 +368,7 @@ def test_a_failed_write_leaves_everything_as_it_was(opened: Opener, monkeypatch:
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("ragkit.store.directory.document_columns", full)
+    monkeypatch.setattr("ragkit.store.native.directory_store.document_columns", full)
     with pytest.raises(StoreError, match="index cannot be used: database or disk is full"):
         store.add_documents(make_documents("bcd"), sample_vectors()[3:6])
     monkeypatch.undo()

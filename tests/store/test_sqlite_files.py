@@ -12,7 +12,7 @@ from threading import Barrier
 
 import pytest
 
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.store.sqlite_files import connect, open_shared_handle
 
 LOCKED = """

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ragkit.index.repair import REBUILD_FOLDER
+from ragkit.index.rebuild import REBUILD_FOLDER
 from tests.torture.bench import Bench, Operation, Outcome
 from tests.torture.forks import Running
 from tests.torture.oracle import Oracle

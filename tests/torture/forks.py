@@ -25,14 +25,14 @@ from typing import Any
 
 VERBS = ("index", "list", "search", "verify", "rm", "clear", "status")
 PRELOADED = {
-    "sqlite": ("ragkit.store.sqlite",),
-    "faiss": ("ragkit.store.faiss_",),
-    "chroma": ("ragkit.store.chroma",),
-    "duckdb": ("ragkit.store.duckdb_",),
-    "qdrant": ("ragkit.store.qdrant",),
+    "sqlite": ("ragkit.store.backends.sqlite",),
+    "faiss": ("ragkit.store.backends.faiss_",),
+    "chroma": ("ragkit.store.backends.chroma",),
+    "duckdb": ("ragkit.store.backends.duckdb_",),
+    "qdrant": ("ragkit.store.backends.qdrant",),
     # it starts a thread when it is imported, which would not survive the fork: only what it needs is
     "lancedb": ("pyarrow", "pyarrow.dataset", "pydantic", "lance_namespace", "urllib3", "tqdm"),
-    "milvus": ("ragkit.store.milvus",),
+    "milvus": ("ragkit.store.backends.milvus",),
 }
 """What is imported before the commands are forked, by store: these are the stores that lie on this disk."""
 LIMIT = 90.0

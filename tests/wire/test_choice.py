@@ -17,16 +17,16 @@ from ragkit.agent.config import AgentConfig
 from ragkit.agent.messages import Message
 from ragkit.agent.providers import PROVIDERS
 from ragkit.agent.providers.base import ModelRequest
-from ragkit.agent.providers.choose import detect_provider, get_provider
-from ragkit.agent.providers.guard import ModelRequestForbidden, forbid_model_requests
-from ragkit.agent.providers.keys import HOST_VARIABLES, KEY_VARIABLES
+from ragkit.agent.providers.credentials import HOST_VARIABLES, KEY_VARIABLES
+from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.agent.providers.openai_ import OpenAIProvider
+from ragkit.agent.providers.request_guard import ModelRequestForbidden, forbid_model_requests
 from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
 from ragkit.answer.base import Searcher
 from ragkit.answer.extractive import ExtractiveProvider
 from ragkit.cli import main
 from ragkit.errors import AuthenticationFailed
-from ragkit.pipeline.providers import resolve_answer_provider
+from ragkit.knowledge_base.answer_provider import resolve_answer_provider
 from ragkit.usage.pricing import PriceBook
 from tests.wire.dialects import DIALECTS
 from tests.wire.parts import SERVICES, serving
@@ -84,7 +84,7 @@ def test_the_package_exports_each_provider() -> None:
 
 def test_importing_the_package_and_choosing_imports_no_vendor() -> None:
     script = (
-        "import sys, ragkit, ragkit.agent.providers.choose as choose\n"
+        "import sys, ragkit, ragkit.agent.providers.lookup as choose\n"
         "assert choose.automatic_provider() is None\n"
         "print([one for one in ('openai', 'anthropic', 'google.genai', 'ollama', 'groq', 'httpx', 'httpx2')"
         " if one in sys.modules])"

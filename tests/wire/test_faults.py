@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ragkit.agent.agent import Agent
-from ragkit.agent.cancel import Cancellation
+from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.config import AgentConfig, RetryPolicy
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import (
@@ -28,14 +28,14 @@ from ragkit.agent.providers.base import (
     TextDelta,
     get_completion,
 )
-from ragkit.agent.providers.fallback import FallbackProvider
-from ragkit.agent.providers.refusals import (
+from ragkit.agent.providers.error_mapping import (
     RequestTarget,
     ServiceErrorResponse,
     parse_retry_after,
     suggest_models,
     to_provider_error,
 )
+from ragkit.agent.providers.fallback import FallbackProvider
 from ragkit.agent.providers.scripted import EchoProvider, ScriptedProvider
 from ragkit.agent.tools.base import tool
 from ragkit.errors import (

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ragkit.embed import EMBEDDERS
-from ragkit.embed.service import ServiceEmbedder
+from ragkit.embed.service_embedder import ServiceEmbedder
 from tests.wire_embed.dialects import DIALECTS
 from tests.wire_embed.server import Faults, WireServer
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ragkit.embed import calls
+from ragkit.embed import service_requests
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.errors import AuthenticationFailed
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Chunk, Hit
 from ragkit.retrieve.options import RerankOptions
@@ -71,7 +71,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Reranking
         running.append((http, thread))
         monkeypatch.setenv("CO_API_URL", f"http://127.0.0.1:{http.server_address[1]}")
         monkeypatch.setenv("COHERE_API_KEY", KEY)
-        monkeypatch.setattr(calls, "INITIAL_BACKOFF_S", 0.01)
+        monkeypatch.setattr(service_requests, "INITIAL_BACKOFF_S", 0.01)
         return service
 
     yield start

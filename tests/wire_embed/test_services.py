@@ -10,9 +10,9 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from ragkit.embed import EMBEDDERS, calls
+from ragkit.embed import EMBEDDERS, service_requests
 from ragkit.embed.base import BatchingEmbedder, Rows
-from ragkit.embed.cached import CachedEmbedder
+from ragkit.embed.cached_embedder import CachedEmbedder
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
 from ragkit.embed.sqlite_cache import SqliteVectorCache
@@ -55,7 +55,7 @@ def wire(service: str, wire_of: Start) -> Wire:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits between attempts are short."""
-    monkeypatch.setattr(calls, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(service_requests, "INITIAL_BACKOFF_S", 0.01)
 
 
 def test_rows_have_length_1_and_stand_in_the_order_of_their_texts(wire: Wire) -> None:
@@ -278,7 +278,7 @@ def test_without_a_key_one_clear_line_says_what_to_set(name: str) -> None:
 
 def test_without_a_server_ollama_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
-    monkeypatch.setattr(calls, "INITIAL_BACKOFF_S", 0.01)
+    monkeypatch.setattr(service_requests, "INITIAL_BACKOFF_S", 0.01)
     with pytest.raises(ConnectionFailed, match="ollama: it cannot be reached: ollama serve, or set OLLAMA_HOST"):
         EMBEDDERS.find("ollama")().embed_query("cat")
 

@@ -13,9 +13,9 @@ from typing import Any, cast
 from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, ModelSettings, StreamDelta
 from ragkit.agent.providers.chat_completions import read_sdk_error
-from ragkit.agent.providers.keys import find_host, find_key
-from ragkit.agent.providers.refusals import ServiceErrorResponse
-from ragkit.agent.providers.service import (
+from ragkit.agent.providers.credentials import find_host, find_key
+from ragkit.agent.providers.error_mapping import ServiceErrorResponse
+from ragkit.agent.providers.http_provider import (
     CompletionBuilder,
     HTTPProvider,
     LoopBoundClient,

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from ragkit.agent.background_tasks import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.agent.messages import Message, canonical_json
 from ragkit.agent.tools.base import Tool
-from ragkit.agent.workers import BACKGROUND_LOOP, THREAD_POOL, iterate_in_thread, iterate_sync
 from ragkit.errors import ConnectionFailed, InvalidOption
 from ragkit.records import JSON
 from ragkit.usage.tokens import ZERO_TOKENS, Tokens

@@ -12,8 +12,8 @@ from typing import TypedDict, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
-from ragkit.agent.providers.refusals import ServiceErrorResponse
-from ragkit.agent.providers.service import CompletionBuilder, HTTPProvider
+from ragkit.agent.providers.error_mapping import ServiceErrorResponse
+from ragkit.agent.providers.http_provider import CompletionBuilder, HTTPProvider
 from ragkit.errors import ConnectionFailed
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens

@@ -9,8 +9,8 @@ from typing import Any, cast
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider, build_payload
-from ragkit.agent.providers.keys import find_host, find_key
-from ragkit.agent.providers.service import LoopBoundClient, SDKErrors
+from ragkit.agent.providers.credentials import find_host, find_key
+from ragkit.agent.providers.http_provider import LoopBoundClient, SDKErrors
 from ragkit.errors import MissingExtra
 
 try:

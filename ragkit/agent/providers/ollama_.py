@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import ModelRequest, StreamDelta
-from ragkit.agent.providers.keys import find_host
-from ragkit.agent.providers.refusals import ServiceErrorResponse
-from ragkit.agent.providers.service import (
+from ragkit.agent.providers.credentials import find_host
+from ragkit.agent.providers.error_mapping import ServiceErrorResponse
+from ragkit.agent.providers.http_provider import (
     CompletionBuilder,
     HTTPProvider,
     LoopBoundClient,

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from types import MappingProxyType
 from typing import overload
 
-from ragkit.agent.tools.schema import (
+from ragkit.agent.tools.function_schema import (
     ToolSchema,
     ToolSignature,
     read_signature,

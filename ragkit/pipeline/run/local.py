@@ -12,13 +12,13 @@ from contextvars import copy_context
 from types import TracebackType
 
 from ragkit.errors import LoadError, WorkerError
+from ragkit.index.build_runner import PendingEmbedding, PreparedFile
 from ragkit.index.plan import FileTask
-from ragkit.index.runner import PendingEmbedding, PreparedFile
-from ragkit.load.files import MB
-from ragkit.load.parse import ParseFailure, ParseTask
+from ragkit.load.file_io import MB
+from ragkit.load.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
-from ragkit.pipeline.run.process import WorkerExited, WorkerProcess
-from ragkit.pipeline.run.stage import IndexWorker, strip_origins
+from ragkit.pipeline.run.index_worker import IndexWorker, strip_origins
+from ragkit.pipeline.run.worker_process import WorkerExited, WorkerProcess
 from ragkit.pipeline.runners import LocalOptions
 
 INLINE_MAX_BYTES = 4 * MB

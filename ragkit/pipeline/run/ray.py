@@ -25,12 +25,12 @@ from ray import ObjectRef
 from ray.exceptions import RayError, RayTaskError
 
 from ragkit.errors import RagkitError, WorkerError
+from ragkit.index.build_runner import EmbeddedTexts, PendingEmbedding, PreparedFile
 from ragkit.index.plan import FileTask
-from ragkit.index.runner import EmbeddedTexts, PendingEmbedding, PreparedFile
-from ragkit.load.files import MB
-from ragkit.load.parse import ParseFailure, ParseTask
+from ragkit.load.file_io import MB
+from ragkit.load.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
-from ragkit.pipeline.run.stage import IndexWorker, strip_origins
+from ragkit.pipeline.run.index_worker import IndexWorker, strip_origins
 from ragkit.pipeline.runners import RayOptions
 from ragkit.usage.meter import Meter, MeteredCall, current_meter, use_meter
 

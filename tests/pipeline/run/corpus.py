@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 from ragkit.index.report import IndexReport
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexOptions
 from ragkit.records import Chunk
 
 FILES = 60

@@ -14,19 +14,19 @@ import pytest
 
 from ragkit.errors import InvalidOption, LoadError, PipelineError, WorkerError
 from ragkit.index import build
+from ragkit.index.build_runner import PreparedFile
 from ragkit.index.plan import FileTask
 from ragkit.index.report import FileRead, IndexEvent
-from ragkit.index.runner import PreparedFile
-from ragkit.load.files import FileStat
-from ragkit.load.parse import ParseFailure, ParseTask
+from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.load.file_io import FileStat
+from ragkit.load.parsing import ParseFailure, ParseTask
 from ragkit.pipeline.assemble import PipelineComponents
-from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.run import local
 from ragkit.pipeline.run.local import LOOKAHEAD_FILES, LocalRunner
-from ragkit.pipeline.run.process import WorkerProcess
+from ragkit.pipeline.run.worker_process import WorkerProcess
 from ragkit.pipeline.runners import RUNNERS, LocalOptions
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexOptions
 from tests.pipeline.run.corpus import Content, content, indexed, pipeline, write_corpus
 
 TWO = "{name: local, workers: 2}"
@@ -236,7 +236,7 @@ def test_what_a_part_raises_in_a_worker_is_raised_here(folder: Path, monkeypatch
 
 
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.pipeline.run.process._BOOTSTRAP", "raise SystemExit('no such part')")
+    monkeypatch.setattr("ragkit.pipeline.run.worker_process._BOOTSTRAP", "raise SystemExit('no such part')")
     with pytest.raises(WorkerError, match=r"a worker process cannot start \(no such part\): run `ragkit doctor`"):
         WorkerProcess(pipeline())
 

@@ -15,14 +15,14 @@ from ray.cluster_utils import Cluster
 
 from ragkit.errors import InvalidOption, LoadError, WorkerError
 from ragkit.index.report import FileRead, IndexEvent, TextsEmbedded
+from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline.assemble import PipelineComponents
-from ragkit.pipeline.knowledge_base import KnowledgeBase
 from ragkit.pipeline.run import ray as ray_runner
+from ragkit.pipeline.run.index_worker import strip_origins
 from ragkit.pipeline.run.ray import RayRunner
-from ragkit.pipeline.run.stage import strip_origins
 from ragkit.pipeline.runners import RayOptions
 from ragkit.pipeline.settings import Pipeline
-from ragkit.pipeline.writing import IndexOptions
 from ragkit.usage.meter import Meter, use_meter
 from tests.pipeline.run.corpus import content, indexed, pipeline, write_corpus
 

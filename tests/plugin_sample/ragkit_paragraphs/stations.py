@@ -13,10 +13,10 @@ from ragkit.agent.messages import Message, Role
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider
 from ragkit.records import Document, Hit, SearchResult
 from ragkit.retrieve.base import Explanation, RetrieverDependencies, Where
-from ragkit.retrieve.hits import explain_ranking
+from ragkit.retrieve.explanations import explain_ranking
 from ragkit.store.base import Filter, Rows, validate_documents, validate_query, validate_rows, validate_top_k
-from ragkit.store.facade import VectorStore
-from ragkit.store.filters import evaluate, parse_filter
+from ragkit.store.filters.language import evaluate, parse_filter
+from ragkit.store.vector_store import VectorStore
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ragkit.agent.memory import ConversationMemory
 from ragkit.agent.messages import Message, Role, ToolCall
 from ragkit.agent.providers.base import Completion, ModelRequest, Provider, StreamCompleted, StreamDelta, TextDelta
 from ragkit.answer.agent import RAGAgent, RAGOptions
-from ragkit.pipeline.knowledge_base import KnowledgeBase
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.usage.tokens import Tokens
 
 LIMIT = 30.0

@@ -1,0 +1,254 @@
+"""The asynchronous driver of the loop: it does what the loop asks for, and awaits. It decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from typing import Generic, TypeVar
+
+from ragkit.agent.background_tasks import THREAD_POOL
+from ragkit.agent.events import Event
+from ragkit.agent.loop import run_loop
+from ragkit.agent.providers.base import Completion, StreamCompleted, StreamDelta
+from ragkit.agent.providers.request_guard import check_request_allowed
+from ragkit.agent.run_state import RunState
+from ragkit.agent.side_effects import AwaitFuture, CallModel, Effect, RunFunction, RunTools, Sleep, ToolJob
+from ragkit.agent.sync_driver import start_tool
+from ragkit.agent.tool_execution import aexecute_tool
+from ragkit.agent.tool_tracker import (
+    ToolInboxItem,
+    ToolTracker,
+    cancelled_error,
+    create_emitter,
+    incomplete_stream_error,
+    meter_tool,
+    timeout_error,
+    to_chunk_event,
+)
+from ragkit.usage.meter import use_meter
+
+T = TypeVar("T")
+
+
+async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
+    """Drive a run in this task. Yields its events; the last one is RunEnded. Raises what ends the run."""
+    flow = run_loop(run)
+    hands = _EffectHandler(run)
+    try:
+        step: Event | Effect = next(flow)
+        while True:
+            if isinstance(step, Event):
+                run.observers.notify(step)
+                yield step
+                step = flow.send(None)
+                continue
+            try:
+                if hands.has_events(step):
+                    async with aclosing(hands.perform_with_events(step)) as events:
+                        async for event in events:
+                            run.observers.notify(event)
+                            yield event
+                else:
+                    hands.last_outcome = await hands.perform(step)
+            except BaseException as error:  # noqa: BLE001 - the loop decides what an error means
+                step = flow.throw(error)
+            else:
+                step = flow.send(hands.last_outcome)
+    except StopIteration:
+        return
+    finally:
+        flow.close()
+
+
+class _AsyncInbox(Generic[T]):
+    """A queue for one reader, for use in one event loop."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._items: deque[T] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, item: T) -> None:
+        """Add an item, from the loop's own thread."""
+        self._items.append(item)
+        self._wake()
+
+    def put_threadsafe(self, item: T) -> None:
+        """Add an item from any thread; after the loop has ended nobody wants it."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.put, item)
+
+    async def get(self, timeout_s: float | None) -> T | None:
+        """The next item; None when none came in time."""
+        if not self._items:
+            self._waiter = self.loop.create_future()
+            alarm = self.loop.call_later(timeout_s, self._wake) if timeout_s is not None else None
+            try:
+                await self._waiter
+            finally:
+                if alarm is not None:
+                    alarm.cancel()
+        return self._items.popleft() if self._items else None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class _EffectHandler:
+    """What the asynchronous driver can do. `outcome` is what the last `events` came to."""
+
+    def __init__(self, run: RunState) -> None:
+        self.run = run
+        self.last_outcome: object = None
+
+    def has_events(self, effect: Effect) -> bool:
+        """Whether events may come on the way."""
+        if isinstance(effect, RunTools):
+            job = effect.single_direct_job
+            return job is None or not job.tool.is_async
+        return isinstance(effect, CallModel) and effect.streaming
+
+    async def perform(self, effect: Effect) -> object:
+        """Do what has no events on its way."""
+        if isinstance(effect, CallModel):
+            check_request_allowed(effect.provider)
+            return await self._complete(effect)
+        if isinstance(effect, RunTools):
+            with meter_tool(effect.jobs[0]):
+                return [await aexecute_tool(effect.jobs[0], _discard_output)]
+        if isinstance(effect, Sleep):
+            return await self._wait_for_result(asyncio.sleep(effect.seconds), None)
+        if isinstance(effect, RunFunction):
+            return (
+                await asyncio.wrap_future(THREAD_POOL.submit(effect.function)) if effect.blocking else effect.function()
+            )
+        assert isinstance(effect, AwaitFuture)  # noqa: S101 - the other effects come with events
+        if effect.future.done():
+            return effect.future.result()
+        return await self._wait_for_result(asyncio.wrap_future(effect.future), self.run.cap_timeout(None))
+
+    def perform_with_events(self, effect: Effect) -> AsyncGenerator[Event, None]:
+        """Do what has events on its way."""
+        if isinstance(effect, RunTools):
+            return self._run_tools(effect)
+        assert isinstance(effect, CallModel)  # noqa: S101 - nothing else comes with events
+        check_request_allowed(effect.provider)
+        return self._stream_completion(effect)
+
+    async def _complete(self, call: CallModel) -> Completion:
+        with use_meter(self.run.meter, iteration=self.run.iteration):
+            if not call.provider.blocking:
+                return await call.provider.acomplete(call.request)
+            found = await self._wait_for_result(call.provider.acomplete(call.request), call.timeout_s)
+        if found is None:
+            raise timeout_error(call)
+        return found
+
+    async def _wait_for_result(self, work: Awaitable[T], timeout_s: float | None) -> T | None:
+        """What `work` comes to; None when the time is over first. Raises RunCancelled when the run is."""
+        inbox: _AsyncInbox[asyncio.Future[T] | BaseException] = _AsyncInbox()
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(inbox.put)
+        forget = self._on_cancel(inbox.put_threadsafe)
+        try:
+            found = await inbox.get(timeout_s)
+        finally:
+            task.cancel()
+            forget()
+        if isinstance(found, BaseException):
+            raise found
+        return found.result() if found is not None else None
+
+    def _on_cancel(self, put: Callable[[BaseException], None]) -> Callable[[], None]:
+        """Put an error where the run waits when it is cancelled. Returns what ends the listening."""
+        return (
+            self.run.cancel.add_listener(lambda: put(cancelled_error())) if self.run.cancel is not None else _do_nothing
+        )
+
+    async def _stream_completion(self, call: CallModel) -> AsyncGenerator[Event, None]:
+        inbox: _AsyncInbox[StreamDelta | BaseException] = _AsyncInbox()
+
+        async def listen() -> None:
+            with use_meter(self.run.meter, iteration=self.run.iteration):
+                async for delta in call.provider.astream(call.request):
+                    inbox.put(delta)
+            inbox.put(incomplete_stream_error(call))
+
+        task = _run_in_task(listen(), inbox.put)
+        forget = self._on_cancel(inbox.put_threadsafe)
+        try:
+            while True:
+                item = await inbox.get(self.run.cap_timeout(call.timeout_s))
+                if item is None:
+                    raise timeout_error(call)
+                if isinstance(item, BaseException):
+                    raise item
+                if isinstance(item, StreamCompleted):
+                    self.last_outcome = item.completion
+                    return
+                event = to_chunk_event(self.run, item)
+                if event is not None:
+                    yield event
+        finally:
+            task.cancel()
+            forget()
+
+    async def _run_tools(self, effect: RunTools) -> AsyncGenerator[Event, None]:
+        inbox: _AsyncInbox[ToolInboxItem] = _AsyncInbox()
+        board = ToolTracker(effect.jobs)
+        forget = self._on_cancel(inbox.put_threadsafe)
+        tasks = [self._start_tool(index, job, inbox) for index, job in enumerate(effect.jobs)]
+        try:
+            while not board.is_done:
+                item = await inbox.get(board.seconds_left())
+                if item is None:
+                    board.expire_overdue()
+                    continue
+                event = board.receive(item)
+                if event is not None:
+                    yield event
+        finally:
+            board.abandon_unfinished()
+            for task in tasks:
+                if task is not None:
+                    task.cancel()
+            forget()
+        self.last_outcome = board.outcomes
+
+    def _start_tool(self, index: int, job: ToolJob, inbox: _AsyncInbox[ToolInboxItem]) -> asyncio.Task[None] | None:
+        """Execute a tool: an asynchronous one in a task, another in a thread."""
+        if not job.tool.is_async:
+            start_tool(index, job, inbox.put_threadsafe)
+            return None
+        emit = create_emitter(job, inbox.put)
+
+        async def work() -> None:
+            with meter_tool(job):
+                inbox.put((index, await aexecute_tool(job, emit)))
+
+        return _run_in_task(work(), inbox.put)
+
+
+def _run_in_task(work: Coroutine[object, object, None], put: Callable[[BaseException], None]) -> asyncio.Task[None]:
+    """Do work in a task; what it raises is put where its results are waited for."""
+
+    async def job() -> None:
+        try:
+            await work
+        except BaseException as error:
+            put(error)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+
+    return asyncio.create_task(job())
+
+
+def _do_nothing() -> None:
+    return None
+
+
+def _discard_output(_: str) -> None:
+    return None

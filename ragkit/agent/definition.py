@@ -1,0 +1,111 @@
+"""What an agent is, apart from what it does: an immutable record, and handoffs from one to another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TypeAlias
+
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Message, Role
+from ragkit.agent.prompt import DEFAULT_INSTRUCTIONS, PromptBuilder
+from ragkit.agent.providers.base import ModelSettings, Provider
+from ragkit.agent.structured_output import to_json_schema
+from ragkit.agent.tools.base import Tool, ToolCallable
+from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.records import JSON
+
+ToolSource: TypeAlias = ToolRegistry | Sequence[Tool | ToolCallable]
+
+_HANDOFF_PARAMETERS: dict[str, JSON] = {
+    "type": "object",
+    "properties": {"reason": {"type": "string", "description": "Why the other agent should take over."}},
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class AgentDefinition:
+    """An agent as a record. Nothing in it changes; it carries no conversation."""
+
+    provider: Provider
+    tools: ToolSource = ()
+    max_iterations: int | None = None
+    """Overrides the one of `config`."""
+    config: AgentConfig = field(default_factory=AgentConfig)
+    memory: ConversationMemory | None = None
+    """Where its conversation is kept when a run is given no other; runs that share it take turns."""
+    _: KW_ONLY
+    name: str = "agent"
+    instructions: str = DEFAULT_INSTRUCTIONS
+    description: str = ""
+    """What it is good for: other agents read it when they may hand over to it."""
+    handoffs: Sequence[AgentDefinition | HandoffTool | str] = ()
+    """Agents that may take over; names are looked up by the AgentRunner."""
+    prompt_builder: PromptBuilder | None = None
+    """Builds the system prompt; None: the usual one, around `instructions`."""
+    registry: ToolRegistry = field(init=False, repr=False)
+    """A frozen snapshot of its tools, handoffs included."""
+    system_prompt: str = field(init=False, repr=False)
+    system_message: tuple[Message, ...] = field(init=False, repr=False)
+    """The system prompt as a message; empty without a prompt."""
+    available_tools: tuple[Tool, ...] = field(init=False, repr=False)
+    """The tools of `registry`, in order."""
+    model_settings: ModelSettings = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        registry = ToolRegistry(self.tools)
+        for one in self.handoffs:
+            registry.register(one if isinstance(one, HandoffTool) else HandoffTool.to(one))
+        config = self.config
+        if self.max_iterations is not None:
+            config = replace(config, max_iterations=self.max_iterations)
+        builder = self.prompt_builder or PromptBuilder(self.instructions)
+        native, marked = self.provider.native_tools, config.screening.mark_as_data
+        form = config.response_format
+        prompt = builder.build(registry.list_all(), native=native, marked=marked)
+        found: dict[str, object] = {
+            "registry": registry.snapshot(),
+            "config": config,
+            "offered": tuple(registry),
+            "system_prompt": prompt,
+            "system_message": (Message(Role.SYSTEM, prompt),) if prompt else (),
+            "settings": ModelSettings(
+                config.temperature,
+                config.top_p,
+                config.max_tokens,
+                to_json_schema(form) if form is not None else None,
+                config.request_timeout_s,
+            ),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
+class HandoffTool(Tool):
+    """A tool whose call makes another agent take over. Its function says who; the loop does the rest."""
+
+    target: AgentDefinition | str = ""
+    """The agent, or its name."""
+
+    @staticmethod
+    def to(target: AgentDefinition | str, description: str = "") -> HandoffTool:
+        """The handoff to an agent, as `handoff_to_<name>`."""
+        name = target if isinstance(target, str) else target.name
+        words = description or f"Hand the conversation over to {name}."
+        if not description and isinstance(target, AgentDefinition) and target.description:
+            words = f"{words} {target.description}"
+
+        def handoff(reason: str = "") -> str:
+            return f"handed over to {name}" + (f": {reason}" if reason else "")
+
+        slug = re.sub(r"\W+", "_", name).strip("_").lower()
+        return HandoffTool(f"handoff_to_{slug}"[:64], words, handoff, _HANDOFF_PARAMETERS, target=target)
+
+    @property
+    def target_name(self) -> str:
+        """The name of the agent that takes over."""
+        return self.target if isinstance(self.target, str) else self.target.name

@@ -1,0 +1,209 @@
+"""Steps 3 to 6 of a turn: cache, model (with retries), output guardrails, parsing."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ragkit.agent import events as e
+from ragkit.agent.cache import Cache, CacheKeyBuilder
+from ragkit.agent.guardrails import Guardrail, apply_guardrails
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.parser import ToolCallParser
+from ragkit.agent.providers.base import Completion, ModelRequest
+from ragkit.agent.run_state import RunState
+from ragkit.agent.side_effects import CallModel, EffectGenerator, call_model, run_function, sleep
+from ragkit.agent.trace import StepType, TraceSpan
+from ragkit.errors import GuardrailBlocked, ProviderError
+from ragkit.usage.meter import UsageStats
+
+
+def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
+    """What the model answers now, from the cache or from its service, checked and with its tool calls read.
+
+    Returns the message and why the model stopped.
+    """
+    run.raise_if_stopped()
+    if run.limits.is_set:
+        yield from _emit_budget_warnings(run)
+    request = run.build_request()
+    span, completion = run.trace.add_span(StepType.CACHE), None
+    if run.config.cache is not None and not run.streaming:
+        completion = yield from _read_cache(run, run.config.cache, request, span)
+    if completion is None:
+        completion = yield from _call_with_retries(run, request)
+    message = completion.message
+    rails = run.config.guardrails.output
+    span = run.trace.add_span(StepType.OUTPUT_GUARDRAILS)
+    if rails and message.content:
+        message = replace(message, content=(yield from enforce_guardrails(run, "output", rails, message.content, span)))
+        if run.streaming:  # the pieces were held back until the guardrails had seen the whole
+            yield e.TextChunk(run.id, message.content)
+    return _parse_tool_calls(run, message), completion.stop_reason
+
+
+def enforce_guardrails(
+    run: RunState, place: str, guardrails: Sequence[Guardrail], text: str, span: TraceSpan
+) -> EffectGenerator[str]:
+    """Let guardrails look at a text. Returns what is left of it; raises GuardrailBlocked."""
+    text, findings = apply_guardrails(guardrails, text)
+    for one in findings:
+        span.attributes[one.guardrail] = one.action
+        yield e.GuardrailTriggered(run.id, place, one.guardrail, one.action, one.reason)
+        if one.action == "block":
+            raise GuardrailBlocked(f"the {place} was blocked by the guardrail {one.guardrail}: {one.reason}")
+    return text
+
+
+def _emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
+    for unit, spent, limit in run.limits.warnings(run.meter, run.elapsed_s):
+        if unit not in run.warned_limits:
+            run.warned_limits.add(unit)
+            yield e.BudgetWarning(run.id, unit, spent, limit)
+
+
+def _read_cache(
+    run: RunState, cache: Cache, request: ModelRequest, span: TraceSpan
+) -> EffectGenerator[Completion | None]:
+    """Step 3. A streamed run does not ask the cache."""
+    key = CacheKeyBuilder.build(run.agent.provider.name, request)
+    found = yield from _get_cached(cache, key)
+    span.attributes["hit"] = found is not None
+    span.ended = run.trace.elapsed_s()
+    if found is None:
+        return None
+    provider, model = _provider_and_model(run, request, found)
+    usage = run.meter.record_cache_hit(provider, model, found.usage, iteration=run.iteration)
+    if run.has_listeners:
+        yield _model_call_ended(run, found, usage, cached=True, request=request, seconds=0.0)
+    return found
+
+
+def _get_cached(cache: Cache, key: str) -> EffectGenerator[Completion | None]:
+    return (yield from run_function(lambda: cache.get(key), waits=cache.blocking))
+
+
+def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[Completion]:
+    """Step 4: the request is sent, again when it failed in a way that may pass, and the answer is stored."""
+    provider, cache = run.agent.provider, run.config.cache
+    held = bool(run.config.guardrails.output)
+    span = run.trace.start_span(StepType.LLM_CALL, request.model or provider.name)
+    if run.has_listeners:
+        yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
+    began = time.perf_counter()
+    for attempt in range(1, run.config.retry.max_attempts + 1):
+        try:
+            effect = CallModel(
+                run,
+                provider,
+                request,
+                run.cap_timeout(run.config.request_timeout_s),
+                streaming=run.streaming and not held,
+            )
+            completion = yield from call_model(effect)
+            break
+        except ProviderError as error:
+            yield from _wait_for_retry(run, attempt, error)
+    usage = run.meter.record_chat(
+        *_provider_and_model(run, request, completion), completion.usage, iteration=run.iteration
+    )
+    _set_usage_attributes(span, completion, usage)
+    run.trace.end_span(span)
+    if completion.fallback_errors:
+        yield e.ProviderFallback(run.id, completion.fallback_errors, completion.provider)
+    if run.has_listeners:
+        yield _model_call_ended(
+            run, completion, usage, cached=False, request=request, seconds=time.perf_counter() - began
+        )
+    if cache is not None and not run.streaming:
+        key = CacheKeyBuilder.build(provider.name, request)
+        stored = completion
+        yield from run_function(lambda: cache.set(key, stored), waits=cache.blocking)
+    return completion
+
+
+def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> EffectGenerator[None]:
+    """Wait before the next attempt; raise the error when there is none."""
+    run.raise_if_stopped()  # a request that ended because the run's time is over, or it was cancelled
+    delay = run.config.retry.next_wait_s(attempt, error)
+    if delay is None:
+        raise error
+    run.trace.add_span(StepType.RETRY, type(error).__name__, {"attempt": attempt, "wait_s": delay, "error": str(error)})
+    yield e.Retrying(run.id, run.iteration, attempt, delay, error, discard_text=run.streaming)
+    within = run.cap_timeout(delay)
+    yield from sleep(delay if within is None else within)
+    run.raise_if_stopped()
+
+
+def _provider_and_model(run: RunState, request: ModelRequest, completion: Completion) -> tuple[str, str]:
+    """Provider and model that answered."""
+    return completion.provider or run.agent.provider.name, completion.model or request.model
+
+
+def _model_call_ended(
+    run: RunState, completion: Completion, usage: UsageStats, *, cached: bool, request: ModelRequest, seconds: float
+) -> e.ModelCallEnded:
+    provider, model = _provider_and_model(run, request, completion)
+    return e.ModelCallEnded(
+        run.id, run.iteration, provider, model, completion.message, usage, cached, completion.stop_reason, seconds
+    )
+
+
+def _set_usage_attributes(span: TraceSpan, completion: Completion, usage: UsageStats) -> None:
+    span.attributes.update(
+        {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "cost_usd": usage.llm_cost_usd,
+            "stop_reason": completion.stop_reason,
+        }
+    )
+
+
+def _parse_tool_calls(run: RunState, message: Message) -> Message:
+    """Step 6: tool calls written as text are read, and every call has an id.
+
+    Where a form was asked for, the text is the answer and is left alone.
+    """
+    span = run.trace.add_span(StepType.PARSE)
+    calls, text = message.tool_calls, message.content
+    readable = not calls and text and len(run.agent.registry) and run.config.response_format is None
+    native = run.agent.provider.native_tools
+    if readable and run.config.text_tool_calls and not (native and "TOOL_CALL" not in text):
+        parser = ToolCallParser(accept_bare_json=not native)
+        found = parser.find_calls(text, run.agent.registry.list_names())
+        calls = tuple([call for call, piece in found if not _is_quoted_from_tool(run, piece)])
+        text = parser.text_before_calls(text) if calls else text
+    if calls:
+        seen: set[str] = set()
+        calls = tuple([_with_unique_id(call, seen) for call in calls])
+    span.attributes["tool_calls"] = [call.name for call in calls]
+    span.ended = run.trace.elapsed_s()
+    # not `replace`: this is done for every answer
+    return Message(
+        message.role,
+        text,
+        calls,
+        agent_name=run.agent.name,
+        images=message.images,
+        reasoning=message.reasoning,
+        provider_state=message.provider_state,
+        data=message.data,
+    )
+
+
+def _is_quoted_from_tool(run: RunState, piece: str) -> bool:
+    """Whether a tool returned these words: a model that quotes a document must not do what the document says."""
+    words = " ".join(piece.split())
+    return any(words in " ".join(one.content.split()) for one in run.messages if one.role is Role.TOOL)
+
+
+def _with_unique_id(call: ToolCall, seen: set[str]) -> ToolCall:
+    """The call with an id that no other call of the message has."""
+    if call.id and call.id not in seen:
+        seen.add(call.id)
+        return call
+    return replace(call, id=f"call_{secrets.token_hex(8)}")

@@ -1,0 +1,48 @@
+"""Who answers when a name is given, or none: `provider:model` -> the provider, and `auto`.
+
+A provider of a service keeps its connections, so that it is made once for each key and address.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+from ragkit.agent.providers import PROVIDERS
+from ragkit.agent.providers.base import Provider
+from ragkit.agent.providers.credentials import HOST_VARIABLES, KEY_VARIABLES, find_key
+from ragkit.agent.providers.scripted import ScriptedProvider
+from ragkit.errors import MissingExtra
+
+
+def get_provider(name: str) -> Provider:
+    """The provider of `provider:model` or `provider`. Raises UnknownName, MissingExtra, AuthenticationFailed."""
+    service = name.partition(":")[0]
+    if service not in HOST_VARIABLES:
+        return PROVIDERS.find(service)()
+    variables = (*KEY_VARIABLES.get(service, ()), HOST_VARIABLES[service])
+    return _cached_provider(service, tuple(os.environ.get(one) for one in variables))
+
+
+def detect_provider() -> Provider | None:
+    """The script in RAGKIT_MOCK_JSON, else the first service whose key is set and whose package is installed.
+
+    The order is that of KEYS: OpenAI, Anthropic, Gemini, Groq. None when there is no such service, or when
+    RAGKIT_OFFLINE is 1.
+    """
+    script = ScriptedProvider.from_environment()
+    if script is not None or os.environ.get("RAGKIT_OFFLINE") == "1":
+        return script
+    for service in KEY_VARIABLES:
+        if find_key(service, needed=False):
+            try:
+                return get_provider(service)
+            except MissingExtra:
+                continue
+    return None
+
+
+@lru_cache(maxsize=32)
+def _cached_provider(service: str, settings: tuple[str | None, ...]) -> Provider:
+    """One provider for each set of settings, which it reads from the environment itself."""
+    return PROVIDERS.find(service)()

@@ -1,0 +1,221 @@
+"""The state of one run. Everything that changes while an agent works is here, and nothing of it is shared."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ragkit.agent.cancellation import Cancellation
+from ragkit.agent.config import AgentConfig
+from ragkit.agent.definition import AgentDefinition
+from ragkit.agent.memory import ConversationMemory
+from ragkit.agent.messages import Message, Role
+from ragkit.agent.observers import ObserverDispatcher
+from ragkit.agent.prompt import mark_as_data
+from ragkit.agent.providers.base import ModelRequest
+from ragkit.agent.result import AgentResult, PendingToolCall, SuspendedRun, ToolOutcome
+from ragkit.agent.trace import AgentTrace
+from ragkit.errors import RagkitError, RunCancelled
+from ragkit.records import JSON
+from ragkit.usage.limits import Limits
+from ragkit.usage.meter import Meter
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a run begins, beside what the user says."""
+
+    context: Mapping[str, JSON] = field(default_factory=dict)
+    """The caller's data; the run works on a deep copy."""
+    state: Mapping[str, JSON] = field(default_factory=dict)
+    """What tools kept from earlier turns."""
+    history: Sequence[Message] = ()
+    """Messages from before this run, when no memory holds them."""
+    memory: ConversationMemory | None = None
+    cancel: Cancellation | None = None
+    agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
+    """Agents that handoffs may name."""
+    streaming: bool = False
+    """Whether pieces of text are wanted as they come: a streamed run, without the response cache."""
+
+
+class RunState:
+    """One run of an agent: its conversation, meter, trace and place in the loop."""
+
+    def __init__(self, agent: AgentDefinition, messages: Sequence[Message], start: RunOptions) -> None:
+        self.id = os.urandom(16).hex()
+        self.agent = agent
+        self.config: AgentConfig = agent.config
+        """The settings of the agent that is working now."""
+        self.agents = start.agents
+        self.input_messages = tuple(messages)
+        self.messages: list[Message] = list(start.history)
+        self.new_messages_start = len(self.messages)
+        self.memory = start.memory if start.memory is not None else agent.memory
+        self.cancel = start.cancel
+        self.streaming = start.streaming
+        self.observers = ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
+        """Who is told of events: the observers of every agent that has worked in this run."""
+        self.has_listeners = start.streaming or self.observers.has_observers
+        """Whether anybody hears of events; if not, the frequent ones are left out."""
+        self.final_result: AgentResult | None = None
+        """What the run gave back, when it is over."""
+        self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
+        self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
+        self.limits: Limits = agent.config.limits
+        self.meter = Meter(agent.config.prices, on_call=agent.config.on_call)
+        self.trace = AgentTrace(self.id, agent.name)
+        self.iteration = 0
+        self.tool_outcomes: list[ToolOutcome] = []
+        self.reasoning_parts: list[str] = []
+        self.warned_limits: set[str] = set()
+        self.repair_requested = False
+        self.parsed: object = None
+        self.resumed_from: SuspendedRun | None = None
+        self.pending: tuple[PendingToolCall, ...] = ()
+        self.decisions: dict[str, bool] = {}
+        self._started_at = time.monotonic()
+
+    @staticmethod
+    def resume(agent: AgentDefinition, suspended: SuspendedRun, start: RunOptions) -> RunState:
+        """A run that goes on where a suspended one stopped."""
+        started = replace(start, context={**suspended.context, **start.context}, state=suspended.state)
+        run = RunState(agent, (), started)
+        run.id = run.trace.id = suspended.run_id
+        run.messages = list(suspended.messages)
+        run.new_messages_start, run.iteration = suspended.new_messages_start, suspended.iteration
+        run.meter.restore(suspended.usage)
+        run.resumed_from = suspended
+        return run
+
+    def switch_agent(self, agent: AgentDefinition) -> None:
+        """Let another agent go on. Its observers hear from here on, beside those who heard so far."""
+        self.agent, self.config = agent, agent.config
+        self.observers = self.observers.merge(
+            ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
+        )
+        self.has_listeners = self.streaming or self.observers.has_observers
+
+    @property
+    def last_user_text(self) -> str:
+        """What the user said last."""
+        said = (one.content for one in reversed(self.messages) if one.role is Role.USER)
+        return next(said, "")
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has been going on."""
+        return time.monotonic() - self._started_at
+
+    def raise_if_stopped(self) -> None:
+        """Raises RunCancelled or BudgetExceeded when the run must not go on."""
+        if self.cancel is not None and self.cancel.cancelled:
+            raise RunCancelled("the run was cancelled")
+        if self.limits.is_set:
+            self.limits.check(self.meter, self.elapsed_s)
+        else:
+            self.meter.check_budget()
+
+    def cap_timeout(self, timeout_s: float | None) -> float | None:
+        """The timeout, or what is left of the run's own time if that is less."""
+        if self.limits.max_seconds is None:
+            return timeout_s
+        left = max(0.0, self.limits.max_seconds - self.elapsed_s)
+        return left if timeout_s is None else min(timeout_s, left)
+
+    def build_request(self) -> ModelRequest:
+        """What the model is asked now."""
+        agent = self.agent
+        messages = map(_mark_tool_result, self.messages) if agent.config.screening.mark_as_data else self.messages
+        model = agent.config.model or agent.provider.default_model
+        return ModelRequest(model, (*agent.system_message, *messages), agent.available_tools, agent.model_settings)
+
+    def build_result(
+        self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None
+    ) -> AgentResult:
+        """What the run has so far."""
+        return AgentResult(
+            content=content,
+            trace=self.trace,
+            reasoning="\n\n".join(self.reasoning_parts),
+            usage=self.meter.usage(),
+            iterations=self.iteration,
+            tool_calls=tuple(self.tool_outcomes),
+            messages=tuple(self.messages),
+            parsed=self.parsed,
+            stop_reason=stop_reason,
+            run_id=self.id,
+            agent_name=self.agent.name,
+            new_messages_start=self.new_messages_start,
+            context=self.context,
+            state=self.state,
+            suspended=suspended,
+        )
+
+    def suspend(self) -> AgentResult:
+        """What the run has so far, with what is needed to go on in another process."""
+        suspended = SuspendedRun(
+            self.id,
+            self.agent.name,
+            tuple(self.messages),
+            self.new_messages_start,
+            self.iteration,
+            self.pending,
+            self.meter.usage(),
+            self.context,
+            self.state,
+            self.decisions,
+        )
+        return self.build_result("approval", suspended=suspended)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAnswer:
+    """The turn ended with an answer."""
+
+    content: str
+    stop_reason: str = "stop"
+    label = "final_answer"
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgain:
+    """The model must be asked again, with what has been added to the conversation."""
+
+    label = "run_again"
+
+
+RUN_AGAIN = RunAgain()
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """Another agent takes over."""
+
+    target: AgentDefinition
+    reason: str
+    label = "hand_off"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The run ends without an answer: for a reason, or with an error that the caller gets."""
+
+    reason: str
+    error: RagkitError | None = None
+    label = "stopped"
+
+
+TurnOutcome = FinalAnswer | RunAgain | Handoff | Stopped
+"""How a turn ends: one of four, and nothing else."""
+
+
+def _mark_tool_result(message: Message) -> Message:
+    if message.role is not Role.TOOL:
+        return message
+    text = mark_as_data(message.name, message.content)
+    # not `replace`: this is done for every result in every request
+    return Message(Role.TOOL, text, (), message.tool_call_id, message.name, message.is_error, data=message.data)

@@ -1,0 +1,64 @@
+"""Answers of a given form: a pydantic model or a JSON Schema, read from what the model wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from ragkit.agent.parser import extract_balanced, parse_lenient_json
+from ragkit.agent.tools.function_schema import inline_references
+from ragkit.agent.tools.schema_validator import find_violations
+from ragkit.errors import RagkitError
+from ragkit.records import JSON
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+ResponseFormat: TypeAlias = "type[BaseModel] | Mapping[str, JSON]"
+"""A pydantic model, or a JSON Schema."""
+
+
+class InvalidStructuredOutput(RagkitError):
+    """A model's answer has not the form that was asked for. The message says what is wrong."""
+
+
+def to_json_schema(form: ResponseFormat) -> Mapping[str, JSON]:
+    """The JSON Schema of a form, with references written out."""
+    return inline_references(form if isinstance(form, Mapping) else form.model_json_schema())
+
+
+def parse_structured_output(text: str, form: ResponseFormat) -> object:
+    """The object that an answer holds: an instance of the pydantic model, or parsed JSON for a schema.
+
+    The object may stand in a fence or between words. Raises InvalidStructuredOutput.
+    """
+    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
+    value = (
+        parse_lenient_json(extract_balanced(text, min(starts)))
+        if starts
+        else parse_lenient_json(text)
+        if text.strip()
+        else None
+    )
+    if isinstance(form, Mapping):
+        problems = find_violations(value, form, "the answer")
+        if problems:
+            raise InvalidStructuredOutput("; ".join(problems))
+        return value
+    from pydantic import ValidationError  # noqa: PLC0415 - only agents with a pydantic model pay for it
+
+    try:
+        return form.model_validate(value)
+    except ValidationError as error:
+        raise InvalidStructuredOutput(
+            "; ".join(_format_error(one["loc"], one["msg"]) for one in error.errors())
+        ) from error
+
+
+def build_repair_prompt(error: InvalidStructuredOutput) -> str:
+    """What is asked when an answer has not the right form."""
+    return f"Your answer has not the form that was asked for: {error}. Answer again, with the corrected JSON only."
+
+
+def _format_error(place: tuple[int | str, ...], message: str) -> str:
+    return f"{'.'.join(map(str, place)) or 'the answer'}: {message}"

@@ -1,0 +1,201 @@
+"""The synchronous driver of the loop: it does what the loop asks for, and waits in threads. It decides nothing."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from typing import TypeVar
+
+from ragkit.agent.cancellation import Cancellation
+from ragkit.agent.events import Event
+from ragkit.agent.loop import run_loop
+from ragkit.agent.providers.base import Completion, StreamCompleted, StreamDelta
+from ragkit.agent.providers.request_guard import check_request_allowed
+from ragkit.agent.result import ToolOutcome
+from ragkit.agent.run_state import RunState
+from ragkit.agent.side_effects import CallModel, Effect, RunFunction, RunTools, Sleep, ToolJob
+from ragkit.agent.tool_execution import execute_tool
+from ragkit.agent.tool_tracker import (
+    ToolInboxItem,
+    ToolTracker,
+    cancelled_error,
+    create_emitter,
+    incomplete_stream_error,
+    meter_tool,
+    run_in_thread,
+    timeout_error,
+    to_chunk_event,
+)
+from ragkit.usage.meter import use_meter
+
+T = TypeVar("T")
+
+
+def drive(run: RunState) -> Generator[Event, None, None]:
+    """Drive a run in this thread. Yields its events; the last one is RunEnded. Raises what ends the run."""
+    flow = run_loop(run)
+    try:
+        step: Event | Effect = next(flow)
+        while True:
+            if isinstance(step, Event):
+                run.observers.notify(step)
+                yield step
+                step = flow.send(None)
+                continue
+            try:
+                if step.has_events:
+                    outcome: object = yield from _perform_with_events(step)
+                else:
+                    outcome = _perform(run, step)
+            except BaseException as error:  # noqa: BLE001 - the loop decides what an error means
+                step = flow.throw(error)
+            else:
+                step = flow.send(outcome)
+    except StopIteration:
+        return
+    finally:
+        flow.close()
+
+
+def _perform_with_events(effect: Effect) -> Generator[Event, None, object]:
+    """Do what has events on its way."""
+    if isinstance(effect, RunTools):
+        return (yield from _run_tools(effect))
+    assert isinstance(effect, CallModel)  # noqa: S101 - nothing else has events
+    check_request_allowed(effect.provider)
+    return (yield from _stream_completion(effect))
+
+
+def _perform(run: RunState, effect: Effect) -> object:
+    """Do what has no events on its way."""
+    if isinstance(effect, CallModel):
+        check_request_allowed(effect.provider)
+        return _complete(effect)
+    if isinstance(effect, RunTools):
+        return [_execute_metered(job, _discard_output) for job in effect.jobs]
+    if isinstance(effect, Sleep):
+        _wait_for_result(Future(), effect.seconds, run.cancel)
+        return None
+    return (
+        effect.function()
+        if isinstance(effect, RunFunction)
+        else _wait_for_result(effect.future, run.cap_timeout(None), run.cancel)
+    )
+
+
+def _wait_for_result(future: Future[T], timeout_s: float | None, cancel: Cancellation | None) -> T | None:
+    """The future's result; None when the time is over first. Raises RunCancelled when the run is."""
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    forget = _on_cancel(cancel, done.set)
+    try:
+        done.wait(timeout_s)
+    finally:
+        forget()
+    if cancel is not None and cancel.cancelled:
+        raise cancelled_error()
+    return future.result() if future.done() else None
+
+
+def _on_cancel(cancel: Cancellation | None, stop: Callable[[], None]) -> Callable[[], None]:
+    """Call `stop` when the run is cancelled. Returns what ends the listening."""
+    return cancel.add_listener(stop) if cancel is not None else _do_nothing
+
+
+def _do_nothing() -> None:
+    return None
+
+
+def _call_provider(call: CallModel) -> Completion:
+    with use_meter(call.run.meter, iteration=call.run.iteration):
+        return call.provider.complete(call.request)
+
+
+def _complete(call: CallModel) -> Completion:
+    if not call.provider.blocking or (call.timeout_s is None and call.run.cancel is None):
+        return _call_provider(call)
+    inbox: queue.SimpleQueue[Completion | BaseException] = queue.SimpleQueue()
+    run_in_thread(lambda: inbox.put(_call_provider(call)), inbox.put)
+    forget = _on_cancel(call.run.cancel, lambda: inbox.put(cancelled_error()))
+    try:
+        found = inbox.get(timeout=call.timeout_s)
+    except queue.Empty:
+        raise timeout_error(call) from None
+    finally:
+        forget()
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
+    inbox: queue.SimpleQueue[StreamDelta | BaseException] = queue.SimpleQueue()
+    unwanted = threading.Event()
+
+    def listen() -> None:
+        with use_meter(call.run.meter, iteration=call.run.iteration):
+            for delta in call.provider.stream(call.request):
+                inbox.put(delta)
+                if unwanted.is_set():
+                    return
+        inbox.put(incomplete_stream_error(call))
+
+    run_in_thread(listen, inbox.put)
+    forget = _on_cancel(call.run.cancel, lambda: inbox.put(cancelled_error()))
+    try:
+        while True:
+            try:
+                item = inbox.get(timeout=call.run.cap_timeout(call.timeout_s))
+            except queue.Empty:
+                raise timeout_error(call) from None
+            if isinstance(item, BaseException):
+                raise item
+            if isinstance(item, StreamCompleted):
+                return item.completion
+            yield from _notify_and_yield(to_chunk_event(call.run, item), call.run)
+    finally:
+        unwanted.set()
+        forget()
+
+
+def _run_tools(effect: RunTools) -> Generator[Event, None, list[ToolOutcome]]:
+    inbox: queue.SimpleQueue[ToolInboxItem] = queue.SimpleQueue()
+    board = ToolTracker(effect.jobs)
+    forget = _on_cancel(effect.run.cancel, lambda: inbox.put(cancelled_error()))
+    for index, job in enumerate(effect.jobs):
+        start_tool(index, job, inbox.put)
+    try:
+        while not board.is_done:
+            try:
+                item = inbox.get(timeout=board.seconds_left())
+            except queue.Empty:
+                board.expire_overdue()
+                continue
+            yield from _notify_and_yield(board.receive(item), effect.run)
+    finally:
+        board.abandon_unfinished()
+        forget()
+    return board.outcomes
+
+
+def start_tool(index: int, job: ToolJob, put: Callable[[ToolInboxItem], None]) -> None:
+    """Execute a tool in a thread; its pieces and its outcome are put where they are waited for."""
+    emit = create_emitter(job, put)
+    run_in_thread(lambda: put((index, _execute_metered(job, emit))), put)
+
+
+def _execute_metered(job: ToolJob, emit: Callable[[str], None]) -> ToolOutcome:
+    with meter_tool(job):
+        return execute_tool(job, emit)
+
+
+def _discard_output(_: str) -> None:
+    return None
+
+
+def _notify_and_yield(event: Event | None, run: RunState) -> Iterator[Event]:
+    if event is not None:
+        run.observers.notify(event)
+        yield event

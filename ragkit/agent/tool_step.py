@@ -1,0 +1,291 @@
+"""Steps 7 to 10 of a turn: policy, coherence, tools, record. A call that fails is answered, never raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ragkit.agent import events as e
+from ragkit.agent.definition import AgentDefinition, HandoffTool
+from ragkit.agent.guardrails import GuardrailFinding, apply_guardrails, apply_guardrails_to_arguments
+from ragkit.agent.messages import Message, Role, ToolCall
+from ragkit.agent.policy import ApprovalRequest
+from ragkit.agent.result import PendingToolCall, ToolOutcome
+from ragkit.agent.run_state import RUN_AGAIN, Handoff, RunState, Stopped, TurnOutcome
+from ragkit.agent.side_effects import CallModel, EffectGenerator, RunTools, ToolJob, call_model, run_function, run_tools
+from ragkit.agent.tool_execution import ToolRefused
+from ragkit.agent.tools.base import Tool
+from ragkit.agent.tools.function_schema import InvalidToolArguments
+from ragkit.agent.trace import StepType, TraceSpan
+from ragkit.errors import HandoffFailed, ProviderError, UnknownName
+from ragkit.usage.analytics import AgentAnalytics
+
+
+@dataclass(slots=True)
+class ToolPlan:
+    """What becomes of each call of a turn. A call without an outcome will be executed."""
+
+    calls: list[ToolCall]
+    tools: list[Tool | None]
+    outcomes: list[ToolOutcome | None]
+    arguments: list[dict[str, object]] = field(default_factory=list)
+    handoff_index: int | None = None
+    """Index of the call that makes another agent take over."""
+
+    def undecided(self) -> list[int]:
+        """The calls that nothing has been decided about."""
+        return [index for index, outcome in enumerate(self.outcomes) if outcome is None]
+
+    def refuse(self, index: int, error: Exception) -> None:
+        """Answer a call with an error."""
+        self.outcomes[index] = ToolOutcome(self.calls[index], f"Error: {error}", None, error)
+        if self.handoff_index == index:
+            self.handoff_index = None
+
+
+def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]) -> EffectGenerator[TurnOutcome]:
+    """Judge and execute the calls of a message. `decisions`: what a person has said, by id of the call."""
+    plan = plan_tool_calls(run, message.tool_calls)
+    if run.config.guardrails.tool_arguments:
+        yield from _apply_argument_guardrails(run, plan)
+    _validate_arguments(plan)
+    pending = yield from _apply_policy(run, plan, decisions)
+    if pending:
+        run.pending = tuple(pending)
+        return Stopped("approval")
+    yield from _check_coherence(run, plan)
+    yield from _execute_tools(run, plan)
+    _record_results(run, plan)
+    if plan.handoff_index is None:
+        return RUN_AGAIN
+    call = plan.calls[plan.handoff_index]
+    target = _find_handoff_target(run, plan.tools[plan.handoff_index])
+    run.trace.add_span(StepType.HANDOFF, target.name, {"from": run.agent.name})
+    return Handoff(target, str(call.arguments.get("reason", "")))
+
+
+def plan_tool_calls(run: RunState, calls: Sequence[ToolCall]) -> ToolPlan:
+    """Find the tool of each call. The first handoff wins; later ones are answered as ignored."""
+    plan = ToolPlan(list(calls), [None] * len(calls), [None] * len(calls), [{} for _ in calls])
+    for index, call in enumerate(calls):
+        if call.name not in run.agent.registry:
+            plan.refuse(index, UnknownName("tool", call.name, run.agent.registry.list_names()))
+            continue
+        plan.tools[index] = tool = run.agent.registry.get(call.name)
+        if not isinstance(tool, HandoffTool):
+            continue
+        if plan.handoff_index is None:
+            plan.handoff_index = index
+        else:
+            first = plan.calls[plan.handoff_index].name
+            plan.refuse(index, ToolRefused(f"ignored, because {first} came first"))
+    return plan
+
+
+def _apply_argument_guardrails(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
+    rails = run.config.guardrails.tool_arguments
+    for index in plan.undecided():
+        arguments, findings = apply_guardrails_to_arguments(rails, plan.calls[index].arguments)
+        yield from _report_findings(run, "tool_arguments", findings)
+        blocked = next((one for one in findings if one.action == "block"), None)
+        if blocked:
+            plan.refuse(index, ToolRefused(f"its arguments were blocked by {blocked.guardrail}: {blocked.reason}"))
+        else:
+            plan.calls[index] = replace(plan.calls[index], arguments=arguments)
+
+
+def _report_findings(run: RunState, place: str, findings: Sequence[GuardrailFinding]) -> EffectGenerator[None]:
+    for one in findings:
+        yield e.GuardrailTriggered(run.id, place, one.guardrail, one.action, one.reason)
+
+
+def _validate_arguments(plan: ToolPlan) -> None:
+    for index in plan.undecided():
+        call, tool = plan.calls[index], plan.tools[index]
+        if call.malformed:
+            text = call.malformed if len(call.malformed) <= 200 else call.malformed[:197] + "..."
+            plan.refuse(index, InvalidToolArguments(call.name, [f"no JSON object can be read from {text!r}"]))
+            continue
+        try:
+            plan.arguments[index] = tool.validate(call.arguments) if tool else {}
+        except InvalidToolArguments as error:
+            plan.refuse(index, error)
+
+
+def _apply_policy(
+    run: RunState, plan: ToolPlan, decisions: Mapping[str, bool]
+) -> EffectGenerator[list[PendingToolCall]]:
+    """Step 7. Returns the calls that a person must decide about."""
+    policy, span = run.config.policy, run.trace.add_span(StepType.POLICY)
+    pending: list[PendingToolCall] = []
+    run.decisions.update(decisions)
+    if policy is None:
+        return pending
+    for index in plan.undecided():
+        call = plan.calls[index]
+        found = policy.decide(call)
+        span.attributes[call.id] = found.decision
+        yield e.PolicyDecided(run.id, call, found.decision, found.reason)
+        if found.decision == "deny":
+            plan.refuse(index, ToolRefused(f"{call.name} is not allowed: {found.reason}"))
+        elif found.decision == "review":
+            may = yield from _request_approval(run, call, found.reason)
+            if may is None:
+                pending.append(PendingToolCall(call, found.reason))
+                yield e.ApprovalNeeded(run.id, call, found.reason)
+            elif not may:
+                plan.refuse(index, ToolRefused(f"{call.name} was refused by a person: {found.reason}"))
+    span.ended = run.trace.elapsed_s()
+    return pending
+
+
+def _request_approval(run: RunState, call: ToolCall, reason: str) -> EffectGenerator[bool | None]:
+    if call.id in run.decisions:
+        return run.decisions[call.id]
+    approve = run.config.approve
+    if approve is None:
+        return None
+    request = ApprovalRequest(call, reason, run.agent.name, run.id)
+    may = yield from run_function(lambda: approve(request), waits=True)
+    if may is not None:
+        run.decisions[call.id] = may
+    return may
+
+
+def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
+    """Step 8."""
+    check, span = run.config.coherence, run.trace.add_span(StepType.COHERENCE)
+    indices = [index for index in plan.undecided() if index != plan.handoff_index] if check else []
+    if check is not None and indices:
+        provider = check.provider or run.agent.provider
+        request = check.build_request(run.last_user_text, [plan.calls[index] for index in indices])
+        own = run.config.model if check.provider is None else ""
+        request = replace(request, model=request.model or own or provider.default_model)
+        try:
+            run.raise_if_stopped()
+            effect = CallModel(run, provider, request, run.cap_timeout(run.config.request_timeout_s))
+            completion = yield from call_model(effect)
+        except ProviderError as error:
+            span.attributes["error"] = str(error)
+            reasons = {} if check.fail_open else dict.fromkeys(range(len(indices)), f"it could not be checked: {error}")
+        else:
+            model = completion.model or request.model
+            run.meter.record_chat(
+                completion.provider or provider.name, model, completion.usage, iteration=run.iteration
+            )
+            reasons = dict(check.parse_refusals(completion, len(indices)))
+        for position, reason in reasons.items():
+            call = plan.calls[indices[position]]
+            span.attributes[call.id] = reason
+            plan.refuse(indices[position], ToolRefused(f"{call.name} does not fit the request: {reason}"))
+    span.ended = run.trace.elapsed_s()
+
+
+def _execute_tools(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
+    """Step 9: tools run, at the same time unless the settings say otherwise; results keep their order."""
+    span = run.trace.start_span(StepType.TOOL_EXECUTION)
+    if plan.handoff_index is not None:
+        tool, call = plan.tools[plan.handoff_index], plan.calls[plan.handoff_index]
+        plan.outcomes[plan.handoff_index] = ToolOutcome(call, str(tool(**call.arguments)) if tool else "", attempts=1)
+    indices = plan.undecided()
+    groups = [indices] if run.config.parallel_tool_execution else [[index] for index in indices]
+    for group in groups:
+        if not group:
+            continue
+        started = run.trace.elapsed_s()
+        for index in group if run.has_listeners else ():
+            yield e.ToolStarted(run.id, run.iteration, plan.calls[index])
+        found = yield from run_tools(RunTools(run, [_create_job(run, plan, index) for index in group]))
+        for index, outcome in zip(group, found, strict=True):
+            run.meter.record_tool_execution(outcome.name)
+            plan.outcomes[index] = screened = yield from _screen_output(run, outcome)
+            _add_tool_span(span, screened, started)
+    for done in plan.outcomes:
+        if done is not None and run.config.analytics is not None:
+            _record_analytics(run.config.analytics, done)
+        if done is not None and run.has_listeners:
+            yield _tool_event(run, done)
+    run.trace.end_span(span)
+
+
+def _create_job(run: RunState, plan: ToolPlan, index: int) -> ToolJob:
+    tool = plan.tools[index]
+    assert tool is not None  # noqa: S101 - calls without a tool have been answered
+    timeout = tool.timeout_s if tool.timeout_s is not None else run.config.tool_timeout_s
+    return ToolJob(run, plan.calls[index], tool, plan.arguments[index], run.cap_timeout(timeout))
+
+
+def _screen_output(run: RunState, outcome: ToolOutcome) -> EffectGenerator[ToolOutcome]:
+    """The outcome as the model may see it: not too long, checked by guardrails, looked at for orders."""
+    text, limit = outcome.content, run.config.max_tool_output_chars
+    if len(text) > limit:
+        text = f"{text[:limit]}\n[cut off: {len(text)} characters, the first {limit} are shown]"
+    rails = [*run.config.guardrails.tool_results]
+    if run.config.screening.guardrail is not None:
+        rails.append(run.config.screening.guardrail)
+    if rails and text:
+        text, findings = apply_guardrails(rails, text)
+        yield from _report_findings(run, "tool_results", findings)
+        blocked = next((one for one in findings if one.action == "block"), None)
+        if blocked is not None:
+            error = ToolRefused(f"the result was withheld by {blocked.guardrail}: {blocked.reason}")
+            return replace(outcome, content=f"Error: {error}", data=None, error=error)
+    return outcome if text is outcome.content else replace(outcome, content=text)
+
+
+def _add_tool_span(parent: TraceSpan, outcome: ToolOutcome, started: float) -> None:
+    span = TraceSpan(StepType.TOOL, outcome.name, started, started + outcome.seconds)
+    span.attributes = {"call_id": outcome.call.id, "attempts": outcome.attempts, "chars": len(outcome.content)}
+    if outcome.error is not None:
+        span.attributes["error"] = str(outcome.error)
+    parent.children.append(span)
+
+
+def _record_analytics(analytics: AgentAnalytics, outcome: ToolOutcome) -> None:
+    error = type(outcome.error).__name__ if outcome.error else ""
+    analytics.record_tool(outcome.name, outcome.arguments, outcome.seconds, error=error, chunks=outcome.chunks)
+
+
+def _tool_event(run: RunState, outcome: ToolOutcome) -> e.ToolEnded | e.ToolFailed:
+    if outcome.error is not None:
+        return e.ToolFailed(run.id, run.iteration, outcome.call, outcome.error, outcome.content, outcome.seconds)
+    return e.ToolEnded(
+        run.id,
+        run.iteration,
+        outcome.call,
+        outcome.content,
+        outcome.data,
+        outcome.seconds,
+        outcome.attempts,
+        outcome.chunks,
+    )
+
+
+def _record_results(run: RunState, plan: ToolPlan) -> None:
+    """Step 10: the results become messages, in the order of the calls."""
+    done = [outcome for outcome in plan.outcomes if outcome is not None]
+    run.tool_outcomes += done
+    for outcome in done:
+        run.messages.append(
+            Message(
+                Role.TOOL,
+                outcome.content,
+                tool_call_id=outcome.call.id,
+                name=outcome.name,
+                is_error=outcome.error is not None,
+                data=outcome.data,
+            )
+        )
+    run.trace.add_span(StepType.RECORD, attributes={"results": len(done)})
+
+
+def _find_handoff_target(run: RunState, tool: Tool | None) -> AgentDefinition:
+    """The agent that a handoff names. Raises HandoffFailed."""
+    if isinstance(tool, HandoffTool):
+        if isinstance(tool.target, AgentDefinition):
+            return run.agents.get(tool.target.name, tool.target)
+        if tool.target in run.agents:
+            return run.agents[tool.target]
+    name = tool.target_name if isinstance(tool, HandoffTool) else ""
+    known = ", ".join(run.agents) or "none"
+    raise HandoffFailed(f"no agent is called {name!r} (known: {known}): run it through an AgentRunner that has it")

@@ -1,0 +1,122 @@
+"""What both drivers need to know: which tools of a turn are done, how long the others may take, what to say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ragkit.agent.background_tasks import THREAD_POOL
+from ragkit.agent.events import Event, TextChunk, ToolCallChunk, ToolChunk
+from ragkit.agent.providers.base import StreamCompleted, StreamDelta, TextDelta
+from ragkit.agent.result import ToolOutcome
+from ragkit.agent.run_state import RunState
+from ragkit.agent.side_effects import CallModel, ToolJob
+from ragkit.agent.tool_execution import ToolTimeout, failed_outcome
+from ragkit.errors import ConnectionFailed, RequestTimeout, RunCancelled
+from ragkit.usage.meter import use_meter
+
+ToolInboxItem: TypeAlias = "Event | tuple[int, ToolOutcome] | BaseException"
+"""What arrives while tools run: an event, the outcome of a job, or what ends the waiting."""
+
+
+class ToolTracker:
+    """The jobs of one turn: which are done, and how long the others may still take."""
+
+    def __init__(self, jobs: list[ToolJob]) -> None:
+        now = time.monotonic()
+        self.jobs = jobs
+        self._outcomes: list[ToolOutcome | None] = [None] * len(jobs)
+        self._deadlines = [float("inf") if job.timeout_s is None else now + job.timeout_s for job in jobs]
+        self._started_at = now
+        self._remaining = len(jobs)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every job has an outcome."""
+        return self._remaining == 0
+
+    @property
+    def outcomes(self) -> list[ToolOutcome]:
+        """The outcomes, in the order of the jobs."""
+        return [one for one in self._outcomes if one is not None]
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the next job has taken too long; None: nothing limits the waiting."""
+        until = min(until for until, found in zip(self._deadlines, self._outcomes, strict=True) if found is None)
+        return None if until == float("inf") else max(0.0, until - time.monotonic())
+
+    def receive(self, item: ToolInboxItem) -> Event | None:
+        """Note what arrived. Returns an event to pass on; raises what ends the waiting."""
+        if isinstance(item, BaseException):
+            raise item
+        if isinstance(item, Event):
+            return item
+        index, outcome = item
+        if self._outcomes[index] is None:
+            self._set_outcome(index, outcome)
+        return None
+
+    def expire_overdue(self) -> None:
+        """Give up the jobs that have taken too long."""
+        now = time.monotonic()
+        for index, job in enumerate(self.jobs):
+            if self._outcomes[index] is None and self._deadlines[index] <= now:
+                job.abandoned = True
+                error = ToolTimeout(job.tool.name, job.timeout_s or 0.0)
+                self._set_outcome(index, failed_outcome(job, error, now - self._started_at, 1))
+
+    def abandon_unfinished(self) -> None:
+        """Give up every job that is not done."""
+        for index, job in enumerate(self.jobs):
+            job.abandoned = job.abandoned or self._outcomes[index] is None
+
+    def _set_outcome(self, index: int, outcome: ToolOutcome) -> None:
+        self._outcomes[index] = outcome
+        self._remaining -= 1
+
+
+def run_in_thread(work: Callable[[], None], put: Callable[[BaseException], None]) -> None:
+    """Do work in a thread; what it raises is put where its results are waited for."""
+
+    def job() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            put(error)
+
+    THREAD_POOL.start(job)
+
+
+def meter_tool(job: ToolJob) -> use_meter:
+    """Where the calls that a tool makes are counted."""
+    return use_meter(job.run.meter, iteration=job.run.iteration, tool=job.tool.name)
+
+
+def create_emitter(job: ToolJob, put: Callable[[Event], None]) -> Callable[[str], None]:
+    """What a tool's pieces of output are handed to."""
+    return lambda text: put(ToolChunk(job.run.id, job.call, text))
+
+
+def to_chunk_event(run: RunState, delta: StreamDelta) -> Event | None:
+    """A piece of an answer as an event; None for its end."""
+    if isinstance(delta, TextDelta):
+        return TextChunk(run.id, delta.text)
+    if isinstance(delta, StreamCompleted):
+        return None
+    return ToolCallChunk(run.id, delta.index, delta.name, delta.arguments)
+
+
+def timeout_error(call: CallModel) -> RequestTimeout:
+    """The error of a model that did not answer in time."""
+    return RequestTimeout(call.provider.name, f"no answer within {call.timeout_s or 0.0:g} seconds")
+
+
+def incomplete_stream_error(call: CallModel) -> ConnectionFailed:
+    """The error of a stream that ended too early."""
+    return ConnectionFailed(call.provider.name, "the stream ended before the answer was complete")
+
+
+def cancelled_error() -> RunCancelled:
+    """The error of a run that was stopped from outside."""
+    return RunCancelled("the run was cancelled")

@@ -1,0 +1,257 @@
+"""From a function's signature to the JSON Schema of its parameters, and back: arguments checked and converted.
+
+Type hints are read by pydantic, docstrings by docstring-parser. What is wrong with an argument is said in
+words that a model can act on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import docstring_parser
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+from ragkit.agent.tools.schema_validator import find_violations
+from ragkit.errors import InvalidOption, RagkitError, did_you_mean
+from ragkit.records import JSON
+
+ToolSchema = Mapping[str, JSON]
+
+
+class InvalidToolArguments(RagkitError):
+    """A model called a tool with arguments that it does not take. `problems` has one line each."""
+
+    def __init__(self, tool: str, problems: Sequence[str]) -> None:
+        super().__init__(tool, tuple(problems))
+        self.tool, self.problems = tool, tuple(problems)
+
+    def __str__(self) -> str:
+        return f"the arguments of {self.tool} are not right: {'; '.join(self.problems)}"
+
+
+@dataclass(frozen=True)
+class ToolSignature:
+    """What a function takes from the model, and what is handed to it besides."""
+
+    schema: ToolSchema
+    """JSON Schema of the parameters that the model sees."""
+    model: type[BaseModel]
+    """Checks and converts the arguments."""
+    parameter_names: tuple[str, ...]
+    """The parameters that the model sees, in order; field i of `model` is `p<i>`."""
+    context_parameter: str = ""
+    """The parameter that wants the ToolContext; empty when none does."""
+    summary: str = ""
+    """What the docstring says before its parameters."""
+    parameter_by_field: Mapping[str, str] = field(init=False, repr=False)
+    """The parameter of each field of `model`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "parameter_by_field", {f"p{index}": name for index, name in enumerate(self.parameter_names)}
+        )
+
+
+def read_signature(
+    function: Callable[..., object], *, context_type: type, hidden: typing.Collection[str] = ()
+) -> ToolSignature:
+    """Read what `function` takes.
+
+    Args:
+        function: anything callable with named parameters.
+        context_type: a parameter with this annotation is filled by the loop.
+        hidden: names of parameters that the model must not see.
+
+    Raises:
+        InvalidOption: a type hint cannot be read, or has no JSON Schema.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    hints = _get_type_hints(function, name)
+    doc = docstring_parser.parse(inspect.getdoc(function) or "")
+    told = {one.arg_name: one.description or "" for one in doc.params}
+    fields: dict[str, tuple[object, object]] = {}
+    names: list[str] = []
+    context_parameter = ""
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name, _infer_type(parameter))
+        if hint is context_type:
+            context_parameter = parameter.name
+        elif parameter.name not in hidden and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            default = ... if parameter.default is parameter.empty else parameter.default
+            # fields have names of our own, as a parameter may be called like a method of BaseModel
+            words = told.get(parameter.name)
+            described = Field(default, alias=parameter.name)
+            if words:
+                described = Field(default, alias=parameter.name, description=words)
+            fields[f"p{len(names)}"] = (hint, described)
+            names.append(parameter.name)
+    model, schema = _build_model(name, fields)
+    summary = "\n\n".join(part for part in (doc.short_description, doc.long_description) if part)
+    return ToolSignature(schema, model, tuple(names), context_parameter, summary)
+
+
+def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
+    """The arguments as the function wants them. Raises InvalidToolArguments; parameters left out stay out."""
+    try:
+        found = signature.model.model_validate(dict(arguments))
+    except ValidationError as error:
+        raise InvalidToolArguments(tool, list(_describe_errors(error, signature))) from error
+    names, given = signature.parameter_by_field, found.__dict__
+    return {names[one]: given[one] for one in found.__pydantic_fields_set__}
+
+
+def validate_with_schema(schema: ToolSchema, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
+    """Check arguments against a schema that was written by hand: names, required ones, plain types, enums."""
+    properties = schema.get("properties")
+    known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
+    required = schema.get("required")
+    problems = [
+        f"parameter {name!r} is missing{_describe_rule(known.get(str(name)))}"
+        for name in (required if isinstance(required, list | tuple) else ())
+        if name not in arguments
+    ]
+    if schema.get("additionalProperties") is False or known:
+        problems += [_describe_unknown(name, list(known)) for name in arguments if name not in known]
+    for name, value in arguments.items():
+        if name in known:
+            problems += find_violations(value, known[name], name)
+    if problems:
+        raise InvalidToolArguments(tool, problems)
+    return dict(arguments)
+
+
+def inline_references(schema: ToolSchema) -> dict[str, JSON]:
+    """The schema with every `$ref` written out and generated titles left out, as all services take it.
+
+    A schema that contains itself keeps its `$defs`.
+    """
+    definitions = schema.get("$defs")
+    table: Mapping[str, JSON] = definitions if isinstance(definitions, Mapping) else {}
+    recursive = any(_refers_to(name, name, table) for name in table)
+    found = cast("dict[str, JSON]", _inline_node(schema, {} if recursive else table))
+    if not recursive:
+        found.pop("$defs", None)
+    return found
+
+
+def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tuple[type[BaseModel], ToolSchema]:
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, use_enum_values=False)
+    build = cast("Callable[..., type[BaseModel]]", create_model)
+    try:
+        model = build(name, __config__=config, **fields)
+        schema = inline_references(model.model_json_schema())
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+        raise InvalidOption(
+            f"the signature of {name}", str(error).splitlines()[0], "types that JSON can hold"
+        ) from error
+    schema.setdefault("properties", {})
+    schema.pop("description", None)
+    return model, schema
+
+
+def unwrap_callable(function: Callable[..., object]) -> Callable[..., object]:
+    """The function itself, or for an object that can be called what its class calls."""
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _get_type_hints(function: Callable[..., object], name: str) -> dict[str, object]:
+    target = unwrap_callable(function)
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except NameError as error:
+        raise InvalidOption(
+            f"a type hint of {name}", str(error), "a name that stands at the head of its module"
+        ) from error
+
+
+def _infer_type(parameter: inspect.Parameter) -> object:
+    """The type of a parameter without a hint: that of its default, else anything."""
+    default = parameter.default
+    return object if default is parameter.empty or default is None else type(default)
+
+
+def _describe_errors(error: ValidationError, signature: ToolSignature) -> Iterator[str]:
+    properties = signature.schema.get("properties")
+    known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
+    for one in error.errors(include_url=False):
+        place = ".".join(str(part) for part in one["loc"])
+        if one["type"] == "missing":
+            yield f"parameter {place!r} is missing{_describe_rule(known.get(place))}"
+        elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+            yield _describe_unknown(place, signature.parameter_names)
+        else:
+            words = one["msg"][:1].lower() + one["msg"][1:]
+            yield f"{place!r} is {_short_repr(one['input'])}: {words}{_suggest_choice(one['input'], known.get(place))}"
+
+
+def _describe_unknown(name: str, known: Sequence[str]) -> str:
+    hint = did_you_mean(name, known) or f" (known: {', '.join(known) or 'none'})"
+    return f"unknown parameter {name!r}{hint}"
+
+
+def _describe_rule(rule: JSON) -> str:
+    if not isinstance(rule, Mapping):
+        return ""
+    kind, words, choices = rule.get("type"), rule.get("description"), rule.get("enum")
+    if isinstance(choices, list | tuple):
+        kind = "one of " + ", ".join(repr(one) for one in choices)
+    told = ", ".join(str(part) for part in (kind, words) if part)
+    return f" ({told})" if told else ""
+
+
+def _suggest_choice(value: object, rule: JSON) -> str:
+    choices = rule.get("enum") if isinstance(rule, Mapping) else None
+    if not isinstance(choices, list | tuple):
+        return ""
+    return did_you_mean(str(value), map(str, choices))
+
+
+def _short_repr(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _inline_node(node: JSON, table: Mapping[str, JSON]) -> JSON:
+    if isinstance(node, list | tuple):
+        return [_inline_node(one, table) for one in node]
+    if not isinstance(node, Mapping):
+        return node
+    reference = node.get("$ref")
+    if isinstance(reference, str) and reference.rpartition("/")[2] in table:
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        target = table[reference.rpartition("/")[2]]
+        return _inline_node({**target, **rest} if isinstance(target, Mapping) else rest, table)
+    found: dict[str, JSON] = {}
+    for key, value in node.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key in ("properties", "$defs") and isinstance(value, Mapping):
+            found[key] = {name: _inline_node(one, table) for name, one in value.items()}
+        else:
+            found[key] = value if key in ("enum", "const", "default", "examples") else _inline_node(value, table)
+    return found
+
+
+def _refers_to(start: str, goal: str, table: Mapping[str, JSON], seen: frozenset[str] = frozenset()) -> bool:
+    """Whether the definition `start` refers to `goal`, directly or through others."""
+    for name in set(_find_references(table.get(start))) - seen:
+        if name == goal or _refers_to(name, goal, table, seen | {name}):
+            return True
+    return False
+
+
+def _find_references(node: JSON) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        reference = node.get("$ref")
+        if isinstance(reference, str):
+            yield reference.rpartition("/")[2]
+        for value in node.values():
+            yield from _find_references(value)
+    elif isinstance(node, list | tuple):
+        for one in node:
+            yield from _find_references(one)

@@ -1,0 +1,121 @@
+"""Small parts that can be used without an agent: a message list in OpenAI's form, a tool executor, a cost tracker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ragkit.agent.messages import ToolCall, canonical_json
+from ragkit.agent.parser import parse_arguments
+from ragkit.agent.tool_execution import collect_output, to_tool_result
+from ragkit.agent.tools.registry import ToolRegistry
+from ragkit.records import JSON
+
+LOG = logging.getLogger("ragkit.agent")
+
+
+class ConversationManager:
+    """The messages of a conversation as OpenAI's chat API writes them."""
+
+    def __init__(self) -> None:
+        self._messages: list[dict[str, JSON]] = []
+
+    def add_user(self, text: str) -> None:
+        """Add what a user said."""
+        self._messages.append({"role": "user", "content": text})
+
+    def add_assistant(self, text: str) -> None:
+        """Add what a model said."""
+        self._messages.append({"role": "assistant", "content": text})
+
+    def add_tool_calls(self, text: str, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> None:
+        """Add what a model said, and what it wants to have executed."""
+        calls: list[JSON] = [_to_openai_call(call) if isinstance(call, ToolCall) else call for call in tool_calls]
+        self._messages.append({"role": "assistant", "content": text, "tool_calls": calls})
+
+    def add_tool_result(self, call_id: str, result: str) -> None:
+        """Add the result of a call."""
+        self._messages.append({"role": "tool", "tool_call_id": call_id, "content": result})
+
+    def get_history(self) -> list[dict[str, JSON]]:
+        """Every message, the oldest first."""
+        return [dict(message) for message in self._messages]
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._messages.clear()
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+
+class ToolExecutor:
+    """Executes tool calls of a registry. It never raises: a failure is a text that a model can act on."""
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self.registry = registry
+
+    def execute(self, tool_call: ToolCall | Mapping[str, JSON]) -> str:
+        """The result of one call, ours or in OpenAI's form, as text; `Error executing <name>: ...` on failure."""
+        call = tool_call if isinstance(tool_call, ToolCall) else _from_openai_call(tool_call)
+        LOG.info("Executing tool %s %s", call.name, canonical_json(dict(call.arguments)))
+        try:
+            value = self.registry.get(call.name).execute(call.arguments)
+            return to_tool_result(collect_output(value, lambda _: None)).content
+        except Exception as error:  # a border: whatever a tool raises goes back to the model
+            LOG.exception("Tool failed %s", call.name)
+            return f"Error executing {call.name}: {error}"
+
+    def execute_all(self, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> list[tuple[str, str]]:
+        """(id of the call, result) for each call, in order."""
+        return [
+            (one.id if isinstance(one, ToolCall) else _from_openai_call(one).id, self.execute(one))
+            for one in tool_calls
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class CostEntry:
+    """One cost, in US dollars, and what is known of it."""
+
+    cost: float
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
+
+
+class CostTracker:
+    """Adds costs up."""
+
+    def __init__(self) -> None:
+        self._entries: list[CostEntry] = []
+
+    def add(self, cost: float, metadata: Mapping[str, JSON] | None = None) -> None:
+        """Add US dollars."""
+        self._entries.append(CostEntry(cost, dict(metadata or {})))
+
+    def get_total(self) -> float:
+        """US dollars in all."""
+        return sum(entry.cost for entry in self._entries)
+
+    def get_entries(self) -> list[CostEntry]:
+        """Every cost, the oldest first."""
+        return list(self._entries)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+
+
+def _to_openai_call(call: ToolCall) -> dict[str, JSON]:
+    arguments = call.malformed or canonical_json(dict(call.arguments))
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _from_openai_call(call: Mapping[str, JSON]) -> ToolCall:
+    function = call.get("function")
+    found: Mapping[str, JSON] = function if isinstance(function, Mapping) else call
+    name, arguments = str(found.get("name", "")), found.get("arguments")
+    call_id = str(call.get("id", ""))
+    if isinstance(arguments, Mapping):
+        return ToolCall(name, dict(arguments), call_id)
+    return parse_arguments(name, str(arguments or ""), call_id)

@@ -1,0 +1,130 @@
+"""A writer's stay in a knowledge base: lock, open, clean up, and on the way out flush and seal."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from ragkit.errors import KnowledgeBaseDamaged, NotAKnowledgeBase
+from ragkit.index.catalog.checksums import delete_checksums, write_checksums
+from ragkit.index.catalog.directory import (
+    CATALOG_FILE,
+    MARKER_FILE,
+    NewKnowledgeBase,
+    create_knowledge_base,
+    knowledge_base_exists,
+    open_catalog,
+    read_marker_id,
+    read_marker_roots,
+    repair_command,
+    write_marker,
+)
+from ragkit.index.catalog.io_errors import to_knowledge_base_error, translate_io_errors
+from ragkit.index.catalog.lock import WriterLock
+from ragkit.index.catalog.schema import create_missing_indexes
+from ragkit.index.catalog.sqlite import Catalog, EmbedderRow
+from ragkit.store.native.vector_file import VectorFile
+
+
+class WriteSession:
+    """Holds the writer's lock from `__enter__` to `__exit__`.
+
+    Args:
+        directory: the knowledge base; made when there is none and `new_knowledge_base` is given.
+        new_base: what one that has to be made begins with; None: it must exist.
+
+    Raises:
+        KnowledgeBaseLocked: another process writes.
+        NotAKnowledgeBase, KnowledgeBaseDamaged: as `open_catalog`.
+        KnowledgeBaseWriteFailed: the disk refuses, now or at any time until `__exit__` has ended.
+    """
+
+    def __init__(self, directory: Path, new_base: NewKnowledgeBase | None = None) -> None:
+        self.directory = directory
+        self._new_knowledge_base = new_base
+        self._stack = ExitStack()
+        self._open_files: list[VectorFile] = []
+
+    def __enter__(self) -> WriteSession:
+        with translate_io_errors(self.directory, repair_command(self.directory)):
+            self._acquire()
+        return self
+
+    def _acquire(self) -> None:
+        if self._new_knowledge_base is not None:
+            if self.directory.exists() and not self.directory.is_dir():
+                raise NotAKnowledgeBase(str(self.directory), "is a file", "name a folder with --kb")
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.directory.is_dir():
+            self._stack.enter_context(WriterLock(self.directory))
+        with self._stack:
+            if self._new_knowledge_base is not None and not knowledge_base_exists(self.directory):
+                create_knowledge_base(self.directory, self._new_knowledge_base)
+            connection = open_catalog(self.directory)
+            self._stack.callback(connection.close)
+            self.catalog = Catalog(connection)
+            delete_checksums(self.directory)
+            create_missing_indexes(connection)
+            self._stack = self._stack.pop_all()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        fix = repair_command(self.directory)
+        with self._stack, translate_io_errors(self.directory, fix):
+            if not isinstance(error, KnowledgeBaseDamaged | sqlite3.DatabaseError | OSError):
+                self._finalize()
+        if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, BrokenPipeError):
+            raise to_knowledge_base_error(error, self.directory, fix) from error
+
+    def open_vectors(self, fingerprint: str, dimension: int) -> tuple[EmbedderRow, VectorFile]:
+        """The vector file of an embedder with this fingerprint and so many columns, made when it is new."""
+        known = self.catalog.embedder(fingerprint)
+        if known is None:
+            file = self.create_vectors(dimension)
+            with self.catalog.transaction():
+                known = self.catalog.add_embedder(fingerprint, dimension, file.path.name, file.file_id)
+            return known, file
+        path, fix = self.directory / known.file, repair_command(self.directory)
+        file = VectorFile.open(
+            path, dimension=known.dimension, file_id=known.file_id, rows=known.rows, fix=fix, writable=True
+        )
+        self._open_files.append(file)
+        return known, file
+
+    def create_vectors(self, dimension: int) -> VectorFile:
+        """An empty vector file. One that the catalog does not name by the end of the session is removed."""
+        file = VectorFile.create(self.directory / self._next_file_name(), dimension, fix=repair_command(self.directory))
+        self._open_files.append(file)
+        return file
+
+    def _next_file_name(self) -> str:
+        """A file name that was never used here, so that no reader takes a new file for an old one."""
+        number = int(self.catalog.get_meta("last_file") or 0) + 1
+        with self.catalog.transaction():
+            self.catalog.set_meta("last_file", str(number))
+        return f"vectors-{number}.f32"
+
+    def _finalize(self) -> None:
+        """Bring everything to rest: tails cut off, the log folded in, orphans removed, the seal set."""
+        connection = self.catalog.connection
+        for file in self._open_files:
+            file.close()
+        named = {row[0] for row in connection.execute("SELECT file FROM embedders")}
+        self._update_marker()
+        connection.execute("PRAGMA optimize")
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        for orphan in self.directory.glob("vectors-*"):
+            if orphan.with_suffix(".f32").name not in named:
+                orphan.unlink()
+        # Left without a seal when a reader keeps the log open: then single rows are checked instead.
+        if not busy:
+            write_checksums(self.directory, [CATALOG_FILE, MARKER_FILE, *sorted(named)])
+
+    def _update_marker(self) -> None:
+        """Bring the marker file in line with the catalog."""
+        identity, roots = self.catalog.get_meta("id") or "", self.catalog.roots()
+        if (read_marker_id(self.directory), read_marker_roots(self.directory)) != (identity, roots):
+            write_marker(self.directory, identity, roots)

@@ -1,0 +1,1 @@
+"""The knowledge base: index, search, ask, verify, migrate, watch and diagnose."""

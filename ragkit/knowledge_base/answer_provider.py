@@ -1,0 +1,42 @@
+"""Who answers: from `provider:model` to the provider."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from ragkit.agent.providers import PROVIDERS
+from ragkit.agent.providers.base import Provider
+from ragkit.agent.providers.lookup import detect_provider, get_provider
+from ragkit.answer.base import Searcher
+from ragkit.answer.extractive import ExtractiveProvider
+from ragkit.errors import InvalidOption, UnknownName
+
+AUTO, EXTRACTIVE = "auto", "extractive"
+
+
+def resolve_answer_provider(name: str, searcher: Searcher) -> Provider:
+    """The provider of `provider:model` or `provider`.
+
+    `auto` is the first service whose key is set, in the order of `ragkit.agent.providers.credentials.KEY_VARIABLES`; without a key
+    it is the answerer that needs no model, as `extractive` is in any case.
+
+    Raises UnknownName, MissingExtra, AuthenticationFailed.
+    """
+    kind = name.partition(":")[0]
+    if kind == EXTRACTIVE:
+        return ExtractiveProvider(searcher)
+    if kind == AUTO:
+        return detect_provider() or ExtractiveProvider(searcher)
+    # plugins are looked for only where the name is none of ours: that reads every installed package's metadata
+    if kind not in PROVIDERS.specs:
+        known = (AUTO, EXTRACTIVE, *PROVIDERS.names())
+        if kind == name and not get_close_matches(name, known, n=1):
+            raise InvalidOption("the model", name, f"provider:model, such as openai:{name},")
+        if kind not in known:
+            raise UnknownName("provider", kind, known)
+    return get_provider(name)
+
+
+def model_name(name: str) -> str:
+    """The model in `provider:model`; empty for the provider's own choice."""
+    return name.partition(":")[2]

@@ -1,0 +1,410 @@
+"""The write side of a knowledge base: index runs, repairs, removals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ragkit.embed.base import Row
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, SettingsMismatch
+from ragkit.index.build import Build, BuildOptions
+from ragkit.index.build_fingerprint import BuildFingerprint
+from ragkit.index.build_runner import BuildRunner
+from ragkit.index.catalog.compaction import compact_vectors
+from ragkit.index.catalog.directory import knowledge_base_exists, read_marker_roots, repair_command
+from ragkit.index.catalog.io_errors import translate_io_errors
+from ragkit.index.catalog.lock import WriterLock
+from ragkit.index.catalog.row_checks import verify_vector_rows
+from ragkit.index.catalog.sqlite import Catalog, FileRow
+from ragkit.index.catalog.write_session import WriteSession
+from ragkit.index.external_store import ExternalStore
+from ragkit.index.freshness import Freshness, check_freshness
+from ragkit.index.plan import IndexPlan, IndexPlanOptions, make_plan
+from ragkit.index.rebuild import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
+from ragkit.index.report import FileFailure, IndexEvent, IndexReport
+from ragkit.index.source_ids import is_within, source_id
+from ragkit.index.web_pages import WEB_FOLDER, SourceResolver, is_url, normalize_url
+from ragkit.knowledge_base.cost_estimate import (
+    Budget,
+    check_estimate,
+    embedder_name,
+    embedding_cost,
+    estimate_embedding_cost,
+)
+from ragkit.knowledge_base.stored_settings import read_build_fingerprint
+from ragkit.lexical.bm25_index import Bm25Index
+from ragkit.load.fetch import FetchOptions
+from ragkit.load.file_io import read_bytes
+from ragkit.load.parsing import hash_content
+from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
+from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.store.native.vector_file import VectorFile
+from ragkit.usage.ledger import Ledger
+from ragkit.usage.meter import Meter, current_meter, use_meter
+
+
+@dataclass(frozen=True)
+class IndexOptions:
+    """How one index run goes."""
+
+    dry_run: bool = False
+    """Read and split, count what would be embedded, and change nothing."""
+    retry_failed: bool = False
+    """Take up files that failed before, though they have not changed."""
+    rebuild: bool = False
+    """Accept other settings than the knowledge base was built with, and do everything again."""
+    include: tuple[str, ...] = ()
+    """Only files that match, this time; empty: as the pipeline says."""
+    exclude: tuple[str, ...] = ()
+    """Files to leave out, this time, beside those of the pipeline."""
+    jobs: int = 0
+    """Workers that read and split files; 0: as the pipeline says."""
+    max_cost_usd: float | None = None
+    """US dollars that embedding may cost. The run does not begin when it is likely to cost more, and stops in time
+    when it does; what was embedded is kept, and the next run goes on from there."""
+    on_event: Callable[[IndexEvent], None] = lambda event: None
+    """Told of every step."""
+    runner_factory: Callable[[PipelineComponents, int], BuildRunner] = PipelineComponents.runner
+    """Who reads, splits and embeds: the pipeline and `jobs` say, or one that has some of it already."""
+    find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
+    """Hashes of texts -> the vectors that are known elsewhere, by the same embedder: they are copied, not made."""
+
+
+class Indexer:
+    """Changes one knowledge base. Every method takes the writer's lock for as long as it works."""
+
+    def __init__(self, path: Path, parts: PipelineComponents, ledger: Ledger) -> None:
+        self.path = path
+        self.source_resolver = SourceResolver(path.resolve() / WEB_FOLDER)
+        self._components = parts
+        self._ledger = ledger
+
+    def index(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> IndexReport:
+        """One index run; see `KnowledgeBase.index`."""
+        started = time.perf_counter()
+        if run.dry_run and not knowledge_base_exists(self.path):
+            return self._dry_run_new(sources, run, started)
+        if run.dry_run and any(map(is_url, sources)):
+            return self._dry_run_with_urls(sources, run)
+        roots, failures = self._resolve_sources(sources)
+        told = self._ledger.call_recorder("index", self._components.pipeline.name)
+        meter = Meter(budget_usd=run.max_cost_usd, on_call=told)
+        with use_meter(meter), closing(self._ledger):
+            notes = self._rebuild_if_damaged()
+            self._check_budget(roots, run)
+            with WriteSession(self.path, self._components.new_knowledge_base) as session:
+                report = self._run_build(session, roots, run, started)
+        return replace(_add_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
+
+    def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[FileFailure]]:
+        """The paths of the sources; a page is fetched first. A page that cannot be had now stays as it was."""
+        roots: list[Path] = []
+        failures: list[FileFailure] = []
+        recorded = frozenset(read_marker_roots(self.path))
+        folder = self._components.folder_options
+        options = FetchOptions(max_mb=folder.max_file_mb, allow_private=folder.allow_private)
+        for source in sources:
+            if not is_url(source):
+                roots.append(_resolve_root(source, recorded))
+                continue
+            url = normalize_url(str(source))
+            try:
+                roots.append(self.source_resolver.web_copies.download(url, options))
+            except LoadError as error:
+                failures.append(FileFailure(url, error.reason, error.hint))
+                before = self.source_resolver.resolve_path(url)
+                roots += [before] if before.exists() else []
+        return roots, failures
+
+    def _check_budget(self, roots: Sequence[Path], run: IndexOptions) -> None:
+        """Raises BudgetTooSmall or PriceUnknown when the run must not begin. A model that costs nothing may."""
+        embedder = self._components.embedder
+        price = embedding_cost(embedder, 1_000_000)
+        if run.dry_run or run.max_cost_usd is None or price == 0:
+            return
+        tokens = 0
+        if price is not None:
+            rehearsal = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
+            tokens = self.index(roots, rehearsal).tokens
+        check_estimate(embedder_name(embedder), price and embedding_cost(embedder, tokens), run.max_cost_usd)
+
+    def remove(self, names: Sequence[str]) -> int:
+        """Take out sources and all below them; returns how many documents went."""
+        with WriteSession(self.path) as session:
+            catalog = session.catalog
+            rows = [r for r in catalog.files().values() if any(is_within(r.source, name) for name in names)]
+            documents = [row.document for row in rows if row.document is not None]
+            with catalog.transaction():
+                Bm25Index(catalog.connection).remove(catalog.chunk_keys(documents))
+                catalog.delete_documents(documents)
+                catalog.delete_files(row.source for row in rows)
+                catalog.remove_roots(root for root in catalog.roots() if any(is_within(root, n) for n in names))
+                catalog.set_meta("generation", str(catalog.generation() + 1))
+            embedder = self._components.embedder
+            row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
+            self._sync_store(catalog, compact_vectors(session, row, vectors) if documents else vectors)
+            for name in filter(is_url, names):  # last: until the catalog has forgotten a page, its copy is its source
+                self.source_resolver.web_copies.delete(name)
+        return len(documents)
+
+    def clear(self) -> None:
+        """Take everything out, vectors too."""
+        derived = self._components.external_store(self.path)
+        with WriteSession(self.path) as session:
+            catalog = session.catalog
+            with catalog.transaction():
+                for table in ("roots", "files", "documents", "chunks", "vectors", "embedders", "derived"):
+                    catalog.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
+                lexicon = Bm25Index(catalog.connection)
+                lexicon.remove(lexicon.keys().tolist())
+                catalog.set_meta("generation", str(catalog.generation() + 1))
+            catalog.connection.execute("VACUUM")
+            shutil.rmtree(self.source_resolver.web_copies.folder, ignore_errors=True)
+            if derived is not None:
+                with closing(derived):
+                    derived.reset(catalog)
+
+    def check_settings(self, before: BuildFingerprint) -> None:
+        """Raises SettingsMismatch when the knowledge base was built by another recipe than the pipeline's."""
+        other = before.differences(self._components.build_fingerprint)
+        if other:
+            raise self._settings_mismatch(other)
+
+    def _run_build(
+        self, session: WriteSession, roots: Sequence[Path], run: IndexOptions, started: float
+    ) -> IndexReport:
+        catalog, recipe = session.catalog, self._components.build_fingerprint
+        before = read_build_fingerprint(catalog, self.path)
+        other = before.differences(recipe)
+        if other and not run.rebuild:
+            raise self._settings_mismatch(other)
+        if run.rebuild:
+            roots = _merge_roots(roots, self._source_paths(catalog.roots()))
+        embedder = self._components.embedder
+        row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
+        plan = self._create_plan(roots, catalog.files(), run, everything=bool(other))
+        settled = {
+            "recipe": recipe.to_json(),
+            "embedder": embedder.fingerprint,
+            "pipeline": self._components.pipeline.to_yaml(),
+            "pipeline_name": self._components.pipeline.name,
+            FILE_FILTERS_KEY: _file_filters_json(catalog, [*map(self.source_resolver.source_id, roots)], run),
+        }
+        lexicon = Bm25Index(catalog.connection)
+        stations = self._components.build_stages(lexicon, run.runner_factory(self._components, run.jobs))
+        meter = None if run.dry_run else current_meter()
+        affordable = None if meter is None or meter.remaining_usd is None else Budget(meter, embedder).count_affordable
+        named = tuple(map(self.source_resolver.source_id, roots))
+        options = BuildOptions(str(self.path), run.dry_run, affordable, settled, named, run.find_known_vectors)
+        generation = catalog.generation()
+        build = Build(catalog, vectors, stations, options)
+        with closing(build.events(plan)) as events:
+            for event in events:
+                run.on_event(event)
+        if catalog.generation() != generation:
+            vectors = compact_vectors(session, row, vectors)
+        notes = () if run.dry_run else self._sync_store(catalog, vectors)
+        report = replace(build.report(plan, started), notes=notes)
+        return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
+
+    def _sync_store(self, catalog: Catalog, vectors: VectorFile) -> tuple[str, ...]:
+        """Bring the vector store beside the catalog in line with it, when the pipeline names one; says what is not.
+
+        Some stores can be open in one process only. While another one searches in it, the store stays as it is, and
+        the catalog, which has everything, answers in its place.
+        """
+        derived = self._components.external_store(self.path)
+        if derived is None:
+            return ()
+        try:
+            with closing(derived):
+                derived.sync(catalog, vectors.matrix())
+        except KnowledgeBaseLocked:
+            name = self._components.pipeline.store.name
+            return (f"the store {name!r} is open in another process and was not brought in line: the catalog is"
+                    " searched instead until the next run",)  # fmt: skip
+        return ()
+
+    def check_freshness(self, catalog: Catalog, seconds: float) -> Freshness:
+        """What an index run like the last one would find, by a look at the folders; see `KnowledgeBase.freshness`."""
+        chosen: dict[str, dict[str, list[str]]] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
+        roots = catalog.roots()
+        walks = (
+            self.walk_source(
+                self.source_resolver.resolve_path(root),
+                chosen[root].get("include", ()),
+                chosen[root].get("exclude", ()),
+            )
+            if root in chosen
+            else self.walk_source(self.source_resolver.resolve_path(root))
+            for root in roots
+        )
+        return check_freshness(
+            chain.from_iterable(walks), roots, catalog.files(), self.hash_file, seconds, self.source_resolver.source_id
+        )
+
+    def _source_paths(self, roots: Iterable[str]) -> list[Path]:
+        """Where the sources of the catalog lie. Raises LoadError for one that leads elsewhere by now."""
+        return [
+            self.source_resolver.resolve_path(root)
+            if is_url(root)
+            else _require_not_redirected(self.source_resolver.resolve_path(root))
+            for root in roots
+        ]
+
+    def walk_source(
+        self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> Iterator[FoundFile | SkippedPath]:
+        """The files of a source by the pipeline's rules, changed by those of one run."""
+        folder = self._components.folder_options
+        folder = replace(folder, include=tuple(include) or folder.include, exclude=(*folder.exclude, *exclude))
+        return self._walk_folder(root, folder)
+
+    def _create_plan(
+        self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexOptions, *, everything: bool
+    ) -> IndexPlan:
+        found = chain.from_iterable(self.walk_source(root, run.include, run.exclude) for root in roots)
+        options = IndexPlanOptions(
+            self._components.current_fingerprint,
+            self.hash_file,
+            run.retry_failed,
+            everything,
+            self.source_resolver.source_id,
+        )
+        return make_plan(found, [self.source_resolver.source_id(root) for root in roots], known, options)
+
+    def _walk_folder(self, root: Path, folder: FolderOptions) -> Iterator[FoundFile | SkippedPath]:
+        """The files of a source. The knowledge base itself is never one of them, but for the copies of pages."""
+        own = str(self.path.resolve())
+        for entry in walk_files(root, folder):
+            if entry.path == root or not is_within(source_id(entry.path), own):
+                yield entry
+
+    def hash_file(self, path: Path) -> str:
+        """Digest of a file's bytes."""
+        return hash_content(read_bytes(path, None, int(self._components.folder_options.max_file_mb * 2**20)))
+
+    def _rebuild_if_damaged(self) -> tuple[str, ...]:
+        """Build a damaged knowledge base again before it is written to; says so."""
+        if not knowledge_base_exists(self.path):
+            return ()
+        try:
+            verify_vector_rows(self.path)
+        except KnowledgeBaseDamaged as error:
+            return self.rebuild(str(error.path), error.reason)
+        return ()
+
+    def rebuild(self, what: str, reason: str) -> tuple[str, ...]:
+        """Make everything again from the sources, with the vectors that can still be trusted."""
+        with translate_io_errors(self.path, repair_command(self.path)), WriterLock(self.path):
+            salvage = RecoveredState(self.path, self._components.embedder.fingerprint)
+            roots = self._source_paths(salvage.roots)
+            gone = [root for root in roots if not root.exists()]
+            if gone:
+                raise LoadError(
+                    str(gone[0]), "is gone, and the damaged knowledge base was built from it", "bring it back"
+                )
+            folder = self.path / REBUILD_FOLDER
+            shutil.rmtree(folder, ignore_errors=True)
+            with WriteSession(folder, self._components.new_knowledge_base) as session:
+                self._restore_vectors(session, salvage)
+                self._run_build(session, roots, IndexOptions(), time.perf_counter())
+            replace_with_rebuilt(self.path)
+        kept = f"{len(salvage.text_hashes)} vectors were kept"
+        return (f"{what} {reason}: built again from {len(roots)} sources, {kept}",)
+
+    def refill_store(self, derived: ExternalStore) -> tuple[str, ...]:
+        """Empty the vector store beside the catalog and fill it again; says so."""
+        embedder = self._components.embedder
+        with WriteSession(self.path) as session, closing(derived):
+            _, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
+            derived.reset(session.catalog)
+            count = derived.sync(session.catalog, vectors.matrix())
+        return (f"the store {self._components.pipeline.store.name!r}: emptied, and filled with {count:,} chunks",)
+
+    def _restore_vectors(self, session: WriteSession, salvage: RecoveredState) -> None:
+        embedder = self._components.embedder
+        with session.catalog.transaction():
+            session.catalog.set_meta("last_file", str(salvage.last_file_number))
+        row, file = session.open_vectors(embedder.fingerprint, embedder.dimension)
+        if salvage.vectors is None or not len(salvage.vectors):
+            return
+        first = file.append(salvage.vectors)
+        file.sync()
+        with session.catalog.transaction():
+            sums = file.checksums(first, len(salvage.text_hashes)).tolist()
+            session.catalog.add_vectors(row.key, first, salvage.text_hashes, sums)
+
+    def _dry_run_new(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions, started: float) -> IndexReport:
+        """A dry run where there is no knowledge base yet: in a temporary one, so that none is left behind."""
+        with TemporaryDirectory(prefix="ragkit-") as folder:
+            scratch = Indexer(Path(folder) / "kb", self._components, self._ledger)
+            roots, failures = scratch._resolve_sources(sources)
+            with WriteSession(scratch.path, self._components.new_knowledge_base) as session:
+                report = _add_failures(scratch._run_build(session, roots, run, started), failures)
+            return replace(report, kb=str(self.path), usage=Meter().usage().to_dict())
+
+    def _dry_run_with_urls(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> IndexReport:
+        """A dry run that fetches pages: beside the copies that citations are checked against, not over them."""
+        with TemporaryDirectory(prefix="ragkit-") as folder:
+            scratch = Indexer(self.path, self._components, self._ledger)
+            scratch.source_resolver = SourceResolver(Path(folder).resolve() / WEB_FOLDER)
+            roots, failures = scratch._resolve_sources(sources)
+            return _add_failures(scratch.index(roots, run), failures)
+
+    def _settings_mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
+        fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"
+        return SettingsMismatch(str(self.path), differences, fix)
+
+
+FILE_FILTERS_KEY = "chosen-files"
+"""Where the catalog keeps which files a run was told to take from a source, beside what the pipeline says."""
+
+
+def _file_filters_json(catalog: Catalog, roots: Sequence[str], run: IndexOptions) -> str:
+    """What is written down there: source -> include and exclude of its last run, as JSON."""
+    chosen: dict[str, object] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
+    for root in roots:
+        chosen.pop(root, None)
+        if run.include or run.exclude:
+            chosen[root] = {"include": list(run.include), "exclude": list(run.exclude)}
+    return json.dumps(chosen, sort_keys=True)
+
+
+def _add_failures(report: IndexReport, failures: Sequence[FileFailure]) -> IndexReport:
+    """The report with what could not be fetched."""
+    if not failures:
+        return report
+    files = {**report.files, "failed": report.files["failed"] + len(failures)}
+    return replace(report, files=files, failures=(*report.failures, *failures))
+
+
+def _resolve_root(source: str | os.PathLike[str], recorded: Collection[str]) -> Path:
+    path = Path(os.path.abspath(source))  # noqa: PTH100 - without following links
+    if not Path(source).exists():
+        raise LoadError(str(source), "does not exist", "name a folder or a file that does")
+    return _require_not_redirected(path) if source_id(path) in recorded else Path(source).resolve()
+
+
+def _require_not_redirected(root: Path) -> Path:
+    """The path of a source that is in the knowledge base already: recorded without links, it must still have none.
+
+    A link that was put in its place, or above it, would bring in what nobody has named.
+    """
+    if root.exists() and root.resolve() != root:
+        hint = "if it should, take it out with `ragkit rm`, and index it again"
+        raise LoadError(str(root), f"leads to {root.resolve()} by now, through a link", hint)
+    return root
+
+
+def _merge_roots(named: Sequence[Path], known: Sequence[Path]) -> list[Path]:
+    """The named sources and the known ones that still exist, none twice."""
+    return list(dict.fromkeys([*named, *(path for path in known if path.exists())]))

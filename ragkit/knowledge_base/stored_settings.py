@@ -1,0 +1,69 @@
+"""The settings that a knowledge base was built with, as its catalog keeps them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragkit.errors import KnowledgeBaseDamaged, PipelineError
+from ragkit.index.build_fingerprint import BuildFingerprint
+from ragkit.index.catalog.checksums import find_changed_files
+from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog, repair_command
+from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS
+from ragkit.index.catalog.sqlite import Catalog
+from ragkit.pipeline.settings import Pipeline
+
+
+@dataclass(frozen=True)
+class StoredSettings:
+    """What a knowledge base says that it was built with."""
+
+    directory: Path
+    build_fingerprint: BuildFingerprint
+    pipeline_yaml: str
+    """The pipeline file."""
+    pipeline_name: str
+
+    def load_pipeline(self) -> Pipeline:
+        """The pipeline; the default one where the text is damaged, which is said by whoever opens the files.
+
+        Raises:
+            PipelineError: the pipeline cannot be used here, as a variable is not set.
+        """
+        try:
+            return Pipeline.from_yaml(self.pipeline_yaml, name=self.pipeline_name)
+        except PipelineError:
+            if find_changed_files(self.directory):
+                return Pipeline.default()
+            raise
+
+
+def read_stored_settings(directory: Path) -> StoredSettings | None:
+    """None where there is no knowledge base yet, and where its settings are damaged: whoever opens it says so."""
+    if not knowledge_base_exists(directory):
+        return None
+    try:
+        with closing(open_catalog(directory, check_seal=False)) as connection:
+            catalog = Catalog(connection)
+            recipe, text = catalog.get_meta("recipe"), catalog.get_meta("pipeline")
+            name = catalog.get_meta("pipeline_name") or "pipeline"
+        return StoredSettings(directory, BuildFingerprint.from_json(recipe), text, name) if recipe and text else None
+    except (KnowledgeBaseDamaged, sqlite3.DatabaseError, *CORRUPT_DATA_ERRORS):
+        return None
+
+
+def read_build_fingerprint(catalog: Catalog, directory: Path) -> BuildFingerprint:
+    """The recipe in an open catalog. Raises KnowledgeBaseDamaged where it is none."""
+    try:
+        return BuildFingerprint.from_json(catalog.get_meta("recipe") or "")
+    except CORRUPT_DATA_ERRORS as error:
+        reason = "holds settings that cannot be read"
+        raise KnowledgeBaseDamaged(str(directory / CATALOG_FILE), reason, repair_command(directory)) from error
+
+
+def read_stored_pipeline(directory: Path) -> str | None:
+    """The pipeline file that a knowledge base was built with, as text; None when there is none."""
+    stored = read_stored_settings(directory)
+    return stored.pipeline_yaml if stored else None

@@ -1,0 +1,1 @@
+"""Lexical search: text analysis and the BM25 index."""

@@ -1,0 +1,225 @@
+"""The analyser of the lexical index: a text or a question -> its terms, for any script.
+
+Knows no index and no language but by script: Latin words are stemmed as English, Cyrillic ones as Russian, and so
+on; scripts that write no spaces become pairs of characters. Documents and questions go through the same function.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from threading import Lock
+
+import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
+
+from ragkit.lexical.stopwords import STOP_WORDS
+
+ANALYZER_VERSION = f"2+snowball-{Stemmer.version()}"
+"""Changes whenever `terms` may give other terms for a text: an index that was built with another one is stale."""
+
+MAX_TERM_CHARS = 64
+"""Characters of the longest term. Longer words are cut to it; longer identifiers are found by their parts alone."""
+
+_MAX_CACHED_TOKEN_CHARS = 40
+"""Tokens up to this length are remembered; longer ones rarely come again."""
+
+# Letters that Python's \w lacks: the combining marks of scripts whose vowels are marks. Whole blocks, since the marks
+# of a block stand among its letters; the punctuation inside the blocks (danda, Thai and Khmer signs) is left out.
+_COMBINING_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0816-\u082d\u0859-\u085b\u08d3-\u0963"
+    "\u0971-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ece\u0f18\u0f19\u0f35\u0f37\u0f39\u0f3e-\u0f84"
+    "\u0f86-\u0fbc\u102b-\u103e\u1056-\u109d\u135d-\u135f\u1712-\u1715\u17b4-\u17d3\u17dd\u180b-\u180d\u1920-\u193b"
+    "\u1a17-\u1a1b\u1a55-\u1a7f\u1ab0-\u1ace\u1b00-\u1b59\u1b80-\u1bfb\u1c24-\u1c37\u1cd0-\u1cf9\u1dc0-\u1dff"
+    "\u20d0-\u20f0\u2de0-\u2dff\ua66f-\ua67d\ua69e\ua69f\ua802-\ua82c\ua880-\ua8cd\ua8e0-\ua8f7\ua926-\ua953"
+    "\ua980-\ua9c0\ua9e5\uaa29-\uaa4d\uaa7b-\uaa7d\uaab0-\uaac1\uabe3-\uabed\u3099\u309a\ufb1e\ufe20-\ufe2f"
+)
+# Scripts that put no space between words (Thai, Lao, Myanmar, Khmer, kana, Han), and Hangul, whose words carry endings.
+_UNSPACED_SCRIPTS = (
+    "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1050-\u109f\u1780-\u17d3\u17d7\u17dc\u1100-\u11ff\u3005-\u3007\u3040-\u3096"
+    "\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3131-\u318e\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c"
+    "\uaa60-\uaa7f\uac00-\ud7fb\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+# What may stand inside an identifier; a comma only where it groups digits, a colon only between digits.
+_JOINER_CHARS = "._'&@-,:"
+_JOINER_PATTERN = r"(?:[._'&@\-]|(?<=\d),(?=\d{3}(?!\d))|(?<=\d):(?=\d))"
+_SYMBOL_SUFFIX_PATTERN = r"(?:(?<=[A-Za-z])\+\+|(?<=\b[A-Za-z])#(?!\w))?"  # C++, g++, C#, F#
+
+
+def _token_pattern(word: str) -> re.Pattern[str]:
+    return re.compile(f"[{word}]+(?:{_JOINER_PATTERN}[{word}]+)*{_SYMBOL_SUFFIX_PATTERN}")
+
+
+_ASCII_TOKEN = _token_pattern("A-Za-z0-9_")
+_TOKEN = _token_pattern(rf"\w{_COMBINING_MARKS}")
+_UNSPACED_RUN = re.compile(f"([{_UNSPACED_SCRIPTS}]+)")
+_JOINERS = re.compile(r"[._'&@\-:+#]+")
+_REMOVED_JOINERS = re.compile(r"[_'\-]")
+_CLITIC_ENDING = re.compile(r"'(?:s|ll|ve|re|d|m)\Z", re.IGNORECASE)
+_NEGATION = re.compile(r"n't\Z", re.IGNORECASE)
+# fooBar, HTTPServer, python3: a capital after a small letter, the last capital of several, a digit beside a letter.
+# `PDFs` stays whole: a capital with a single small letter behind it begins no word.
+_CAMEL_CASE_BOUNDARY = re.compile(
+    r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{2})(?=\d)|(?<=\d\d)(?=[A-Za-z]{2})"
+)
+_PLURAL_OF_CAPITALS = re.compile(r"([A-Z]{2,})s\Z")  # PDFs, URLs: the stemmer wants a vowel before an ending
+_DECADE = re.compile(r"\d{2,}(?=s\Z)")  # 1980s, 90s
+_VERSION = re.compile(r"[a-z]+(\d+(?:\.\d+)+)\Z")
+
+_ACRONYMS = frozenset({"IT", "US", "WHO"})
+"""Written in capitals, these are names and not stop words."""
+
+_CHAR_REPLACEMENTS = {"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u200b": " "}
+"""Typographic apostrophes and hyphens; the space of no width that some put between Khmer or Thai words."""
+_REPLACED_OR_REMOVED = re.compile("[\u00ad\u02bc\u0640\u200b-\u200f\u2010\u2011\u2018\u2019\u2060\ufeff]")
+"""The lookalikes, and what goes without a trace: soft hyphens, joiners, direction marks, the Arabic stretch."""
+
+_EXCESS_MARKS = re.compile(r"([^\w\s\0-\x7f]{30})[^\w\s\0-\x7f]+")
+"""More marks (or signs) in a row than any language has: normalising takes time by the square of their number."""
+
+_SPECIAL_LETTERS = {
+    "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŧ": "t", "ı": "i", "ŋ": "n",
+    "ى": "ي", "ی": "ي", "ک": "ك", "ة": "ه",
+}  # fmt: skip
+_FOLDED_MARKS = (
+    range(0x300, 0x370),
+    range(0x591, 0x5C8),
+    range(0x610, 0x61B),
+    range(0x64B, 0x660),
+    range(0x670, 0x671),
+)
+_FOLDED_LETTERS = (range(0xC0, 0x250), range(0x370, 0x530), range(0x600, 0x700), range(0x1E00, 0x2000))
+
+
+def _build_fold_table() -> dict[int, str]:
+    """Letters with accents -> without, for `str.translate`, in the scripts whose readers expect it."""
+    marks = {mark for block in _FOLDED_MARKS for mark in block}
+    table = dict.fromkeys(marks, "")
+    for letter in (chr(code) for block in _FOLDED_LETTERS for code in block if code not in marks):
+        bare = "".join(part for part in unicodedata.normalize("NFKD", letter) if ord(part) not in marks)
+        if bare != letter and letter not in "йЙ":  # a letter of its own, which the Russian endings are built with
+            table[ord(letter)] = bare
+    return table | {ord(letter): bare for letter, bare in _SPECIAL_LETTERS.items()}
+
+
+_FOLD_TABLE = _build_fold_table()
+
+_STEMMED_SCRIPTS = (
+    ("a", "z", "english"),
+    ("\u0370", "\u03ff", "greek"),
+    ("\u0400", "\u052f", "russian"),
+    ("\u0531", "\u0587", "armenian"),
+    ("\u0620", "\u064a", "arabic"),
+    ("\u0900", "\u097f", "hindi"),
+    ("\u0b80", "\u0bff", "tamil"),
+)
+_STEMMERS = [(first, last, Stemmer.Stemmer(language, 0)) for first, last, language in _STEMMED_SCRIPTS]
+_STEMMER_LOCK = Lock()  # a stemmer object serves one thread at a time
+
+
+def extract_terms(text: str) -> list[str]:
+    """The terms of a text in the order of its words; equal words give equal terms, in documents and in questions.
+
+    Words are normalised (NFKC), case-folded, freed of accents and stemmed by script; English stop words are left out,
+    unless the text has nothing else. Runs of Chinese, Japanese, Korean, Thai, Lao, Khmer and Myanmar become pairs of
+    neighbouring characters. An identifier gives a term for itself and one for each of its parts:
+
+        foo_bar, fooBar, foo-bar  ->  foobar foo bar
+        v1.2                      ->  v1.2 1.2 v1
+        1980s                     ->  1980s 1980
+        C++                       ->  c++
+
+    A term is never empty, holds no white space and has at most MAX_TERM characters. Linear in the length of the text.
+    """
+    if text.isascii():
+        tokens = _ASCII_TOKEN.findall(text)
+    else:
+        plain = _REPLACED_OR_REMOVED.sub(lambda found: _CHAR_REPLACEMENTS.get(found[0], ""), text)
+        tokens = _TOKEN.findall(unicodedata.normalize("NFKC", _EXCESS_MARKS.sub(r"\1", plain)))
+    found: list[str] = []
+    for token in tokens:
+        found += _cached_token_terms(token) if len(token) <= _MAX_CACHED_TOKEN_CHARS else _token_terms(token)
+    return found or [term for token in tokens for term in _token_terms(token, keep_stop_words=True)]
+
+
+@lru_cache(maxsize=1 << 16)
+def _cached_token_terms(token: str) -> tuple[str, ...]:
+    return _token_terms(token)
+
+
+def _token_terms(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...]:
+    """The terms of one token of the text."""
+    found: list[str] = []
+    for at, run in enumerate(_UNSPACED_RUN.split(token)):  # odd ones are of scripts without spaces
+        if at % 2:
+            found += _character_bigrams(run)
+        else:
+            stems = (
+                _stem_word(word)[:MAX_TERM_CHARS] for word in _word_forms(run.strip(_JOINER_CHARS), keep_stop_words)
+            )
+            found += dict.fromkeys(stem for stem in stems if stem)
+    return tuple(found)
+
+
+def _word_forms(token: str, keep_stop_words: bool) -> Iterator[str]:
+    """A token's whole form and its parts, folded and not yet stemmed."""
+    token = _PLURAL_OF_CAPITALS.sub(r"\1", _CLITIC_ENDING.sub("", token.replace(",", "")))
+    whole = _fold_word(_REMOVED_JOINERS.sub("", token))
+    if not keep_stop_words and token not in _ACRONYMS and _is_stop_word(whole, token):
+        return
+    yield from _whole_forms(token, whole)
+    parts = [part for piece in _JOINERS.split(token) for part in _split_camel_case(piece)]
+    if len(parts) > 1:
+        yield from (word for part in parts if len(word := _fold_word(part)) > 1 and word not in STOP_WORDS)
+
+
+def _is_stop_word(whole: str, token: str) -> bool:
+    return whole in STOP_WORDS or _NEGATION.sub("", token).lower() in STOP_WORDS
+
+
+def _whole_forms(token: str, whole: str) -> Iterator[str]:
+    """The forms by which the token as a whole is found."""
+    pieces = [piece for piece in _JOINERS.split(token) if piece]
+    if len(pieces) > 1 and all(len(piece) == 1 and piece.isalpha() for piece in pieces):
+        whole = whole.replace(".", "")  # U.S.A
+    if len(pieces) > 1 and len(whole) > MAX_TERM_CHARS:
+        return
+    yield whole
+    version, decade = _VERSION.match(whole), _DECADE.match(whole)
+    if version:
+        yield version[1]
+    if decade:
+        yield decade[0]
+
+
+def _split_camel_case(piece: str) -> Iterable[str]:
+    """fooBar -> fooBar, foo, Bar; a piece without humps is its own only part."""
+    if piece.isdigit() or (piece.islower() and piece.isalpha()):
+        return (piece,)
+    humps = _CAMEL_CASE_BOUNDARY.split(piece)
+    return (piece, *humps) if len(humps) > 1 else humps
+
+
+def _character_bigrams(run: str) -> Iterator[str]:
+    """Neighbouring characters of a run, two by two; a single character stands alone."""
+    return (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+
+
+def _fold_word(word: str) -> str:
+    """Without case and accents."""
+    if word.isascii():
+        return word.lower()
+    folded = word.casefold().translate(_FOLD_TABLE)
+    return unicodedata.normalize("NFKC", folded)
+
+
+def _stem_word(word: str) -> str:
+    for first, last, stemmer in _STEMMERS:
+        if first <= word[:1] <= last:
+            if not word.isalpha() and first < "\u0900":
+                return word
+            with _STEMMER_LOCK:
+                return str(stemmer.stemWord(word[:MAX_TERM_CHARS]))
+    return word

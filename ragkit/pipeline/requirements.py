@@ -1,0 +1,30 @@
+"""What the stages of a retriever need and do not find here: said when a pipeline is validated, not at a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragkit.errors import InvalidOption, ProviderError, UnknownName
+from ragkit.pipeline.sections import describe_import_error
+from ragkit.retrieve import RERANKERS
+from ragkit.retrieve.options import SearchOptions
+
+
+def missing_requirements(options: object) -> Iterator[tuple[str, str]]:
+    """(option, what is missing in words) for each stage that cannot work on this machine."""
+    if not isinstance(options, SearchOptions):
+        return
+    if options.rewrite is not None:
+        # here, not at the head: what reads pipeline files shall not import the agent
+        from ragkit.retrieve.query_rewriting import resolve_provider  # noqa: PLC0415
+
+        try:
+            resolve_provider(options.rewrite)
+        except InvalidOption as error:
+            yield "rewrite", f"provider of rewrite is {error.value!r}: {error.expected} is wanted"
+        except (UnknownName, ProviderError, ImportError) as error:
+            yield "rewrite", f"rewrite: {error}"
+    if options.rerank is not None:
+        message = describe_import_error(RERANKERS, options.rerank.name, RERANKERS.find)
+        if message:
+            yield "rerank", message

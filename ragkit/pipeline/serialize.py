@@ -1,0 +1,108 @@
+"""Options and values -> YAML that reads back as exactly the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragkit.pipeline.convert import field_default, is_required, settable_fields
+from ragkit.pipeline.yaml_nodes import MappingNode, Node, SequenceNode, iter_scalars
+from ragkit.pipeline.yaml_parser import resolve_scalar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_UNQUOTED = re.compile(r"[A-Za-z_][A-Za-z0-9_./+-]*")
+
+
+def quote_yaml(text: str) -> str:
+    """A string as YAML in double quotes; characters that do not print are escaped. Says nothing of `$`."""
+    return '"' + "".join(_escape_char(char) for char in text) + '"'
+
+
+def to_flow_yaml(value: object) -> str:
+    """A value as YAML on one line."""
+    if value is None or isinstance(value, bool | int | float):
+        return _format_scalar(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_format_key(str(key))}: {to_flow_yaml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(to_flow_yaml(one) for one in value) + "]"
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_flow_yaml({name: getattr(value, name) for name in _field_names(type(value))})
+    return _format_string(str(value))
+
+
+def options_to_dict(options: DataclassInstance | None, *, complete: bool = False) -> dict[str, object]:
+    """Option -> value of an options dataclass: all of them, or those that differ from their defaults."""
+    if options is None:
+        return {}
+    found: dict[str, object] = {}
+    for one in settable_fields(type(options)):
+        value = getattr(options, one.name)
+        unset = value == "" and is_required(one)  # what the knowledge base fills in
+        if not unset and (complete or is_required(one) or not yaml_equal(value, field_default(one))):
+            found[one.name] = value
+    return found
+
+
+def yaml_equal(value: object, other: object) -> bool:
+    """Whether two values are equal in YAML too, where true is not 1. A path equals its text."""
+    if isinstance(value, bool) != isinstance(other, bool):
+        return False
+    if isinstance(value, Path) or isinstance(other, Path):
+        return str(value) == str(other)
+    return value == other
+
+
+def format_template(node: Node) -> tuple[str, tuple[str, ...]]:
+    """What is written in a file when variables are part of it, as YAML on one line, and the variables; else nothing."""
+    variables = tuple(dict.fromkeys(name for one in iter_scalars(node) for name in one.variables))
+    return (_format_node(node, inside=False), variables) if variables else ("", ())
+
+
+def _format_node(node: Node, *, inside: bool) -> str:
+    if isinstance(node, SequenceNode):
+        return "[" + ", ".join(_format_node(entry, inside=True) for entry in node.entries) + "]"
+    if isinstance(node, MappingNode):
+        return (
+            "{"
+            + ", ".join(f"{_format_key(key.text)}: {_format_node(one, inside=True)}" for key, one in node.pairs)
+            + "}"
+        )
+    if not node.variables:
+        return to_flow_yaml(node.value)
+    # inside [ ] and { } a bare `${` would end the value
+    return node.template if node.plain and not inside else quote_yaml(node.template)
+
+
+def _format_key(text: str) -> str:
+    return text if _UNQUOTED.fullmatch(text) and resolve_scalar(text) == text else quote_yaml(text)
+
+
+def _format_string(text: str) -> str:
+    text = text.replace("$", "$$")
+    return text if _UNQUOTED.fullmatch(text) and isinstance(resolve_scalar(text), str) else quote_yaml(text)
+
+
+def _format_scalar(value: float | bool | None) -> str:
+    words = {True: "true", False: "false", None: "null"}
+    if value is None or isinstance(value, bool):
+        return words[value]
+    return re.sub("(?=inf|nan)", ".", repr(value))
+
+
+def _escape_char(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _field_names(options: type[DataclassInstance]) -> list[str]:
+    return [one.name for one in settable_fields(options)]

@@ -1,0 +1,307 @@
+"""The gate: the one layer that every request passes, before anything looks at what it asks for.
+
+It gives each request an id, turns away those that come from elsewhere, without a token, too often or too large, adds
+the headers that browsers heed, lets go of clients that do not take what they are sent, and writes the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ragkit.server.http_errors import ErrorResponse, to_error_response
+from ragkit.server.logs import REQUEST_ID
+from ragkit.server.metrics import Metrics
+from ragkit.server.settings import ServerSettings, is_loopback
+
+LOG = logging.getLogger("ragkit.server.request")
+PUBLIC_PATHS = frozenset({"/", "/health", "/favicon.ico"})
+"""What is answered without a token: the page asks for it, and whoever looks after the server wants to know."""
+PUBLIC_PREFIX = "/static/"
+_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SECURITY_HEADERS: Mapping[str, str] = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cache-control": "no-store",
+}
+"""Added where the answer does not say otherwise itself."""
+_CORS_METHODS = "GET, POST, PATCH, OPTIONS"
+_CORS_HEADERS = "authorization, content-type, x-request-id"
+
+
+class ClientTooSlow(Exception):
+    """A client did not take what it was sent in time."""
+
+
+@dataclass(slots=True)
+class _TokenBucket:
+    """So many requests at once, refilled steadily over a minute."""
+
+    remaining: float
+    refilled_at: float = field(default_factory=time.monotonic)
+
+    def take(self, per_minute: int) -> float:
+        """Take one; returns the seconds to wait when there is none."""
+        now = time.monotonic()
+        self.remaining = min(per_minute, self.remaining + (now - self.refilled_at) * per_minute / 60)
+        self.refilled_at = now
+        if self.remaining >= 1:
+            self.remaining -= 1
+            return 0.0
+        return (1 - self.remaining) * 60 / per_minute
+
+
+@dataclass(slots=True)
+class _RequestLog:
+    """What the log says of a request."""
+
+    id: str
+    status: int = 0
+    bytes_sent: int = 0
+    token: str = ""
+    started_at: float = field(default_factory=time.monotonic)
+
+
+class RequestMiddleware:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+        self._digests = [sha256(token.encode()).digest() for token in settings.tokens]
+        self._buckets: dict[str, _TokenBucket] = {}
+        self._allowed_hosts = _allowed_hosts(settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return  # a websocket is not accepted: there are none here
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        given = headers.get("x-request-id", "")
+        seen = _RequestLog(given if _ID_PATTERN.fullmatch(given) else f"req_{secrets.token_urlsafe(12)}")
+        mark = REQUEST_ID.set(seen.id)
+        sender = _ResponseSender(send, seen, self._settings, headers.get("origin", ""))
+        try:
+            await self._handle(scope, receive, sender, headers)
+        except (ClientTooSlow, ClientDisconnect):
+            seen.status = seen.status or 499
+        except Exception as error:  # a border: a server request
+            LOG.exception("a request failed")
+            if not sender.started:
+                await sender.send_error(to_error_response(error))
+        finally:
+            self._log_request(scope, seen)
+            REQUEST_ID.reset(mark)
+
+    async def _handle(
+        self, scope: Scope, receive: Receive, sender: _ResponseSender, headers: Mapping[str, str]
+    ) -> None:
+        fault = self._check_access(scope, headers, sender.request_log)
+        if fault is None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            await sender.send_preflight()
+            return
+        fault = (
+            fault
+            or self._check_rate_limit(sender.request_log)
+            or _check_content_length(headers, self._settings.limits.body_bytes)
+        )
+        if fault is not None:
+            await sender.send_error(fault)
+            return
+        body = await self._read_body(receive)
+        if isinstance(body, ErrorResponse):
+            await sender.send_error(body)
+            return
+        await self._app(scope, _replay_body(body, receive), sender.send)
+
+    def _check_access(self, scope: Scope, headers: Mapping[str, str], seen: _RequestLog) -> ErrorResponse | None:
+        host, origin = headers.get("host", ""), headers.get("origin", "")
+        if self._allowed_hosts is not None and _strip_port(host) not in self._allowed_hosts:
+            return ErrorResponse(421, "this server is not known by that name: start it with --allow-host", "wrong_host")
+        if origin and not (_is_same_origin(origin, host) or origin in self._settings.origins):
+            return ErrorResponse(
+                403, "pages of that site may not ask here: start the server with --allow-origin", "wrong_origin"
+            )
+        if not self._digests or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
+            return None
+        seen.token = self._match_token(headers.get("authorization", ""))
+        if not seen.token:
+            message = "a token is wanted: send it as `Authorization: Bearer TOKEN`"
+            return ErrorResponse(
+                401, message, "invalid_api_key", "authentication_error", headers={"www-authenticate": "Bearer"}
+            )
+        return None
+
+    def _match_token(self, authorization: str) -> str:
+        """A name for the token that was sent, for counting; empty when it is none of ours."""
+        scheme, _, token = authorization.partition(" ")
+        given = sha256(token.strip().encode("utf-8", "surrogatepass")).digest()
+        # every token is compared, and in constant time: how long it takes tells nothing
+        fits = [hmac.compare_digest(given, digest) for digest in self._digests]
+        return f"token-{fits.index(True) + 1}" if scheme.lower() == "bearer" and any(fits) else ""
+
+    def _check_rate_limit(self, seen: _RequestLog) -> ErrorResponse | None:
+        rate = self._settings.limits.requests_per_minute
+        if rate is None or not seen.token:
+            return None
+        wait = self._buckets.setdefault(seen.token, _TokenBucket(rate)).take(rate)
+        if not wait:
+            return None
+        headers = {"retry-after": str(max(1, round(wait)))}
+        return ErrorResponse(
+            429, f"more than {rate} requests in a minute", "rate_limited", "rate_limit_error", headers=headers
+        )
+
+    async def _read_body(self, receive: Receive) -> bytes | ErrorResponse:
+        """The whole body; it has a limit in bytes and one in seconds."""
+        limits, parts, size = self._settings.limits, list[bytes](), 0
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limits.body_bytes:
+                        return _body_too_large(limits.body_bytes)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            return ErrorResponse(408, "the request did not come in whole in time", "timeout")
+
+    def _log_request(self, scope: Scope, seen: _RequestLog) -> None:
+        route = getattr(scope.get("route"), "path", "") or "other"
+        seconds = time.monotonic() - seen.started_at
+        self._metrics.requests.labels(route, str(seen.status)).inc()
+        self._metrics.request_seconds.labels(route).observe(seconds)
+        told = {
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": seen.status,
+            "seconds": round(seconds, 4),
+            "bytes": seen.bytes_sent,
+            **({"token": seen.token} if seen.token else {}),
+        }
+        LOG.info("%s %s %s", scope["method"], scope["path"], seen.status, extra=told)
+
+
+class _ResponseSender:
+    """Sends what is answered, with our headers, to a client that must take it."""
+
+    def __init__(self, send: Send, seen: _RequestLog, settings: ServerSettings, origin: str) -> None:
+        self.request_log = seen
+        self.started = False
+        self._send = send
+        self._timeout_s = settings.limits.send_seconds
+        self._allowed_origin = origin if origin in settings.origins else ""
+
+    async def send(self, message: Message) -> None:
+        """Pass a message on."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.request_log.status = message["status"]
+            message = {**message, "headers": self._add_headers(message.get("headers", ()))}
+        self.request_log.bytes_sent += len(message.get("body", b""))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._send(message)
+        except TimeoutError:
+            raise ClientTooSlow from None
+
+    async def send_error(self, fault: ErrorResponse) -> None:
+        """Answer with a fault."""
+        body = json.dumps(fault.to_json()).encode()
+        # what is left of the request is not read: the connection cannot be used again
+        own = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+        headers = [(name.encode(), value.encode()) for name, value in {**own, **fault.headers}.items()]
+        await self.send({"type": "http.response.start", "status": fault.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def send_preflight(self) -> None:
+        """Answer a browser that asks whether a page of another site may ask."""
+        headers = [(b"content-length", b"0"), (b"access-control-max-age", b"600")]
+        if self._allowed_origin:
+            headers += [
+                (b"access-control-allow-methods", _CORS_METHODS.encode()),
+                (b"access-control-allow-headers", _CORS_HEADERS.encode()),
+            ]
+        await self.send({"type": "http.response.start", "status": 204, "headers": headers})
+        await self.send({"type": "http.response.body", "body": b""})
+
+    def _add_headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        there = {name.lower() for name, _ in headers}
+        own = {**_SECURITY_HEADERS, "x-request-id": self.request_log.id}
+        if self._allowed_origin:
+            own |= {
+                "access-control-allow-origin": self._allowed_origin,
+                "access-control-expose-headers": "x-request-id, retry-after",
+                "cross-origin-resource-policy": "cross-origin",
+                "vary": "origin",
+            }
+        return [*headers, *((n.encode(), v.encode("latin-1")) for n, v in own.items() if n.encode() not in there)]
+
+
+def _allowed_hosts(settings: ServerSettings) -> frozenset[str] | None:
+    """The names that requests may come under; None: any.
+
+    A page of another site can have its name point at this machine; without a token that is all that keeps it out.
+    """
+    if "*" in settings.hosts or (settings.tokens and not settings.hosts and not is_loopback(settings.host)):
+        return None
+    return frozenset({"localhost", "127.0.0.1", "[::1]", _bracket_ipv6(settings.host.lower()), *settings.hosts})
+
+
+def _bracket_ipv6(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def _strip_port(host: str) -> str:
+    """`Host` without its port, in lower case."""
+    return re.sub(r":\d*$", "", host).lower() if not host.endswith("]") else host.lower()
+
+
+def _is_public(path: str) -> bool:
+    return path in PUBLIC_PATHS or (path.startswith(PUBLIC_PREFIX) and ".." not in path)
+
+
+def _is_same_origin(origin: str, host: str) -> bool:
+    return urlsplit(origin).netloc.lower() == host.lower()
+
+
+def _check_content_length(headers: Mapping[str, str], limit: int) -> ErrorResponse | None:
+    length = headers.get("content-length", "")
+    return _body_too_large(limit) if length.isdigit() and int(length) > limit else None
+
+
+def _body_too_large(limit: int) -> ErrorResponse:
+    return ErrorResponse(413, f"the request has more than {limit} bytes", "request_too_large")
+
+
+def _replay_body(body: bytes, receive: Receive) -> Receive:
+    """Hands over the body that was read, then whatever else comes."""
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again

@@ -1,0 +1,197 @@
+"""Sentences of a text, found by rules in linear time: no model, no word list beyond abbreviations.
+
+A sentence ends at a stop, a blank line, or a line break that was made on purpose (a list item, a row, a
+heading); a line break that only wraps a long line does not end one. Where a language writes no stops
+(Thai, for one), a whole paragraph is one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ragkit.split.base import CharSpan
+from ragkit.split.lines import TextLine, iter_lines, skip_whitespace
+from ragkit.split.text_boundaries import splits_grapheme
+
+_STOP = re.compile(
+    r"[.!?…‼⁇⁈⁉]+[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*"  # needs white space behind it
+    r"|[。！？｡]+[」』”’）】》〉\"')]*"  # needs none
+    r"|[।॥۔؟።។៕]+"
+)
+_FULLWIDTH_STOPS = frozenset("。！？｡")
+_TO_NEXT_WORD = re.compile(r"\s+[\"'“‘«‹(\[{¿¡*_`]*")
+_WORD = re.compile(r"\w+")
+_NON_WHITESPACE = re.compile(r"\S+")
+_DOTTED_LETTERS = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
+_OPENING_PUNCTUATION = "\"'“‘«‹([{¿¡*_`"
+_MAX_ABBREVIATION_CHARS = 24  # characters looked at before a stop
+
+
+def _word_set(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+# Followed by more of the same sentence, whatever comes next.
+_NON_FINAL_ABBREVIATIONS = _word_set(
+    "dr mr mrs ms mx prof st sta ste rev hon gen col capt cmdr lt sgt maj adm gov sen rep pres messrs mme mlle "
+    "hr fr dipl ing mag herrn e.g i.e eg ie cf viz vs v.s resp approx ca incl excl esp z.b d.h u.a p.ex i.d.r bzw "
+    "vgl ggf evtl sog mt ft al.e"
+)
+# Followed by a number, they go on: "Fig. 3", "no. 7", "Jan. 12".
+_NUMBER_ABBREVIATIONS = _word_set(
+    "no nos nr fig figs tab sec sect eq eqs ch chap vol vols p pp art ref refs ex par para ver ed app col ln "
+    "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s"
+)
+# May end a sentence: then one of the words below comes next.
+_FINAL_ABBREVIATIONS = _word_set("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw")
+_SENTENCE_STARTERS = _word_set(
+    "a an the this that these those it its he she they we you i his her their our my in on at for from by with "
+    "when while if as after before since although though because but and or so yet however then there here what "
+    "who why how where no not all some many most each both such its one two also thus hence therefore"
+)
+_MAX_UNKNOWN_ABBREVIATION_CHARS = 3  # letters: "abc. def" goes on, "abcd. efgh" does not
+
+_BLOCK_MARKER = re.compile(
+    r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}|[^|]{1,80} \| "
+)
+"""What a list item, a heading, a quotation, a fence or a row of a table begins with."""
+_KEY_VALUE_LINE = re.compile(r"[\w .-]{1,30}:(?:\s|$)|[\w.\[\]-]{1,80}:\s")  # `name: value`
+_MIN_WRAPPED_CHARS = 20  # characters: shorter lines were broken on purpose
+_MIN_WRAPPED_SHARE = 0.4  # of the lines that follow a long one must go on in lower case
+_MIN_FULL_LINE_CHARS = (
+    60  # characters: a line of at least so many that ends without a stop may go on with "name:" all the same
+)
+_SHORT_LINE_RATIO = (
+    0.75  # of the usual width: a line that ends before it, though the next word had room, ended on purpose
+)
+_END_PUNCTUATION = frozenset(".!?…:;,-–—\"'”’)]")
+
+
+def sentence_spans(text: str) -> list[CharSpan]:
+    """Where the sentences of `text` begin and end, in order.
+
+    Spans do not overlap and are trimmed; every character that is not white space lies in exactly one.
+    Linear in the length of `text`.
+    """
+    return [sentence for start, end in _text_runs(text) for sentence in _sentences_between(text, start, end)]
+
+
+def _text_runs(text: str) -> Iterator[CharSpan]:
+    """Runs of lines that read as one: a paragraph of wrapped lines, a list item, a single row."""
+    paragraph: list[TextLine] = []
+    for line in iter_lines(text):
+        if line.after_blank and paragraph:
+            yield from _join_wrapped_lines(text, paragraph)
+            paragraph = []
+        paragraph.append(line)
+    if paragraph:
+        yield from _join_wrapped_lines(text, paragraph)
+
+
+def _join_wrapped_lines(text: str, lines: Sequence[TextLine]) -> Iterator[CharSpan]:
+    """The lines of one paragraph, with those that were only wrapped put together."""
+    if len(lines) == 1:
+        yield lines[0].text_start, lines[0].end
+        return
+    goes_on = _detect_wrapped_lines(text, lines)
+    start = lines[0].text_start
+    for (before, line), same in zip(pairwise(lines), goes_on, strict=True):
+        if not same:
+            yield start, before.end
+            start = line.text_start
+    yield start, lines[-1].end
+
+
+def _detect_wrapped_lines(text: str, lines: Sequence[TextLine]) -> list[bool]:
+    """For each line but the first, whether the break before it means nothing.
+
+    No break does unless many of the lines that follow a long one go on in lower case.
+    """
+    maybe = [_is_long(text, before) and not _begins_block(text, before, line) for before, line in pairwise(lines)]
+    following = [line for line, may in zip(lines[1:], maybe, strict=True) if may]
+    low = sum(1 for line in following if _may_continue(text[line.text_start]))
+    if not following or low < _MIN_WRAPPED_SHARE * len(following):
+        return [False] * len(maybe)
+    width = sorted(line.end - line.text_start for line in lines)[3 * len(lines) // 4]
+    pairs = zip(pairwise(lines), maybe, strict=True)
+    return [may and not _ended_early(text, before, line, width) for (before, line), may in pairs]
+
+
+def _begins_block(text: str, before: TextLine, line: TextLine) -> bool:
+    """Whether a line is the beginning of something: an item, a heading, a row, an entry."""
+    if _BLOCK_MARKER.match(text, line.text_start, line.end):
+        return True
+    if not _KEY_VALUE_LINE.match(text, line.text_start, line.end):
+        return False
+    # "... twice a day during observing / periods: before the night": a full line that no stop ends goes on
+    is_full = before.end - before.text_start >= _MIN_FULL_LINE_CHARS and text[before.end - 1] not in _END_PUNCTUATION
+    return not (
+        is_full and text[line.text_start].islower() and not _KEY_VALUE_LINE.match(text, before.text_start, before.end)
+    )
+
+
+def _ended_early(text: str, before: TextLine, line: TextLine, width: int) -> bool:
+    """A heading above a paragraph: much shorter than its lines, without a stop, and a capital letter follows."""
+    head = text[line.text_start]
+    if text[before.end - 1] in _END_PUNCTUATION or not (head.isupper() or head.isdecimal()):
+        return False
+    word = _NON_WHITESPACE.match(text, line.text_start, line.end)
+    room = before.end - before.text_start + 1 + (len(word.group()) if word else 0)
+    return room < _SHORT_LINE_RATIO * width
+
+
+def _is_long(text: str, line: TextLine) -> bool:
+    """Long enough to have been wrapped, and no heading."""
+    return line.end - line.text_start >= _MIN_WRAPPED_CHARS and text[line.text_start] != "#"
+
+
+def _may_continue(character: str) -> bool:
+    """A lower-case letter, or one of a script that has no case."""
+    return character.isalpha() and not character.isupper()
+
+
+def _sentences_between(text: str, start: int, end: int) -> Iterator[CharSpan]:
+    begin = start
+    for stop in _STOP.finditer(text, start, end):
+        if stop.start() > begin and stop.end() < end and _ends_sentence(text, stop, begin, end):
+            yield begin, stop.end()
+            begin = skip_whitespace(text, stop.end(), end)
+    if begin < end:
+        yield begin, end
+
+
+def _ends_sentence(text: str, stop: re.Match[str], begin: int, end: int) -> bool:
+    """Whether a sentence that began at `begin` ends with this stop; more text follows before `end`."""
+    marks = stop.group()
+    if marks[0] in _FULLWIDTH_STOPS:
+        return not splits_grapheme(text, stop.end())
+    gap = _TO_NEXT_WORD.match(text, stop.end(), end)
+    if gap is None:
+        return False
+    if gap.end() == end:
+        return True
+    if marks != ".":
+        return not text[gap.end()].islower()
+    return _full_stop_ends_sentence(text, stop.start(), begin, gap.end())
+
+
+def _full_stop_ends_sentence(text: str, stop: int, begin: int, following: int) -> bool:
+    """The case of a single full stop: `following` is the first letter or digit behind it."""
+    before = text[max(begin, stop - _MAX_ABBREVIATION_CHARS) : stop]
+    if before[-1].isspace():  # "... slipstream . an experimental ...": texts that were cut into words
+        return True
+    word = before.split()[-1].lstrip(_OPENING_PUNCTUATION)
+    known = word.lower()
+    head = text[following]
+    at_line_start = stop - len(word) == begin
+    if known in _NON_FINAL_ABBREVIATIONS or (at_line_start and (word.isdecimal() or len(word) == 1)):
+        return False
+    if known in _NUMBER_ABBREVIATIONS and head.isdecimal():
+        return False
+    initial = len(word) == 1 and word.isupper()
+    if initial or known in _FINAL_ABBREVIATIONS or _DOTTED_LETTERS.fullmatch(word):
+        next_word = _WORD.match(text, following, following + _MAX_ABBREVIATION_CHARS)
+        return head.isupper() and next_word is not None and next_word.group().lower() in _SENTENCE_STARTERS
+    return not head.islower() or len(word) > _MAX_UNKNOWN_ABBREVIATION_CHARS

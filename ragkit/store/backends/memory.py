@@ -1,0 +1,158 @@
+"""The store that lives in this process's memory and is gone with it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragkit.records import Document, SearchResult
+from ragkit.store.base import (
+    Filter,
+    Rows,
+    validate_documents,
+    validate_ids,
+    validate_query,
+    validate_rows,
+    validate_top_k,
+)
+from ragkit.store.filters.language import Always, parse_filter
+from ragkit.store.native.metadata_index import MetadataIndex
+from ragkit.store.native.scanner import Scanner
+from ragkit.store.options import MemoryOptions
+from ragkit.store.vector_store import VectorStore
+
+_MIN_DEAD_ROWS = 256
+"""Fewer dead rows than this are never worth the work."""
+
+
+class MemoryStore(VectorStore):
+    """Documents and rows in memory, searched exactly. May be used by several threads.
+
+    Rows are only ever added at the end, and die when they are replaced or deleted: a search works on what was there
+    when it began, without holding up writers. Dead rows are left behind when they are more than half.
+    """
+
+    def __init__(self, options: MemoryOptions | None = None) -> None:
+        self._options = options or MemoryOptions()
+        self._lock = threading.RLock()
+        self._state = _MemoryState(self._options.dimension)
+
+    def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
+        """As `Store.add_documents` says."""
+        if not documents:
+            return []
+        with self._lock:
+            state = self._state
+            rows = validate_rows(embeddings, len(documents), state.dimension)
+            state.append(validate_documents(documents), rows)
+            self._compact()
+        return [document.id for document in documents]
+
+    def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
+        """As `Store.search` says."""
+        node = parse_filter(filter)
+        with self._lock:
+            state = self._state
+            query = validate_query(query_embedding, state.dimension)
+            top_k = validate_top_k(top_k)
+            if not state.rows_by_id:
+                return []
+            matrix, allowed = state.matrix(), state.live_mask()
+            if not isinstance(node, Always):
+                mask = state.update_metadata_index().mask(node, len(matrix))
+                allowed = mask if allowed is None else mask & allowed
+        documents = state.documents
+        rows, scores = state.scanner.search(
+            matrix, query, top_k, allowed, lambda rows: [documents[row].id for row in rows]
+        )
+        return [SearchResult(documents[row], float(score)) for row, score in zip(rows, scores, strict=True)]
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """As `Store.delete` says."""
+        with self._lock:
+            removed = self._state.mark_dead(validate_ids(ids))
+            self._compact()
+        return removed
+
+    def clear(self) -> None:
+        """As `Store.clear` says."""
+        with self._lock:
+            self._state = _MemoryState(self._options.dimension)
+
+    def count(self) -> int:
+        """As `Store.count` says."""
+        return len(self._state.rows_by_id)
+
+    def scan(self) -> Iterator[tuple[str, Document, Rows]]:
+        """As `Store.scan` says; what was there at the first step is gone through."""
+        with self._lock:
+            state = self._state
+            matrix, placed = state.matrix(), sorted(state.rows_by_id.items())
+        for name, row in placed:
+            yield name, state.documents[row], matrix[row].copy()
+
+    def _compact(self) -> None:
+        state = self._state
+        dead = len(state.documents) - len(state.rows_by_id)
+        if dead < _MIN_DEAD_ROWS or dead * 2 < len(state.documents):
+            return
+        rows = np.array(sorted(state.rows_by_id.values()), np.int64)
+        fresh = _MemoryState(state.dimension)
+        fresh.append([state.documents[row] for row in rows], state.matrix()[rows])
+        self._state = fresh
+
+
+class _MemoryState:
+    """What the store holds, up to the next compaction. Only `append` and `kill` change it, under the store's lock."""
+
+    def __init__(self, dimension: int | None) -> None:
+        self.dimension = dimension
+        self.documents: list[Document] = []
+        """By row; a dead row keeps its document, as a search may be about to give it out."""
+        self.rows_by_id: dict[str, int] = {}
+        self.scanner = Scanner()
+        self._metadata_index = MetadataIndex()
+        self._vectors: Rows = np.empty((0, 0), np.float32)
+        self._is_live: NDArray[np.bool_] = np.empty(0, bool)
+
+    def append(self, documents: Sequence[Document], rows: Rows) -> None:
+        first = len(self.documents)
+        self.dimension = rows.shape[1] if self.dimension is None else self.dimension
+        self._reserve(first + len(documents))
+        self._vectors[first : first + len(documents)] = rows
+        self._is_live[first : first + len(documents)] = True
+        self.documents.extend(documents)
+        for row, document in enumerate(documents, first):
+            self.mark_dead([document.id])
+            self.rows_by_id[document.id] = row
+
+    def mark_dead(self, ids: Sequence[str]) -> int:
+        rows = [self.rows_by_id.pop(name) for name in ids if name in self.rows_by_id]
+        self._is_live[rows] = False
+        return len(rows)
+
+    def matrix(self) -> Rows:
+        return self._vectors[: len(self.documents)]
+
+    def live_mask(self) -> NDArray[np.bool_] | None:
+        """A copy of which rows count; None when all do."""
+        rows = len(self.documents)
+        return None if rows == len(self.rows_by_id) else self._is_live[:rows].copy()
+
+    def update_metadata_index(self) -> MetadataIndex:
+        self._metadata_index.extend(document.metadata for document in self.documents[self._metadata_index.rows :])
+        return self._metadata_index
+
+    def _reserve(self, rows: int) -> None:
+        """Room for so many rows: twice as much as is needed, so that adding stays cheap."""
+        if rows <= len(self._is_live):
+            return
+        vectors = np.empty((2 * rows, self.dimension or 0), np.float32)
+        is_live = np.zeros(2 * rows, bool)
+        if self.documents:
+            vectors[: len(self.documents)] = self.matrix()
+        is_live[: len(self.documents)] = self._is_live[: len(self.documents)]
+        self._vectors, self._is_live = vectors, is_live

@@ -1,0 +1,230 @@
+"""A Qdrant server, through its own client (package `qdrant-client`).
+
+The address `:memory:` is the client's imitation of a server, in Python and in this process: small, slow, and gone
+with the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar, cast
+
+import httpx
+from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+from ragkit.errors import StoreError
+from ragkit.store.backends.adapter_utils import batches_by_size
+from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_PREFIX, Payload
+from ragkit.store.base import Rows
+from ragkit.store.filters.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
+from ragkit.store.filters.tokens import NumberRange, to_column_filter
+from ragkit.store.server_options import QdrantOptions
+
+_PAGE_POINTS = 1_000
+_UPSERT_POINTS = 10_000
+_UPSERT_BYTES = 8 * 2**20
+"""About what is sent at a time; a server refuses requests over 32 MiB as it is shipped."""
+_VALUE_BYTES = 12
+"""What one number of a row takes as JSON."""
+
+ResultT = TypeVar("ResultT")
+
+
+class QdrantServerEngine:
+    """A collection of a server; `ragkit.store.backends.qdrant_engine.QdrantEngine` says what the methods do."""
+
+    def __init__(self, options: QdrantOptions) -> None:
+        self._options = options
+        self._collection_name = options.collection
+        self._location = f"the Qdrant server at {options.url}"
+        self._is_in_memory = options.url == ":memory:"
+        self._client: QdrantClient | None = self._call(lambda: self._connect(options))
+
+    def dimension(self) -> int:
+        if not self._call(lambda: self._require_client().collection_exists(self._collection_name)):
+            return 0
+        rows = self._call(lambda: self._require_client().get_collection(self._collection_name)).config.params.vectors
+        if not isinstance(rows, models.VectorParams) or rows.distance != models.Distance.DOT:
+            raise StoreError(
+                f"the collection {self._collection_name!r} of {self._location} was not made by this store: "
+                "choose another name with its option `collection`"
+            )
+        return rows.size
+
+    def create(self, dimension: int) -> None:
+        rows = models.VectorParams(size=dimension, distance=models.Distance.DOT)
+        self._call(lambda: self._require_client().create_collection(self._collection_name, vectors_config=rows))
+
+    def drop(self) -> None:
+        self._call(lambda: self._require_client().delete_collection(self._collection_name))
+
+    def delete_all(self) -> None:
+        everything = models.FilterSelector(filter=models.Filter())
+        self._call(lambda: self._require_client().delete(self._collection_name, everything, wait=True))
+
+    def indexed_fields(self) -> set[str]:
+        return set(self._call(lambda: self._require_client().get_collection(self._collection_name)).payload_schema)
+
+    def create_index(self, name: str, kind: str) -> None:
+        if self._is_in_memory:
+            return  # it has none, and warns
+        schema = models.PayloadSchemaType(kind)
+        self._call(lambda: self._require_client().create_payload_index(self._collection_name, name, schema, wait=True))
+
+    def upsert(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
+        points = [
+            models.PointStruct(id=key, vector=row, payload=dict(payload))
+            for key, row, payload in zip(keys, rows.tolist(), payloads, strict=True)
+        ]
+        sizes = [_VALUE_BYTES * rows.shape[1] + 2 * len(str(payload)) for payload in payloads]
+        for some in batches_by_size(points, sizes, _UPSERT_POINTS, _UPSERT_BYTES):
+            self._upsert_batch(some)
+
+    def _upsert_batch(self, points: list[models.PointStruct]) -> None:
+        self._call(lambda: self._require_client().upsert(self._collection_name, points, wait=True))
+
+    def search(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
+        if self._options.method == "hnsw":
+            found = self._query(query, limit, condition, exact=False)
+            if len(found) == limit:
+                return found
+        # a walk through a graph may end early: whether there are no more is seen by looking at all
+        return self._query(query, limit, condition, exact=True)
+
+    def _query(self, query: Rows, limit: int, condition: Condition, *, exact: bool) -> list[tuple[str, float]]:
+        answer = self._call(
+            lambda: self._require_client().query_points(
+                self._collection_name,
+                query=query.tolist(),
+                limit=limit,
+                query_filter=None if condition is True else _to_filter(condition),
+                search_params=self._search_params(limit, exact=exact),
+                with_payload=[DOCUMENT_KEY],
+            )
+        )
+        return [(self._payload_text(point, DOCUMENT_KEY), point.score) for point in answer.points]
+
+    def _search_params(self, limit: int, *, exact: bool) -> models.SearchParams | None:
+        if self._is_in_memory:
+            return None  # it is exact, and warns
+        return models.SearchParams(exact=exact, hnsw_ef=None if exact else max(self._options.ef, limit))
+
+    def filter_existing(self, keys: Sequence[str]) -> list[str]:
+        found = self._call(
+            lambda: self._require_client().retrieve(self._collection_name, list(keys), with_payload=False)
+        )
+        return [str(point.id) for point in found]
+
+    def delete(self, keys: Sequence[str]) -> None:
+        self._call(
+            lambda: self._require_client().delete(
+                self._collection_name, models.PointIdsList(points=list(keys)), wait=True
+            )
+        )
+
+    def scroll_names(self) -> Iterator[tuple[str, str]]:
+        offset: models.ExtendedPointId | None = None
+        while True:
+            points, offset = self._scroll_page(offset)
+            for point in points:
+                yield self._payload_text(point, NAME_KEY), str(point.id)
+            if offset is None:
+                return
+
+    def _scroll_page(
+        self, offset: models.ExtendedPointId | None
+    ) -> tuple[list[models.Record], models.ExtendedPointId | None]:
+        return self._call(
+            lambda: self._require_client().scroll(
+                self._collection_name, limit=_PAGE_POINTS, offset=offset, with_payload=[NAME_KEY]
+            )
+        )
+
+    def retrieve(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
+        found = self._call(
+            lambda: self._require_client().retrieve(
+                self._collection_name, list(keys), with_payload=[DOCUMENT_KEY], with_vectors=True
+            )
+        )
+        return [(self._payload_text(point, DOCUMENT_KEY), cast("list[float]", point.vector)) for point in found]
+
+    def count(self) -> int:
+        return self._call(lambda: self._require_client().count(self._collection_name, exact=True)).count
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _connect(self, options: QdrantOptions) -> QdrantClient:
+        if self._is_in_memory:
+            return QdrantClient(":memory:")
+        key = options.api_key or None
+        return QdrantClient(url=options.url, api_key=key, timeout=options.timeout_seconds, check_compatibility=False)
+
+    def _require_client(self) -> QdrantClient:
+        if self._client is None:
+            raise StoreError(f"the store in {self._location} is closed: open it again")
+        return self._client
+
+    def _payload_text(self, point: models.ScoredPoint | models.Record, key: str) -> str:
+        text = (point.payload or {}).get(key)
+        if not isinstance(text, str):
+            raise StoreError(
+                f"the collection {self._collection_name!r} of {self._location} holds points of somebody else: "
+                "choose another name with its option `collection`"
+            )
+        return text
+
+    def _call(self, work: Callable[[], ResultT]) -> ResultT:
+        """Do work; what the client raises becomes a StoreError."""
+        try:
+            return work()
+        except ResourceExhaustedResponse as error:
+            raise StoreError(f"{self._location} is busy: try again in {error.retry_after_s} seconds") from error
+        except UnexpectedResponse as error:
+            raise StoreError(f"{self._location} refused a request: {_format_response(error)}") from error
+        except (ResponseHandlingException, httpx.HTTPError) as error:
+            cause = error.source if isinstance(error, ResponseHandlingException) else error
+            raise StoreError(
+                f"{self._location} cannot be reached ({cause}): start it, or correct the option `url`"
+            ) from error
+        except (ApiException, QdrantException, ValueError) as error:
+            raise StoreError(f"{self._location} cannot be used: {error}") from error
+
+
+def _format_response(error: UnexpectedResponse) -> str:
+    """What the server says, on one line."""
+    text = error.content.decode("utf-8", "replace")
+    return " ".join(f"{error.status_code} {error.reason_phrase} {text}".split())[:300]
+
+
+def _to_filter(condition: Condition) -> models.Filter:
+    match condition:
+        case AllOf(parts):
+            return models.Filter(must=[_to_filter(part) for part in parts])
+        case AnyOf(parts):
+            return models.Filter(should=[_to_filter(part) for part in parts])
+        case FieldPresent(expected=wanted):
+            empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=to_column_filter(condition).name))
+            return models.Filter(must_not=[empty]) if wanted else models.Filter(must=[empty])
+        case FieldMatches() | FieldMatchesNone():
+            return _to_field_filter(condition)
+        case _:
+            raise AssertionError("a condition that is always or never so is not rendered")
+
+
+def _to_field_filter(condition: FieldMatches | FieldMatchesNone) -> models.Filter:
+    sieve = to_column_filter(condition)
+    parts: list[models.Condition] = [
+        models.FieldCondition(key=NUMBER_PREFIX + sieve.name, range=_to_range(each)) for each in sieve.ranges
+    ]
+    if sieve.tokens:
+        parts.append(models.FieldCondition(key=sieve.name, match=models.MatchAny(any=list(sieve.tokens))))
+    return models.Filter(should=parts) if isinstance(condition, FieldMatches) else models.Filter(must_not=parts)
+
+
+def _to_range(wanted: NumberRange) -> models.Range:
+    return models.Range(**{wanted.op: wanted.value})

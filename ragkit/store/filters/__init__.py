@@ -1,0 +1,1 @@
+"""The filter language: parsing, evaluation and translation for the stores."""

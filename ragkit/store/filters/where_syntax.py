@@ -1,0 +1,203 @@
+"""The command line's filter expressions: text in, the filter language of `ragkit.store.filters.language` out.
+
+    lang == "en" and year >= 2020 and (tag in ("a", "b") or not has(tag))
+
+A hand-written recursive descent over tokens, linear in the text; nothing is ever evaluated as code. A field is a
+bare word (letters, digits, `_`, `-`, `.`) or anything between backquotes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import NoReturn
+
+from ragkit.errors import InvalidFilter
+from ragkit.records import JSON
+from ragkit.store.base import Filter
+
+MAX_LENGTH = 100_000
+"""Characters that an expression may have."""
+MAX_DEPTH = 50
+"""How deep brackets and `not` may be nested."""
+
+_OPERATORS = {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+_COMMON_MISTAKES = {"=": "==", "===": "==", "<>": "!=", "!==": "!=", "=>": ">=", "=<": "<=", "&&": "and", "&": "and", "||": "or",
+          "|": "or", "!": "not"}  # fmt: skip
+_LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_RESERVED = {"and", "or", "not", "in", "has", *_LITERALS}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+    | (?P<name>`[^`]+`)
+    | (?P<number>-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
+    | (?P<word>[^\W\d][\w.\-]*)
+    | (?P<sign>[=!<>&|]+)
+    | (?P<mark>[(),])
+    | (?P<end>\Z)
+    | (?P<bad>.)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+
+
+def parse_where(text: str) -> Filter:
+    """The filter that an expression stands for, as a mapping that every store's `search` takes.
+
+    Raises:
+        InvalidFilter: a syntax error; the message names the column, counted from 1, and marks it with `^`.
+    """
+    if len(text) > MAX_LENGTH:
+        raise InvalidFilter(f"the expression has {len(text)} characters: at most {MAX_LENGTH} are read")
+    parser = _Parser(text)
+    parsed = parser.parse_or(0)
+    if parser.token.kind != "end":
+        parser.fail("'and', 'or' or the end is wanted")
+    return parsed
+
+
+class _Parser:
+    """One method for each level of the grammar, loosest first; `token` is the next one that is not yet taken."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokenize(text)
+        self.token = next(self._tokens)
+
+    def parse_or(self, depth: int) -> Filter:
+        if depth > MAX_DEPTH:
+            self.fail(f"at most {MAX_DEPTH} levels of brackets and 'not' are allowed")
+        parts = [self._parse_and(depth)]
+        while self._accept("or"):
+            parts.append(self._parse_and(depth))
+        return parts[0] if len(parts) == 1 else {"$or": parts}
+
+    def fail(self, wanted: str) -> NoReturn:
+        """Raise InvalidFilter that points at the next token."""
+        token, text = self.token, self._text
+        met = "the end" if token.kind == "end" else repr(token.text)
+        right = {"sign": _COMMON_MISTAKES.get(token.text, ""), "word": _nearest_keyword(token.text)}.get(token.kind, "")
+        hint = f" (did you mean {right!r}?)" if right and right != token.text else ""
+        before, after = text[max(0, token.start - 30) : token.start], text[token.start : token.start + 30]
+        shown = " ".join(f"{before}^{after}".split())
+        raise InvalidFilter(f"column {token.start + 1}: met {met}, {wanted}{hint}: {shown}")
+
+    def _parse_and(self, depth: int) -> Filter:
+        parts = [self._parse_unary(depth)]
+        while self._accept("and"):
+            parts.append(self._parse_unary(depth))
+        return parts[0] if len(parts) == 1 else {"$and": parts}
+
+    def _parse_unary(self, depth: int) -> Filter:
+        if self._accept("not"):
+            if depth > MAX_DEPTH:
+                self.fail(f"at most {MAX_DEPTH} levels of brackets and 'not' are allowed")
+            return {"$not": self._parse_unary(depth + 1)}
+        if self._accept("("):
+            inner = self.parse_or(depth + 1)
+            self._expect(")", "'and', 'or' or ')' is wanted")
+            return inner
+        if self._accept("has"):
+            self._expect("(", "'(' and a field are wanted after 'has'")
+            field = self._parse_field()
+            self._expect(")", "')' is wanted")
+            return {field: {"$exists": True}}
+        return self._parse_comparison()
+
+    def _parse_comparison(self) -> Filter:
+        field = self._parse_field()
+        if self._accept("in"):
+            return {field: {"$in": self._parse_values()}}
+        if self._accept("not"):
+            self._expect("in", "'in' is wanted after 'not'")
+            return {field: {"$nin": self._parse_values()}}
+        if self.token.kind != "sign" or self.token.text not in _OPERATORS:
+            self.fail("one of == != < <= > >= in is wanted")
+        operator = _OPERATORS[self._advance().text]
+        at = self.token
+        value = self._parse_value()
+        if operator not in {"$eq", "$ne"} and (value is None or isinstance(value, bool)):
+            self.token = at
+            self.fail("a number or a string is wanted")
+        return {field: {operator: value}}
+
+    def _parse_field(self) -> str:
+        token = self.token
+        is_name = token.kind == "name" or (token.kind == "word" and token.text not in _RESERVED)
+        if not is_name or token.text.startswith("`$"):
+            self.fail("the name of a field is wanted")
+        return self._advance().text.strip("`")
+
+    def _parse_values(self) -> list[JSON]:
+        self._expect("(", "'(' and a list of values are wanted")
+        values: list[JSON] = []
+        while not self._accept(")"):
+            values.append(self._parse_value())
+            if not self._accept(","):
+                self._expect(")", "',' or ')' is wanted")
+                break
+        return values
+
+    def _parse_value(self) -> str | int | float | bool | None:
+        token = self.token
+        if token.kind == "string":
+            return self._unescape(self._advance().text[1:-1])
+        if token.kind == "number":
+            return self._parse_number()
+        if token.kind == "word" and token.text in _LITERALS:
+            return _LITERALS[self._advance().text]
+        return self.fail("a value is wanted: a number, true, false, null or a string in quotes")
+
+    def _parse_number(self) -> int | float:
+        text = self.token.text
+        if len(text) > 400:
+            self.fail("a number of at most 400 digits is wanted")
+        value = int(text) if text.lstrip("-").isdigit() else float(text)
+        if isinstance(value, float) and not math.isfinite(value):
+            self.fail("a finite number is wanted")
+        self._advance()
+        return value
+
+    def _unescape(self, body: str) -> str:
+        return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), body, flags=re.DOTALL)
+
+    def _accept(self, text: str) -> bool:
+        """Whether the next token is this word or mark; it is taken if so."""
+        if self.token.text != text or self.token.kind not in {"word", "mark"}:
+            return False
+        self._advance()
+        return True
+
+    def _expect(self, text: str, wanted: str) -> None:
+        if not self._accept(text):
+            self.fail(wanted)
+
+    def _advance(self) -> _Token:
+        token = self.token
+        self.token = next(self._tokens)
+        return token
+
+
+def _tokenize(text: str) -> Iterator[_Token]:
+    """The tokens of a text; the last one is of kind `end` and is given again and again."""
+    for found in _TOKEN.finditer(text):
+        kind = found.lastgroup or "bad"
+        yield _Token(kind, found[kind], found.start(kind))
+    while True:
+        yield _Token("end", "", len(text))
+
+
+def _nearest_keyword(word: str) -> str:
+    near = get_close_matches(word.lower(), ("and", "or", "not", "in", "has", "true", "false", "null"), n=1, cutoff=0.66)
+    return near[0] if near else ""

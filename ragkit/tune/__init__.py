@@ -1,0 +1,1 @@
+"""Search for pipeline settings on your own documents and questions."""

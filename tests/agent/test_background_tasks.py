@@ -1,0 +1,131 @@
+"""Threads, loops in the background, and the switch."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
+
+import pytest
+
+from ragkit.agent import background_tasks
+from ragkit.agent.background_tasks import BACKGROUND_LOOP, DaemonThreadPool, iterate_in_thread, iterate_sync
+from ragkit.agent.cancellation import Cancellation
+
+NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
+
+
+def test_work_is_done_in_another_thread_with_the_context_of_the_caller() -> None:
+    NAME.set("anna")
+    found = (
+        DaemonThreadPool().submit(lambda: (NAME.get(), threading.current_thread() is threading.main_thread())).result(2)
+    )
+    assert found == ("anna", False)
+
+
+def test_a_thread_that_is_free_is_used_again() -> None:
+    pool = DaemonThreadPool()
+    first = pool.submit(threading.get_ident).result(2)
+    time.sleep(0.02)
+    assert pool.submit(threading.get_ident).result(2) == first
+
+
+def test_work_never_waits_for_other_work() -> None:
+    pool, gate = DaemonThreadPool(), threading.Barrier(20, timeout=5)
+    futures = [pool.submit(gate.wait) for _ in range(20)]
+    assert sorted(future.result(5) for future in futures) == list(range(20))
+
+
+def test_what_the_work_raises_is_handed_on() -> None:
+    future = DaemonThreadPool().submit(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError, match="integer division"):
+        future.result(2)
+
+
+def test_threads_that_have_nothing_to_do_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_tasks, "IDLE_TIMEOUT_S", 0.02)
+    pool = DaemonThreadPool()
+    thread = pool.submit(threading.current_thread).result(2)
+    thread.join(2)
+    assert not thread.is_alive()
+    assert pool.submit(lambda: "again").result(2) == "again"
+
+
+def test_work_comes_through_while_threads_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_tasks, "IDLE_TIMEOUT_S", 0.0005)
+    pool = DaemonThreadPool()
+    for number in range(300):
+        assert pool.submit(lambda number=number: number).result(2) == number  # type: ignore[misc]
+        time.sleep(0.0005)
+
+
+def test_a_thread_that_hangs_does_not_hold_the_process() -> None:
+    code = "import time; from ragkit.agent.background_tasks import WORKERS; WORKERS.submit(lambda: time.sleep(60)); print('done')"
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    assert (done.stdout, time.monotonic() - began < 15) == ("done\n", True)
+
+
+def test_a_coroutine_runs_in_the_background_with_the_context_of_the_caller() -> None:
+    NAME.set("ben")
+
+    async def who() -> str:
+        await asyncio.sleep(0)
+        return NAME.get()
+
+    assert BACKGROUND_LOOP.submit(who()).result(2) == "ben"
+
+
+def test_a_forked_child_gets_a_loop_of_its_own() -> None:
+    code = """
+import asyncio, os, warnings
+from ragkit.agent.background_tasks import LOOP
+warnings.simplefilter("ignore")
+async def one(): return 1
+assert LOOP.start(one()).result(5) == 1
+child = os.fork()
+if child == 0:
+    os._exit(0 if LOOP.start(one()).result(5) == 1 else 3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
+
+
+async def letters() -> AsyncIterator[str]:
+    for letter in "abc":
+        await asyncio.sleep(0)
+        yield letter
+
+
+def test_iterators_change_their_kind() -> None:
+    async def collect() -> list[str]:
+        return [letter async for letter in iterate_in_thread(lambda: iter("abc"))]
+
+    assert list(iterate_sync(letters())) == asyncio.run(collect()) == ["a", "b", "c"]
+
+
+def test_an_iterator_that_fails_fails_where_it_is_read() -> None:
+    def fails() -> Iterator[str]:
+        yield "a"
+        raise ValueError("broken")
+
+    async def collect() -> None:
+        async for _ in iterate_in_thread(fails):
+            pass
+
+    with pytest.raises(ValueError, match="broken"):
+        asyncio.run(collect())
+
+
+def test_a_switch_calls_who_listens_once() -> None:
+    switch, heard = Cancellation(), list[str]()
+    switch.add_listener(lambda: heard.append("a"))
+    forget = switch.add_listener(lambda: heard.append("b"))
+    forget()
+    assert not switch.cancelled
+    switch.cancel()
+    switch.cancel()
+    switch.add_listener(lambda: heard.append("late"))
+    assert (switch.cancelled, heard) == (True, ["a", "late"])

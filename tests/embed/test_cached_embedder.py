@@ -1,0 +1,165 @@
+"""No text is embedded twice: within a call, between calls, and after the process has ended."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from ragkit.embed.base import Row, Rows
+from ragkit.embed.cached_embedder import CachedEmbedder, VectorCache, text_cache_key
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.embed.options import HashingOptions
+from ragkit.embed.sqlite_cache import SqliteVectorCache
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
+
+
+class Counted:
+    """The hashing embedder, and every text that it was asked for."""
+
+    def __init__(self, dimension: int = 32) -> None:
+        self._hashing = HashingEmbedder(HashingOptions(dimension=dimension))
+        self.asked: list[str] = []
+        self.dimension = dimension
+        self.fingerprint = self._hashing.fingerprint
+
+    def embed_texts(self, texts: Sequence[str]) -> Rows:
+        self.asked += texts
+        return self._hashing.embed_texts(texts)
+
+    def embed_query(self, text: str) -> Row:
+        self.asked.append(f"query: {text}")
+        return self._hashing.embed_query(text)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "vectors.sqlite"
+
+
+@pytest.fixture
+def cache(path: Path) -> Iterator[VectorCache]:
+    with SqliteVectorCache(path) as opened:
+        yield opened
+
+
+def test_equal_texts_of_one_call_are_embedded_once(cache: VectorCache) -> None:
+    inner = Counted()
+    rows = CachedEmbedder(inner, cache).embed_texts(["red", "green", "red"])
+    assert inner.asked == ["red", "green"]
+    np.testing.assert_array_equal(rows, HashingEmbedder(HashingOptions(32)).embed_texts(["red", "green", "red"]))
+
+
+def test_only_new_texts_are_embedded_and_the_order_is_kept(cache: VectorCache) -> None:
+    inner = Counted()
+    cached = CachedEmbedder(inner, cache)
+    cached.embed_texts(["green", "blue"])
+    rows = cached.embed_texts(["red", "green", "white", "blue"])
+    assert inner.asked == ["green", "blue", "red", "white"]
+    np.testing.assert_array_equal(rows, Counted().embed_texts(["red", "green", "white", "blue"]))
+
+
+def test_what_was_embedded_is_known_after_the_file_was_closed(path: Path) -> None:
+    inner = Counted()
+    with SqliteVectorCache(path) as first:
+        rows = CachedEmbedder(inner, first).embed_texts(["red"])
+    with SqliteVectorCache(path) as second:
+        np.testing.assert_array_equal(CachedEmbedder(inner, second).embed_texts(["red"]), rows)
+    assert inner.asked == ["red"]
+
+
+def test_another_embedder_does_not_get_these_rows(cache: VectorCache) -> None:
+    CachedEmbedder(Counted(32), cache).embed_texts(["red"])
+    other = Counted(16)
+    assert CachedEmbedder(other, cache).embed_texts(["red"]).shape == (1, 16)
+    assert other.asked == ["red"]
+
+
+def test_a_question_is_kept_apart_from_a_text_of_the_same_words(cache: VectorCache) -> None:
+    inner = Counted()
+    cached = CachedEmbedder(inner, cache)
+    cached.embed_texts(["red"])
+    first, second = cached.embed_query("red"), cached.embed_query("red")
+    np.testing.assert_array_equal(first, second)
+    assert inner.asked == ["red", "query: red"]
+
+
+def test_no_texts_ask_for_nothing(cache: VectorCache) -> None:
+    inner = Counted()
+    assert CachedEmbedder(inner, cache).embed_texts([]).shape == (0, 32)
+    assert inner.asked == []
+
+
+def test_texts_with_a_lone_surrogate_or_nul_are_remembered_too(cache: VectorCache) -> None:
+    inner = Counted()
+    cached = CachedEmbedder(inner, cache)
+    for _ in range(2):
+        cached.embed_texts(["a\ud800", "b\x00", ""])
+    assert inner.asked == ["a\ud800", "b\x00", ""]
+
+
+def test_it_says_what_the_inner_embedder_says(cache: VectorCache) -> None:
+    cached = CachedEmbedder(Counted(), cache)
+    assert (cached.dimension, cached.fingerprint) == (32, "hashing-1:32")
+
+
+@pytest.mark.parametrize("raw", [b"\0" * 8, b"\0" * 7])
+def test_a_row_of_the_wrong_size_is_embedded_again(path: Path, cache: VectorCache, raw: bytes) -> None:
+    inner = Counted()
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO vectors VALUES (?, ?)", (text_cache_key(inner.fingerprint, "red"), raw))
+    connection.close()
+    rows = CachedEmbedder(inner, cache).embed_texts(["red"])
+    assert inner.asked == ["red"]
+    np.testing.assert_array_equal(rows, Counted().embed_texts(["red"]))
+
+
+def test_thousands_of_keys_are_looked_up_in_one_call(cache: VectorCache) -> None:
+    rows = {f"key {n}": np.full(4, n, np.float32) for n in range(3000)}
+    cache.put_many(rows)
+    found = cache.get_many([*rows, "never there"])
+    assert {key: row.tolist() for key, row in found.items()} == {key: row.tolist() for key, row in rows.items()}
+
+
+def test_threads_share_one_cache(cache: VectorCache) -> None:
+    cached = CachedEmbedder(Counted(), cache)
+    texts = [f"text {n}" for n in range(50)]
+    wanted = Counted().embed_texts(texts)
+    agreed: list[bool] = []
+    threads = [
+        Thread(target=lambda: agreed.append(np.array_equal(cached.embed_texts(texts), wanted))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert agreed == [True] * 8
+
+
+def test_a_file_that_is_no_cache_is_named(path: Path) -> None:
+    path.write_bytes(b"something else entirely, and long enough for a header of SQLite" * 20)
+    with pytest.raises(
+        KnowledgeBaseDamaged, match=r"vectors\.sqlite cannot be used as a cache of vectors .*not a database.*run rm"
+    ):
+        SqliteVectorCache(path)
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KnowledgeBaseDamaged, match="unable to open database file"):
+        SqliteVectorCache(tmp_path / "nowhere" / "vectors.sqlite")
+
+
+def test_another_process_that_does_not_stop_writing_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragkit.embed.sqlite_cache.BUSY_TIMEOUT_S", 0.05)
+    with SqliteVectorCache(path) as cache:
+        writer = sqlite3.connect(path)
+        writer.execute("BEGIN IMMEDIATE")
+        with pytest.raises(KnowledgeBaseLocked, match=r"vectors\.sqlite is being written by another process"):
+            cache.put_many({"key": np.ones(2, np.float32)})
+        writer.close()
+        cache.put_many({"key": np.ones(2, np.float32)})
+        assert list(cache.get_many(["key"])) == ["key"]

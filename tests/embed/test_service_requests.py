@@ -1,0 +1,169 @@
+"""The pace of requests, and what a service's refusals mean."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+
+import pytest
+
+from ragkit.embed.service_options import OpenAIEmbeddingOptions, ServiceOptions
+from ragkit.embed.service_requests import (
+    BURST_WINDOW_S,
+    RateLimiter,
+    RequestExecutor,
+    error_from_status,
+    is_too_large,
+    parse_retry_after,
+    resolve_api_key,
+)
+from ragkit.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    InvalidOption,
+    InvalidRequest,
+    ProviderError,
+    RateLimited,
+    RequestTimeout,
+)
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_without_limits_nothing_waits() -> None:
+    pace = RateLimiter(0, 0, Clock())
+    assert [pace.reserve(10**9) for _ in range(100)] == [0.0] * 100
+
+
+def test_requests_keep_to_their_limit_after_a_short_burst() -> None:
+    pace = RateLimiter(60, 0, Clock())  # one a second, and what has gathered in BURST_S
+    waits = [pace.reserve(1) for _ in range(8)]
+    assert waits == pytest.approx([0, 0, 0, 0, 0, 0, 1, 2])
+    assert BURST_WINDOW_S == 5
+
+
+def test_tokens_keep_to_their_limit() -> None:
+    clock = Clock()
+    pace = RateLimiter(0, 600, clock)  # ten a second
+    assert [pace.reserve(50), pace.reserve(100), pace.reserve(10)] == pytest.approx([0, 0, 10])
+    clock.now += 11
+    assert pace.reserve(10) == 0.0
+
+
+def test_nothing_goes_out_while_the_service_has_said_to_wait() -> None:
+    clock = Clock()
+    pace = RateLimiter(0, 0, clock)
+    pace.pause(3)
+    assert pace.reserve(1) == pytest.approx(3)
+    clock.now += 3
+    assert (pace.reserve(1), pace.pause_remaining()) == (0.0, 0.0)
+
+
+def test_a_service_that_wants_too_long_a_wait_is_not_waited_for() -> None:
+    def send() -> None:
+        raise RateLimited("test", "come back tomorrow", retry_after=86_400)
+
+    began = time.monotonic()
+    with pytest.raises(RateLimited, match="come back tomorrow"):
+        RequestExecutor("test", ServiceOptions()).execute(send, 1)
+    assert time.monotonic() - began < 5
+
+
+def test_waits_between_attempts_double_and_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(RequestExecutor, "_sleep_unless_stopped", lambda self, seconds: waits.append(seconds))
+    monkeypatch.setattr("ragkit.embed.service_requests.random.uniform", lambda low, high: high)
+
+    def send() -> None:
+        raise ConnectionFailed("test", "down")
+
+    with pytest.raises(ConnectionFailed, match="down"):
+        RequestExecutor("test", ServiceOptions(attempts=9)).execute(send, 1)
+    assert [wait for wait in waits if wait] == [0.5, 1, 2, 4, 8, 16, 30, 30]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind", "says"),
+    [
+        (401, "no", AuthenticationFailed, "x: the key was refused (no): check it"),
+        (403, "no", AuthenticationFailed, "x: the key was refused (no): check it"),
+        (429, "slow", RateLimited, "x: too many requests (slow)"),
+        (429, "insufficient_quota", AuthenticationFailed, "x: the account has no money left (insufficient_quota)"),
+        (408, "slow", RequestTimeout, "x: it gave up on the request (slow)"),
+        (500, "", ConnectionFailed, "x: it failed with status 500 (no reason given)"),
+        (503, "a\n b", ConnectionFailed, "x: it failed with status 503 (a b)"),
+        (404, "no model", InvalidRequest, "x: it refused the request with status 404 (no model)"),
+    ],
+)
+def test_a_status_becomes_an_error_of_our_tree(status: int, message: str, kind: type[ProviderError], says: str) -> None:
+    error = error_from_status("x", status, message)
+    assert (type(error), str(error), error.status) == (kind, says, status)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "Retry-After": "9"}, 0.25),
+        ({"Retry-After": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_read_in_seconds(headers: dict[str, str], seconds: float | None) -> None:
+    assert parse_retry_after(headers) == seconds
+
+
+def test_retry_after_may_be_a_date() -> None:
+    assert parse_retry_after({"Retry-After": formatdate(time.time() + 60, usegmt=True)}) == pytest.approx(60, abs=3)
+    assert parse_retry_after({"Retry-After": formatdate(0, usegmt=True)}) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "large"),
+    [
+        (413, "whatever", True),
+        (400, "max 300000 tokens: too many", True),
+        (400, "'input' exceeds the maximum context length", True),
+        (422, "at most 96 texts", True),
+        (400, "unknown parameter", False),
+        (404, "too many models", False),
+    ],
+)
+def test_a_batch_is_too_large_when_the_service_says_so(status: int, message: str, large: bool) -> None:
+    error = error_from_status("x", status, message)
+    assert isinstance(error, InvalidRequest)
+    assert is_too_large(error) is large
+
+
+def test_keys_are_taken_as_given_then_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONE_KEY", raising=False)
+    monkeypatch.setenv("OTHER_KEY", "from-outside")
+    assert resolve_api_key("x", "given", "ONE_KEY", "OTHER_KEY") == "given"
+    assert resolve_api_key("x", None, "ONE_KEY", "OTHER_KEY") == "from-outside"
+    assert resolve_api_key("x", None, "ONE_KEY", optional=True) == "none"
+    with pytest.raises(AuthenticationFailed, match=r"^x: no key is set: export ONE_KEY=\.\.\.$"):
+        resolve_api_key("x", None, "ONE_KEY")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"batch_size": 0}, "embed.batch_size is 0: at least 1 is wanted"),
+        ({"attempts": 0}, "embed.attempts is 0: at least 1 is wanted"),
+        ({"tokens_per_minute": -1}, r"embed.tokens_per_minute is -1: 0 \(no limit\) or a number above it is wanted"),
+        ({"timeout_s": 0.0}, "embed.timeout_s is 0.0: a number above 0 is wanted"),
+        ({"dimensions": -1}, r"embed.dimensions is -1: 0 \(the model's own\) or a number above it is wanted"),
+        ({"model": ""}, "embed.model is '': the name of a model is wanted"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        OpenAIEmbeddingOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind

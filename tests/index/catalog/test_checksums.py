@@ -1,0 +1,76 @@
+"""Files at rest are held against their seal; every kind of damage is named."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ragkit.index.catalog.checksums import (
+    CHECKSUM_FILE,
+    delete_checksums,
+    find_changed_files,
+    read_checksums,
+    write_checksums,
+    write_file_durably,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a").write_bytes(bytes(range(256)) * 40)
+    (tmp_path / "b").write_bytes(b"")
+    write_checksums(tmp_path, ["a", "b"])
+    return tmp_path
+
+
+def test_files_that_are_as_they_were_are_sound(folder: Path) -> None:
+    assert find_changed_files(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda path: path.unlink(), "is missing"),
+        (lambda path: path.write_bytes(b""), "has 0 bytes where 10240 were written"),
+        (lambda path: path.write_bytes(path.read_bytes()[:99]), "has 99 bytes where 10240 were written"),
+        (lambda path: path.write_bytes(path.read_bytes()[::-1]), "is not what was written (its checksum differs)"),
+    ],
+)
+def test_damage_is_named(folder: Path, damage: Callable[[Path], object], reason: str) -> None:
+    damage(folder / "a")
+    assert [(fault.file, fault.reason) for fault in find_changed_files(folder)] == [("a", reason)]
+
+
+def test_every_single_flipped_bit_is_found(folder: Path) -> None:
+    whole = (folder / "a").read_bytes()
+    chance = random.Random(7)
+    for _ in range(200):
+        place = chance.randrange(len(whole) * 8)
+        data = bytearray(whole)
+        data[place // 8] ^= 1 << (place % 8)
+        (folder / "a").write_bytes(data)
+        assert len(find_changed_files(folder)) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", '{"files": "{}", "crc": 1}', "[]", '{"files": 3, "crc": 1}'])
+def test_a_damaged_seal_counts_as_none(folder: Path, text: str) -> None:
+    (folder / CHECKSUM_FILE).write_text(text)
+    assert read_checksums(folder) is None
+    assert find_changed_files(folder) == []
+
+
+def test_without_a_seal_nothing_is_claimed(folder: Path) -> None:
+    delete_checksums(folder)
+    delete_checksums(folder)
+    (folder / "a").unlink()
+    assert find_changed_files(folder) == []
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    write_file_durably(tmp_path / "x", b"one")
+    write_file_durably(tmp_path / "x", b"two")
+    assert (tmp_path / "x").read_bytes() == b"two"
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]

@@ -1,0 +1,228 @@
+"""Vectors that no chunk has: kept for a while, and left behind before they are too many."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragkit.errors import KnowledgeBaseDamaged, StoreError
+from ragkit.index.catalog import compaction, schema
+from ragkit.index.catalog.compaction import compact_vectors
+from ragkit.index.catalog.write_session import WriteSession
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.pipeline.settings import Pipeline
+from ragkit.store.native.vector_file import VectorFile
+
+LEAST = 20
+FILES = 5
+PLAIN = Pipeline.from_yaml("embed: {name: hashing}\n")
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "MIN_UNUSED_VECTORS", LEAST)
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    edit(folder, 0)
+    return folder
+
+
+def edit(folder: Path, edition: int) -> None:
+    """All files anew, a chunk each."""
+    for n in range(FILES):
+        (folder / f"{n}.txt").write_text(f"File {n} speaks of subject{n} in edition{edition}.")
+
+
+def indexed(path: Path, docs: Path) -> KnowledgeBase:
+    kb = KnowledgeBase.open(path, PLAIN)
+    kb.index(docs)
+    return kb
+
+
+def vector_files(kb: Path) -> dict[str, int]:
+    """Rows of each vector file, by name."""
+    return {path.name: (path.stat().st_size - 64) // (4 * 256) for path in kb.glob("vectors-*.f32")}
+
+
+def open_vector_files(kb: Path) -> set[str]:
+    """Those of this process; one that was removed has a name that says so."""
+    found = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add(str(link.readlink()))
+    return {name.rpartition("/")[2] for name in found if name.startswith(f"{kb}/vectors-")}
+
+
+def found_in(kb: KnowledgeBase, question: str) -> list[tuple[str, str]]:
+    return [(Path(hit.chunk.source).name, hit.chunk.text) for hit in kb.search(question, top_k=FILES)]
+
+
+def test_a_folder_that_changes_again_and_again_does_not_fill_the_disk(tmp_path: Path, docs: Path) -> None:
+    kb = indexed(tmp_path / "kb", docs)
+    most = 0
+    for edition in range(1, 12):
+        edit(docs, edition)
+        assert kb.index(docs).embedded == FILES, "a text that stays was embedded again"
+        [rows] = vector_files(tmp_path / "kb").values()
+        most = max(most, rows)
+    assert LEAST <= most <= LEAST + 2 * FILES
+    assert kb.verify().is_sound
+    fresh = indexed(tmp_path / "fresh", docs)
+    assert [chunk.id for chunk in kb.chunks()] == [chunk.id for chunk in fresh.chunks()]
+    for n in range(FILES):
+        assert found_in(kb, f"subject{n}") == found_in(fresh, f"subject{n}")
+
+
+def test_as_many_vectors_as_chunks_have_are_kept_for_texts_that_come_back(tmp_path: Path, docs: Path) -> None:
+    kb = indexed(tmp_path / "kb", docs)
+    edit(docs, 1)
+    kb.index(docs)
+    edit(docs, 0)
+    report = kb.index(docs)
+    assert (report.files["updated"], report.embedded) == (FILES, 0)
+    assert vector_files(tmp_path / "kb") == {"vectors-1.f32": 2 * FILES}
+
+
+def test_taking_sources_out_leaves_their_vectors_behind_too(tmp_path: Path, docs: Path) -> None:
+    for n in range(FILES, LEAST + FILES):
+        (docs / f"{n}.txt").write_text(f"Another file, of subject{n}.")
+    kb = indexed(tmp_path / "kb", docs)
+    assert kb.remove(*(docs / f"{n}.txt" for n in range(FILES, LEAST + FILES))) == LEAST
+    assert vector_files(tmp_path / "kb") == {"vectors-2.f32": FILES}
+    assert kb.verify().is_sound
+    assert found_in(kb, "subject3")[0][0] == "3.txt"
+
+
+def test_a_vector_store_beside_the_catalog_finds_the_same_afterwards(tmp_path: Path, docs: Path) -> None:
+    beside = Pipeline.from_yaml("embed: {name: hashing}\nstore: {name: faiss}\n")
+    with KnowledgeBase.open(tmp_path / "kb", beside) as kb:
+        kb.index(docs)
+        until_compacted(kb, docs)
+        assert kb.verify().is_sound
+        for n in range(FILES):
+            assert found_in(kb, f"subject{n}")[0] == (f"{n}.txt", f"File {n} speaks of subject{n} in edition4.")
+        assert kb.freshness().outdated_store == "", "the store is not of this generation"
+
+
+def until_compacted(kb: KnowledgeBase, docs: Path) -> None:
+    before = set(vector_files(kb.path))
+    for edition in range(1, 10):
+        edit(docs, edition)
+        kb.index(docs)
+        if set(vector_files(kb.path)) != before:
+            return
+    raise AssertionError("the vector file was not made anew")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed under /proc on Linux only")
+def test_a_reader_that_stays_open_lets_go_of_the_old_file(tmp_path: Path, docs: Path) -> None:
+    indexed(tmp_path / "kb", docs).close()
+    with KnowledgeBase.open(tmp_path / "kb") as reader:
+        assert "edition0" in found_in(reader, "subject2")[0][1]
+        until_compacted(KnowledgeBase.open(tmp_path / "kb"), docs)
+        assert "edition4" in found_in(reader, "subject2")[0][1]
+        assert open_vector_files(tmp_path / "kb") == {"vectors-2.f32"}
+
+
+@pytest.fixture
+def overtaken(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A knowledge base whose vector file goes just before the first one who has read its name opens it."""
+    indexed(tmp_path / "kb", docs).close()
+    monkeypatch.setattr(
+        schema, "BUSY_TIMEOUT_S", 0.1
+    )  # the writer waits for the reader, which here waits for the writer
+    opened, writing = VectorFile.open, iter([True])
+
+    def open_late(path: Path, **options: Any) -> VectorFile:
+        if next(writing, False):
+            until_compacted(KnowledgeBase.open(tmp_path / "kb"), docs)
+        return opened(path, **options)
+
+    monkeypatch.setattr(VectorFile, "open", open_late)
+    return tmp_path / "kb"
+
+
+def test_a_reader_whose_file_goes_as_it_begins_takes_the_new_one(overtaken: Path) -> None:
+    with KnowledgeBase.open(overtaken) as reader:
+        assert "edition4" in found_in(reader, "subject2")[0][1]
+
+
+def test_a_file_that_goes_while_a_knowledge_base_is_verified_is_no_fault(overtaken: Path) -> None:
+    with KnowledgeBase.open(overtaken) as kb:
+        assert kb.verify().problems == ()
+
+
+def test_a_vector_file_that_is_gone_is_still_told(tmp_path: Path, docs: Path) -> None:
+    indexed(tmp_path / "kb", docs).close()
+    (tmp_path / "kb" / "vectors-1.f32").unlink()
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        with pytest.raises(KnowledgeBaseDamaged, match="is missing"):
+            kb.search("subject2")
+        assert any("is missing" in problem.message for problem in kb.verify().problems)
+
+
+@pytest.mark.parametrize("moment", ["before the change", "after the change"])
+def test_a_crash_leaves_the_old_file_or_the_new_one(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    kb, image, move = indexed(tmp_path / "kb", docs), tmp_path / "image", compaction._renumber_rows
+
+    def watched(*arguments: Any) -> None:
+        if moment == "after the change":
+            move(*arguments)
+        shutil.copytree(tmp_path / "kb", image)  # what a process that is killed here leaves
+        if moment == "before the change":
+            move(*arguments)
+
+    monkeypatch.setattr(compaction, "_renumber_rows", watched)
+    until_compacted(kb, docs)
+    monkeypatch.setattr(compaction, "_renumber_rows", move)
+    assert len(vector_files(image)) == 2, "both files are there at that moment"
+    with KnowledgeBase.open(image, PLAIN) as left:
+        assert "edition4" in found_in(left, "subject2")[0][1]
+        assert left.verify().is_sound
+        edit(docs, 5)
+        assert left.index(docs).embedded == FILES
+        assert len(vector_files(image)) == 1, "the file that nobody names is removed"
+        assert "edition5" in found_in(left, "subject2")[0][1]
+        assert left.verify().is_sound
+
+
+def writer_in(tmp_path: Path, docs: Path) -> WriteSession:
+    """A writer in a knowledge base with nearly too many unused vectors."""
+    with indexed(tmp_path / "kb", docs) as kb:
+        for edition in range(1, LEAST // FILES):
+            edit(docs, edition)
+            kb.index(docs)
+    return WriteSession(tmp_path / "kb")
+
+
+def test_a_full_disk_puts_it_off(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: VectorFile) -> None:
+        raise StoreError("no room")
+
+    with writer_in(tmp_path, docs) as session:
+        row, vectors = session.open_vectors(session.catalog.get_meta("embedder") or "", 256)
+        vectors.append(vectors.matrix()[:FILES].copy())
+        monkeypatch.setattr(VectorFile, "sync", full)
+        assert compact_vectors(session, row, vectors) is vectors
+        assert set(vector_files(session.directory)) == {"vectors-1.f32"}
+        monkeypatch.undo()
+        monkeypatch.setattr(compaction, "MIN_UNUSED_VECTORS", LEAST)
+        assert compact_vectors(session, row, vectors).path.name == "vectors-3.f32", "it was not due"
+
+
+def test_the_vectors_of_an_embedder_that_is_not_in_use_are_left_alone(tmp_path: Path, docs: Path) -> None:
+    with writer_in(tmp_path, docs) as session:
+        row, vectors = session.open_vectors("another", 2)
+        vectors.append(np.ones((3 * LEAST, 2), np.float32))
+        assert compact_vectors(session, row, vectors) is vectors

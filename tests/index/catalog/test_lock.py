@@ -1,0 +1,50 @@
+"""One writer at a time, by name, and never longer than its process lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragkit.errors import KnowledgeBaseLocked
+from ragkit.index.catalog.lock import WriterLock, is_locked
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from ragkit.index.catalog.lock import WriterLock
+with WriterLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_writer_learns_who_the_first_one_is(tmp_path: Path) -> None:
+    with WriterLock(tmp_path):
+        assert is_locked(tmp_path)
+        with (
+            pytest.raises(KnowledgeBaseLocked, match=f"process {os.getpid()} on"),
+            WriterLock(tmp_path, wait_seconds=0),
+        ):
+            pass
+    assert not is_locked(tmp_path)
+
+
+def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(KnowledgeBaseLocked, match=f"process {holder.pid} on"), WriterLock(tmp_path, wait_seconds=0):
+            pass
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    with WriterLock(tmp_path, wait_seconds=5):
+        assert is_locked(tmp_path)
+
+
+def test_where_nobody_ever_wrote_nothing_is_locked(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)

@@ -1,0 +1,164 @@
+"""A store beside the catalog that lost or altered something is not asked, and is filled again without embedding."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ragkit import KnowledgeBase
+from ragkit.embed.base import Rows
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.index.store_checksums import read_store_checksums, store_checksum_path
+from ragkit.pipeline.settings import Pipeline
+from ragkit.records import Document, Hit, SearchResult
+from ragkit.store.backends.faiss_ import FaissStore
+from ragkit.store.file_digests import list_files
+
+TEXTS = {f"file{n}.txt": f"Door {n} is opened with the key on hook {n * 7}.\n" for n in range(20)}
+
+
+@pytest.fixture(params=["chroma", "lancedb", "faiss"])
+def kb(request: pytest.FixtureRequest, tmp_path: Path) -> KnowledgeBase:
+    """An indexed knowledge base with a store beside it: two whose own library loses data in a power cut, and ours."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name, text in TEXTS.items():
+        (docs / name).write_text(text)
+    pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\nstore: {{name: {request.param}}}\n")
+    found = KnowledgeBase.open(tmp_path / "kb", pipeline)
+    found.index(docs)
+    return found
+
+
+def store_of(kb: KnowledgeBase) -> Path:
+    return kb.path / f"store-{kb.pipeline.store.name}"
+
+
+def hits(kb: KnowledgeBase) -> list[tuple[str, str]]:
+    def plain(hit: Hit) -> tuple[str, str]:
+        return hit.chunk.id, f"{hit.score:.5f}"
+
+    return [plain(hit) for hit in kb.search("which hook has the key of door 13", 20, mode="dense")]
+
+
+def lose_everything_unsynced(place: Path) -> None:
+    """What a power cut does to a library that never syncs: names are there, contents are not."""
+    for path in list_files(place):
+        path.write_bytes(b"")
+
+
+def turn_a_bit(place: Path) -> None:
+    path = max(list_files(place), key=lambda path: path.stat().st_size)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("harm", [lose_everything_unsynced, turn_a_bit, shutil.rmtree])
+def test_what_happened_to_the_store_changes_no_answer_is_named_and_mended_without_embedding(
+    kb: KnowledgeBase, harm: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = hits(kb)
+    assert len(before) == 20
+    kb.close()
+    harm(store_of(kb))
+    assert hits(kb) == before  # the catalog answers
+    assert kb.freshness().outdated_store == kb.pipeline.store.name
+    [problem] = kb.verify().problems
+    assert problem.part == "store"
+
+    def embed_texts(self: HashingEmbedder, texts: list[str]) -> None:
+        raise AssertionError("something was embedded")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(HashingEmbedder, "embed_texts", embed_texts)
+        report = kb.index(tmp_path / "docs")
+        assert report.embedded == 0
+        assert kb.verify().problems == ()
+    assert kb.freshness().outdated_store == ""
+    assert hits(kb) == before
+
+
+def test_a_store_without_its_seal_is_compared_and_kept_when_it_holds_all(kb: KnowledgeBase, tmp_path: Path) -> None:
+    kb.close()
+    store_checksum_path(store_of(kb)).unlink()
+    kept = {path: path.stat().st_ino for path in list_files(store_of(kb)) if path.suffix in {".lance", ".f32"}}
+    assert [problem.message for problem in kb.verify().problems] == ["was not sealed: a run was cut off"]
+    kb.index(tmp_path / "docs")
+    assert kb.verify().problems == ()
+    assert {path: path.stat().st_ino for path in kept if path.exists()} == kept
+
+
+def test_the_store_of_another_catalog_is_not_taken_for_this_ones(kb: KnowledgeBase, tmp_path: Path) -> None:
+    before = hits(kb)
+    other = KnowledgeBase.open(tmp_path / "other", kb.pipeline)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "note.txt").write_text("Door 13 has no key at all.\n")
+    other.index(tmp_path / "more")
+    for one in (kb, other):
+        one.close()
+    assert read_store_checksums(store_of(other)) is not None
+    if store_of(kb).is_dir():
+        shutil.rmtree(store_of(kb))
+    shutil.copytree(store_of(other), store_of(kb))
+    shutil.copy(store_checksum_path(store_of(other)), store_checksum_path(store_of(kb)))
+    assert hits(kb) == before
+    assert [problem.message for problem in kb.verify().problems] == ["was sealed with another content"]
+
+
+def test_a_run_with_nothing_to_do_does_not_open_the_store(
+    kb: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ragkit.index.external_store import ExternalStore
+
+    def store(self: ExternalStore) -> None:
+        raise AssertionError("the store was opened")
+
+    monkeypatch.setattr(ExternalStore, "store", property(store))
+    assert kb.index(tmp_path / "docs").files["unchanged"] == 20
+
+
+class Killed(BaseException):
+    """Ends a writer where it stands."""
+
+
+@pytest.mark.parametrize("place", ["", ", path: {elsewhere}"], ids=["in the knowledge base", "elsewhere"])
+def test_a_search_that_a_writer_overtakes_is_answered_in_full(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer comes after the look at the seal and before the store is asked, and has only emptied it by then."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name, text in TEXTS.items():
+        (docs / name).write_text(text)
+    store = f"store: {{name: faiss{place.format(elsewhere=tmp_path / 'elsewhere')}}}\n"
+    pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\n{store}")
+    writer = KnowledgeBase.open(tmp_path / "kb", pipeline)
+    writer.index(docs)
+    reader = KnowledgeBase.open(tmp_path / "kb", pipeline)
+    before = hits(reader)
+    assert len(before) == 20
+    search, found = FaissStore.search, list[int]()
+
+    def stopped(self: FaissStore, documents: Sequence[Document], embeddings: Rows) -> list[str]:
+        raise Killed
+
+    def overtaken(self: FaissStore, *arguments: object) -> list[SearchResult]:
+        for name, text in TEXTS.items():
+            (docs / name).write_text(text.replace("Door", "Gate"))
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(FaissStore, "add_documents", stopped)
+            writer.index(docs)
+        results = search(self, *arguments)  # type: ignore[arg-type]
+        found.append(len(results))
+        return results
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FaissStore, "search", overtaken)
+        assert hits(reader) == before
+    assert found == [0]
+    assert len(hits(reader)) == 20
+    assert all("Gate" in hit.chunk.text for hit in reader.search("gate", 20, mode="dense"))

@@ -1,0 +1,247 @@
+"""A knowledge base in Python: the same as on the command line, and stores beside the catalog."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import ragkit
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, NotAKnowledgeBase, SettingsMismatch
+from ragkit.index.build_fingerprint import check_embedder_weights
+from ragkit.index.catalog.lock import WriterLock
+from ragkit.index.reader import MAX_IDLE_CONNECTIONS
+from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.pipeline import assemble
+from ragkit.pipeline.settings import Pipeline
+from ragkit.store.backends.sqlite import SqliteStore
+from ragkit.store.options import SqliteOptions
+
+HASHING = "embed: {name: hashing, dimension: 64}\n"
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "garden.md").write_text("---\nyear: 2024\n---\n# Garden\n\nThe hedge is cut in August.\n")
+    (folder / "house.md").write_text("---\nyear: 2019\n---\n# House\n\nThe boiler is swept in May.\n")
+    (folder / "shed.txt").write_text("The saw hangs on a nail.\n")
+    return folder
+
+
+def pipeline(text: str = "") -> Pipeline:
+    return Pipeline.from_yaml(HASHING + text)
+
+
+def test_index_search_and_ask(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        report = kb.index(docs)
+        assert (report.files["added"], report.chunks["added"], report.failures) == (3, 3, ())
+        [hit] = kb.search("when is the hedge cut", top_k=1)
+        assert (hit.chunk.source, hit.rank) == (str(docs / "garden.md"), 1)
+        [filtered] = kb.search("cut", where={"year": {"$lt": 2020}})
+        assert filtered.chunk.title == "House"
+        document = kb.document(hit.chunk.source)
+        assert document is not None
+        assert document.text[hit.chunk.start : hit.chunk.end] == hit.chunk.text
+        assert kb.ask("When is the hedge cut?").citations[0].verified
+
+
+def test_a_knowledge_base_remembers_its_pipeline(tmp_path: Path, docs: Path) -> None:
+    KnowledgeBase.open(tmp_path / "kb", pipeline("retrieve: {name: lexical, top_k: 1}\n")).index(docs)
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        assert kb.pipeline.embedder.name == "hashing"
+        assert len(kb.search("the")) <= 1
+
+
+def test_other_settings_raise_and_name_every_difference(tmp_path: Path, docs: Path) -> None:
+    KnowledgeBase.open(tmp_path / "kb", pipeline()).index(docs)
+    other = "split: {name: recursive, chunk_size: 99}\n"
+    with pytest.raises(SettingsMismatch, match=r"split\.chunk_size is 200, 99 was asked for"):
+        KnowledgeBase.open(tmp_path / "kb", pipeline(other))
+    with KnowledgeBase.open(tmp_path / "kb", pipeline("retrieve: {name: lexical}\n")) as kb:
+        assert kb.search("hedge")[0].chunk.title == "Garden"
+
+
+def test_other_weights_under_the_same_name_are_noticed() -> None:
+    before = HashingEmbedder().embed_query("one text")
+    check_embedder_weights("kb", before.tobytes(), before)
+    with pytest.raises(SettingsMismatch, match="the embedder's weights are others"):
+        check_embedder_weights("kb", before.tobytes(), HashingEmbedder().embed_query("something else"))
+
+
+def test_where_there_is_none_reading_says_so(tmp_path: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb") as kb, pytest.raises(NotAKnowledgeBase, match="is not a knowledge base"):
+        kb.search("anything")
+    with pytest.raises(LoadError, match="does not exist"):
+        KnowledgeBase.open(tmp_path / "kb").index(tmp_path / "nowhere")
+
+
+def test_a_second_writer_is_refused_by_name(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+    kb.index(docs)
+    with WriterLock(tmp_path / "kb"), pytest.raises(KnowledgeBaseLocked, match="is being written by process"):
+        kb.index(docs)
+    assert len(kb.search("hedge")) == 3
+
+
+def test_many_threads_search_while_the_content_changes(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+    kb.index(docs)
+    wrong: list[str] = []
+    ready = KnowledgeBase.open(tmp_path / "kb")
+
+    def read() -> None:
+        for _ in range(30):
+            titles = {
+                hit.chunk.text.split()[-1] for hit in ready.search("the word is", top_k=20) if "word" in hit.chunk.text
+            }
+            if len(titles) > 1:
+                wrong.append(str(titles))
+
+    threads = [Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for word in ("alpha", "beta", "gamma"):
+        for number in range(8):
+            (docs / f"word{number}.txt").write_text(f"The word is {word}\n")
+        kb.index(docs)
+    for thread in threads:
+        thread.join()
+    ready.close()
+    assert wrong == []
+
+
+def test_a_rebuild_takes_up_every_source_that_was_ever_named(tmp_path: Path, docs: Path) -> None:
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "other.txt").write_text("Something else.\n")
+    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+    kb.index(docs)
+    kb.index(more)
+    smaller = KnowledgeBase.open(tmp_path / "kb", pipeline("split: {name: sentence}\n"), check=False)
+    report = smaller.index(run=IndexOptions(rebuild=True))
+    assert report.files["updated"] == 4
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        assert kb.pipeline.splitters[0].name == "sentence"
+        assert kb.verify().is_sound
+
+
+def test_a_lost_catalog_is_built_again_with_the_vectors_that_are_left(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+    kb.index(docs)
+    before = [chunk.id for chunk in kb.chunks()]
+    kb.close()
+    (tmp_path / "kb" / "index.sqlite").write_bytes(b"")
+    with (
+        KnowledgeBase.open(tmp_path / "kb", pipeline()) as damaged,
+        pytest.raises(KnowledgeBaseDamaged, match=r"index\.sqlite has 0 bytes"),
+    ):
+        damaged.search("hedge")
+    report = KnowledgeBase.open(tmp_path / "kb", pipeline()).index(docs)
+    assert "built again from 1 sources" in report.notes[0]
+    with KnowledgeBase.open(tmp_path / "kb") as kb:
+        assert [chunk.id for chunk in kb.chunks()] == before
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the store `sqlite` stand beside the catalog, as every store does that is not part of it."""
+    monkeypatch.setattr(assemble, "CATALOG_STORES", frozenset())
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_store_beside_the_catalog_follows_it_and_finds_the_same(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+    kb.index(docs)
+    store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
+    assert store.count() == 3
+    (docs / "shed.txt").unlink()
+    (docs / "garden.md").write_text("# Garden\n\nThe hedge is cut in July.\n")
+    kb.index(docs)
+    assert {document.id for _, document, _ in store.scan()} == {chunk.id for chunk in kb.chunks()}
+    question = kb.embed_question("boiler")
+    with kb.reader.snapshot() as view:
+        from_store = view.search_dense(question, 2)
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as plain:
+        plain.reader.external_store = None
+        with plain.reader.snapshot() as view:
+            assert [key for key, _ in view.search_dense(question, 2)] == [key for key, _ in from_store]
+    assert kb.verify().is_sound
+    assert kb.remove(docs / "house.md") == 1
+    assert store.count() == 1
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_store_that_lost_something_is_named_and_filled_again_without_embedding(tmp_path: Path, docs: Path) -> None:
+    kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
+    kb.index(docs)
+    store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
+    store.delete([next(kb.chunks()).id])
+    [problem] = kb.verify().problems  # what was written behind its back, before anything is compared
+    assert problem.message == "has a file store-sqlite/store.sqlite-wal that was not written with it"
+    report = kb.index(docs)
+    store.close()
+    refilled = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
+    assert (report.embedded, refilled.count()) == (0, 3)
+    refilled.close()
+    assert kb.verify().problems == ()
+
+
+def test_every_public_name_can_be_imported_and_is_listed() -> None:
+    for name in ragkit.__all__:
+        assert getattr(ragkit, name) is not None
+    assert ragkit.__all__ == dir(ragkit)
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        ragkit.Nothing  # noqa: B018
+
+
+def test_threads_that_read_one_after_the_other_share_a_connection(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        kb.search("hedge")
+        before = _open_files(tmp_path)
+        for _ in range(30):
+            thread = Thread(target=kb.search, args=("hedge",))
+            thread.start()
+            thread.join()
+        assert _open_files(tmp_path) == before
+
+
+def test_of_many_views_at_the_same_time_few_connections_are_kept(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        kb.search("hedge")
+        with ExitStack() as stack:
+            views = [stack.enter_context(kb.reader.snapshot()) for _ in range(2 * MAX_IDLE_CONNECTIONS)]
+            assert len({id(view.connection) for view in views}) == len(views)
+        assert sum(_is_open(view.connection) for view in views) == MAX_IDLE_CONNECTIONS
+
+
+def test_a_view_outlives_the_closing_and_its_connection_goes_with_it(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        with kb.reader.snapshot() as view:
+            kb.close()
+            assert len(list(view.iter_documents())) == 3
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            view.iter_documents().__next__()
+
+
+def _is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except sqlite3.ProgrammingError:
+        return False
+    return True
+
+
+def _open_files(below: Path) -> int:
+    found = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    return sum(path.is_relative_to(below) for path in found)

@@ -1,0 +1,161 @@
+"""A file is named for what it is."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from random import Random
+
+import pytest
+
+from ragkit.errors import LoadError, LoadLimitExceeded, UnsupportedFormat
+from ragkit.load import LOADERS
+from ragkit.load.detect import detect_loader
+from ragkit.load.file_types import LANGUAGE_BY_SUFFIX, LOADER_BY_SUFFIX, detect_language, file_suffix
+from tests.load import sample_files
+
+CFB = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
+PAGE = b"<!-- saved -->\n<!DOCTYPE html><html><body>hi</body></html>"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "loader"),
+    [
+        ("a.md", b"# hi", "markdown"),
+        ("A.MD", b"# hi", "markdown"),
+        ("a.py", b"x = 1", "code"),
+        ("a.json", b"{}", "json"),
+        ("a.csv", b"a,b", "csv"),
+        ("a.eml", b"From: a", "eml"),
+        ("README", b"hello", "text"),
+        ("LICENSE", b"hello", "text"),
+        ("Makefile", b"all:\n", "code"),
+        ("Dockerfile", b"FROM x", "code"),
+        ("CMakeLists.txt", b"project(x)", "code"),
+        ("run", b"#!/usr/bin/env python3\nprint()", "code"),
+        ("a.unknown", b"hello", "text"),
+        ("a.html", b"<p>hi", "html"),
+        ("https://x.org/a/guide.html?v=1#top", b"<p>hi", "html"),
+        ("a.txt", "\u4e2d\u6587".encode("utf-16"), "text"),
+        ("a.txt", "plain".encode("utf-16-le"), "text"),
+        ("a.txt", b"one\0two\n" * 1, "text"),
+        ("a.log", b"\x1b[31mred\x1b[0m\n" * 5, "text"),
+        ("a.txt", b"", "text"),
+        ("a.pdf", b"", "text"),
+        ("a.docx", b" \n", "text"),
+    ],
+)
+def test_text_goes_where_its_name_says(name: str, data: bytes, loader: str) -> None:
+    assert detect_loader(data, f"/x/{name}") == loader
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "loader"),
+    [
+        ("page.pdf", PAGE, "html"),
+        ("page", PAGE, "html"),
+        ("page.txt", b"\xef\xbb\xbf" + PAGE, "html"),
+        ("report.docx", sample_files.pdf([["x"]]), "pdf"),
+        ("report.txt", sample_files.pdf([["x"]]), "pdf"),
+        ("late.pdf", b"junk\n" + sample_files.pdf([["x"]]), "pdf"),
+        ("table.docx", sample_files.workbook({"a": [[1]]}), "xlsx"),
+        ("words.zip", sample_files.word(), "docx"),
+        ("talk.bin", sample_files.slides([("t", "x", "")]), "pptx"),
+        ("novel.zip", sample_files.book({"1": "x"}), "epub"),
+    ],
+)
+def test_content_wins_over_a_name_that_is_wrong(name: str, data: bytes, loader: str) -> None:
+    assert detect_loader(data, name) == loader
+
+
+def test_a_web_page_in_markdown_stays_markdown() -> None:
+    assert detect_loader(PAGE, "a.md") == "markdown"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.txt", bytes(range(256)) * 4, "binary file"),
+        ("a.txt", Random(1).randbytes(200), "binary file"),
+        ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "binary file \\(a PNG image\\)"),
+        ("a.md", b"\x7fELF" + bytes(50), "binary file \\(a program\\)"),
+        ("a.txt", gzip.compress(b"hello", mtime=0), "binary file \\(a gzip archive\\)"),
+        ("a.db", b"SQLite format 3\0" + bytes(50), "binary file \\(an SQLite database\\)"),
+        ("a.mp4", b"\0\0\0\x20ftypisom" + bytes(50), "binary file \\(a video\\)"),
+        ("a.webp", b"RIFF\x24\0\0\0WEBPVP8 ", "binary file \\(an image or recording\\)"),
+        ("a.rtf", b"{\\rtf1 hi}", "an RTF file: save it as .docx"),
+        ("a.ps", b"%!PS-Adobe-3.0", "a PostScript file: convert it"),
+        ("a.pdf", b"just words", "is named .pdf but holds plain text"),
+        ("a.docx", b"just words", "is named .docx but holds plain text"),
+        ("a.zip", sample_files.zipped({"a.txt": "x"}), "a zip archive: unpack it"),
+        ("a.odt", sample_files.zipped({"mimetype": "application/vnd.oasis.opendocument.text"}), "an OpenDocument file"),
+        ("a.doc", CFB + "WordDocument".encode("utf-16-le"), "an Office file from before 2007 \\(.doc\\)"),
+        ("a.xls", CFB + "Workbook".encode("utf-16-le"), "save it as .xlsx"),
+        ("a.msg", CFB + "__substg1.0_".encode("utf-16-le"), "an Outlook message: save it as .eml"),
+        ("a.db", CFB, "an old Office format"),
+    ],
+)
+def test_what_no_loader_takes_is_named(name: str, data: bytes, reason: str) -> None:
+    with pytest.raises(UnsupportedFormat, match=reason):
+        detect_loader(data, name)
+
+
+def test_a_locked_office_file_is_named_for_what_it_is() -> None:
+    with pytest.raises(LoadError, match=r"a\.docx: password-protected: save it without a password"):
+        detect_loader(CFB + "EncryptedPackage".encode("utf-16-le"), "a.docx")
+
+
+def test_a_locked_zip_is_named_for_what_it_is() -> None:
+    data = bytearray(sample_files.word())
+    for at in range(len(data) - 10):
+        if data[at : at + 4] == b"PK\x01\x02":
+            data[at + 8] |= 1
+    with pytest.raises(LoadError, match="password-protected"):
+        detect_loader(bytes(data), "a.docx")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_an_office_file_cut_short_is_damaged(share: float) -> None:
+    data = sample_files.word()
+    with pytest.raises(LoadError, match="zip structure is damaged or cut short"):
+        detect_loader(data[: int(len(data) * share)], "a.docx")
+
+
+def test_an_office_file_without_its_list_of_parts_is_damaged() -> None:
+    with pytest.raises(LoadError, match=r"its part '\[Content_Types\].xml' is missing"):
+        detect_loader(sample_files.zipped({"word/document.xml": "<x/>"}), "a.docx")
+
+
+def test_a_zip_with_overlapping_parts_is_refused() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a", "x" * 1000)
+        archive.filelist.append(archive.filelist[0])
+    with pytest.raises(LoadLimitExceeded, match="overlap"):
+        detect_loader(out.getvalue(), "a.docx")
+
+
+def test_every_suffix_leads_to_a_loader_that_is_there() -> None:
+    assert set(LOADER_BY_SUFFIX.values()) <= set(LOADERS.specs)
+    assert all(suffix == suffix.lower() and suffix.startswith(".") for suffix in LOADER_BY_SUFFIX)
+    assert all(LOADER_BY_SUFFIX[suffix] == "code" for suffix in LANGUAGE_BY_SUFFIX)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "language"),
+    [
+        ("a.py", "", "python"),
+        ("Makefile", "", "makefile"),
+        ("run", "#!/bin/bash -e\n", "shell"),
+        ("run", "#!/usr/bin/env -S python3.11 -u\n", "python"),
+        ("run", "#!\n", ""),
+        ("notes", "hello", ""),
+    ],
+)
+def test_a_language_is_known_by_name_or_first_line(name: str, text: str, language: str) -> None:
+    assert detect_language(name, text) == language
+
+
+def test_the_suffix_of_a_url_is_that_of_its_path() -> None:
+    assert file_suffix("https://x.org/a.PDF?b=c.txt#d.md") == ".pdf"

@@ -1,0 +1,156 @@
+"""From a file to its loader, and the fingerprint of what decides its text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+
+from ragkit.errors import LoadError, MissingExtra, UnknownName, UnsupportedFormat
+from ragkit.load import LOADERS
+from ragkit.load.folder import FolderLoader
+from ragkit.load.options import LOADER_VERSIONS, CsvOptions, HtmlOptions, PdfOptions
+from ragkit.load.router import LoaderRoute, Router, load_fingerprint, options_to_json, route_from_json
+from ragkit.load.walk import FolderOptions
+from tests.load import sample_files
+
+PDF = sample_files.pdf([["words"]])
+
+
+def test_a_file_goes_to_the_loader_of_its_format() -> None:
+    name, document = Router().load(b"# Title", "/x/a.md")
+    assert (name, document.title, document.source) == ("markdown", "Title", "/x/a.md")
+
+
+def test_a_route_gives_options_wherever_its_loader_is_chosen() -> None:
+    router = Router([LoaderRoute("html", HtmlOptions(navigation=True))])
+    page = b"<!doctype html><nav>menu</nav><p>words"
+    assert router.load(page, "/x/a.html")[1].text == "menu\n\nwords"
+    assert router.load(page, "/x/a.pdf")[1].text == "menu\n\nwords"
+
+
+def test_a_route_by_suffix_wins_where_the_content_agrees() -> None:
+    router = Router(
+        [LoaderRoute("pypdf", suffixes=(".PDF",)), LoaderRoute("csv", CsvOptions(delimiter=":"), (".dat",))]
+    )
+    assert router.load(PDF, "/x/a.pdf")[0] == "pypdf"
+    assert router.load(PDF, "/x/a.bin")[0] == "pdf"
+    assert router.load(b"a:b\n1:2", "/x/a.dat")[1].text == "a: 1; b: 2"
+    assert router.load(b"<!doctype html><p>x", "/x/a.pdf")[0] == "html"
+
+
+def test_a_route_by_suffix_takes_formats_that_nobody_else_does() -> None:
+    data = b"{\\rtf1 hello}"
+    with pytest.raises(UnsupportedFormat, match="an RTF file"):
+        Router().load(data, "/x/a.rtf")
+    assert Router([LoaderRoute("text", suffixes=(".rtf",))]).load(data, "/x/a.rtf")[0] == "text"
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "PGP "])
+def test_a_private_key_is_no_document_whatever_its_name_and_route(kind: str) -> None:
+    block = " BLOCK" if kind == "PGP " else ""
+    data = f"\n-----BEGIN {kind}PRIVATE KEY{block}-----\nMIIE".encode()
+    for router in (Router(), Router([LoaderRoute("text", suffixes=(".txt",))])):
+        with pytest.raises(UnsupportedFormat, match=r"looks like a secret \(a private key\)"):
+            router.load(data, "/x/notes.txt")
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN PUBLIC KEY-----", "A key begins with -----BEGIN PRIVATE KEY-----"])
+def test_a_text_about_keys_is_a_document(text: str) -> None:
+    assert Router().load(text.encode(), "/x/notes.txt")[1].text == text
+
+
+def test_a_loader_can_be_named_outright() -> None:
+    assert Router().load(b"a,b\n1,2\n", "/x/a.txt", "csv")[1].text == "a: 1; b: 2"
+
+
+def test_a_route_to_no_loader_is_refused_at_once() -> None:
+    with pytest.raises(UnknownName, match="'cvs' is not the name of a loader \\(did you mean 'csv'\\?\\)"):
+        Router([LoaderRoute("cvs")])
+
+
+def test_the_loader_of_folders_takes_every_format() -> None:
+    loader = FolderLoader(FolderOptions(include=("*.md",)))
+    assert loader.load(PDF, "/x/a.pdf").format == "pdf"
+    assert loader.load(b"# x", "/x/a.md").format == "markdown"
+    with pytest.raises(UnsupportedFormat, match="binary file"):
+        loader.load(b"\x89PNG\r\n\x1a\n", "/x/a.png")
+
+
+def test_a_package_that_is_not_installed_is_named_with_its_command() -> None:
+    with pytest.raises(MissingExtra, match=r"the loader 'unstructured' needs .*: pip install 'ragkit\[unstructured\]'"):
+        Router([LoaderRoute("unstructured", suffixes=(".odt",))]).load(b"x", "/x/a.odt")
+
+
+@pytest.mark.parametrize("name", sorted(LOADERS.specs))
+def test_every_loader_has_options_with_defaults_that_travel(name: str) -> None:
+    make = LOADERS.options_class(name)
+    assert make is not None
+    assert is_dataclass(make)
+    route = LoaderRoute(name, make(), (".x",))
+    assert route_from_json(name, options_to_json(route.options), [".x"]) == route
+    assert all(field.default is not None for field in fields(make))
+
+
+@pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
+def test_every_loader_keeps_the_protocol(name: str) -> None:
+    loader = LOADERS.find(name)()
+    assert loader.version == LOADER_VERSIONS[name]
+    try:
+        assert loader.load(b"", "/x/a").text == ""
+    except LoadError as error:
+        assert (error.source, error.reason, error.hint) == ("/x/a", error.reason, error.hint)
+        assert error.reason
+        assert error.hint
+
+
+@pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
+def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> None:
+    examples = {"pdf": PDF, "pypdf": PDF, "docx": sample_files.word(), "epub": sample_files.book({"a": "<h1>x</h1>"})}
+    examples |= {
+        "pptx": sample_files.slides([("a", "b", "")]),
+        "xlsx": sample_files.workbook({"a": [["x", 1], ["y", 2]]}),
+    }
+    data = examples.get(name, b'\n{"a": "x"}\n')
+    first, second = LOADERS.find(name)(), LOADERS.find(name)()
+    assert first.load(data, "/x/a") == first.load(data, "/x/a") == second.load(data, "/x/a")
+    assert first.load(data, "/x/a").text
+
+
+def test_the_fingerprint_knows_routes_options_and_suffixes() -> None:
+    prints = {
+        load_fingerprint(),
+        load_fingerprint([LoaderRoute("pypdf", suffixes=(".pdf",))]),
+        load_fingerprint([LoaderRoute("pypdf", suffixes=(".x",))]),
+        load_fingerprint([LoaderRoute("pdf", PdfOptions(join_hyphens=False))]),
+        load_fingerprint([LoaderRoute("pdf", PdfOptions())]),
+    }
+    assert len(prints) == 5
+    assert all(len(each) == 32 for each in prints)
+
+
+def test_which_files_of_a_folder_are_read_is_no_part_of_the_fingerprint() -> None:
+    only = FolderOptions(include=("*.md",), max_file_mb=3)
+    assert load_fingerprint([LoaderRoute("folder", only)]) == load_fingerprint([LoaderRoute("folder", FolderOptions())])
+
+
+def test_a_new_version_of_a_loader_is_a_new_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = load_fingerprint()
+    monkeypatch.setattr("ragkit.load.router.VERSIONS", {**LOADER_VERSIONS, "html": "next"})
+    assert load_fingerprint() != before
+
+
+VENDORS = ["charset_normalizer", "docx", "lxml", "markdown_it", "numpy", "openpyxl", "pptx", "pypdf", "pypdfium2"]
+
+
+def test_walking_choosing_and_fingerprints_import_no_vendor_package() -> None:
+    code = (
+        "import sys, ragkit.load, ragkit.load.walk, ragkit.load.options, ragkit.load.file_types\n"
+        f"print([name for name in {VENDORS} if name in sys.modules])"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,163 @@
+"""A pipeline as people read it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ragkit.masking import is_secret
+from ragkit.pipeline import discovery
+from ragkit.pipeline.components import ComponentConfig
+from ragkit.pipeline.convert import settable_fields
+from ragkit.pipeline.render import render_mermaid_diagram, render_resolved, render_text_diagram
+from ragkit.pipeline.settings import Pipeline
+from ragkit.store.options import MemoryOptions
+
+TEXT = """\
+extends: default
+load:
+  - {name: folder, include: ["*.md"]}
+  - {name: csv, only: [.tsv], delimiter: "${TAB}"}
+retrieve: {top_k: 4}
+profiles:
+  careful:
+    retrieve: {candidates: 300}
+"""
+
+
+@pytest.fixture
+def pipeline(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    folder = tmp_path_factory.mktemp("show")
+    monkeypatch.chdir(folder)
+    (folder / "own.yaml").write_text(TEXT, encoding="utf-8")
+    return Pipeline.load("own.yaml", ["answer.provider=echo"], "careful", {"TAB": ";"})
+
+
+def rows(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
+    """`section.option` -> value and origin, read out of the text."""
+    found: dict[str, tuple[str, str]] = {}
+    section = ""
+    for line in render_resolved(pipeline).splitlines()[1:]:
+        if line and not line.startswith(" "):
+            section = line.rstrip(":")
+        elif line:
+            setting, origin = line.strip().split("  ", 1)
+            option, value = setting.split(": ", 1)
+            found[f"{section}.{option}"] = (value, origin.strip())
+    return found
+
+
+def test_every_value_is_shown_with_where_it_came_from(pipeline: Pipeline) -> None:
+    shown = rows(pipeline)
+    default = discovery.pipelines_folder() / "default.yaml"
+    lines = default.read_text(encoding="utf-8").splitlines()
+    chunk_size = next(number for number, line in enumerate(lines, 1) if "chunk_size" in line)
+    assert shown["load.0.include"] == ('["*.md"]', "own.yaml:3:29")
+    assert shown["load.1.only"] == ('[".tsv"]', "own.yaml:4:23")
+    assert shown["load.1.delimiter"] == ('";"', "environment TAB (own.yaml:4:42)")
+    assert shown["retrieve.top_k"] == ("4", "own.yaml:5:19")
+    assert shown["retrieve.candidates"] == ("300", "profile careful (own.yaml:8:28)")
+    assert shown["retrieve.dense_weight"][1] == "default"
+    assert shown["answer.provider"] == ("echo", "--set:1:17")
+    assert shown["split.chunk_size"] == ("200", f"{default}:{chunk_size}:15")
+    assert shown["store.path"] == ("(the knowledge base)", "default")
+
+
+def test_every_option_of_every_part_is_shown(pipeline: Pipeline) -> None:
+    shown = rows(pipeline)
+    for _, key, choice in pipeline.components():
+        for option in settable_fields(type(choice.options)) if choice.options else ():
+            assert f"{key}.{option.name}" in shown
+
+
+def test_values_from_code_say_so(pipeline: Pipeline) -> None:
+    shown = rows(replace(pipeline, store=ComponentConfig("memory", MemoryOptions(dimension=3))))
+    assert shown["store.dimension"] == ("3", "code")
+    assert shown["store.name"] == ("memory", "code")
+
+
+def test_what_a_secret_variable_holds_is_not_shown() -> None:
+    text = "extends: default\nanswer: {provider: 'local:${OPENAI_API_KEY}'}\nload: {include: ['${DB_PASSWORD}']}\n"
+    pipeline = Pipeline.from_yaml(text, {"OPENAI_API_KEY": "sk-1", "DB_PASSWORD": "hunter2"})
+    shown = render_resolved(pipeline) + render_text_diagram(pipeline) + render_mermaid_diagram(pipeline)
+    assert rows(pipeline)["answer.provider"] == ("(hidden)", "environment OPENAI_API_KEY (pipeline:2:20)")
+    assert "sk-1" not in shown
+    assert "hunter2" not in shown
+
+
+def test_the_password_in_an_address_is_hidden() -> None:
+    pipeline = Pipeline.from_yaml("extends: default\nstore: {path: 'postgres://ann:hunter2@db:5432/x'}\n", {})
+    assert rows(pipeline)["store.path"] == ('"postgres://ann:(hidden)@db:5432/x"', "pipeline:2:15")
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("api_key", True),
+        ("OPENAI_API_KEY", True),
+        ("token", True),
+        ("HF_TOKEN", True),
+        ("DB_PASSWORD", True),
+        ("dsn", True),
+        ("apikey", True),
+        ("PGPASSWORD", True),
+        ("API_KEY_2", True),
+        ("AWS_SECRET_ACCESS_KEY", True),
+        ("token_budget", False),
+        ("max_tokens", False),
+        ("keywords", False),
+        ("monkey", False),
+        ("author", False),
+    ],
+)
+def test_names_of_secrets_are_told_from_others(name: str, secret: bool) -> None:
+    assert is_secret(name) is secret
+
+
+def test_the_diagram_shows_both_ways_and_what_differs_from_the_defaults(pipeline: Pipeline) -> None:
+    assert (
+        render_text_diagram(pipeline)
+        == """\
+files
+  -> load      folder, include ["*.md"] | csv for .tsv, delimiter ";"
+  -> split     recursive
+  -> embed     minilm
+  -> store     sqlite
+
+question
+  -> retrieve  hybrid, top_k 4, candidates 300
+  -> answer    echo
+"""
+    )
+
+
+def test_the_mermaid_chart_is_the_same_and_quotes_are_escaped(pipeline: Pipeline) -> None:
+    assert (
+        render_mermaid_diagram(pipeline)
+        == """\
+flowchart LR
+    files([files])
+    load["<b>load</b><br>folder, include [&quot;*.md&quot;] | csv for .tsv, delimiter &quot;;&quot;"]
+    files --> load
+    split["<b>split</b><br>recursive"]
+    load --> split
+    embed["<b>embed</b><br>minilm"]
+    split --> embed
+    store["<b>store</b><br>sqlite"]
+    embed --> store
+    question([question])
+    retrieve["<b>retrieve</b><br>hybrid, top_k 4, candidates 300"]
+    question --> retrieve
+    answer["<b>answer</b><br>echo"]
+    retrieve --> answer
+    store -.-> retrieve
+"""
+    )
+
+
+def test_a_diagram_says_who_runs_it_unless_it_is_this_machine() -> None:
+    remote = Pipeline.from_yaml("run: {name: ray, address: auto, workers: 4}\n", environ={})
+    assert render_text_diagram(remote).startswith("files, run by ray, address auto, workers 4\n  -> load ")
+    assert "    files([files, run by ray, address auto, workers 4])\n" in render_mermaid_diagram(remote)
+    assert "run by" not in render_text_diagram(Pipeline.default())

@@ -1,0 +1,175 @@
+"""Questions written anew by a model: what it is asked, what becomes of its lines, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ragkit.agent.messages import Message
+from ragkit.agent.providers.base import Completion
+from ragkit.agent.providers.scripted import ScriptedProvider, ScriptedTurn
+from ragkit.errors import ConnectionFailed, InvalidOption, RateLimited
+from ragkit.records import Hit
+from ragkit.retrieve.base import Explanation
+from ragkit.retrieve.dense import DenseRetriever
+from ragkit.retrieve.lexical import LexicalRetriever
+from ragkit.retrieve.options import DenseOptions, LexicalOptions, RewriteOptions
+from ragkit.retrieve.query_expansion import QueryExpandingRetriever
+from ragkit.retrieve.query_rewriting import (
+    HydeExpander,
+    MultiQueryRetriever,
+    QueryRewriter,
+    merge_rankings,
+    parse_rewrites,
+)
+from ragkit.usage.meter import Meter, use_meter
+from ragkit.usage.tokens import Tokens
+from tests.retrieve.passages import Compass, chunk, parts_of
+
+EAST, NORTH = [1.0, 0.0], [0.0, 1.0]
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY", "RAGKIT_MOCK_JSON")
+
+
+def writer(*script: ScriptedTurn, **options: object) -> tuple[QueryRewriter, ScriptedProvider]:
+    provider = ScriptedProvider(script)
+    return QueryRewriter(RewriteOptions(**options), provider), provider  # type: ignore[arg-type]
+
+
+def test_lines_lose_bullets_numbers_and_quotation_marks() -> None:
+    text = '1. How so?\n- "Why so?"\n\n(2) “What for?”\n* how so?\n  HOW SO?  \n3.5 litres?'
+    assert parse_rewrites(text, "How so?") == ("Why so?", "What for?", "3.5 litres?")
+
+
+def test_a_line_that_comes_twice_counts_once() -> None:
+    assert parse_rewrites("a\nb\na", "?") == ("a", "b")
+
+
+def test_the_model_is_asked_once_for_the_question_and_gives_no_more_than_was_asked_for() -> None:
+    rewriter, provider = writer("one\ntwo\nthree", number=2)
+    assert rewriter.rewrite("Why?") == ("one", "two")
+    assert rewriter.rewrite("Why?") == ("one", "two")
+    [request] = provider.requests
+    assert "in 2 other ways" in request.messages[0].content
+    assert request.messages[-1].content == "Why?"
+    assert (request.tools, request.settings.temperature) == ((), 0.0)
+
+
+def test_each_task_has_its_own_instructions() -> None:
+    rewriter, provider = writer("a passage", name="hyde", number=4)
+    rewriter.rewrite("Why?")
+    assert "Write 4 short passages" in provider.requests[0].messages[0].content
+
+
+def test_what_the_model_used_lands_in_the_meter_around_the_search() -> None:
+    rewriter, _ = writer(Completion(Message.assistant("one"), Tokens(120, 30)))
+    meter = Meter()
+    with use_meter(meter):
+        rewriter.rewrite("Why?")
+        rewriter.rewrite("Why?")
+    usage = meter.usage()
+    assert (usage.prompt_tokens, usage.completion_tokens) == (120, 30)
+    assert [(call.kind, call.provider) for call in meter.calls] == [("chat", "scripted")]
+
+
+def test_a_service_that_is_busy_is_asked_again_and_one_that_fails_says_so() -> None:
+    rewriter, provider = writer(RateLimited("scripted", "slow down", retry_after=0.0), "one")
+    assert rewriter.rewrite("Why?") == ("one",)
+    assert len(provider.requests) == 2
+    with pytest.raises(ConnectionFailed, match="no route"):
+        writer(*[ConnectionFailed("scripted", "no route")] * 3)[0].rewrite("Why?")
+
+
+@pytest.mark.parametrize("name", ["multi_query", "hyde"])
+def test_without_a_model_it_says_what_to_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+    with pytest.raises(InvalidOption, match=r"rewrite.provider is 'auto': a model to write with .set OPENAI_API_KEY"):
+        QueryRewriter(RewriteOptions(name))  # type: ignore[arg-type]
+
+
+def test_auto_takes_the_script_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGKIT_MOCK_JSON", '["a wording"]')
+    assert QueryRewriter(RewriteOptions()).rewrite("Why?") == ("a wording",)
+
+
+def found(*pairs: tuple[str, float]) -> list[Explanation]:
+    return [Explanation(Hit(chunk(text), score, {"own": score}, rank)) for rank, (text, score) in enumerate(pairs, 1)]
+
+
+def test_rankings_are_merged_by_the_mean_of_their_standard_scores() -> None:
+    # standard scores of the first: a 1, b -1; of the second: b 1, c -1; what is missing stands with the last
+    merged_ = merge_rankings({"question": found(("a", 4.0), ("b", 2.0)), "wording 1": found(("b", 0.9), ("c", 0.1))})
+    assert [(one.hit.chunk.text, one.hit.score, one.hit.rank) for one in merged_] == [
+        ("a", 0.0, 1),
+        ("b", 0.0, 2),
+        ("c", -1.0, 3),
+    ]
+    assert [dict(one.ranks) for one in merged_] == [{"question": 1}, {"question": 2, "wording 1": 1}, {"wording 1": 2}]
+    assert dict(merged_[1].contributions) == {"question": -0.5, "wording 1": 0.5}
+    assert dict(merged_[1].hit.scores) == {"own": 2.0}
+
+
+def test_a_wording_that_finds_nothing_adds_nothing() -> None:
+    assert [one.hit.score for one in merge_rankings({"question": found(("a", 4.0), ("b", 2.0)), "wording 1": []})] == [
+        0.5,
+        -0.5,
+    ]
+    assert merge_rankings({"question": [], "wording 1": []}) == []
+
+
+def test_several_wordings_find_what_one_does_not() -> None:
+    parts = parts_of([chunk("the rudder broke"), chunk("the helm failed"), chunk("bread")], [EAST] * 3)
+    inner = LexicalRetriever(LexicalOptions(), parts)
+    retriever = MultiQueryRetriever(inner, lambda _: ("helm failure", "steering lost"), 8)
+    assert {hit.chunk.text for hit in inner.retrieve("broken rudder")} == {"the rudder broke"}
+    assert {hit.chunk.text for hit in retriever.retrieve("broken rudder")} == {"the rudder broke", "the helm failed"}
+    assert len(retriever.retrieve("broken rudder", 1)) == 1
+    assert retriever.retrieve("  ") == []
+
+
+def test_a_supposed_answer_moves_the_row_and_adds_no_words() -> None:
+    embedder = Compass({"asked": NORTH, "supposed": EAST})
+    move = HydeExpander(lambda: ["supposed"], embedder)
+    passages = parts_of([chunk("a")], [EAST]).chunk_index
+    row = move.expand_vector(np.array(NORTH, np.float32), passages, None)
+    np.testing.assert_allclose(row, np.array([1, 1]) / np.sqrt(2), atol=1e-6)
+    assert dict(move.expand_terms(["asked"], passages, None)) == {}
+
+
+def test_with_nothing_written_the_question_is_searched_as_it_is() -> None:
+    row = np.array(NORTH, np.float32)
+    assert HydeExpander(lambda: [], Compass({})).expand_vector(row, parts_of([], []).chunk_index, None) is row
+
+
+def test_hits_of_a_supposed_answer_keep_their_cosine_with_the_question() -> None:
+    parts = parts_of([chunk("n"), chunk("e")], [[0.6, 0.8], EAST], asked=NORTH, supposed=EAST)
+
+    def moves(question: str) -> Sequence[HydeExpander]:
+        return [HydeExpander(lambda: ["supposed"] * 9, parts.embedder)]
+
+    first, second = QueryExpandingRetriever(lambda given: DenseRetriever(DenseOptions(), given), parts, moves).retrieve(
+        "asked"
+    )
+    assert (first.chunk.text, second.chunk.text) == ("e", "n")
+    assert [first.scores["dense"], second.scores["dense"]] == pytest.approx([0.0, 0.8], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"name": "poem"}, "rewrite.name is 'poem': 'multi_query' or 'hyde' is wanted"),
+        ({"number": 0}, "rewrite.number is 0: a whole number from 1 to 10 is wanted"),
+        ({"provider": "extractive"}, "rewrite.provider is 'extractive': auto, a provider or provider:model is wanted"),
+        ({"max_cost_usd": -1.0}, "rewrite.max_cost_usd is -1.0: 0 or more US dollars, or null, is wanted"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        RewriteOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind
+
+
+def test_a_retriever_that_knows_no_meanings_refuses_supposed_answers() -> None:
+    with pytest.raises(InvalidOption, match=r"rewrite.name is 'hyde': 'multi_query' .`lexical` knows no meanings."):
+        LexicalOptions(rewrite=RewriteOptions("hyde"))

@@ -1,0 +1,166 @@
+"""What stores of other engines share: forms that any engine takes, and answers that are complete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragkit.errors import StoreError
+from ragkit.records import JSON, Document, Heading
+from ragkit.store.backends.adapter_utils import (
+    EngineHit,
+    batches,
+    batches_by_size,
+    collect_top_k,
+    deduplicate_by_id,
+    document_from_json,
+    document_to_json,
+    escape_text,
+    normalize_number,
+)
+from ragkit.store.filters.flatten import flatten_metadata
+from ragkit.store.filters.language import Always, get_field, matches_value, parse_filter
+from ragkit.testing import filter_strategies as dirty
+
+ANY_TEXT = st.text(st.sampled_from("ab\0\1\2\ud7ff\ud800\udbff\udc80\udfff\ue000\ue001\uf000\uffff😀"))
+
+
+def documents(scores: Sequence[float]) -> list[EngineHit]:
+    return [EngineHit(Document("t", {"n": n}, id=f"{n:03}"), score) for n, score in enumerate(scores)]
+
+
+def test_a_document_comes_back_from_its_text() -> None:
+    whole = Document(
+        text="\ud800\0é",
+        metadata={"a": [1, None, {"b": 2**70}], "": 1.5},
+        source="/s",
+        title="t",
+        page_starts=(0, 2),
+        headings=(Heading(0, 1, "h"),),
+        format="",
+        language="py",
+        id="i\udcff",
+    )
+    assert document_from_json(document_to_json(whole)) == whole
+
+
+def test_a_text_of_a_document_is_ascii_on_one_line() -> None:
+    text = document_to_json(Document("a\nb\0é\ud800"))
+    assert text.isascii()
+    assert text.isprintable()
+
+
+def test_what_is_empty_takes_no_room() -> None:
+    assert json.loads(document_to_json(Document("x", id="1"))) == {"id": "1", "text": "x", "format": "text"}
+
+
+def test_a_number_of_too_many_digits_is_refused() -> None:
+    with pytest.raises(StoreError, match="the metadata of document 'x' cannot be stored: Exceeds the limit"):
+        document_to_json(Document("t", {"n": 10**5000}, id="x"))
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_storable_texts_keep_their_order_and_their_difference(left: str, right: str) -> None:
+    one, other = escape_text(left), escape_text(right)
+    assert (one < other, one == other) == (left < right, left == right)
+    assert "\0" not in one
+    one.encode()
+
+
+def test_storable_leaves_ordinary_text_alone() -> None:
+    assert escape_text("Zwölf 日本 😀\n") == "Zwölf 日本 😀\n"
+
+
+@given(
+    dirty.metadata(), st.sampled_from((*dirty.FIELD_NAMES, "a.b.c", "b.c", "missing")), st.sampled_from(dirty.SCALARS)
+)
+def test_flat_metadata_say_of_every_field_what_the_evaluator_sees(
+    metadata: dict[str, JSON], field: str, wanted: str | int | float | bool | None
+) -> None:
+    there = flatten_metadata(metadata).get(field)
+    met = get_field(metadata, field)
+    assert (there is not None) == (field in metadata or met is not get_field({}, field))
+    assert matches_value("eq", wanted, there or []) == matches_value("eq", wanted, met)
+
+
+def test_a_key_with_a_dot_comes_before_the_path() -> None:
+    assert flatten_metadata({"a": {"b": 1, "c.d": 2}, "a.b": [3, [4], {}]}) == {"a": [], "a.b": [3]}
+
+
+def test_whole_numbers_keep_every_digit() -> None:
+    assert [normalize_number(each) for each in (1e23, 2.0, 2.5, -0.0)] == [99999999999999991611392, 2, 2.5, 0]
+
+
+def test_of_equal_ids_the_last_stays_in_the_order_of_ids() -> None:
+    given_ = [Document("1", id="b"), Document("2", id="a"), Document("3", id="b")]
+    kept, rows = deduplicate_by_id(given_, np.arange(3, dtype=np.float32).reshape(3, 1))
+    assert [document.text for document in kept] == ["2", "3"]
+    assert rows.tolist() == [[1.0], [2.0]]
+
+
+def test_runs_are_cut_by_number() -> None:
+    assert list(batches("abcde", 2)) == ["ab", "cd", "e"]
+
+
+def test_runs_are_cut_by_number_and_size() -> None:
+    assert list(batches_by_size("abcdef", [1, 1, 1, 5, 9, 1], 2, 5)) == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
+    assert list(batches_by_size("", [], 2, 5)) == []
+
+
+def test_more_is_asked_for_until_the_filter_is_satisfied() -> None:
+    held, asked = documents([1 - n / 1000 for n in range(500)]), []
+
+    def fetch(limit: int) -> list[EngineHit]:
+        asked.append(limit)
+        return held[:limit]
+
+    results = collect_top_k(fetch, parse_filter({"n": {"$gte": 498}}), 2)
+    assert [result.document.id for result in results] == ["498", "499"]
+    assert asked == [3, 64, 256, 1024]
+
+
+def test_more_is_asked_for_while_what_was_cut_off_may_tie() -> None:
+    held = documents([0.5] * 30)[::-1]
+    results = collect_top_k(lambda limit: held[:limit], Always(), 3)
+    assert [result.document.id for result in results] == ["000", "001", "002"]
+
+
+def test_scores_are_cut_to_what_a_cosine_can_be() -> None:
+    results = collect_top_k(lambda _: documents([1.0000001, -1.0000001]), Always(), 2)
+    assert [result.score for result in results] == [1.0, -1.0]
+
+
+def test_what_an_engine_may_have_confused_is_told_apart_by_exact_scores() -> None:
+    scores = [0.9, 0.5, 0.5 - 1e-7, 0.5 - 2e-7, 0.3, 0.1, 0.1]
+    right = {"001": 0.5, "002": 0.5, "003": 0.5 + 3e-7}
+    asked: list[str] = []
+
+    def exact(documents: Sequence[Document]) -> list[float]:
+        asked.extend(document.id for document in documents)
+        return [right[document.id] for document in documents]
+
+    held = documents(scores)
+    results = collect_top_k(lambda limit: held[:limit], Always(), 2, exact)
+    assert [(result.document.id, result.score) for result in results] == [("000", 0.9), ("003", 0.5 + 3e-7)]
+    assert [result.document.id for result in collect_top_k(lambda limit: held[:limit], Always(), 5, exact)] == [
+        "000",
+        "003",
+        "001",
+        "002",
+        "004",
+    ]
+    assert asked == ["001", "002", "003"] * 2
+
+
+def test_exact_scores_are_not_asked_for_where_none_are_near() -> None:
+    def exact(documents: Sequence[Document]) -> list[float]:
+        raise AssertionError("nothing is near")
+
+    held = documents([0.9, 0.5, 0.4, 0.4])
+    results = collect_top_k(lambda limit: held[:limit], Always(), 2, exact)
+    assert [result.document.id for result in results] == ["000", "001"]

@@ -1,0 +1,69 @@
+"""A directory that one process at a time may use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ragkit.errors import KnowledgeBaseLocked, StoreError
+from ragkit.store.backends.directory_lock import DirectoryLock
+
+HOLDER = """
+import sys
+from pathlib import Path
+from ragkit.store.backends.directory_lock import Exclusive
+held = Exclusive(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def another_process_in(directory: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLDER, str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_directory_that_another_process_holds_is_refused_until_that_process_is_gone(tmp_path: Path) -> None:
+    directory = tmp_path / "made" / "for it"
+    with another_process_in(directory) as process:
+        with pytest.raises(KnowledgeBaseLocked, match="another process"):
+            DirectoryLock(directory)
+        process.kill()
+        process.wait()
+        DirectoryLock(directory).close()
+
+
+def test_handles_of_one_process_share_it_and_a_lock_for_their_threads(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    first, second = DirectoryLock(tmp_path), DirectoryLock(tmp_path / "inner" / "..")
+    assert first.lock is second.lock
+    first.close()
+    second.close()
+
+
+def test_it_is_free_when_the_last_handle_is_closed_and_not_before(tmp_path: Path) -> None:
+    first, second = DirectoryLock(tmp_path), DirectoryLock(tmp_path)
+    first.close()
+    first.close()
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    refused = subprocess.run(command, capture_output=True, text=True, input="\n", check=False)
+    assert refused.returncode == 1
+    assert "ragkit.errors.KnowledgeBaseLocked" in refused.stderr
+    second.close()
+    assert subprocess.run(command, capture_output=True, text=True, input="\n", check=True).stdout == "held\n"
+
+
+def test_what_is_no_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file cannot be used: File exists"):
+        DirectoryLock(tmp_path / "file")

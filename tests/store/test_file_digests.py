@@ -1,0 +1,106 @@
+"""The files of an embedded store at rest: what merely opening it changes does not count, what rots does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+from ragkit.records import Document
+from ragkit.store import STORES
+from ragkit.store.base import Store
+from ragkit.store.file_digests import compute_digests, list_files, remove_files, sync_files
+
+EMBEDDED = ("chroma", "duckdb", "faiss", "lancedb", "milvus", "qdrant")
+ROWS = np.eye(12, dtype=np.float32)
+
+
+def opened(name: str, place: Path) -> Store:
+    options = STORES.options_class(name)
+    assert options is not None
+    make = cast("Callable[[object], Store]", STORES.find(name))
+    return make(options(path=place))
+
+
+def fill(name: str, place: Path) -> None:
+    store = opened(name, place)
+    documents = [Document(f"text {n} " * 20, {"n": n}, source="s", title="t", id=f"d{n}") for n in range(12)]
+    store.add_documents(documents, ROWS)
+    store.close()
+    # some fold their journals in when they are opened next
+    again = opened(name, place)
+    assert again.count() == 12
+    again.close()
+
+
+@pytest.fixture(params=EMBEDDED)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_to_open_search_and_close_a_store_changes_nothing_that_counts(name: str, tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    fill(name, place)
+    before = compute_digests(place)
+    assert before
+    store = opened(name, place)
+    assert [result.document.id for result in store.search(ROWS[3], 1)] == ["d3"]
+    assert len(list(store.scan())) == 12
+    store.close()
+    assert compute_digests(place) == before
+
+
+def test_one_bit_that_turns_in_any_file_that_counts_is_seen(name: str, tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    fill(name, place)
+    before = compute_digests(place)
+    for relative, (size, _) in before.items():
+        path = tmp_path / relative
+        data = path.read_bytes()
+        # of Chroma's database the first page's counters are left out; the middle is not
+        at = (size or len(data)) // 2
+        if not data:
+            continue
+        path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        assert compute_digests(place) != before, relative
+        path.write_bytes(data)
+    assert compute_digests(place) == before
+
+
+def test_a_copy_with_holes_filled_in_counts_as_the_same(tmp_path: Path) -> None:
+    sparse, dense = tmp_path / "a" / "store", tmp_path / "b" / "store"
+    for place in (sparse, dense):
+        place.mkdir(parents=True)
+    with (sparse / "file").open("wb") as stream:
+        stream.truncate(5 << 20)
+        stream.seek(3 << 20)
+        stream.write(b"something")
+    (dense / "file").write_bytes((sparse / "file").read_bytes())
+    assert compute_digests(sparse) == compute_digests(dense)
+
+
+def test_a_store_that_is_one_file_is_told_flushed_and_removed_with_what_lies_beside_it(tmp_path: Path) -> None:
+    for file in ("store-duckdb", "store-duckdb.wal", "other"):
+        (tmp_path / file).write_text(file)
+    place = tmp_path / "store-duckdb"
+    sync_files(place)
+    assert sorted(compute_digests(place)) == ["store-duckdb", "store-duckdb.wal"]
+    remove_files(place)
+    assert list_files(place) == []
+    assert (tmp_path / "other").exists()
+
+
+def test_flush_syncs_every_file_and_directory(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    (place / "deep").mkdir(parents=True)
+    (place / "deep" / "file").write_text("x")
+    code = f"from pathlib import Path; from ragkit.store.file_digests import flush; flush(Path({str(place)!r}))"
+    log = tmp_path / "log"
+    subprocess.run(["strace", "-f", "-y", "-e", "trace=fsync", "-o", log, sys.executable, "-c", code], check=True)
+    synced = {line.partition("<")[2].partition(">")[0] for line in log.read_text().splitlines() if "fsync(" in line}
+    assert synced == {str(path) for path in (tmp_path, place, place / "deep", place / "deep" / "file")}

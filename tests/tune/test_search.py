@@ -1,0 +1,305 @@
+"""Tuning: what is shared is done once, what is chosen is chosen rightly, and what was tried is not tried again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragkit.embed.base import PROBE_TEXT, Rows
+from ragkit.embed.hashing import HashingEmbedder
+from ragkit.errors import BudgetExceeded
+from ragkit.evaluate.questions import read_questions
+from ragkit.evaluate.run import Depths, EvaluatedSystem, evaluate_questions
+from ragkit.index.source_ids import display_name
+from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.settings import Pipeline
+from ragkit.split.recursive import RecursiveSplitter
+from ragkit.tune.grid import read_grid
+from ragkit.tune.plot import render_plot
+from ragkit.tune.report import format_remarks, format_trial_table, format_winner_file, tune_result_to_json
+from ragkit.tune.search import GridSearch, TuneResult, pareto_indices
+from tests.wire_embed.server import WireServer
+
+WORDS = [
+    *("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet"),
+    *("jetty", "knoll", "larch", "marsh", "north", "ocean", "pearl", "quarry", "ridge"),
+]
+HASHING = "extends: default\nembed: {name: hashing, dimension: 64}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twelve files, each with a subject of its own in the midst of what all say, and a question about each."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    lines = []
+    for number in range(12):
+        body = "\n\n".join(
+            f"The {WORDS[number]} {WORDS[(number + at) % 18]} station number {number * 31 + at} is at the {WORDS[at]}."
+            for at in range(12)
+        )
+        (docs / f"{WORDS[number]}.md").write_text(f"# Station {number}\n\n{body}\n")
+        text = f"Where does station number {number * 31 + 7} of {WORDS[number]} lie?"
+        lines.append(json.dumps({"id": str(number), "question": text, "sources": [f"{WORDS[number]}.md"]}))
+    (tmp_path / "q.jsonl").write_text("\n".join(lines))
+    (tmp_path / "base.yaml").write_text(HASHING)
+    return tmp_path
+
+
+def tune(folder: Path, grid: str, head: str = "", **options: float) -> TuneResult:
+    path = folder / "grid.yaml"
+    path.write_text(f"pipeline: base.yaml\ndocuments: docs\nquestions: q.jsonl\n{head}grid:\n{grid}")
+    return GridSearch(read_grid(path, {}), folder / "work").run(**options)
+
+
+SIX = "  split.chunk_size: [20, 40]\n  split.chunk_overlap: [0]\n  retrieve.dense_weight: [0.0, 0.5, 1.0]\n"
+
+
+class Counting:
+    """Notes what goes through the embedder and the splitter."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.texts: list[tuple[str, str]] = []
+        self.splits = 0
+        embed, spans = HashingEmbedder.embed_texts, RecursiveSplitter.spans
+
+        def embed_texts(own: HashingEmbedder, texts: Sequence[str]) -> Rows:
+            self.texts += [(own.fingerprint, text) for text in texts]
+            return embed(own, texts)
+
+        def counted(own: RecursiveSplitter, *arguments: object) -> object:
+            self.splits += 1
+            return spans(own, *arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(HashingEmbedder, "embed_texts", embed_texts)
+        monkeypatch.setattr(RecursiveSplitter, "spans", counted)
+
+    @property
+    def chunks(self) -> list[tuple[str, str]]:
+        """What was embedded without the questions and the probe."""
+        return [one for one in self.texts if "station number" in one[1] and not one[1].startswith("Where")]
+
+
+def test_no_chunk_is_embedded_twice_and_no_file_read_or_split_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Counting(monkeypatch)
+    found = tune(folder, SIX)
+    assert len(found.trial_results) == 6
+    assert (found.counts["read"], found.counts["indexes"]) == (12, 2)
+    assert (found.counts["split"], seen.splits) == (24, 24)
+    assert len(seen.chunks) == len(set(seen.chunks)) == found.counts["embedded"] == found.counts["distinct"]
+
+
+def test_a_paid_embedder_is_asked_once_for_each_text_and_files_are_split_once_for_all_embedders(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = "  embed: [{name: openai, dimensions: 16}, {name: openai, dimensions: 24}]\n"
+    grid += "  retrieve.dense_weight: [0.4, 0.6]\n"
+    with WireServer("openai").running() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(BudgetExceeded, match="nothing was spent"):
+            tune(folder, grid, "holdout: 0\n", max_cost_usd=1e-5)
+        assert server.tokens == 0
+        found = tune(folder, grid, "holdout: 0\n", max_cost_usd=1.0)
+        assert (found.counts["read"], found.counts["split"], found.counts["indexes"]) == (12, 12, 2)
+        assert found.counts["embedded"] == found.counts["distinct"]
+        texts = {text: often for (_, text), often in server.answered.items() if text != PROBE_TEXT}
+        assert set(texts.values()) == {2}  # once for each width, chunks and questions alike
+        assert found.usage.embedding_tokens == server.tokens
+        assert found.usage.total_cost_usd == pytest.approx(server.tokens * 0.02 / 1e6)
+        price = found.trial_results[0].index_cost.cost_usd
+        assert price is not None
+        assert 0 < price < (found.usage.total_cost_usd or 0)
+        assert [one.cost_usd for one in found.trial_results[:1]] == [pytest.approx(found.trial_results[1].cost_usd)]
+        assert all(row.cost_usd for one in found.trial_results for row in one.rows)
+        asked = len(server.requests)
+        assert tune(folder, grid, "holdout: 0\n").usage.total_cost_usd == 0.0
+        assert len(server.requests) == asked
+
+
+def test_chunks_that_two_ways_of_splitting_share_are_embedded_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Counting(monkeypatch)
+    found = tune(folder, "  split.chunk_size: [20, 21, 22]\n  split.chunk_overlap: [0]\n")
+    assert found.counts["taken"] > 0
+    assert len(seen.chunks) == len(set(seen.chunks)) == found.counts["embedded"] == found.counts["distinct"]
+    assert sum(one.chunks for one in found.trial_results) > found.counts["distinct"]
+
+
+def test_the_figures_are_those_of_a_knowledge_base_of_its_own(folder: Path) -> None:
+    found = tune(folder, SIX, "holdout: 0\nmetric: mrr@3\n")
+    questions = {one.id: one for one in read_questions(folder / "q.jsonl")}
+    for one in found.trial_results[1::3]:
+        with KnowledgeBase.open(folder / f"own-{one.trial.number}", one.trial.pipeline) as kb:
+            kb.index(folder / "docs")
+            asked = [questions[row.id] for row in one.rows]
+            own = list(evaluate_questions(EvaluatedSystem(kb.search, None, display_name), asked, Depths(3, 50)))
+            ids = {chunk.id for chunk in kb.chunks()}
+        assert [row.value for row in one.rows] == [outcome.metrics["mrr@3"] for outcome in own]
+        assert one.chunks == len(ids)
+
+
+def test_chunks_have_the_ids_that_they_would_have_alone(folder: Path) -> None:
+    found = tune(folder, "  embed: [{name: hashing, dimension: 64}, {name: hashing, dimension: 128}]\n")
+    ids = []
+    for directory in sorted((folder / "work" / "indexes").iterdir()):
+        with KnowledgeBase.open(directory) as kb:
+            assert kb.verify().is_sound
+            ids.append({chunk.id for chunk in kb.chunks()})
+    alone = []
+    for one in found.trial_results:
+        with KnowledgeBase.open(folder / f"own-{one.trial.number}", one.trial.pipeline) as kb:
+            kb.index(folder / "docs")
+            alone.append({chunk.id for chunk in kb.chunks()})
+    assert sorted(map(sorted, ids)) == sorted(map(sorted, alone))
+    assert ids[0].isdisjoint(ids[1])
+
+
+def test_a_setting_of_search_alone_makes_no_second_index(folder: Path) -> None:
+    found = tune(folder, "  retrieve.dense_weight: [0.1, 0.5]\n  retrieve.rerank: [null, {name: mmr}]\n")
+    assert (found.counts["indexes"], len(list((folder / "work" / "indexes").iterdir()))) == (1, 1)
+
+
+def test_a_finished_trial_is_not_repeated_and_an_index_is_not_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, asked = GridSearch._score_questions, [0]
+
+    def stopping(self: GridSearch, *arguments: object) -> object:
+        asked[0] += 1
+        if asked[0] == 5:
+            raise KeyboardInterrupt
+        return ask(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(GridSearch, "_score_questions", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        tune(folder, SIX, "holdout: 0\n")
+    found = tune(folder, SIX, "holdout: 0\n")
+    assert [one.resumed for one in found.trial_results] == [True] * 4 + [False] * 2
+    assert (asked[0], found.counts["embedded"], found.counts["read"]) == (7, 0, 0)
+    again = tune(folder, SIX, "holdout: 0\n")
+    assert (asked[0], [one.quality for one in again.trial_results]) == (7, [one.quality for one in found.trial_results])
+
+
+def test_other_documents_are_tried_anew(folder: Path) -> None:
+    first = tune(folder, SIX)
+    (folder / "docs" / "amber.md").write_text("# Amber\n\nNothing of it is left.\n")
+    second = tune(folder, SIX)
+    assert not any(one.resumed for one in second.trial_results)
+    assert second.counts["embedded"] == second.counts["distinct"] == 1
+    assert second.winner.chunks < first.winner.chunks or second.winner.trial != first.winner.trial
+
+
+def test_half_of_the_questions_choose_and_the_other_half_judges(folder: Path) -> None:
+    found = tune(folder, SIX)
+    chosen = {row.id for row in found.winner.rows}
+    assert (found.selection_questions, len(chosen), found.holdout_results[0].quality.n) == (6, 6, 6)
+    assert found.holdout_results[0].trial == found.winner.trial
+    every = [{row.id for row in one.rows} for one in found.trial_results]
+    assert all(one == chosen for one in every)
+    assert any("held out, 6 questions that chose nothing: ndcg@10" in line for line in format_remarks(found))
+    flattered = tune(folder, SIX, "holdout: 0\n")
+    assert (flattered.selection_questions, flattered.holdout_results) == (12, ())
+    assert any("chosen and judged on the same questions" in line for line in format_remarks(flattered))
+
+
+def test_the_best_wins_and_those_alike_are_named(folder: Path) -> None:
+    found = tune(
+        folder, "  retrieve: [{name: lexical}, {name: dense}]\n  split.chunk_size: [60, 400]\n", "holdout: 0\n"
+    )
+    means = [one.quality.mean for one in found.trial_results]
+    assert found.winner.quality.mean == max(means)
+    assert found.winner.gap_to_best.mean == 0
+    assert found.winner in found.equivalent_to_best
+    for one in found.trial_results:
+        best = [row.value for row in max(found.trial_results, key=lambda other: other.quality.mean).rows]
+        lost = float(np.mean([a - b.value for a, b in zip(best, one.rows, strict=True)]))
+        assert one.gap_to_best.mean == pytest.approx(lost)
+        assert one.is_worse == (one.gap_to_best.low > 0)
+
+
+def test_the_fastest_of_those_alike_can_be_chosen(folder: Path) -> None:
+    found = tune(folder, SIX, "choose: fastest\nholdout: 0\n")
+    assert found.winner.median_ms == min(one.median_ms for one in found.equivalent_to_best)
+
+
+def test_top_k_in_the_grid_is_what_each_is_judged_by(folder: Path) -> None:
+    found = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: precision@1\n")
+    one, eight = found.trial_results
+    assert one.quality == eight.quality
+    found = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: recall@10\n")
+    assert found.trial_results[0].quality.mean <= found.trial_results[1].quality.mean
+
+
+def test_answers_are_asked_for_where_the_metric_needs_them(folder: Path) -> None:
+    found = tune(folder, "  retrieve.dense_weight: [0.1, 0.5]\n", "holdout: 0\nmetric: citation_recall\n")
+    assert all(row.ask_ms > 0 for one in found.trial_results for row in one.rows)
+    assert found.winner.median_ms == pytest.approx(float(np.median([row.ask_ms for row in found.winner.rows])))
+
+
+def test_another_store_is_filled_without_embedding(folder: Path) -> None:
+    found = tune(folder, "  store.name: [sqlite, faiss]\n", "holdout: 0\n")
+    assert (found.counts["indexes"], found.trial_results[0].quality) == (1, found.trial_results[1].quality)
+    assert found.trial_results[1].bytes > found.trial_results[0].bytes
+
+
+def test_a_header_can_be_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Counting(monkeypatch)
+    found = tune(folder, "  split.header: [true, false]\n", "holdout: 0\n")
+    assert (found.counts["read"], found.counts["split"], found.counts["indexes"]) == (12, 24, 2)
+    assert found.counts["embedded"] == found.counts["distinct"] == 24
+    starts = [text.split()[0] for _, text in seen.chunks]
+    assert (starts.count("Station"), starts.count("#")) == (12, 12)  # the title as a header, or the text alone
+    recipes = [
+        PipelineComponents(one.trial.pipeline).build_fingerprint.split.get("header") for one in found.trial_results
+    ]
+    assert recipes == [None, False]  # with headers as before there was this option
+    assert Pipeline.from_yaml(format_winner_file(found, dt.date(2026, 1, 1))) == found.winner.trial.pipeline
+
+
+def test_the_winner_is_a_pipeline_file_with_its_figures(folder: Path) -> None:
+    found = tune(folder, SIX)
+    text = format_winner_file(found, dt.date(2026, 1, 2))
+    assert text.startswith("# Chosen by `ragkit tune grid.yaml` (ragkit ")
+    assert f"# from 6 trials: {found.winner.trial.label}\n" in text
+    assert Pipeline.from_yaml(text) == found.winner.trial.pipeline
+
+
+def test_the_table_has_the_best_first_and_json_says_the_same(folder: Path) -> None:
+    found = tune(folder, SIX)
+    head, *rows = format_trial_table(found)
+    assert head.split()[:4] == ["#", "chunk_size", "chunk_overlap", "dense_weight"] or "chunk_overlap" not in head
+    assert (len(rows), rows[0][0] in "*=") == (6, True)
+    data = tune_result_to_json(found)
+    assert json.loads(json.dumps(data))["winner"] == found.winner.trial.number
+    trials = data["trials"]
+    assert isinstance(trials, list)
+    assert sum(bool(one["pareto"]) for one in trials if isinstance(one, dict)) >= 1
+    assert data["counts"] == found.counts
+
+
+def test_a_pareto_front_is_what_nothing_beats_in_both() -> None:
+    assert pareto_indices([(1, 0.2), (2, 0.5), (3, 0.4), (2, 0.6), (4, 0.6), (5, 0.9)]) == [0, 3, 5]
+    assert pareto_indices([(1, 0.5), (1, 0.5)]) == [0]
+
+
+def test_the_plot_is_a_picture_with_a_second_panel_where_there_is_a_cost(folder: Path) -> None:
+    found = tune(folder, SIX)
+    free = render_plot(found)
+    rows = [replace(row, cost_usd=0.001) for row in found.winner.rows]
+    priced = render_plot(
+        replace(found, trial_results=tuple(replace(one, rows=tuple(rows)) for one in found.trial_results))
+    )
+    sizes = [int.from_bytes(one[20:24], "big") for one in (free, priced)]
+    assert free.startswith(b"\x89PNG")
+    assert sizes[1] > 1.5 * sizes[0]

@@ -1,26 +1,26 @@
 """Every error that ragkit raises on purpose.
 
 RagkitError
-├── MissingExtra          an optional dependency is not installed (also an ImportError)
-├── UnknownName           a name that no registry holds
-│   └── UnknownModel      a model that nothing is known of
-├── InvalidOption         an option with a value that its part does not take
-├── PipelineError         a pipeline file that cannot be used; holds every problem found in it
-├── LoadError             a file that no text can be taken from
-│   ├── UnsupportedFormat its format has no loader
-│   └── LoadLimitExceeded         it went over a limit of time, memory or size
-├── DimensionMismatch     vectors of one width met a store of another
-├── InvalidVector         a vector that is not finite, or not of length 1
-├── InvalidFilter         a filter with an unknown operator, a wrong type or a syntax error
-├── KnowledgeBaseError    a knowledge base that cannot be used as it is
-│   ├── NotAKnowledgeBase nothing there, or something else
-│   ├── SettingsMismatch  it was built with other settings than were asked for
-│   ├── Damaged           a file of it is missing, cut short, foreign or altered
-│   ├── KnowledgeBaseWriteFailed       its disk is full, fails, or may not be written to
-│   └── Locked            another process is writing to it
-├── WorkerError           a worker of an index run cannot be started or reached, or was lost again and again
-├── StoreError            a vector store refused or cannot be reached
-├── ProviderError         a model's service refused or cannot be reached
+├── MissingExtra                  an optional dependency is not installed (also an ImportError)
+├── UnknownName                   a name that is not registered
+│   └── UnknownModel              a model that is not in the price data
+├── InvalidOption                 an option with a value out of range
+├── PipelineError                 an invalid pipeline file, with every problem in it
+├── LoadError                     a file that cannot be parsed
+│   ├── UnsupportedFormat         no loader for this format
+│   └── LoadLimitExceeded         a limit of time, memory or size was exceeded
+├── DimensionMismatch             embedding and store have different dimensions
+├── InvalidVector                 a vector that is not finite, or not of length 1
+├── InvalidFilter                 a filter with an unknown operator, a wrong type or a syntax error
+├── KnowledgeBaseError            a knowledge base that cannot be used
+│   ├── NotAKnowledgeBase         the directory holds no knowledge base
+│   ├── SettingsMismatch          it was built with different settings
+│   ├── KnowledgeBaseDamaged      a file is missing, truncated or altered
+│   ├── KnowledgeBaseWriteFailed  the disk is full, read-only or failing
+│   └── KnowledgeBaseLocked       another process is writing to it
+├── WorkerError                   a worker of an index run failed
+├── StoreError                    a vector store rejected a request or is unreachable
+├── ProviderError                 a model service rejected a request or is unreachable
 │   ├── AuthenticationFailed
 │   ├── RateLimited
 │   ├── RequestTimeout
@@ -28,11 +28,11 @@ RagkitError
 │   └── InvalidRequest
 │       ├── ModelNotFound
 │       └── ContextTooLong
-├── BudgetExceeded        a limit of money, tokens or seconds was reached
-│   └── BudgetTooSmall    it would be: nothing was spent
-├── PriceUnknown          a budget was set for something whose price is not known
-└── RunError              an agent run that ended without an answer; holds what it had
-    ├── Cancelled
+├── BudgetExceeded                a limit of cost, tokens or time was reached
+│   └── BudgetTooSmall            the estimate exceeds the limit; nothing was spent
+├── PriceUnknown                  a cost limit was set, but the price is unknown
+└── RunError                      an agent run ended without an answer; holds its partial result
+    ├── RunCancelled
     ├── GuardrailBlocked
     └── HandoffFailed
 """
@@ -43,59 +43,59 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from math import floor, log10
 
+from ragkit.distribution import install_command
 from ragkit.masking import mask_secrets
 
 
 def format_amount(amount: float) -> str:
-    """A number without an exponent, however small: `0.00052`, `1.25`, `0`; small ones with two digits that count."""
+    """A number without an exponent: `0.00052`, `1.25`, `0`; small numbers with two significant digits."""
     if amount == 0 or abs(amount) >= 1e-3:
         return f"{amount:.6g}" if abs(amount) < 1e6 else f"{amount:.0f}"
     return f"{amount:.{1 - floor(log10(abs(amount)))}f}".rstrip("0")
 
 
 def closest_match(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known word that `word` was most likely meant to be, or None. Upper and lower case count as equal."""
+    """The known word closest to `word`, ignoring case, or None."""
     lowered = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
     return lowered[close[0]] if close else None
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """` (did you mean 'x'?)`, or nothing when no known word is near."""
+    """` (did you mean 'x'?)`, or '' if no known word is close."""
     near = closest_match(word, known, cutoff)
     return f" (did you mean {near!r}?)" if near else ""
 
 
 class RagkitError(Exception):
-    """The root of the tree. The command line and the server catch it; the library does not."""
+    """Base class of all errors of ragkit. The command line and the server catch it; the library does not."""
 
 
 class MissingExtra(RagkitError, ImportError):
     """An optional dependency is not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(what, extra)
-        self.feature, self.extra = what, extra
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(feature, extra)
+        self.feature, self.extra = feature, extra
 
     def __str__(self) -> str:
-        return f"{self.feature} needs an optional dependency: pip install 'ragkit[{self.extra}]'"
+        return f"{self.feature} needs an optional dependency: {install_command(self.extra)}"
 
 
 class UnknownName(RagkitError):
-    """A name that no registry holds."""
+    """A name that is not registered. `kind` says of what: store, loader, model; `known` are the valid names."""
 
     def __init__(self, kind: str, name: str, known: Sequence[str]) -> None:
         super().__init__(kind, name, tuple(known))
         self.kind, self.name, self.known = kind, name, tuple(known)
 
     def __str__(self) -> str:
-        article = "an" if self.kind[:1] in "aeiou" else "a"
         hint = did_you_mean(self.name, self.known)
-        return f"{self.name!r} is not the name of {article} {self.kind}{hint}; known: {', '.join(self.known)}"
+        return f"unknown {self.kind} {self.name!r}{hint}; available: {', '.join(self.known)}"
 
 
 class UnknownModel(UnknownName):
-    """A model that nothing is known of. `known` are the nearest names, at best none: there are thousands."""
+    """A model that is not in the price data. `known` holds the closest names only: there are thousands."""
 
     def __init__(self, name: str, near: Sequence[str]) -> None:
         super().__init__("model", name, near)
@@ -103,22 +103,22 @@ class UnknownModel(UnknownName):
 
     def __str__(self) -> str:
         near = f" (did you mean {', '.join(map(repr, self.known))}?)" if self.known else ""
-        return f"no model is known whose name is or holds {self.name!r}{near}: `ragkit models --all` lists them"
+        return f"unknown model {self.name!r}{near}: `ragkit models --all` lists all models"
 
 
 class InvalidOption(RagkitError):
-    """An option with a value that its part does not take."""
+    """An option with an invalid value. `expected` completes the sentence "OPTION must be ..."."""
 
-    def __init__(self, option: str, met: object, wanted: str) -> None:
-        super().__init__(option, met, wanted)
-        self.option, self.value, self.expected = option, met, wanted
+    def __init__(self, option: str, value: object, expected: str) -> None:
+        super().__init__(option, value, expected)
+        self.option, self.value, self.expected = option, value, expected
 
     def __str__(self) -> str:
-        return f"{self.option} is {self.value!r}: {self.expected} is wanted"
+        return f"{self.option} must be {self.expected} (got {self.value!r})"
 
 
 class PipelineError(RagkitError):
-    """A pipeline file that cannot be used. `problems` holds one line each, `file:line:column: ...`."""
+    """An invalid pipeline file. `problems` holds one line for each problem: `file:line:column: ...`."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(tuple(problems))
@@ -129,7 +129,7 @@ class PipelineError(RagkitError):
 
 
 class LoadError(RagkitError):
-    """A file that no text can be taken from. `hint` says what the user can do."""
+    """A file that cannot be parsed. `hint` says what the user can do."""
 
     def __init__(self, source: str, reason: str, hint: str = "") -> None:
         super().__init__(source, reason, hint)
@@ -140,24 +140,24 @@ class LoadError(RagkitError):
 
 
 class UnsupportedFormat(LoadError):
-    """A file whose format has no loader."""
+    """A file in a format without a loader."""
 
 
 class LoadLimitExceeded(LoadError):
-    """A file that went over a limit of time, memory or size while it was read."""
+    """A file that exceeded a limit of time, memory or size while it was parsed."""
 
 
 class DimensionMismatch(RagkitError):
-    """Vectors of one width met a store of another."""
+    """Embedding and store have different dimensions."""
 
-    def __init__(self, got: int, want: int) -> None:
-        super().__init__(got, want)
-        self.got, self.expected = got, want
+    def __init__(self, got: int, expected: int) -> None:
+        super().__init__(got, expected)
+        self.got, self.expected = got, expected
 
     def __str__(self) -> str:
         return (
-            f"vectors have {self.got} columns but the store holds {self.expected}: "
-            "use the embedder that this index was built with, or rebuild the index"
+            f"embedding dimension mismatch: the store has {self.expected}, got {self.got}: "
+            "use the embedder that the index was built with, or rebuild the index"
         )
 
 
@@ -169,7 +169,7 @@ class InvalidVector(RagkitError):
         self.row, self.reason = row, reason
 
     def __str__(self) -> str:
-        return f"vector {self.row} {self.reason}: stores take finite vectors of length 1"
+        return f"vector {self.row} {self.reason}: vectors must be finite and of length 1"
 
 
 class InvalidFilter(RagkitError):
@@ -177,11 +177,11 @@ class InvalidFilter(RagkitError):
 
 
 class KnowledgeBaseError(RagkitError):
-    """A knowledge base that cannot be used as it is."""
+    """A knowledge base that cannot be used."""
 
 
 class NotAKnowledgeBase(KnowledgeBaseError):
-    """Nothing there, or something else than a knowledge base."""
+    """The directory does not exist, or holds no knowledge base."""
 
     def __init__(self, path: str, reason: str, hint: str) -> None:
         super().__init__(path, reason, hint)
@@ -192,18 +192,18 @@ class NotAKnowledgeBase(KnowledgeBaseError):
 
 
 class SettingsMismatch(KnowledgeBaseError):
-    """The knowledge base was built with other settings than were asked for."""
+    """The knowledge base was built with settings that differ from those of the pipeline."""
 
     def __init__(self, path: str, differences: Sequence[str], fix: str) -> None:
         super().__init__(path, tuple(differences), fix)
         self.path, self.differences, self.fix = path, tuple(differences), fix
 
     def __str__(self) -> str:
-        return f"{self.path} was built with other settings ({'; '.join(self.differences)}): run {self.fix}"
+        return f"{self.path} was built with different settings ({'; '.join(self.differences)}): run {self.fix}"
 
 
 class KnowledgeBaseDamaged(KnowledgeBaseError):
-    """A file of the knowledge base is missing, cut short, foreign or altered."""
+    """A file of the knowledge base is missing, truncated, altered or belongs to another one."""
 
     def __init__(self, path: str, reason: str, fix: str) -> None:
         super().__init__(path, reason, fix)
@@ -214,7 +214,7 @@ class KnowledgeBaseDamaged(KnowledgeBaseError):
 
 
 class KnowledgeBaseWriteFailed(KnowledgeBaseError):
-    """The disk of the knowledge base is full, fails, or may not be written to. What was recorded before is kept."""
+    """The disk is full, read-only or failing. What was recorded before is kept."""
 
     def __init__(self, path: str, reason: str, hint: str) -> None:
         super().__init__(path, reason, hint)
@@ -232,22 +232,22 @@ class KnowledgeBaseLocked(KnowledgeBaseError):
         self.path, self.holder = path, holder
 
     def __str__(self) -> str:
-        return f"{self.path} is being written by {self.holder}: wait until it is done, or stop it"
+        return f"{self.path} is locked by {self.holder}: wait until it finishes, or stop it"
 
 
 class WorkerError(RagkitError):
-    """A worker of an index run cannot be started or reached, or was lost again and again."""
+    """A worker of an index run cannot be started or reached, or died repeatedly."""
 
 
 class StoreError(RagkitError):
-    """A vector store refused a request or cannot be reached."""
+    """A vector store rejected a request or is unreachable."""
 
     def __init__(self, message: str) -> None:
         super().__init__(mask_secrets(message))
 
 
 class ProviderError(RagkitError):
-    """A model's service refused a request or cannot be reached.
+    """A model service rejected a request or is unreachable.
 
     `retryable` says whether the same request may succeed later.
     """
@@ -264,11 +264,11 @@ class ProviderError(RagkitError):
 
 
 class AuthenticationFailed(ProviderError):
-    """The key is missing, wrong or not allowed to do this."""
+    """The API key is missing, invalid or lacks a permission."""
 
 
 class RateLimited(ProviderError):
-    """Too many requests; `parse_retry_after` is in seconds where the service said it, else None."""
+    """Too many requests. `retry_after` is in seconds, or None if the service does not say."""
 
     retryable = True
 
@@ -280,43 +280,43 @@ class RateLimited(ProviderError):
 
 
 class RequestTimeout(ProviderError):
-    """No answer within the time allowed."""
+    """No response within the timeout."""
 
     retryable = True
 
 
 class ConnectionFailed(ProviderError):
-    """The service cannot be reached, broke off, or answered that it is down (5xx)."""
+    """The service is unreachable, dropped the connection, or answered with a 5xx status."""
 
     retryable = True
 
 
 class InvalidRequest(ProviderError):
-    """The service says that the request itself is wrong: sending it again does not help."""
+    """The service rejected the request as invalid; a retry cannot succeed."""
 
 
 class ModelNotFound(InvalidRequest):
-    """The service has no model of this name, or not for this key."""
+    """The service has no model of this name, or the key has no access to it."""
 
 
 class ContextTooLong(InvalidRequest):
-    """The messages are longer than the model, or the service, takes."""
+    """The messages exceed the context window of the model."""
 
 
 class BudgetExceeded(RagkitError):
-    """A limit of money, tokens or seconds was reached."""
+    """A limit of cost, tokens or time was reached. `unit` is USD, tokens or seconds."""
 
-    def __init__(self, what: str, spent: float, limit: float) -> None:
-        super().__init__(what, spent, limit)
-        self.unit, self.spent, self.limit = what, spent, limit
+    def __init__(self, unit: str, spent: float, limit: float) -> None:
+        super().__init__(unit, spent, limit)
+        self.unit, self.spent, self.limit = unit, spent, limit
 
     def __str__(self) -> str:
         limit, spent = format_amount(self.limit), format_amount(self.spent)
-        return f"the budget of {limit} {self.unit} is reached ({spent} spent): raise the limit to go on"
+        return f"budget of {limit} {self.unit} exceeded ({spent} spent): raise the limit to continue"
 
 
 class BudgetTooSmall(BudgetExceeded):
-    """What is to be done is likely to cost more than the budget: nothing was begun. Both are US dollars."""
+    """The estimated cost exceeds the budget; nothing was spent. `estimate` and `limit` are in USD."""
 
     def __init__(self, estimate: float, limit: float) -> None:
         super().__init__("USD", 0.0, limit)
@@ -325,13 +325,13 @@ class BudgetTooSmall(BudgetExceeded):
 
     def __str__(self) -> str:
         return (
-            f"about {format_amount(self.estimate)} USD are needed, and the budget is {format_amount(self.limit)} USD: "
-            "nothing was spent; raise the limit to go on"
+            f"estimated cost of {format_amount(self.estimate)} USD exceeds the budget of {format_amount(self.limit)} USD: "
+            "nothing was spent; raise the limit to continue"
         )
 
 
 class PriceUnknown(RagkitError):
-    """A budget was set for something whose price is not known, so it cannot be kept."""
+    """A cost limit was set, but the price is unknown, so the limit cannot be enforced."""
 
     def __init__(self, what: str, limit: float) -> None:
         super().__init__(what, limit)
@@ -339,13 +339,13 @@ class PriceUnknown(RagkitError):
 
     def __str__(self) -> str:
         return (
-            f"the price of {self.what} is not known, so a budget of {format_amount(self.limit)} USD cannot be kept: "
-            "put the price into configs/prices.yaml, or set no budget"
+            f"the price of {self.what} is unknown, so a budget of {format_amount(self.limit)} USD cannot be enforced: "
+            "add the price to configs/prices.yaml, or remove the budget"
         )
 
 
 class RunError(RagkitError):
-    """An agent run that ended without an answer. `partial` holds what it had (an AgentResult), if anything."""
+    """An agent run ended without an answer. `partial` is an AgentResult with what it had, or None."""
 
     def __init__(self, message: str, partial: object = None) -> None:
         super().__init__(message, partial)
@@ -356,12 +356,12 @@ class RunError(RagkitError):
 
 
 class RunCancelled(RunError):
-    """The caller stopped the run."""
+    """The caller cancelled the run."""
 
 
 class GuardrailBlocked(RunError):
-    """A guardrail refused the input or the answer."""
+    """A guardrail blocked the input or the output."""
 
 
 class HandoffFailed(RunError):
-    """A run could not be passed on to another agent."""
+    """A handoff to another agent failed."""

@@ -21,7 +21,7 @@ class PartSpec:
     target: str
     """`module:attribute`."""
     extra: str = ""
-    """The optional dependency group that it needs: `pip install 'ragkit[extra]'`; empty for core parts."""
+    """The optional dependency group that it needs: `pip install 'ragkit-kb[extra]'`; empty for core parts."""
     options: str = ""
     """`module:Dataclass` of its options, importable without the extra; empty when it takes none."""
 

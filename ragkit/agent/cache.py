@@ -79,7 +79,7 @@ class InMemoryCache:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if max_size < 1:
-            raise InvalidOption("max_size", max_size, "a number of at least 1")
+            raise InvalidOption("max_size", max_size, ">= 1")
         self.max_size, self.default_ttl = max_size, default_ttl
         self._clock = clock
         self._lock = Lock()

@@ -35,7 +35,7 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
-            raise InvalidOption("attempts of a retry", self.max_attempts, "a number of at least 1")
+            raise InvalidOption("attempts of a retry", self.max_attempts, ">= 1")
 
     def next_wait_s(self, attempt: int, error: ProviderError) -> float | None:
         """Seconds to wait after attempt number `attempt` (from 1) failed; None: do not try again.
@@ -106,8 +106,8 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
-            raise InvalidOption("max_iterations", self.max_iterations, "a number of at least 1")
+            raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if not 0 <= self.temperature <= 2:
-            raise InvalidOption("temperature", self.temperature, "a number from 0 to 2")
+            raise InvalidOption("temperature", self.temperature, "between 0 and 2")
         if not 0 <= self.top_p <= 1:
-            raise InvalidOption("top_p", self.top_p, "a number from 0 to 1")
+            raise InvalidOption("top_p", self.top_p, "between 0 and 1")

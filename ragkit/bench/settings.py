@@ -32,7 +32,7 @@ _HERE = Path(__file__).resolve().parent
 
 def _require_at_least(option: str, met: float, least: float) -> None:
     if not met >= least:
-        raise InvalidOption(option, met, f"{least:g} or more")
+        raise InvalidOption(option, met, f">= {least:g}")
 
 
 @dataclass(frozen=True)

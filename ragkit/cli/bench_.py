@@ -122,7 +122,7 @@ def _run_benchmark(shell: CliContext, plan: BenchPlan) -> int:
     """Measure, write, say; returns the exit code."""
     write_report = _load_report_writer() if plan.out else None
     if not plan.tolerance >= 0:
-        raise InvalidOption("--tolerance", plan.tolerance, "0 or more")
+        raise InvalidOption("--tolerance", plan.tolerance, ">= 0")
 
     def tell(outcome: BenchResult, worse: list[str]) -> None:
         written = str(write_report(plan.out, outcome)) if write_report and plan.out else None
@@ -161,7 +161,7 @@ def _run_benchmark(shell: CliContext, plan: BenchPlan) -> int:
 
 def _load_report_writer() -> Callable[[Path, BenchResult], Path]:
     """What writes a report. Asked for first: what is not installed is said before an hour of measuring, not after."""
-    from ragkit.bench.report import write_report  # noqa: PLC0415 - brings in Arrow and Matplotlib
+    from ragkit.bench.report import write_report
 
     return write_report
 

@@ -65,8 +65,8 @@ class BenchProgress:
     def _update_bar(self, step: BenchStep) -> None:
         if self._bar is None:
             # here, not at the head: a run without a terminal shall not pay for the import
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-            from rich.progress import Progress as Bar  # noqa: PLC0415
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
 
             columns = (BarColumn(bar_width=30), TimeElapsedColumn(), TextColumn("{task.description}"))
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)

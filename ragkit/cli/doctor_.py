@@ -16,6 +16,7 @@ import click
 from ragkit import __version__
 from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, with_common_options
+from ragkit.distribution import DISTRIBUTION, install_command
 from ragkit.errors import RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
@@ -58,7 +59,7 @@ def command(shell: CliContext) -> int:
 def _check_core() -> Iterator[Check]:
     yield Check("ragkit", True, f"{__version__} on Python {'.'.join(map(str, sys.version_info[:3]))}")
     yield _run_check("sqlite", _check_sqlite, "use a Python whose sqlite3 has FTS5")
-    yield _run_check("embedder minilm", _check_minilm, "pip install --force-reinstall ragkit")
+    yield _run_check("embedder minilm", _check_minilm, f"pip install --force-reinstall {DISTRIBUTION}")
 
 
 def _check_sqlite() -> str:
@@ -69,7 +70,7 @@ def _check_sqlite() -> str:
 
 def _check_minilm() -> str:
     # here: the doctor's patient may be the import itself
-    from ragkit.embed.minilm import MiniLM  # noqa: PLC0415
+    from ragkit.embed.minilm import MiniLM
 
     model = MiniLM()
     return f"{model.fingerprint}, {len(model.probe())} columns"
@@ -84,7 +85,7 @@ def _check_extras() -> Iterator[Check]:
             groups.setdefault(found[2], []).append(found[1])
     for extra, packages in sorted(groups.items()):
         missing = [name for name in packages if not _is_installed(name)]
-        fix = f"pip install 'ragkit[{extra}]'" if missing else ""
+        fix = install_command(extra) if missing else ""
         yield Check(f"extra {extra}", True, f"not installed: {', '.join(missing)}" if missing else "installed", fix)
 
 

@@ -88,7 +88,7 @@ def command(
     with IndexProgress(shell) as progress:
         run = IndexOptions(dry_run, retry_failed, rebuild, include, exclude, jobs or 0, max_cost, progress.handle_event)
         if watch:
-            from ragkit.cli.watch import watch_sources  # noqa: PLC0415 - other runs need no watcher
+            from ragkit.cli.watch import watch_sources
 
             return watch_sources(
                 shell,

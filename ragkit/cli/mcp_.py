@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,32 +58,37 @@ def command(
         extra = [*(["--allow-index"] if allow_index else []), *(["--model", model] if model else [])]
         shell.write_json(_client_config(shell, extra))
         return
-    # imported here: what a client's settings are is told without the SDK
-    tools, server = import_module("ragkit.server.mcp_tools"), import_module("ragkit.server.mcp")
+    # imported here, because --client-config works without the SDK
+    from ragkit.server.mcp import McpServer
+    from ragkit.server.mcp_tools import McpAskOptions, McpTools
+    from ragkit.server.settings import ServerSettings
+
     with shell.open_knowledge_base() as kb:
         kb.require_ready()
         kb.agent(model)  # a model that cannot be asked is met now, not by the first question
         index = (lambda: _run_index(shell)) if allow_index else None
-        made: McpServer = server.McpServer(tools.Desk(kb, tools.Answering(model, max_cost), index))
+        server = McpServer(McpTools(kb, McpAskOptions(model, max_cost), index))
         if http:
-            settings = import_module("ragkit.server.settings").ServerSettings
-            _serve_http(shell, made, settings(host, port, load_tokens(shell, token_file), hosts, origins))
+            settings = ServerSettings(host, port, load_tokens(shell, token_file), hosts, origins)
+            _serve_http(shell, server, settings)
             return
         shell.log(f"{format_count(kb.status().documents, 'document')} of {shell.kb} over stdin and stdout", level=1)
         if sys.stdin.isatty():
             shell.log("an MCP client starts this by itself: `ragkit mcp --client-config` says how; Ctrl-C ends it")
-        asyncio.run(made.serve_stdio())
+        asyncio.run(server.serve_stdio())
 
 
 def _serve_http(shell: CliContext, server: McpServer, settings: ServerSettings) -> None:
-    over_http, serve = import_module("ragkit.server.mcp_http"), import_module("ragkit.server.serve")
+    from ragkit.server.mcp_http import MCP_PATH, create_mcp_app
+    from ragkit.server.serve import run, socket_url
+
     sock = bind_socket(settings)
-    address = f"{serve.url_of(sock)}{over_http.PATH}"
+    address = f"{socket_url(sock)}{MCP_PATH}"
     shell.log(f"{shell.kb} is served at {address} (Ctrl-C stops it)")
     if shell.json:
         shell.write_json({"url": address, "kb": str(shell.kb)})
     configure_logging(shell)
-    serve.run(over_http.mcp_app(server, settings), settings, sock, last=True)
+    run(create_mcp_app(server, settings), settings, sock, last=True)
 
 
 def _run_index(shell: CliContext) -> IndexReport:

@@ -38,8 +38,8 @@ class CountProgress:
     def update(self, done: int, total: int) -> None:
         """Show how far it is."""
         if self._bar is None and not self._shell.quiet and sys.stderr.isatty():
-            from rich.console import Console  # noqa: PLC0415 - as below
-            from rich.progress import Progress as Bar  # noqa: PLC0415
+            from rich.console import Console
+            from rich.progress import Progress as Bar
 
             self._bar = Bar(console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task(self._verb, total=total)
@@ -93,9 +93,9 @@ class IndexProgress:
 
     def _start_bar(self) -> None:
         # here, not at the head: a run without a terminal shall not pay for the import
-        from rich.console import Console  # noqa: PLC0415
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-        from rich.progress import Progress as Bar  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
 
         self._bar = Bar(
             TextColumn("{task.description}"),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, replace
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -73,35 +71,40 @@ def command(
         ragkit serve --model openai:gpt-4o-mini --port 8000
         RAGKIT_SERVER_TOKEN=... ragkit serve --host 0.0.0.0 --workers 4
     """
-    serve, settings_of = _import_server(), import_module("ragkit.server.settings")
-    wanted = {
-        "running": max_running,
-        "waiting": max_waiting,
+    try:
+        from ragkit.server.serve import run, run_workers, socket_url, split_limits
+        from ragkit.server.settings import Retention, ServerLimits, ServerSettings
+    except ImportError as error:
+        if isinstance(error, RagkitError):
+            raise
+        raise MissingExtra("`ragkit serve`", "server") from error
+    given: dict[str, Any] = {
+        "max_running": max_running,
+        "max_waiting": max_waiting,
         "answer_seconds": max_seconds,
         "answer_usd": max_cost,
         "requests_per_minute": rate,
-        "stop_seconds": grace,
+        "shutdown_seconds": grace,
     }
-    limits = replace(settings_of.Limits(), **{name: value for name, value in wanted.items() if value is not None})
-    keeping = settings_of.Keeping() if keep_days is None else settings_of.Keeping(days=keep_days)
-    settings = settings_of.ServerSettings(
-        host, port, load_tokens(shell, token_file), hosts, origins, models, serve.share(limits, workers), keeping
-    )
+    limits = ServerLimits(**{name: value for name, value in given.items() if value is not None})
+    retention = Retention() if keep_days is None else Retention(days=keep_days)
+    tokens = load_tokens(shell, token_file)
+    settings = ServerSettings(host, port, tokens, hosts, origins, models, split_limits(limits, workers), retention)
     with shell.open_knowledge_base() as kb:
         for model in models or (None,):
             kb.agent(model)  # a model that cannot be asked is met now, not by the first client
         sock = bind_socket(settings)
-        shell.log(f"{shell.kb} is served at {serve.url_of(sock)} (Ctrl-C stops it)")
+        shell.log(f"{shell.kb} is served at {socket_url(sock)} (Ctrl-C stops it)")
         if shell.json:
-            shell.write_json({"url": serve.url_of(sock), "kb": str(shell.kb)})
+            shell.write_json({"url": socket_url(sock), "kb": str(shell.kb)})
         configure_logging(shell)
         if workers == 1:
-            serve.run(create_application(kb, settings), settings, sock, last=True)
+            run(create_application(kb, settings), settings, sock, last=True)
             return
     os.environ[TOKEN_ENV] = "\n".join(settings.tokens)
-    told = {**asdict(settings), "tokens": [], "kb": str(shell.kb), "config": shell.config, "quiet": shell.quiet}
-    os.environ[WORKER_ENV] = json.dumps(told)
-    serve.run_workers("ragkit.cli.serve_:create_worker_application", settings, sock, workers)
+    worker = {**asdict(settings), "tokens": [], "kb": str(shell.kb), "config": shell.config, "quiet": shell.quiet}
+    os.environ[WORKER_ENV] = json.dumps(worker)
+    run_workers("ragkit.cli.serve_:create_worker_application", settings, sock, workers)
 
 
 def create_application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bool = True) -> FastAPI:
@@ -109,31 +112,32 @@ def create_application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bo
 
     `alone`: no other process serves the same port.
     """
-    app = import_module("ragkit.server.app")
+    from ragkit.server.app import Mount, create_app
+
     mounts = []
     with suppress(MissingExtra):
-        mcp = import_module("ragkit.server.mcp_http")
-        endpoint = mcp.endpoint_of(kb, settings, stateless=not alone)
-        mounts.append(app.Mount(mcp.PATH, endpoint, endpoint.running, exact=True))
-    made: FastAPI = app.create_app(kb, kb.path, settings, mounts)
-    return made
+        from ragkit.server.mcp_http import MCP_PATH, create_mcp_endpoint
+
+        endpoint = create_mcp_endpoint(kb, settings, stateless=not alone)
+        mounts.append(Mount(MCP_PATH, endpoint, endpoint.lifespan, exact=True))
+    return create_app(kb, kb.path, settings, mounts)
 
 
 def create_worker_application() -> FastAPI:
     """The application of one of several worker processes, as the one that started it said."""
-    of = import_module("ragkit.server.settings")
-    told = json.loads(os.environ[WORKER_ENV])
-    shell = CliContext(Path(told["kb"]), told["config"], told["quiet"], verbose=False, json=False)
-    tokens = load_tokens(shell, None)
-    settings = of.ServerSettings(
-        told["host"],
-        told["port"],
-        tokens,
-        tuple(told["hosts"]),
-        tuple(told["origins"]),
-        tuple(told["models"]),
-        of.Limits(**told["limits"]),
-        of.Keeping(**told["keeping"]),
+    from ragkit.server.settings import Retention, ServerLimits, ServerSettings
+
+    worker = json.loads(os.environ[WORKER_ENV])
+    shell = CliContext(Path(worker["kb"]), worker["config"], worker["quiet"], verbose=False, json=False)
+    settings = ServerSettings(
+        worker["host"],
+        worker["port"],
+        load_tokens(shell, None),
+        tuple(worker["hosts"]),
+        tuple(worker["origins"]),
+        tuple(worker["models"]),
+        ServerLimits(**worker["limits"]),
+        Retention(**worker["retention"]),
     )
     configure_logging(shell)
     return create_application(shell.open_knowledge_base(), settings, alone=False)
@@ -141,13 +145,14 @@ def create_worker_application() -> FastAPI:
 
 def bind_socket(settings: ServerSettings) -> socket.socket:
     """The socket of an address. Raises InvalidOption when it is not to be had."""
+    from ragkit.server.serve import create_socket
+
     try:
-        found: socket.socket = import_module("ragkit.server.serve").listen(settings)
+        return create_socket(settings)
     except OSError as error:
         address = f"{settings.host}:{settings.port}"
         wanted = f"a free one of this machine ({error.strerror}); try --port 0"
         raise InvalidOption("the address", address, wanted) from error
-    return found
 
 
 def load_tokens(shell: CliContext, file: Path | None) -> tuple[str, ...]:
@@ -160,13 +165,6 @@ def load_tokens(shell: CliContext, file: Path | None) -> tuple[str, ...]:
 
 def configure_logging(shell: CliContext) -> None:
     """Let the server's logs go to stderr; with -q only what is wrong."""
-    import_module("ragkit.server.logs").log_to_stderr("WARNING" if shell.quiet else "INFO")
+    from ragkit.server.logs import log_to_stderr
 
-
-def _import_server() -> ModuleType:
-    try:
-        return import_module("ragkit.server.serve")
-    except ImportError as error:
-        if isinstance(error, RagkitError):
-            raise
-        raise MissingExtra("`ragkit serve`", "server") from error
+    log_to_stderr("WARNING" if shell.quiet else "INFO")

@@ -76,7 +76,7 @@ def command(
 
 def _load_plotter() -> Callable[[TuneResult], bytes]:
     """What draws; Matplotlib is imported here and not by those who want no picture. Raises MissingExtra."""
-    from ragkit.tune.plot import render_plot  # noqa: PLC0415
+    from ragkit.tune.plot import render_plot
 
     return render_plot
 

@@ -7,10 +7,11 @@ import json
 from collections.abc import Mapping, Set
 from pathlib import Path
 
+from ragkit.distribution import DISTRIBUTION
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.records import JSON
 
-REINSTALL_COMMAND = "pip install --force-reinstall ragkit"
+REINSTALL_COMMAND = f"pip install --force-reinstall {DISTRIBUTION}"
 
 
 def read_model_card(path: Path, keys: Set[str]) -> Mapping[str, JSON]:

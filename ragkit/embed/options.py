@@ -20,7 +20,7 @@ class MiniLMOptions:
         if self.threads < 0:
             raise InvalidOption("embed.threads", self.threads, "0 (every core) or a number above it")
         if self.token_budget < 1:
-            raise InvalidOption("embed.token_budget", self.token_budget, "at least 1")
+            raise InvalidOption("embed.token_budget", self.token_budget, ">= 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,4 +32,4 @@ class HashingOptions:
 
     def __post_init__(self) -> None:
         if self.dimension < 1:
-            raise InvalidOption("embed.dimension", self.dimension, "at least 1")
+            raise InvalidOption("embed.dimension", self.dimension, ">= 1")

@@ -35,12 +35,12 @@ class ServiceOptions:
     def __post_init__(self) -> None:
         for name in ("batch_size", "batch_tokens", "concurrency", "attempts"):
             if getattr(self, name) < 1:
-                raise InvalidOption(f"embed.{name}", getattr(self, name), "at least 1")
+                raise InvalidOption(f"embed.{name}", getattr(self, name), ">= 1")
         for name in ("requests_per_minute", "tokens_per_minute"):
             if getattr(self, name) < 0:
                 raise InvalidOption(f"embed.{name}", getattr(self, name), "0 (no limit) or a number above it")
         if not self.timeout_s > 0:
-            raise InvalidOption("embed.timeout_s", self.timeout_s, "a number above 0")
+            raise InvalidOption("embed.timeout_s", self.timeout_s, "> 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,6 @@ class SentenceTransformersOptions:
         if not self.model:
             raise InvalidOption("embed.model", self.model, "a folder, or a name on the Hugging Face hub")
         if self.batch_size < 1:
-            raise InvalidOption("embed.batch_size", self.batch_size, "at least 1")
+            raise InvalidOption("embed.batch_size", self.batch_size, ">= 1")
         if self.dimensions < 0:
             raise InvalidOption("embed.dimensions", self.dimensions, "0 (all) or a number above it")

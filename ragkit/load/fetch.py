@@ -42,7 +42,7 @@ class FetchOptions:
     """Reach loopback, private and link-local addresses too."""
 
     def __post_init__(self) -> None:
-        require_positive("seconds", self.timeout_s)
+        require_positive("timeout_s", self.timeout_s)
         require_positive("max_mb", self.max_mb)
 
 

@@ -35,7 +35,7 @@ It stands here, and not in the classes, so that a fingerprint costs no import of
 def require_positive(name: str, value: float) -> None:
     """Raises InvalidOption unless `value` is above 0."""
     if not value > 0:
-        raise InvalidOption(name, value, "a number above 0")
+        raise InvalidOption(name, value, "> 0")
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class ParseLimits:
     """Size of a file whose size was not looked at before."""
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "memory_mb", "text_mb", "file_mb"):
+        for name in ("timeout_s", "max_memory_mb", "max_text_mb", "max_file_mb"):
             require_positive(name, getattr(self, name))
 
 

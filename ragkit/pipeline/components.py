@@ -49,9 +49,9 @@ class AnswerOptions:
         if not self.provider.partition(":")[0]:
             raise InvalidOption("provider", self.provider, "auto, a provider or provider:model")
         if self.max_iterations < 1:
-            raise InvalidOption("max_iterations", self.max_iterations, "1 or more")
+            raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if self.max_cost_usd is not None and not self.max_cost_usd >= 0:
-            raise InvalidOption("max_cost_usd", self.max_cost_usd, "0 or more US dollars, or null,")
+            raise InvalidOption("max_cost_usd", self.max_cost_usd, ">= 0 (US dollars) or null")
 
 
 @dataclass(frozen=True)

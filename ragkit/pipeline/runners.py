@@ -54,4 +54,4 @@ class RayOptions:
 
 def _check_workers(workers: int) -> None:
     if workers < 0:
-        raise InvalidOption("workers", workers, "0 or more")
+        raise InvalidOption("workers", workers, ">= 0")

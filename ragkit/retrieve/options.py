@@ -34,11 +34,11 @@ class RerankOptions:
         if self.name not in RERANKERS.names():
             raise InvalidOption("rerank.name", self.name, " or ".join(map(repr, RERANKERS.names())))
         if self.candidates < 1:
-            raise InvalidOption("rerank.candidates", self.candidates, "a whole number from 1")
+            raise InvalidOption("rerank.candidates", self.candidates, "an integer >= 1")
         for name in ("weight", "diversity"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= 1:
-                raise InvalidOption(f"rerank.{name}", value, "a number from 0 to 1")
+                raise InvalidOption(f"rerank.{name}", value, "between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class FeedbackOptions:
     def __post_init__(self) -> None:
         for name in ("passages", "terms"):
             if getattr(self, name) < 1:
-                raise InvalidOption(f"feedback.{name}", getattr(self, name), "a whole number from 1")
+                raise InvalidOption(f"feedback.{name}", getattr(self, name), "an integer >= 1")
         if not 0 <= self.weight < 1:
             raise InvalidOption("feedback.weight", self.weight, "a number from 0 to below 1")
 
@@ -81,7 +81,7 @@ class RewriteOptions:
         if not 1 <= self.number <= 10:
             raise InvalidOption("rewrite.number", self.number, "a whole number from 1 to 10")
         if self.max_cost_usd is not None and not self.max_cost_usd >= 0:
-            raise InvalidOption("rewrite.max_cost_usd", self.max_cost_usd, "0 or more US dollars, or null,")
+            raise InvalidOption("rewrite.max_cost_usd", self.max_cost_usd, ">= 0 (US dollars) or null")
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,9 @@ class HybridOptions(SearchOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.dense_weight <= 1:
-            raise InvalidOption("dense_weight", self.dense_weight, "a number from 0 to 1")
+            raise InvalidOption("dense_weight", self.dense_weight, "between 0 and 1")
         if self.candidates < 1:
-            raise InvalidOption("candidates", self.candidates, "a whole number from 1")
+            raise InvalidOption("candidates", self.candidates, "an integer >= 1")
         if self.fusion not in get_args(FusionMethod):
             raise InvalidOption("fusion", self.fusion, " or ".join(get_args(FusionMethod)))
 
@@ -187,5 +187,5 @@ class HybridOptions(SearchOptions):
 def validate_top_k(top_k: int) -> int:
     """`top_k` itself. Raises InvalidOption when it is less than 1."""
     if top_k < 1:
-        raise InvalidOption("top_k", top_k, "a whole number from 1")
+        raise InvalidOption("top_k", top_k, "an integer >= 1")
     return top_k

@@ -41,10 +41,10 @@ class ServerLimits:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if value is not None and not value > 0 and one.name != "waiting":
-                raise InvalidOption(one.name, value, "a number above 0")
+            if value is not None and not value > 0 and one.name != "max_waiting":
+                raise InvalidOption(one.name, value, "> 0")
             if value is not None and value < 0:
-                raise InvalidOption(one.name, value, "a number of at least 0")
+                raise InvalidOption(one.name, value, ">= 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Retention:
         for one in fields(self):
             value = getattr(self, one.name)
             if not value > 0:
-                raise InvalidOption(one.name, value, "a number above 0")
+                raise InvalidOption(one.name, value, "> 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class SplitOptions:
 
     def __post_init__(self) -> None:
         if not _is_int(self.chunk_size) or self.chunk_size < 1:
-            raise InvalidOption("chunk_size", self.chunk_size, "a whole number of at least 1")
+            raise InvalidOption("chunk_size", self.chunk_size, "an integer >= 1")
         if not _is_int(self.chunk_overlap) or not 0 <= self.chunk_overlap < self.chunk_size:
             raise InvalidOption(
                 "chunk_overlap", self.chunk_overlap, f"a whole number from 0 to {self.chunk_size - 1} (chunk_size - 1)"

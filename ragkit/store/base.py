@@ -101,7 +101,7 @@ def validate_query(query: NDArray[np.floating], dimension: int | None) -> Rows:
 def validate_top_k(top_k: int) -> int:
     """`top_k`, or InvalidOption when it is below 1."""
     if top_k < 1:
-        raise InvalidOption("top_k", top_k, "1 or more")
+        raise InvalidOption("top_k", top_k, ">= 1")
     return top_k
 
 

@@ -12,7 +12,7 @@ from ragkit.store.options import validate_dimension
 
 def validate_minimum(option: str, met: float, least: float) -> None:
     if not met >= least:
-        raise InvalidOption(option, met, f"{least:g} or more")
+        raise InvalidOption(option, met, f">= {least:g}")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ MAX_TABLE_BYTES = 63
 
 def validate_minimum(option: str, met: float, least: float) -> None:
     if not met >= least:
-        raise InvalidOption(option, met, f"{least:g} or more")
+        raise InvalidOption(option, met, f">= {least:g}")
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class AutoQuestions:
 
     def __post_init__(self) -> None:
         if self.auto < 1:
-            raise InvalidOption("auto", self.auto, "1 or more")
+            raise InvalidOption("auto", self.auto, ">= 1")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class Limits:
         for name in ("max_tokens", "max_cost_usd", "max_seconds"):
             value = getattr(self, name)
             if value is not None and value < 0:
-                raise InvalidOption(name, value, "a number of at least 0")
+                raise InvalidOption(name, value, ">= 0")
         if not 0 < self.warn_at <= 1:
             raise InvalidOption("warn_at", self.warn_at, "a part above 0 and at most 1")
 

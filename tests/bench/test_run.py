@@ -120,7 +120,7 @@ def test_a_store_whose_package_is_missing_says_what_to_install(tmp_path: Path, m
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     lines, _ = bench(tmp_path, [{"name": "pgvector", "options": {"dsn": "host=nowhere"}}])
     assert lines["pgvector"].status == "missing"
-    assert lines["pgvector"].reason.endswith("needs an optional dependency: pip install 'ragkit[pgvector]'")
+    assert lines["pgvector"].reason.endswith("needs an optional dependency: pip install 'ragkit-kb[pgvector]'")
 
 
 def test_a_store_that_takes_too_long_keeps_what_it_has(tmp_path: Path) -> None:

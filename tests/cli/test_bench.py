@@ -149,10 +149,10 @@ def test_what_is_not_installed_is_said_before_anything_is_measured(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     said = ragkit("bench", "--settings", settings, "--out", "results", code=1)
-    assert said.err == "error: plots of a benchmark needs an optional dependency: pip install 'ragkit[bench]'\n"
+    assert said.err == "error: plots of a benchmark needs an optional dependency: pip install 'ragkit-kb[bench]'\n"
     monkeypatch.setitem(sys.modules, "duckdb", None)
     said = ragkit("bench", "compare", "results", code=1)
-    assert said.err == "error: comparing benchmarks needs an optional dependency: pip install 'ragkit[bench]'\n"
+    assert said.err == "error: comparing benchmarks needs an optional dependency: pip install 'ragkit-kb[bench]'\n"
 
 
 def test_an_interrupt_keeps_what_was_measured(settings: Path) -> None:

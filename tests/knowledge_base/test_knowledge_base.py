@@ -195,11 +195,11 @@ def test_a_store_that_lost_something_is_named_and_filled_again_without_embedding
 
 
 def test_every_public_name_can_be_imported_and_is_listed() -> None:
-    for name in ragkit.__all__:
+    for name in dir(ragkit):
         assert getattr(ragkit, name) is not None
-    assert ragkit.__all__ == dir(ragkit)
+    assert getattr(ragkit, "__all__") == dir(ragkit)  # noqa: B009 - computed at run time
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-        ragkit.Nothing  # noqa: B018
+        getattr(ragkit, "Nothing")  # noqa: B009 - mypy knows that it is missing
 
 
 def test_threads_that_read_one_after_the_other_share_a_connection(tmp_path: Path, docs: Path) -> None:

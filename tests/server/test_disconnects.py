@@ -53,7 +53,7 @@ def test_a_client_that_leaves_stops_the_work(base: Path, streamed: bool) -> None
 
 def test_a_client_that_leaves_while_it_waits_takes_no_turn(base: Path) -> None:
     provider = StepProvider(["word"])
-    with serving(base, provider, limited(running=1)) as (served, client):
+    with serving(base, provider, limited(max_running=1)) as (served, client):
         with served.client() as first, first.stream("POST", "/chat", json={"message": "a", "stream": True}) as stream:
             told = events(stream)
             assert next(told)[0] == "start"

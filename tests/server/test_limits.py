@@ -44,7 +44,7 @@ def until(found: Iterator[bool]) -> None:
 def test_answers_wait_for_their_turn_and_the_line_has_an_end(base: Path) -> None:
     provider = StepProvider(["word"])
     statuses: list[int] = []
-    with serving(base, provider, limited(running=1, waiting=1)) as (served, client):
+    with serving(base, provider, limited(max_running=1, max_waiting=1)) as (served, client):
         with served.client() as first, first.stream("POST", "/chat", json=ASK) as stream:
             told = events(stream)
             assert next(told)[0] == "start"
@@ -70,7 +70,7 @@ def _asked(served: Served) -> int:
 def test_nobody_waits_for_ever(base: Path) -> None:
     provider = StepProvider(["word"])
     with (
-        serving(base, provider, limited(running=1, wait_seconds=0.1)) as (served, client),
+        serving(base, provider, limited(max_running=1, max_wait_seconds=0.1)) as (served, client),
         served.client() as first,
         first.stream("POST", "/chat", json=ASK) as stream,
     ):

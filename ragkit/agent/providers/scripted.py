@@ -112,7 +112,7 @@ class ScriptedProvider(InstantProvider):
 
         A turn is a text, or an object with `content`, `tool_calls` (a list of `{"name", "arguments"}`),
         `usage` (`{"prompt_tokens", "completion_tokens", "cached_tokens"}`), `stop_reason`; or with `error`
-        (authentication, rate_limited, timeout, connection, invalid_request) and `parse_retry_after` in seconds.
+        (authentication, rate_limited, timeout, connection, invalid_request) and `retry_after` in seconds.
 
         Raises:
             InvalidOption: it is not such a list.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragkit.distribution import DISTRIBUTION
 from ragkit.errors import KnowledgeBaseDamaged, NotAKnowledgeBase
 from ragkit.index.catalog.checksums import find_changed_files, fsync_directory, read_checksums, write_file_durably
 from ragkit.index.catalog.lock import is_locked
@@ -99,7 +100,7 @@ def open_catalog(directory: Path, *, check_seal: bool = True) -> sqlite3.Connect
         if any(fault.file == CATALOG_FILE for fault in find_changed_files(directory)):
             raise _damaged_error(directory, "is not what was written (its checksum differs)")
         reason = f"has layout {meta['format']}, this ragkit knows {CATALOG_FORMAT}"
-        raise NotAKnowledgeBase(str(directory), reason, "update ragkit with `pip install -U ragkit`")
+        raise NotAKnowledgeBase(str(directory), reason, f"update ragkit with `pip install -U {DISTRIBUTION}`")
     marked = read_marker_id(directory)
     if marked is not None and marked != meta["id"]:
         raise _damaged_error(directory, "belongs to another knowledge base")

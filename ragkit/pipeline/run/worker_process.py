@@ -24,7 +24,10 @@ from ragkit.load.parsing import ParseFailure, ParseTask
 if TYPE_CHECKING:
     from ragkit.pipeline.settings import Pipeline
 
-_BOOTSTRAP = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from ragkit.pipeline.run.worker_process import main; main()"
+_BOOTSTRAP = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from ragkit.pipeline.run.worker_process import worker_main; worker_main()"
+)
 
 
 class WorkerExited(Exception):

@@ -289,7 +289,7 @@ def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path,
         ]
         report = kb.verify(repair=True)
         assert report.is_sound
-        assert report.repaired == (f"the store 'sqlite': emptied, and filled with {report.chunks} chunks",)
+        assert report.repaired == (f"the store 'sqlite': emptied and filled with {report.chunks} chunks",)
         assert kb.status().generation == generation
         assert identity in {chunk.id for chunk in kb.chunks()}
 

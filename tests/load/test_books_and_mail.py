@@ -31,7 +31,7 @@ def test_a_chapter_without_a_heading_is_called_by_its_title() -> None:
 
 def test_a_book_that_is_locked_says_so() -> None:
     lock = '<encryption><EncryptedData><CipherReference URI="OEBPS/a"/></EncryptedData></encryption>'
-    with pytest.raises(LoadError, match=r"protected against copying \(DRM\)"):
+    with pytest.raises(LoadError, match=r"protected by DRM"):
         EpubLoader().load(sample_files.book({"a": "x"}, more={"META-INF/encryption.xml": lock}), "")
 
 
@@ -41,14 +41,14 @@ def test_a_book_whose_fonts_are_locked_is_read() -> None:
 
 
 def test_a_book_whose_list_of_chapters_is_gone_is_an_error() -> None:
-    with pytest.raises(LoadError, match="its list of chapters is missing"):
+    with pytest.raises(LoadError, match="the list of chapters is missing"):
         EpubLoader().load(
             sample_files.replaced(sample_files.book({"a": "x"}), {"META-INF/container.xml": "<container/>"}), ""
         )
 
 
 def test_a_book_that_is_a_bomb_is_refused() -> None:
-    with pytest.raises(LoadLimitExceeded, match="unpacks to 19 MB, 1 MB are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="unpacks to 19 MB, the limit is 1 MB"):
         EpubLoader(EpubOptions(max_expanded_mb=1)).load(sample_files.book({"a": "x" * 20_000_000}), "")
 
 
@@ -124,4 +124,4 @@ def test_a_message_inside_a_message_inside_a_message_ends() -> None:
     try:
         assert mail(raw + b"\ndeep").text in ("", "deep")
     except LoadError as error:
-        assert error.reason == "no message can be read from it"
+        assert error.reason == "invalid e-mail message"

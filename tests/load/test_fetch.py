@@ -110,7 +110,7 @@ def test_a_redirect_is_followed_to_its_end(site: str) -> None:
 
 
 def test_nothing_private_is_reached_unless_allowed(site: str) -> None:
-    with pytest.raises(LoadError, match=r"127\.0\.0\.1 is not on the public network .*: pass allow_private=True"):
+    with pytest.raises(LoadError, match=r"127\.0\.0\.1 has a non-public address .*: set allow_private=True"):
         fetch_url(f"{site}/hello")
     assert Site.asked == []
 
@@ -124,13 +124,13 @@ def test_nothing_private_is_reached_unless_allowed(site: str) -> None:
     ),
 )
 def test_no_spelling_of_a_private_address_is_reached(host: str) -> None:
-    with pytest.raises(LoadError, match="is not on the public network"):
+    with pytest.raises(LoadError, match="has a non-public address"):
         fetch_url(f"http://{host}:9/")
 
 
 def test_a_redirect_to_a_private_address_is_not_followed(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragkit.load.fetch.is_public_address", lambda address: str(address) == "127.0.0.1")
-    with pytest.raises(LoadError, match=r"169\.254\.169\.254 is not on the public network"):
+    with pytest.raises(LoadError, match=r"169\.254\.169\.254 has a non-public address"):
         fetch_url(f"{site}/meta", FetchOptions(timeout_s=10))
     assert Site.asked == ["/meta"]
 
@@ -147,7 +147,7 @@ def test_a_name_is_looked_up_once_and_the_checked_address_is_used(site: str, mon
 def test_one_private_address_among_public_ones_is_enough_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 80)) for host in ("8.8.8.8", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    with pytest.raises(LoadError, match=r"mixed\.example is not on the public network \(10\.0\.0\.1\)"):
+    with pytest.raises(LoadError, match=r"mixed\.example has a non-public address \(10\.0\.0\.1\)"):
         fetch_url("http://mixed.example/")
 
 
@@ -173,10 +173,10 @@ def test_an_address_that_wraps_another_is_judged_by_it(address: str, public: boo
 @pytest.mark.parametrize(
     ("page", "reason"),
     [
-        ("round", "redirects more than 5 times"),
-        ("file", "no http or https URL"),
-        ("packed", "the server sent it compressed without being asked"),
-        ("nothing", "the server answered 404 Not Found"),
+        ("round", "more than 5 redirects"),
+        ("file", "not an http or https URL"),
+        ("packed", "the server sent an unrequested Content-Encoding"),
+        ("nothing", "the server returned 404 Not Found"),
     ],
 )
 def test_an_answer_that_is_no_page_is_an_error(site: str, page: str, reason: str) -> None:
@@ -191,7 +191,7 @@ def test_a_page_above_the_limit_is_cut_off(site: str) -> None:
 
 def test_a_page_that_trickles_is_cut_off_in_time(site: str) -> None:
     started = time.monotonic()
-    with pytest.raises(LoadLimitExceeded, match=r"took longer than 0\.5 seconds"):
+    with pytest.raises(LoadLimitExceeded, match=r"timed out after 0\.5 seconds"):
         fetch_url(f"{site}/slow", FetchOptions(timeout_s=0.5, allow_private=True))
     assert time.monotonic() - started < 3
 
@@ -200,27 +200,27 @@ def test_a_page_that_trickles_is_cut_off_in_time(site: str) -> None:
     "url", ["file:///etc/passwd", "ftp://x.org/a", "gopher://x", "/etc/passwd", "http://", "http://[::1", "http://x:y/"]
 )
 def test_what_is_no_web_address_is_refused(url: str) -> None:
-    with pytest.raises(LoadError, match="no http or https URL: write it as https://host/path"):
+    with pytest.raises(LoadError, match="not an http or https URL: write it as https://host/path"):
         fetch_url(url, OPEN)
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
-    with pytest.raises(LoadError, match="a URL with a password") as caught:
+    with pytest.raises(LoadError, match="the URL contains a password") as caught:
         fetch_url("http://ann:canary@example.org/", OPEN)
     assert "canary" not in str(caught.value)
 
 
 def test_a_host_that_is_not_there_is_an_error_in_plain_words() -> None:
-    with pytest.raises(LoadError, match="cannot be reached"):
+    with pytest.raises(LoadError, match="unreachable"):
         fetch_url("http://nowhere.invalid/", OPEN)
-    with pytest.raises(LoadError, match=r"cannot be reached \(.*refused"):
+    with pytest.raises(LoadError, match=r"unreachable \(.*refused"):
         fetch_url("http://127.0.0.1:9/", OPEN)
 
 
 def test_a_limit_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="seconds is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"timeout_s must be > 0 \(got 0\)"):
         FetchOptions(timeout_s=0)
-    with pytest.raises(InvalidOption, match="max_mb is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_mb must be > 0 \(got 0\)"):
         FetchOptions(max_mb=0)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.load import file_io
 from ragkit.load.file_io import FileChanged, FileStat, read_bytes, read_bytes_with_stat
 
 
@@ -29,29 +30,28 @@ def test_a_file_that_changed_after_it_was_found_is_refused(tmp_path: Path) -> No
     path.write_bytes(b"abc")
     old = FileStat.from_stat(path.stat())
     path.write_bytes(b"abcd")
-    with pytest.raises(FileChanged, match="changed after it was found: run again"):
+    with pytest.raises(FileChanged, match="changed since the folder was scanned: retry"):
         read_bytes(path, old, 100)
 
 
 def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x" * 1000)
-    read = os.read
+    read = file_io._read
 
-    def read_and_grow(handle: int, size: int) -> bytes:
-        # another process would write at a moment that no test can choose
-        data = read(handle, size)
+    def read_and_grow(fd: int, size: int, source: str) -> bytes:
+        data = read(fd, size, source)
         with path.open("ab") as file:
             file.write(b"y")
         return data
 
-    monkeypatch.setattr(os, "read", read_and_grow)
-    with pytest.raises(FileChanged, match="changed while it was read"):
+    monkeypatch.setattr(file_io, "_read", read_and_grow)
+    with pytest.raises(FileChanged, match="changed while it was being read"):
         read_bytes(path, None, 1 << 40)
 
 
 def test_a_file_of_the_system_that_lies_about_its_size_is_refused() -> None:
-    with pytest.raises(FileChanged, match="changed while it was read"):
+    with pytest.raises(FileChanged, match="changed while it was being read"):
         read_bytes(Path("/proc/self/status"), None, 1000)
 
 
@@ -71,7 +71,7 @@ def test_what_is_no_regular_file_is_refused_by_kind(path: str, reason: str) -> N
 
 def test_a_link_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/etc/passwd")
-    with pytest.raises(LoadError, match="a link, not a regular file"):
+    with pytest.raises(LoadError, match="a symbolic link, not a regular file"):
         read_bytes(tmp_path / "a", None, 1 << 20)
 
 
@@ -82,7 +82,7 @@ def test_a_file_above_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> 
         read_bytes(tmp_path / "a", None, 1 << 20)
 
 
-@pytest.mark.parametrize(("name", "reason"), [("gone", "not there"), ("a\0b", "no file can have this name")])
+@pytest.mark.parametrize(("name", "reason"), [("gone", "does not exist"), ("a\0b", "invalid file name")])
 def test_a_name_without_a_file_is_an_error_in_plain_words(tmp_path: Path, name: str, reason: str) -> None:
     with pytest.raises(LoadError, match=reason):
         read_bytes(tmp_path / name, None, 10)

@@ -59,18 +59,18 @@ def test_values_one_after_another_are_records() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" * 100_000 + "]" * 100_000])
 def test_nesting_without_end_is_a_limit(text: str) -> None:
-    with pytest.raises(LoadLimitExceeded, match="nested too deep"):
+    with pytest.raises(LoadLimitExceeded, match="nested too deeply"):
         load(text)
 
 
 def test_nesting_beyond_the_limit_is_a_limit() -> None:
     assert load("[" * 100 + "1" + "]" * 100).text.endswith(": 1")
-    with pytest.raises(LoadLimitExceeded, match="nested deeper than 200: raise max_depth"):
+    with pytest.raises(LoadLimitExceeded, match="nested deeper than 200 levels: raise max_depth"):
         load("[" * 300 + "1" + "]" * 300)
 
 
 def test_more_values_than_wanted_are_a_limit() -> None:
-    with pytest.raises(LoadLimitExceeded, match="holds more than 3 values"):
+    with pytest.raises(LoadLimitExceeded, match="contains more than 3 values"):
         load('{"a": 1, "b": [2, 3], "c": 4}', JsonOptions(max_values=3))
 
 
@@ -86,5 +86,5 @@ def test_a_last_line_cut_short_is_kept_and_counted() -> None:
 
 
 def test_the_limits_hold_over_all_lines() -> None:
-    with pytest.raises(LoadLimitExceeded, match="holds more than 2 values"):
+    with pytest.raises(LoadLimitExceeded, match="contains more than 2 values"):
         JsonlLoader(JsonlOptions(max_values=2)).load(b"1\n2\n3\n", "")

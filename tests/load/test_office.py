@@ -155,7 +155,7 @@ def test_one_cell_in_the_last_corner_is_read_at_once() -> None:
 
 
 def test_more_cells_than_wanted_are_a_limit() -> None:
-    with pytest.raises(LoadLimitExceeded, match="has more cells than max_cells"):
+    with pytest.raises(LoadLimitExceeded, match="has more than 3 cells: raise max_cells"):
         sheet(sample_files.workbook({"A": [[1, 2], [3, 4]]}), XlsxOptions(max_cells=3))
 
 
@@ -166,19 +166,19 @@ def test_a_workbook_with_a_broken_part_is_an_error_or_empty(part: str, content: 
     try:
         assert sheet(data) == ""
     except LoadError as error:
-        assert error.reason.startswith("no table can be read from it")
+        assert error.reason.startswith("invalid workbook")
 
 
 @pytest.mark.parametrize("name", ["docx", "pptx", "xlsx", "epub"])
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"hello", WORD[: len(WORD) // 2]])
 def test_what_is_no_whole_zip_file_is_an_error_in_plain_words(name: str, data: bytes) -> None:
-    with pytest.raises(LoadError, match="its zip structure is damaged or cut short: open it"):
+    with pytest.raises(LoadError, match="damaged or truncated zip file: open it"):
         LOADERS.find(name)().load(data, "/x/a")
 
 
 @pytest.mark.parametrize("name", ["docx", "pptx", "epub"])
 def test_a_zip_file_of_something_else_is_an_error_in_plain_words(name: str) -> None:
-    with pytest.raises(LoadError, match=r"its part '.*' is missing"):
+    with pytest.raises(LoadError, match=r"part '.*' is missing"):
         LOADERS.find(name)().load(sample_files.zipped({"a.txt": "x"}), "")
 
 
@@ -205,7 +205,7 @@ def test_an_entity_that_leads_out_of_a_word_file_is_never_followed(prolog: str, 
     ids=["laughs", "quadratic"],
 )
 def test_entities_that_would_unfold_without_end_are_refused(prolog: str, reference: str) -> None:
-    with pytest.raises(LoadError, match=r"no valid XML .*entity amplification"):
+    with pytest.raises(LoadError, match=r"not valid XML .*entity amplification"):
         DocxLoader().load(entities(prolog, reference), "")
 
 
@@ -216,7 +216,7 @@ def entities(prolog: str, reference: str) -> bytes:
 
 
 def test_xml_nested_without_end_is_an_error() -> None:
-    with pytest.raises(LoadError, match=r"'word/document.xml' is no valid XML"):
+    with pytest.raises(LoadError, match=r"'word/document.xml' is not valid XML"):
         word("<w:sdt>" * 5000)
 
 
@@ -233,30 +233,30 @@ def test_names_that_climb_out_of_a_zip_file_are_only_names() -> None:
 
 def test_a_zip_bomb_is_refused_by_what_it_says_of_itself() -> None:
     bomb = sample_files.replaced(WORD, {"word/media/zeros": b"\0" * 600_000_000})
-    with pytest.raises(LoadLimitExceeded, match="unpacks to 572 MB, 512 MB are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="unpacks to 572 MB, the limit is 512 MB"):
         DocxLoader().load(bomb, "")
-    with pytest.raises(LoadLimitExceeded, match="times its size, 200 times are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="times its size, the limit is 200"):
         DocxLoader(DocxOptions(max_expanded_mb=10_000)).load(bomb, "")
 
 
 def test_a_zip_bomb_that_lies_about_its_size_gives_no_more_than_it_says() -> None:
     data = sample_files.zipped({"a": b"\0" * 1_000_000})
     lying = data.replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
-    with pytest.raises(LoadError, match="its part 'a' is damaged"):
+    with pytest.raises(LoadError, match="part 'a' is damaged"):
         ZipArchive(lying, "/x").read("a")
 
 
 def test_a_zip_file_with_too_many_parts_is_refused() -> None:
-    with pytest.raises(LoadLimitExceeded, match="has 11 parts, 10 are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="has 11 zip entries, the limit is 10"):
         ZipArchive(sample_files.zipped({str(n): "" for n in range(11)}), "/x", ZipOptions(max_entries=10))
 
 
 def test_a_limit_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="max_expanded_mb is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_expanded_mb must be > 0 \(got 0\)"):
         DocxOptions(max_expanded_mb=0)
-    with pytest.raises(InvalidOption, match="max_ratio is -1: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_ratio must be > 0 \(got -1\)"):
         PptxOptions(max_ratio=-1)
-    with pytest.raises(InvalidOption, match="max_entries is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_entries must be > 0 \(got 0\)"):
         ZipOptions(max_entries=0)
-    with pytest.raises(InvalidOption, match="max_cells is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_cells must be > 0 \(got 0\)"):
         XlsxOptions(max_cells=0)

@@ -20,7 +20,7 @@ from ragkit.load.file_io import FileStat
 from ragkit.load.ipc import InvalidFrame, decode_json, decode_result, encode_frame, encode_result
 from ragkit.load.options import TextOptions
 from ragkit.load.parse_pool import MAX_PENDING_PER_PROCESS, ParsePool
-from ragkit.load.parsing import ParsedFile, ParseFailure, ParseLimits, ParseTask, hash_content
+from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask, hash_content
 from ragkit.load.router import LoaderRoute
 from tests.load import sample_files
 
@@ -129,17 +129,17 @@ def test_a_relative_path_means_the_folder_that_the_caller_stands_in(
 @pytest.mark.parametrize(
     ("deed", "kind", "reason"),
     [
-        ("spin", LoadLimitExceeded, "took longer than 1.5 seconds"),
-        ("sleep", LoadLimitExceeded, "took longer than 1.5 seconds"),
-        ("sleep in c", LoadLimitExceeded, "took longer than 1.5 seconds"),
-        ("crash", LoadError, "crashed its parser (SIGSEGV)"),
-        ("kill", LoadLimitExceeded, "its parser was ended by the system, most likely for memory"),
-        ("exit", LoadError, "its parser ended without an answer (exit code 3)"),
-        ("eat", LoadLimitExceeded, "needs more than 600 MB of memory"),
-        ("recurse", LoadLimitExceeded, "nested too deep"),
-        ("divide", LoadError, "its parser failed (ZeroDivisionError: by a hostile file)"),
-        ("long 1100000", LoadLimitExceeded, "its text is longer than 1 million characters"),
-        ("nonsense", LoadError, "its parser gave a broken answer"),
+        ("spin", LoadLimitExceeded, "timed out after 1.5 seconds"),
+        ("sleep", LoadLimitExceeded, "timed out after 1.5 seconds"),
+        ("sleep in c", LoadLimitExceeded, "timed out after 1.5 seconds"),
+        ("crash", LoadError, "the parser crashed (SIGSEGV)"),
+        ("kill", LoadLimitExceeded, "the parser was killed by the system, probably out of memory"),
+        ("exit", LoadError, "the parser exited without a result (exit code 3)"),
+        ("eat", MemoryLimitExceeded, "needs more than 600 MB of memory"),
+        ("recurse", LoadLimitExceeded, "nested too deeply"),
+        ("divide", LoadError, "the parser failed (ZeroDivisionError: by a hostile file)"),
+        ("long 1100000", LoadLimitExceeded, "the text is longer than 1 million characters"),
+        ("nonsense", LoadError, "the parser returned an invalid result"),
     ],
 )
 def test_a_file_that_harms_its_process_costs_itself_alone(
@@ -242,7 +242,7 @@ def test_a_closed_pool_says_so(tmp_path: Path) -> None:
     pool = ParsePool(1)
     pool.close()
     pool.close()
-    with pytest.raises(RagkitError, match="the parsing pool was closed: make a new one"):
+    with pytest.raises(RagkitError, match="the ParsePool is closed: create a new one"):
         list(pool.parse(tasks(tmp_path, ["x"])))
 
 
@@ -253,16 +253,16 @@ def test_routes_and_their_options_reach_the_process(tmp_path: Path) -> None:
         assert [said(outcome) for outcome in pool.parse(listed)] == ["Zażółć", "a: 1; b: 2"]
 
 
-@pytest.mark.parametrize("name", ["seconds", "memory_mb", "text_mb", "file_mb"])
+@pytest.mark.parametrize("name", ["timeout_s", "max_memory_mb", "max_text_mb", "max_file_mb"])
 def test_a_limit_of_nothing_is_refused(name: str) -> None:
-    with pytest.raises(InvalidOption, match=f"{name} is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=rf"{name} must be > 0 \(got 0\)"):
         replace(ParseLimits(), **{name: 0})
 
 
 def test_a_pool_of_fewer_than_no_processes_or_with_an_unknown_route_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="jobs is -1"):
+    with pytest.raises(InvalidOption, match=r"jobs must be >= 0 \(got -1\)"):
         ParsePool(-1)
-    with pytest.raises(UnknownName, match="'pfd' is not the name of a loader"):
+    with pytest.raises(UnknownName, match="unknown loader 'pfd'"):
         ParsePool(1, routes=[LoaderRoute("pfd")])
 
 
@@ -270,13 +270,13 @@ SCRIPT = """
 import sys, os
 from dataclasses import replace
 from pathlib import Path
-from ragkit.load.parsing import ParseLimits, Task
-from ragkit.load.router import Route
+from ragkit.load.parsing import ParseLimits, ParseTask
+from ragkit.load.router import LoaderRoute
 from ragkit.load.parse_pool import ParsePool
 import psutil
-pool = ParsePool(1, ParseLimits(), [Route("naughty", suffixes=(".bad",))])
+pool = ParsePool(1, ParseLimits(), [LoaderRoute("naughty", suffixes=(".bad",))])
 with pool:
-    results = pool.parse([Task(Path(name), name) for name in sys.argv[1:]])
+    results = pool.parse([ParseTask(Path(name), name) for name in sys.argv[1:]])
     print(next(results).document.text, flush=True)
     print(*[child.pid for child in psutil.Process().children()], flush=True)
     next(results)

@@ -11,8 +11,8 @@ from tests.nasty.case import Case, Failed, Skipped, case
 
 DAMAGED = Failed("damaged, or not a PDF")
 UNREADABLE = Failed("none of its pages can be read")
-GAVE_UP = Failed("its parser gave up (SIGABRT), most likely for want of memory")
-SCAN = Failed("no text (a scan?)")
+GAVE_UP = Failed("the parser aborted (SIGABRT), probably out of memory")
+SCAN = Failed("no text layer (a scan?)")
 LOCKED = Failed("password-protected")
 WORDS = b"BT /F1 12 Tf 72 700 Td (plain words) Tj ET"
 FONT = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
@@ -208,7 +208,7 @@ CASES: Sequence[Case] = (
         UNREADABLE,
     ),
     case("pdf-tree-10000.pdf", lambda: deep_tree(10_000), UNREADABLE),
-    case("pdf-100000-pages.pdf", lambda: many_pages(100_000), Failed("has 100000 pages, 20000 are read at most")),
+    case("pdf-100000-pages.pdf", lambda: many_pages(100_000), Failed("has 100000 pages, the limit is 20000")),
     case("pdf-flate-bomb.pdf", flate_bomb, GAVE_UP),
     case("pdf-filters-20.pdf", lambda: page(stream(b"x" * 1000, b"/Filter[" + b"/FlateDecode" * 20 + b"]")), SCAN),
     case("pdf-lzw-bomb.pdf", lzw_bomb, GAVE_UP),

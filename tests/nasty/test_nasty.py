@@ -178,8 +178,8 @@ def test_limits_stand_in_the_pipeline_file(tmp_path: Path) -> None:
     (tmp_path / "ragkit.yaml").write_text(PIPELINE.replace("max_seconds: 20, max_memory_mb: 600", settings))
     report = json.loads(ragkit(tmp_path, "index", "docs", "--json").stdout)
     assert {each["source"]: (each["error"], each["hint"]) for each in report["failures"]} == {
-        "docs/bomb.pdf": (pdfs.GAVE_UP.error, "raise max_memory_mb, or leave it out"),
-        "docs/long.txt": ("its text is longer than 0.1 million characters", "raise max_text_mb"),
+        "docs/bomb.pdf": (pdfs.GAVE_UP.error, "raise max_memory_mb, or exclude it"),
+        "docs/long.txt": ("the text is longer than 0.1 million characters", "raise max_text_mb"),
     }
     assert report["files"]["added"] == 1
 

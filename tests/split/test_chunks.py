@@ -14,8 +14,10 @@ from ragkit.split.sentence import SentenceSplitter
 from tests.split.samples import handbook, prose, word_starts
 
 
-def chunks(document: Document, chunk_size: int = 200, chunk_overlap: int = 40, recipe: str = "r") -> list[Chunk]:
-    return build_chunks(document, RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap)), word_starts, recipe)
+def chunks(document: Document, chunk_size: int = 200, chunk_overlap: int = 40, fingerprint: str = "r") -> list[Chunk]:
+    return build_chunks(
+        document, RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap)), word_starts, fingerprint
+    )
 
 
 def with_headings(text: str, title: str = "") -> Document:
@@ -44,8 +46,8 @@ def test_metadata_and_title_are_those_of_the_document() -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_are_counted_from_one_with_every_line_end(end: str) -> None:
     document = Document(end.join(["", "one two", "three four", "", "five six", ""]))
-    found = chunks(document, 4, 0)
-    assert [(chunk.text, chunk.start_line, chunk.end_line) for chunk in found] == [
+    result = chunks(document, 4, 0)
+    assert [(chunk.text, chunk.start_line, chunk.end_line) for chunk in result] == [
         (f"one two{end}three four", 2, 3),
         ("five six", 5, 5),
     ]
@@ -98,9 +100,9 @@ def test_a_chunk_that_only_moved_keeps_its_id() -> None:
 
 
 def test_equal_chunks_of_a_document_have_ids_of_their_own() -> None:
-    found = chunks(Document("Same words here.\n\n" * 3, source="/a"), 3, 0)
-    assert [chunk.text for chunk in found] == ["Same words here."] * 3
-    assert len({chunk.id for chunk in found}) == 3
+    result = chunks(Document("Same words here.\n\n" * 3, source="/a"), 3, 0)
+    assert [chunk.text for chunk in result] == ["Same words here."] * 3
+    assert len({chunk.id for chunk in result}) == 3
 
 
 @pytest.mark.parametrize(
@@ -115,9 +117,9 @@ def test_an_id_depends_on_source_text_and_header(other: Document) -> None:
     assert chunks(other)[0].id != chunks(Document("Some text.", source="/a"))[0].id
 
 
-def test_an_id_depends_on_the_recipe() -> None:
+def test_an_id_depends_on_the_fingerprint() -> None:
     document = Document("Some text.", source="/a")
-    assert chunks(document, recipe="1")[0].id != chunks(document, recipe="2")[0].id
+    assert chunks(document, fingerprint="1")[0].id != chunks(document, fingerprint="2")[0].id
 
 
 def test_documents_without_a_source_are_told_apart_by_their_id() -> None:
@@ -159,12 +161,12 @@ def test_a_title_of_a_million_letters_is_cut() -> None:
     assert len(embedding_text(chunk_with("x" * 1_000_000))) < 1500
 
 
-@pytest.mark.parametrize(("header_tokens", "room"), [(True, 256 - SPECIAL_TOKENS - MAX_HEADER_TOKENS), (False, 254)])
-def test_chunks_leave_room_for_what_the_embedder_reads_beside_them(header_tokens: bool, room: int) -> None:
+@pytest.mark.parametrize(("with_header", "room"), [(True, 256 - SPECIAL_TOKENS - MAX_HEADER_TOKENS), (False, 254)])
+def test_chunks_leave_room_for_what_the_embedder_reads_beside_them(with_header: bool, room: int) -> None:
     document = Document(prose(1))
     splitter = RecursiveSplitter(RecursiveOptions(400, 40))
-    found = build_chunks(document, splitter, word_starts, "", header_tokens, max_tokens=256)
-    assert room - 20 < max(len(chunk.text.split()) for chunk in found) <= room
+    result = build_chunks(document, splitter, word_starts, "", with_header, max_tokens=256)
+    assert room - 20 < max(len(chunk.text.split()) for chunk in result) <= room
 
 
 def test_the_default_chunk_needs_no_room_made_for_its_header() -> None:

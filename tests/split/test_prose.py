@@ -185,7 +185,7 @@ def test_words_and_characters_follow_given_separators_of_themselves() -> None:
 
 
 def test_separators_that_are_no_list_of_strings_are_refused() -> None:
-    with pytest.raises(InvalidOption, match="separators is 'abc': a list of strings is wanted"):
+    with pytest.raises(InvalidOption, match=r"separators must be a list of strings \(got 'abc'\)"):
         RecursiveOptions(separators="abc")  # type: ignore[arg-type]  # what a caller without types may hand over
 
 

@@ -82,7 +82,9 @@ def test_markdown_documents_are_cut_along_their_headings() -> None:
 
 @pytest.mark.parametrize("kind", [TextSplitter, RecursiveTextSplitter])
 def test_sizes_out_of_range_are_refused(kind: type[TextSplitter]) -> None:
-    with pytest.raises(InvalidOption, match="chunk_overlap is 100: a whole number from 0 to 99"):
+    with pytest.raises(
+        InvalidOption, match=r"chunk_overlap must be an integer from 0 to 99 \(chunk_size - 1\) \(got 100\)"
+    ):
         kind(100, 100)
 
 

@@ -54,12 +54,12 @@ def test_every_target_has_seeds() -> None:
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_what_was_found_once_stays_mended(path: Path) -> None:
+def test_past_findings_stay_fixed(path: Path) -> None:
     TARGETS[path.parent.name](path.read_bytes())
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-def test_random_bytes_break_no_promise(name: str) -> None:
+def test_random_input_breaks_no_invariant(name: str) -> None:
     pieces = st.lists(st.sampled_from(WORDS[name]).map(str.encode) | st.binary(max_size=6), max_size=30)
 
     @settings(max_examples=150, deadline=None, database=None)

@@ -60,7 +60,7 @@ def test_results_come_in_the_order_of_tasks(tmp_path: Path, jobs: int) -> None:
         assert [said(outcome) for outcome in pool.parse(listed)] == [f"text {n}" for n in range(50)]
 
 
-def test_a_process_gives_the_same_documents_as_this_one(tmp_path: Path) -> None:
+def test_results_are_equal_with_and_without_processes(tmp_path: Path) -> None:
     listed = [
         *tasks(tmp_path, ["---\ntags: [a, b]\nyear: 2024\n---\n# Größe \U0001f600\nx"], ".md"),
         *tasks(tmp_path, [sample_files.pdf([["one"], ["two"]], title="Title", outline=[("two", 0, 1)])], ".pdf"),
@@ -84,7 +84,7 @@ def test_a_process_gives_the_same_documents_as_this_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
-def test_a_result_carries_hash_state_and_loader(tmp_path: Path, jobs: int) -> None:
+def test_a_result_has_hash_stat_and_loader(tmp_path: Path, jobs: int) -> None:
     [task] = tasks(tmp_path, ["# hello"], ".md")
     with ParsePool(jobs) as pool:
         [outcome] = pool.parse([task])
@@ -95,7 +95,7 @@ def test_a_result_carries_hash_state_and_loader(tmp_path: Path, jobs: int) -> No
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
-def test_a_file_that_changed_after_it_was_found_is_read_as_it_is_now(tmp_path: Path, jobs: int) -> None:
+def test_a_file_that_changed_since_the_scan_is_read_in_its_new_version(tmp_path: Path, jobs: int) -> None:
     [task] = tasks(tmp_path, ["old"])
     task.path.write_text("newer")
     with ParsePool(jobs) as pool:
@@ -114,7 +114,7 @@ def test_strange_names_reach_the_process(tmp_path: Path, name: str) -> None:
     assert (outcome.document.text, outcome.document.source) == ("here", str(path))
 
 
-def test_a_relative_path_means_the_folder_that_the_caller_stands_in(
+def test_a_relative_path_is_relative_to_the_working_directory_of_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):
@@ -142,7 +142,7 @@ def test_a_relative_path_means_the_folder_that_the_caller_stands_in(
         ("nonsense", LoadError, "the parser returned an invalid result"),
     ],
 )
-def test_a_file_that_harms_its_process_costs_itself_alone(
+def test_a_malicious_file_fails_alone(
     tmp_path: Path, plugin: Sequence[LoaderRoute], deed: str, kind: type[LoadError], reason: str
 ) -> None:
     before, after = tasks(tmp_path, ["before", "after"])
@@ -155,7 +155,7 @@ def test_a_file_that_harms_its_process_costs_itself_alone(
     assert outcomes[1].error.source == "/x.bad"
 
 
-def test_many_harmful_files_at_once_leave_the_good_ones_alone(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
+def test_many_malicious_files_do_not_affect_other_files(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
     good = tasks(tmp_path, [f"good {n}" for n in range(20)])
     bad = tasks(tmp_path, ["crash", "exit", "divide", "kill", "spin"], ".bad")
     mixed = [*good[:5], bad[0], bad[1], *good[5:10], bad[2], *good[10:15], bad[3], bad[4], *good[15:]]
@@ -167,7 +167,7 @@ def test_many_harmful_files_at_once_leave_the_good_ones_alone(tmp_path: Path, pl
     assert [outcome.task for outcome in outcomes if isinstance(outcome, ParseFailure)] == bad
 
 
-def test_what_a_parser_prints_does_no_harm(
+def test_output_of_a_parser_is_ignored(
     tmp_path: Path, plugin: Sequence[LoaderRoute], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with ParsePool(1, TIGHT, plugin) as pool:
@@ -176,9 +176,7 @@ def test_what_a_parser_prints_does_no_harm(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_process_is_kept_for_the_next_file_and_replaced_once_it_has_grown(
-    tmp_path: Path, plugin: Sequence[LoaderRoute]
-) -> None:
+def test_a_process_is_reused_until_it_uses_too_much_memory(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
     deeds = ["nothing", "nothing", "grow", "nothing"]
     with ParsePool(1, ParseLimits(max_memory_mb=600), plugin) as pool:
         pids = [said(outcome).rpartition(" ")[2] for outcome in pool.parse(tasks(tmp_path, deeds, ".bad"))]
@@ -196,7 +194,7 @@ def test_no_process_is_started_before_the_first_task_and_none_is_left_after(tmp_
     assert len(this.children()) == before
 
 
-def test_tasks_are_taken_only_as_results_are(tmp_path: Path) -> None:
+def test_tasks_are_consumed_lazily(tmp_path: Path) -> None:
     taken = []
 
     def source() -> Iterator[ParseTask]:
@@ -212,7 +210,7 @@ def test_tasks_are_taken_only_as_results_are(tmp_path: Path) -> None:
         assert len(taken) == 2 * MAX_PENDING_PER_PROCESS + 1
 
 
-def test_results_that_nobody_takes_can_be_left(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
+def test_unused_results_can_be_abandoned(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
     started = time.monotonic()
     with ParsePool(1, ParseLimits(), plugin) as pool:
         results = pool.parse(tasks(tmp_path, ["nothing", "sleep", "sleep", "sleep", "sleep"], ".bad"))
@@ -238,7 +236,7 @@ def test_two_threads_can_share_a_pool(tmp_path: Path) -> None:
     assert texts == {number: [f"{number}: {n}" for n in range(20)] for number in (1, 2)}
 
 
-def test_a_closed_pool_says_so(tmp_path: Path) -> None:
+def test_a_closed_pool_raises(tmp_path: Path) -> None:
     pool = ParsePool(1)
     pool.close()
     pool.close()
@@ -254,12 +252,12 @@ def test_routes_and_their_options_reach_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["timeout_s", "max_memory_mb", "max_text_mb", "max_file_mb"])
-def test_a_limit_of_nothing_is_refused(name: str) -> None:
+def test_a_limit_of_zero_is_rejected(name: str) -> None:
     with pytest.raises(InvalidOption, match=rf"{name} must be > 0 \(got 0\)"):
         replace(ParseLimits(), **{name: 0})
 
 
-def test_a_pool_of_fewer_than_no_processes_or_with_an_unknown_route_is_refused() -> None:
+def test_a_negative_number_of_jobs_or_an_unknown_loader_is_rejected() -> None:
     with pytest.raises(InvalidOption, match=r"jobs must be >= 0 \(got -1\)"):
         ParsePool(-1)
     with pytest.raises(UnknownName, match="unknown loader 'pfd'"):
@@ -335,7 +333,7 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def test_a_process_that_cannot_start_is_an_error_with_what_it_said(
+def test_a_process_that_cannot_start_is_an_error_with_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bad").mkdir()
@@ -349,7 +347,7 @@ def test_a_process_that_cannot_start_is_an_error_with_what_it_said(
         list(pool.parse(listed))
 
 
-def test_keys_and_passwords_do_not_reach_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_passed_to_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     monkeypatch.setenv("RAGKIT_PLAIN", "kept")
     with ParsePool(1) as pool:
@@ -361,7 +359,7 @@ def test_keys_and_passwords_do_not_reach_the_process(tmp_path: Path, monkeypatch
     assert "sk-canary" not in environment.values()
 
 
-def test_a_process_is_ready_in_good_time(tmp_path: Path) -> None:
+def test_a_process_starts_quickly(tmp_path: Path) -> None:
     started = time.monotonic()
     with ParsePool(1) as pool:
         list(pool.parse(tasks(tmp_path, ["x"])))
@@ -400,18 +398,18 @@ PARSED_HEAD = {
         {"error": ["LoadError"]},
     ],
 )
-def test_an_answer_of_another_shape_is_refused(change: dict[str, object]) -> None:
+def test_an_invalid_result_is_rejected(change: dict[str, object]) -> None:
     with pytest.raises(InvalidFrame):
         decode_result(decode_json(encode_frame({**PARSED_HEAD, **change})[12:]), b"abc", ParseTask(Path("/x"), "/x"))  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("packed", [b"", b"{", b"[]", b"[" * 100_000, b"\xff"])
-def test_an_answer_that_is_no_object_is_refused(packed: bytes) -> None:
+def test_a_result_that_is_not_a_json_object_is_rejected(packed: bytes) -> None:
     with pytest.raises(InvalidFrame):
         decode_json(packed)
 
 
-def test_an_error_of_a_kind_of_its_own_travels_as_a_load_error() -> None:
+def test_an_unknown_subclass_of_load_error_is_sent_as_load_error() -> None:
     class Odd(LoadError):
         """Known to nobody else."""
 

@@ -39,12 +39,12 @@ def skipped(root: Path, options: FolderOptions | None = None) -> dict[str, str]:
     }
 
 
-def test_files_come_in_the_order_of_names_through_all_folders(tmp_path: Path) -> None:
+def test_files_are_sorted_by_name_across_folders(tmp_path: Path) -> None:
     tree(tmp_path, "b.txt", "a/2.txt", "a/1.txt", "a/z/0.txt", "c/", "B.txt")
     assert found(tmp_path) == ["B.txt", "a/1.txt", "a/2.txt", "a/z/0.txt", "b.txt"]
 
 
-def test_a_found_file_carries_the_state_that_it_was_found_in(tmp_path: Path) -> None:
+def test_a_found_file_has_its_stat(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt")
     [item] = walk_files(tmp_path)
     status = (tmp_path / "a.txt").stat()
@@ -53,7 +53,7 @@ def test_a_found_file_carries_the_state_that_it_was_found_in(tmp_path: Path) -> 
     assert (item.stat.ctime_ns, item.stat.inode) == (status.st_ctime_ns, status.st_ino)
 
 
-def test_hidden_files_and_folders_are_left_out_and_said_so(tmp_path: Path) -> None:
+def test_hidden_files_and_folders_are_reported_as_skipped(tmp_path: Path) -> None:
     tree(tmp_path, ".git/config", ".git/a/b", ".hidden.txt", "a.txt", ".gitignore", ".ragkitignore")
     (tmp_path / ".shortcut").symlink_to("a.txt")
     (tmp_path / ".env").symlink_to("a.txt")
@@ -66,12 +66,12 @@ def test_hidden_files_and_folders_are_left_out_and_said_so(tmp_path: Path) -> No
     }
 
 
-def test_hidden_files_are_read_on_request(tmp_path: Path) -> None:
+def test_hidden_files_can_be_included(tmp_path: Path) -> None:
     tree(tmp_path, ".d/a.txt", ".b.txt")
     assert found(tmp_path, FolderOptions(hidden=True)) == [".b.txt", ".d/a.txt"]
 
 
-def test_the_deepest_gitignore_that_speaks_of_a_file_decides(tmp_path: Path) -> None:
+def test_the_deepest_matching_gitignore_decides(tmp_path: Path) -> None:
     tree(tmp_path, "a.log", "d/a.log", "d/b.log", "d/e/c.log", "out/x")
     (tmp_path / ".gitignore").write_text("*.log\nout/\n")
     (tmp_path / "d/.gitignore").write_text("!a.log\n/e/\n")
@@ -79,25 +79,25 @@ def test_the_deepest_gitignore_that_speaks_of_a_file_decides(tmp_path: Path) -> 
     assert skipped(tmp_path) == {"d/e": "ignored folder", "out": "ignored folder"}
 
 
-def test_a_gitignore_with_a_mark_and_windows_line_ends_is_read(tmp_path: Path) -> None:
+def test_a_gitignore_with_bom_and_crlf_is_read(tmp_path: Path) -> None:
     tree(tmp_path, "a.log", "b.txt")
     (tmp_path / ".gitignore").write_bytes(b"\xef\xbb\xbf*.log\r\n")
     assert found(tmp_path) == ["b.txt"]
 
 
-def test_the_gitignore_of_the_repository_above_holds_too(tmp_path: Path) -> None:
+def test_gitignore_files_of_parent_folders_apply(tmp_path: Path) -> None:
     tree(tmp_path, ".git/", "docs/a.md", "docs/a.tmp", "docs/api/b.md")
     (tmp_path / ".gitignore").write_text("*.tmp\n/docs/api/\n")
     assert found(tmp_path / "docs") == ["a.md"]
 
 
-def test_a_folder_named_outright_is_read_though_its_repository_ignores_it(tmp_path: Path) -> None:
+def test_an_ignored_folder_is_read_when_it_is_the_source(tmp_path: Path) -> None:
     tree(tmp_path, ".git/", "build/a.md")
     (tmp_path / ".gitignore").write_text("build/\n")
     assert found(tmp_path / "build") == ["a.md"]
 
 
-def test_ragkitignore_holds_without_gitignore(tmp_path: Path) -> None:
+def test_ragkitignore_applies_without_gitignore(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "b.md", "c.md")
     (tmp_path / ".gitignore").write_text("a.md\n")
     (tmp_path / ".ragkitignore").write_text("b.md\n")
@@ -105,14 +105,14 @@ def test_ragkitignore_holds_without_gitignore(tmp_path: Path) -> None:
     assert found(tmp_path, FolderOptions(gitignore=False)) == ["a.md", "c.md"]
 
 
-def test_ragkitignore_has_the_last_word_over_gitignore(tmp_path: Path) -> None:
+def test_ragkitignore_overrides_gitignore(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "b.md")
     (tmp_path / ".gitignore").write_text("*.md\n")
     (tmp_path / ".ragkitignore").write_text("!b.md\n")
     assert found(tmp_path) == ["b.md"]
 
 
-def test_include_takes_patterns_names_and_folders(tmp_path: Path) -> None:
+def test_include_accepts_patterns_names_and_folders(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "a.txt", "d/b.md", "docs/x.txt", "docs/e/y.txt")
     assert found(tmp_path, FolderOptions(include=("*.md",))) == ["a.md", "d/b.md"]
     assert found(tmp_path, FolderOptions(include=("/*.md",))) == ["a.md"]
@@ -121,14 +121,14 @@ def test_include_takes_patterns_names_and_folders(tmp_path: Path) -> None:
     assert skipped(tmp_path, FolderOptions(include=("*.md",))) == {}
 
 
-def test_exclude_leaves_out_files_and_folders(tmp_path: Path) -> None:
+def test_exclude_skips_files_and_folders(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "drafts/b.md", "d/a.md", "d/c.md")
     options = FolderOptions(exclude=("drafts/", "/a.md"))
     assert found(tmp_path, options) == ["d/a.md", "d/c.md"]
     assert skipped(tmp_path, options) == {"drafts": "excluded folder"}
 
 
-def test_one_string_is_no_list_of_patterns() -> None:
+def test_a_string_is_not_a_list_of_patterns() -> None:
     with pytest.raises(InvalidOption, match=r"include must be a list of patterns \(got '\*\.md'\)"):
         FolderOptions(include="*.md")  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match=r"exclude must be a list of patterns \(got '\*\.md'\)"):
@@ -152,25 +152,25 @@ def test_one_string_is_no_list_of_patterns() -> None:
         *("a.p12", "store.jks", "secrets.yaml", ".pgpass", "service-account-x.json", "kubeconfig", "terraform.tfstate"),
     ),
 )
-def test_a_file_that_looks_like_a_secret_is_skipped_and_said_so(tmp_path: Path, name: str) -> None:
+def test_a_file_that_looks_like_a_secret_is_reported_as_skipped(tmp_path: Path, name: str) -> None:
     tree(tmp_path, name)
     assert found(tmp_path, FolderOptions(hidden=True)) == []
     assert skipped(tmp_path) == {name: "looks like a secret"}
 
 
-def test_a_secret_that_is_ignored_too_is_said_so(tmp_path: Path) -> None:
+def test_an_ignored_secret_is_reported_too(tmp_path: Path) -> None:
     tree(tmp_path, "server.pem")
     (tmp_path / ".gitignore").write_text("*.pem\n")
     assert skipped(tmp_path) == {"server.pem": "looks like a secret"}
 
 
 @pytest.mark.parametrize("name", ["id_rsa.pub", "keys.md", "secret-garden.txt", "environment.md"])
-def test_a_file_that_only_sounds_like_a_secret_is_read(tmp_path: Path, name: str) -> None:
+def test_a_file_with_a_similar_name_is_not_a_secret(tmp_path: Path, name: str) -> None:
     tree(tmp_path, name)
     assert found(tmp_path) == [name]
 
 
-def test_a_file_above_the_limit_is_skipped_without_reading_it(tmp_path: Path) -> None:
+def test_a_file_above_the_limit_is_skipped_unread(tmp_path: Path) -> None:
     with (tmp_path / "huge.txt").open("wb") as file:
         file.truncate(1 << 40)
     tree(tmp_path, "a.txt")
@@ -179,7 +179,7 @@ def test_a_file_above_the_limit_is_skipped_without_reading_it(tmp_path: Path) ->
     assert found(tmp_path, FolderOptions(max_file_mb=0.000001)) == []
 
 
-def test_pipes_sockets_and_devices_are_refused_by_kind(tmp_path: Path) -> None:
+def test_pipes_sockets_and_devices_are_skipped_by_type(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{short}/sock")
@@ -212,7 +212,7 @@ def test_links_are_never_followed_by_default(tmp_path: Path) -> None:
     }
 
 
-def test_links_out_of_the_folder_are_followed_once_on_request(tmp_path: Path) -> None:
+def test_links_out_of_the_folder_can_be_followed_once(tmp_path: Path) -> None:
     root = tmp_path / "root"
     tree(tmp_path, "root/a.txt", "outside/c.txt", "single.txt")
     (tmp_path / "outside/back").symlink_to(root)
@@ -241,7 +241,7 @@ def test_a_link_given_as_the_source_is_followed(tmp_path: Path) -> None:
     assert [item.path for item in walk_files(tmp_path / "file")] == [tmp_path / "b.txt"]
 
 
-def test_a_knowledge_base_inside_the_folder_is_skipped_whole(tmp_path: Path) -> None:
+def test_a_knowledge_base_inside_the_folder_is_skipped(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt", "kb/ragkit-kb.json", "kb/catalog.txt", "kb/d/e.txt")
     assert found(tmp_path) == ["a.txt"]
     assert skipped(tmp_path) == {"kb": "knowledge base"}
@@ -251,19 +251,19 @@ STRANGE = [" lead", "a b", "a\nb", "quote'\"", "-rf", "naïve", "\U0001f600", "t
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_a_strange_name_survives(tmp_path: Path, name: str) -> None:
+def test_unusual_names_are_kept(tmp_path: Path, name: str) -> None:
     tree(tmp_path, name)
     assert found(tmp_path) == [name]
 
 
-def test_a_name_that_is_no_utf8_survives(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_is_kept(tmp_path: Path) -> None:
     raw = os.fsencode(tmp_path) + b"/caf\xe9.txt"
     Path(os.fsdecode(raw)).write_text("x")
     [item] = walk_files(tmp_path)
     assert os.fsencode(item.path) == raw
 
 
-def test_a_source_that_is_one_file_is_read_whatever_the_patterns_say(tmp_path: Path) -> None:
+def test_patterns_do_not_apply_to_a_file_as_source(tmp_path: Path) -> None:
     tree(tmp_path, ".notes.txt", "server.pem")
     (tmp_path / ".gitignore").write_text("*\n")
     [item] = walk_files(tmp_path / ".notes.txt", FolderOptions(include=("*.md",)))
@@ -272,7 +272,7 @@ def test_a_source_that_is_one_file_is_read_whatever_the_patterns_say(tmp_path: P
 
 
 @pytest.mark.parametrize(("source", "reason"), [("nowhere", "does not exist"), ("n" * 300, "the path is too long")])
-def test_a_source_that_cannot_be_looked_at_is_skipped_with_its_reason(tmp_path: Path, source: str, reason: str) -> None:
+def test_an_inaccessible_source_is_skipped_with_its_reason(tmp_path: Path, source: str, reason: str) -> None:
     assert list(walk_files(tmp_path / source)) == [SkippedPath(tmp_path / source, reason)]
 
 
@@ -290,7 +290,7 @@ def nobody() -> Iterator[Path]:
             path.chmod(0o700)
 
 
-def test_a_folder_that_may_not_be_read_is_skipped_and_the_rest_is_read(nobody: Path) -> None:
+def test_an_unreadable_folder_is_skipped_and_the_rest_is_read(nobody: Path) -> None:
     tree(nobody, "a.txt", "closed/b.txt", "z.txt")
     (nobody / "closed").chmod(0)
     if os.geteuid() == 0:
@@ -311,7 +311,7 @@ def test_a_path_too_long_for_the_system_is_skipped(tmp_path: Path) -> None:
     assert item.reason == "folder: the path is too long"
 
 
-def test_ten_thousand_files_take_well_under_a_second(tmp_path: Path) -> None:
+def test_ten_thousand_files_are_listed_within_a_second(tmp_path: Path) -> None:
     for folder in range(100):
         (tmp_path / str(folder)).mkdir()
         for number in range(100):

@@ -108,7 +108,7 @@ def test_there_are_131_cases() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OUTCOMES), ids=lambda name: re.sub(r"[^\x21-\x7e]", "?", name)[:40])
-def test_a_nasty_file_has_exactly_its_outcome(run: Run, name: str) -> None:
+def test_each_file_has_its_expected_outcome(run: Run, name: str) -> None:
     got, wanted = run.outcomes[name], OUTCOMES[name]
     if isinstance(wanted, Long) and isinstance(got, Text):
         plain = got.text
@@ -141,17 +141,17 @@ def test_every_file_of_the_folder_is_accounted_for(run: Run) -> None:
     assert run.code == 7
 
 
-def test_the_good_files_among_them_are_all_indexed(run: Run) -> None:
+def test_valid_files_are_all_indexed(run: Run) -> None:
     for number in range(GOOD):
         assert run.outcomes[f"good-{number:02}.txt"] == Text(f"good words number {number}")
 
 
-def test_nothing_is_written_beside_the_knowledge_base(run: Run) -> None:
+def test_nothing_is_written_outside_the_knowledge_base(run: Run) -> None:
     assert not Path("/tmp/ragkit-owned").exists()
     assert "Traceback" not in run.error
 
 
-def test_every_failure_says_what_to_do(run: Run) -> None:
+def test_every_failure_has_a_hint(run: Run) -> None:
     failures = run.report["failures"]
     assert isinstance(failures, list)
     assert [each for each in failures if not each["hint"]] == []
@@ -169,7 +169,7 @@ def test_a_folder_on_another_device_is_read_where_links_are_followed(tmp_path: P
         assert read_back(tmp_path, report) == {"far/far.txt": Text("words of another device")}
 
 
-def test_limits_stand_in_the_pipeline_file(tmp_path: Path) -> None:
+def test_limits_can_be_set_in_the_pipeline_file(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/long.txt").write_text("words " * 40_000)
     (tmp_path / "docs/bomb.pdf").write_bytes(pdfs.flate_bomb())

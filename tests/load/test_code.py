@@ -1,4 +1,4 @@
-"""Source code: the text is the file, its named parts are headings."""
+"""Source code: the text is verbatim, definitions are headings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_python_with_syntax_errors_is_text_without_headings(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "found"),
+    ("name", "text", "expected"),
     [
         ("a.ts", "export default class A {\n  run() {}\n}\n", ["export default class A"]),
         ("b.ts", "export async function go() {}\ninterface B {", ["export async function go", "interface B"]),
@@ -66,8 +66,8 @@ def test_python_with_syntax_errors_is_text_without_headings(text: str) -> None:
         ("a.yaml", "a: [b]\n", []),
     ],
 )
-def test_headings_of_other_languages_are_definition_lines(name: str, text: str, found: list[str]) -> None:
-    assert [heading.text for heading in load(text, name).headings] == found
+def test_headings_of_other_languages_are_definition_lines(name: str, text: str, expected: list[str]) -> None:
+    assert [heading.text for heading in load(text, name).headings] == expected
 
 
 def test_headings_can_be_disabled() -> None:

@@ -1,4 +1,4 @@
-"""A file is named for what it is."""
+"""Detection of file formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DocumentLoader: documents with one call."""
+"""`DocumentLoader`."""
 
 from __future__ import annotations
 

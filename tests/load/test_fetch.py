@@ -1,4 +1,4 @@
-"""Fetching a page: public addresses only, bounded in time and size, every hop checked."""
+"""Fetching a page: public addresses only, limited time and size, every redirect checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPEN = FetchOptions(timeout_s=10, max_mb=1, allow_private=True)
 
 
 class Site(BaseHTTPRequestHandler):
-    """A web site with every kind of page."""
+    """A web site with all kinds of responses."""
 
     protocol_version = "HTTP/1.1"
     asked: list[str]
@@ -77,16 +77,16 @@ class Site(BaseHTTPRequestHandler):
         self.send(b"no", status=404)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silence."""
+        """Log nothing."""
 
 
 class Quiet(ThreadingHTTPServer):
-    """Says nothing of clients that hang up."""
+    """Ignores clients that close the connection."""
 
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Silence."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -139,14 +139,14 @@ def test_a_host_is_resolved_once_and_the_checked_address_is_used(site: str, monk
     port = int(site.rpartition(":")[2])
     answers = [[(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]]
     monkeypatch.setattr("ragkit.load.fetch.is_public_address", lambda address: True)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers.pop())  # a second look would find nothing
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers.pop())  # a second lookup fails
     assert fetch_url(f"http://rebound.example:{port}/hello", FetchOptions(timeout_s=10)).media_type == "text/html"
     assert answers == []
 
 
 def test_one_private_address_among_public_ones_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 80)) for host in ("8.8.8.8", "10.0.0.1")]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 80)) for host in ("8.8.8.8", "10.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
     with pytest.raises(LoadError, match=r"mixed\.example has a non-public address \(10\.0\.0\.1\)"):
         fetch_url("http://mixed.example/")
 

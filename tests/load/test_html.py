@@ -1,4 +1,4 @@
-"""Web pages: what a reader sees, in the order in which it is read."""
+"""Web pages: visible text in reading order."""
 
 from __future__ import annotations
 

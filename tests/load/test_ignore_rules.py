@@ -1,4 +1,4 @@
-"""Ignore files as git reads them. Every case was checked against `git ls-files --exclude-standard`."""
+"""Ignore files, with the semantics of git. Every case was checked against `git ls-files --exclude-standard`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from ragkit.load.ignore_rules import IgnoreRules
 
 
-def kept(lines: str, *paths: str) -> list[str]:
-    """The files that a pruning walk keeps."""
+def kept_files(lines: str, *paths: str) -> list[str]:
+    """The files that a walk with pruning keeps."""
     rules = IgnoreRules(lines.split("\n"))
 
     def is_kept(path: str) -> bool:
@@ -55,7 +55,7 @@ def kept(lines: str, *paths: str) -> list[str]:
     ],
 )
 def test_patterns_match_like_git(lines: str, ignored: list[str], not_ignored: list[str]) -> None:
-    assert kept(lines, *ignored, *not_ignored) == not_ignored
+    assert kept_files(lines, *ignored, *not_ignored) == not_ignored
 
 
 def test_a_pattern_with_many_stars_is_matched_quickly() -> None:

@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: one line for each value, one block for each record."""
+"""JSON and JSON Lines: one line per value, one block per record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown: the text is the file, headings are found as a renderer finds them."""
+"""Markdown: the text is verbatim, headings are those of a renderer."""
 
 from __future__ import annotations
 

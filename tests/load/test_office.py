@@ -1,4 +1,4 @@
-"""Word, PowerPoint and Excel files, and the zip files that they are."""
+"""Word, PowerPoint and Excel files, and zip files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF, through both libraries: what one promises the other keeps."""
+"""PDF, with both libraries."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_junk_before_the_header_and_a_missing_xref_table_are_tolerated(loader: L
 
 
 def one_page(kids: bytes, stream: bytes = b"BT /F1 12 Tf 72 700 Td (hello) Tj ET", filters: bytes = b"") -> bytes:
-    """A PDF written by hand, whose table is rebuilt by every reader."""
+    """A handwritten PDF without an xref table."""
     return (
         b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
         b"2 0 obj<</Type/Pages/Count 1/Kids[" + kids + b"]>>endobj\n"

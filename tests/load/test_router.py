@@ -1,4 +1,4 @@
-"""From a file to its loader, and the fingerprint of what decides its text."""
+"""Selection of loaders, and their fingerprint."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def test_a_missing_package_is_named_with_its_install_command() -> None:
 
 @pytest.mark.parametrize("name", sorted(LOADERS.specs))
 def test_the_options_of_every_loader_have_defaults_and_can_be_sent(name: str) -> None:
-    make = LOADERS.options_class(name)
-    assert make is not None
-    assert is_dataclass(make)
-    route = LoaderRoute(name, make(), (".x",))
+    options_class = LOADERS.options_class(name)
+    assert options_class is not None
+    assert is_dataclass(options_class)
+    route = LoaderRoute(name, options_class(), (".x",))
     assert read_request(io.BytesIO(encode_request(route))) == route
-    assert all(field.default is not None for field in fields(make))
+    assert all(field.default is not None for field in fields(options_class))
 
 
 @pytest.mark.parametrize("name", sorted(set(LOADERS.specs) - {"unstructured"}))
@@ -123,15 +123,15 @@ def test_every_loader_gives_the_same_document_for_the_same_bytes(name: str) -> N
 
 
 def test_the_fingerprint_depends_on_routes_options_and_suffixes() -> None:
-    prints = {
+    fingerprints = {
         load_fingerprint(),
         load_fingerprint([LoaderRoute("pypdf", suffixes=(".pdf",))]),
         load_fingerprint([LoaderRoute("pypdf", suffixes=(".x",))]),
         load_fingerprint([LoaderRoute("pdf", PdfOptions(join_hyphens=False))]),
         load_fingerprint([LoaderRoute("pdf", PdfOptions())]),
     }
-    assert len(prints) == 5
-    assert all(len(each) == 32 for each in prints)
+    assert len(fingerprints) == 5
+    assert all(len(fingerprint) == 32 for fingerprint in fingerprints)
 
 
 def test_the_selection_of_files_does_not_change_the_fingerprint() -> None:
@@ -154,5 +154,5 @@ def test_walk_and_options_import_no_vendor_package() -> None:
         f"print([name for name in {VENDORS} if name in sys.modules])"
     )
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
-    assert done.stdout == "[]\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
+    assert result.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""CSV: one line of text for each row."""
+"""CSV: one line of text per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain text: every encoding is read, no byte is fatal, offsets stay those of the file."""
+"""Plain text: encodings are detected, invalid bytes are replaced, offsets are preserved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of a folder are read, and what is said of the others."""
+"""Which files of a folder are loaded, and why others are skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 
 
 def tree(root: Path, *names: str) -> None:
-    """Make files that hold their own name; a name that ends with `/` is a folder."""
+    """Create files that contain their own name; a name that ends with `/` is a folder."""
     for name in names:
         path = root / name
         if name.endswith("/"):
@@ -27,11 +27,11 @@ def tree(root: Path, *names: str) -> None:
             path.write_text(name)
 
 
-def found(root: Path, options: FolderOptions | None = None) -> list[str]:
+def found_names(root: Path, options: FolderOptions | None = None) -> list[str]:
     return [str(item.path.relative_to(root)) for item in walk_files(root, options) if isinstance(item, FoundFile)]
 
 
-def skipped(root: Path, options: FolderOptions | None = None) -> dict[str, str]:
+def skip_reasons(root: Path, options: FolderOptions | None = None) -> dict[str, str]:
     return {
         str(item.path.relative_to(root)): item.reason
         for item in walk_files(root, options)
@@ -41,7 +41,7 @@ def skipped(root: Path, options: FolderOptions | None = None) -> dict[str, str]:
 
 def test_files_are_sorted_by_name_across_folders(tmp_path: Path) -> None:
     tree(tmp_path, "b.txt", "a/2.txt", "a/1.txt", "a/z/0.txt", "c/", "B.txt")
-    assert found(tmp_path) == ["B.txt", "a/1.txt", "a/2.txt", "a/z/0.txt", "b.txt"]
+    assert found_names(tmp_path) == ["B.txt", "a/1.txt", "a/2.txt", "a/z/0.txt", "b.txt"]
 
 
 def test_a_found_file_has_its_stat(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_hidden_files_and_folders_are_reported_as_skipped(tmp_path: Path) -> Non
     tree(tmp_path, ".git/config", ".git/a/b", ".hidden.txt", "a.txt", ".gitignore", ".ragkitignore")
     (tmp_path / ".shortcut").symlink_to("a.txt")
     (tmp_path / ".env").symlink_to("a.txt")
-    assert found(tmp_path) == ["a.txt"]
-    assert skipped(tmp_path) == {
+    assert found_names(tmp_path) == ["a.txt"]
+    assert skip_reasons(tmp_path) == {
         ".env": "looks like a secret",
         ".git": "hidden folder",
         ".hidden.txt": "hidden file",
@@ -68,64 +68,64 @@ def test_hidden_files_and_folders_are_reported_as_skipped(tmp_path: Path) -> Non
 
 def test_hidden_files_can_be_included(tmp_path: Path) -> None:
     tree(tmp_path, ".d/a.txt", ".b.txt")
-    assert found(tmp_path, FolderOptions(hidden=True)) == [".b.txt", ".d/a.txt"]
+    assert found_names(tmp_path, FolderOptions(hidden=True)) == [".b.txt", ".d/a.txt"]
 
 
 def test_the_deepest_matching_gitignore_decides(tmp_path: Path) -> None:
     tree(tmp_path, "a.log", "d/a.log", "d/b.log", "d/e/c.log", "out/x")
     (tmp_path / ".gitignore").write_text("*.log\nout/\n")
     (tmp_path / "d/.gitignore").write_text("!a.log\n/e/\n")
-    assert found(tmp_path) == ["d/a.log"]
-    assert skipped(tmp_path) == {"d/e": "ignored folder", "out": "ignored folder"}
+    assert found_names(tmp_path) == ["d/a.log"]
+    assert skip_reasons(tmp_path) == {"d/e": "ignored folder", "out": "ignored folder"}
 
 
 def test_a_gitignore_with_bom_and_crlf_is_read(tmp_path: Path) -> None:
     tree(tmp_path, "a.log", "b.txt")
     (tmp_path / ".gitignore").write_bytes(b"\xef\xbb\xbf*.log\r\n")
-    assert found(tmp_path) == ["b.txt"]
+    assert found_names(tmp_path) == ["b.txt"]
 
 
 def test_gitignore_files_of_parent_folders_apply(tmp_path: Path) -> None:
     tree(tmp_path, ".git/", "docs/a.md", "docs/a.tmp", "docs/api/b.md")
     (tmp_path / ".gitignore").write_text("*.tmp\n/docs/api/\n")
-    assert found(tmp_path / "docs") == ["a.md"]
+    assert found_names(tmp_path / "docs") == ["a.md"]
 
 
 def test_an_ignored_folder_is_read_when_it_is_the_source(tmp_path: Path) -> None:
     tree(tmp_path, ".git/", "build/a.md")
     (tmp_path / ".gitignore").write_text("build/\n")
-    assert found(tmp_path / "build") == ["a.md"]
+    assert found_names(tmp_path / "build") == ["a.md"]
 
 
 def test_ragkitignore_applies_without_gitignore(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "b.md", "c.md")
     (tmp_path / ".gitignore").write_text("a.md\n")
     (tmp_path / ".ragkitignore").write_text("b.md\n")
-    assert found(tmp_path) == ["c.md"]
-    assert found(tmp_path, FolderOptions(gitignore=False)) == ["a.md", "c.md"]
+    assert found_names(tmp_path) == ["c.md"]
+    assert found_names(tmp_path, FolderOptions(gitignore=False)) == ["a.md", "c.md"]
 
 
 def test_ragkitignore_overrides_gitignore(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "b.md")
     (tmp_path / ".gitignore").write_text("*.md\n")
     (tmp_path / ".ragkitignore").write_text("!b.md\n")
-    assert found(tmp_path) == ["b.md"]
+    assert found_names(tmp_path) == ["b.md"]
 
 
 def test_include_accepts_patterns_names_and_folders(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "a.txt", "d/b.md", "docs/x.txt", "docs/e/y.txt")
-    assert found(tmp_path, FolderOptions(include=("*.md",))) == ["a.md", "d/b.md"]
-    assert found(tmp_path, FolderOptions(include=("/*.md",))) == ["a.md"]
-    assert found(tmp_path, FolderOptions(include=("**/*.txt",))) == ["a.txt", "docs/e/y.txt", "docs/x.txt"]
-    assert found(tmp_path, FolderOptions(include=("docs/",))) == ["docs/e/y.txt", "docs/x.txt"]
-    assert skipped(tmp_path, FolderOptions(include=("*.md",))) == {}
+    assert found_names(tmp_path, FolderOptions(include=("*.md",))) == ["a.md", "d/b.md"]
+    assert found_names(tmp_path, FolderOptions(include=("/*.md",))) == ["a.md"]
+    assert found_names(tmp_path, FolderOptions(include=("**/*.txt",))) == ["a.txt", "docs/e/y.txt", "docs/x.txt"]
+    assert found_names(tmp_path, FolderOptions(include=("docs/",))) == ["docs/e/y.txt", "docs/x.txt"]
+    assert skip_reasons(tmp_path, FolderOptions(include=("*.md",))) == {}
 
 
 def test_exclude_skips_files_and_folders(tmp_path: Path) -> None:
     tree(tmp_path, "a.md", "drafts/b.md", "d/a.md", "d/c.md")
     options = FolderOptions(exclude=("drafts/", "/a.md"))
-    assert found(tmp_path, options) == ["d/a.md", "d/c.md"]
-    assert skipped(tmp_path, options) == {"drafts": "excluded folder"}
+    assert found_names(tmp_path, options) == ["d/a.md", "d/c.md"]
+    assert skip_reasons(tmp_path, options) == {"drafts": "excluded folder"}
 
 
 def test_a_string_is_not_a_list_of_patterns() -> None:
@@ -154,37 +154,37 @@ def test_a_string_is_not_a_list_of_patterns() -> None:
 )
 def test_a_file_that_looks_like_a_secret_is_reported_as_skipped(tmp_path: Path, name: str) -> None:
     tree(tmp_path, name)
-    assert found(tmp_path, FolderOptions(hidden=True)) == []
-    assert skipped(tmp_path) == {name: "looks like a secret"}
+    assert found_names(tmp_path, FolderOptions(hidden=True)) == []
+    assert skip_reasons(tmp_path) == {name: "looks like a secret"}
 
 
 def test_an_ignored_secret_is_reported_too(tmp_path: Path) -> None:
     tree(tmp_path, "server.pem")
     (tmp_path / ".gitignore").write_text("*.pem\n")
-    assert skipped(tmp_path) == {"server.pem": "looks like a secret"}
+    assert skip_reasons(tmp_path) == {"server.pem": "looks like a secret"}
 
 
 @pytest.mark.parametrize("name", ["id_rsa.pub", "keys.md", "secret-garden.txt", "environment.md"])
 def test_a_file_with_a_similar_name_is_not_a_secret(tmp_path: Path, name: str) -> None:
     tree(tmp_path, name)
-    assert found(tmp_path) == [name]
+    assert found_names(tmp_path) == [name]
 
 
 def test_a_file_above_the_limit_is_skipped_unread(tmp_path: Path) -> None:
     with (tmp_path / "huge.txt").open("wb") as file:
         file.truncate(1 << 40)
     tree(tmp_path, "a.txt")
-    assert found(tmp_path) == ["a.txt"]
-    assert skipped(tmp_path) == {"huge.txt": "larger than 50 MB"}
-    assert found(tmp_path, FolderOptions(max_file_mb=0.000001)) == []
+    assert found_names(tmp_path) == ["a.txt"]
+    assert skip_reasons(tmp_path) == {"huge.txt": "larger than 50 MB"}
+    assert found_names(tmp_path, FolderOptions(max_file_mb=0.000001)) == []
 
 
 def test_pipes_sockets_and_devices_are_skipped_by_type(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as server:
         server.bind(f"{short}/sock")
-        assert skipped(Path(short)) == {"sock": "a socket, not a regular file"}
-    assert skipped(tmp_path) == {"pipe": "a named pipe, not a regular file"}
+        assert skip_reasons(Path(short)) == {"sock": "a socket, not a regular file"}
+    assert skip_reasons(tmp_path) == {"pipe": "a named pipe, not a regular file"}
     assert list(walk_files(Path("/dev/null"))) == [SkippedPath(Path("/dev/null"), "a device, not a regular file")]
 
 
@@ -199,8 +199,8 @@ def test_links_are_never_followed_by_default(tmp_path: Path) -> None:
     (root / "zero").symlink_to("/dev/zero")
     (root / "self").symlink_to(root / "self")
     (root / "gone").symlink_to(root / "nowhere")
-    assert found(root) == ["a.txt", "d/b.txt"]
-    assert skipped(root) == {
+    assert found_names(root) == ["a.txt", "d/b.txt"]
+    assert skip_reasons(root) == {
         "file": "link",
         "folder": "link",
         "gone": "broken link",
@@ -237,14 +237,14 @@ def test_a_link_given_as_the_source_is_followed(tmp_path: Path) -> None:
     tree(tmp_path, "real/a.txt", "b.txt")
     (tmp_path / "linked").symlink_to(tmp_path / "real")
     (tmp_path / "file").symlink_to(tmp_path / "b.txt")
-    assert found(tmp_path / "linked") == ["a.txt"]
+    assert found_names(tmp_path / "linked") == ["a.txt"]
     assert [item.path for item in walk_files(tmp_path / "file")] == [tmp_path / "b.txt"]
 
 
 def test_a_knowledge_base_inside_the_folder_is_skipped(tmp_path: Path) -> None:
     tree(tmp_path, "a.txt", "kb/ragkit-kb.json", "kb/catalog.txt", "kb/d/e.txt")
-    assert found(tmp_path) == ["a.txt"]
-    assert skipped(tmp_path) == {"kb": "knowledge base"}
+    assert found_names(tmp_path) == ["a.txt"]
+    assert skip_reasons(tmp_path) == {"kb": "knowledge base"}
 
 
 STRANGE = [" lead", "a b", "a\nb", "quote'\"", "-rf", "naïve", "\U0001f600", "tab\t", "back\\slash", "n" * 255]
@@ -253,7 +253,7 @@ STRANGE = [" lead", "a b", "a\nb", "quote'\"", "-rf", "naïve", "\U0001f600", "t
 @pytest.mark.parametrize("name", STRANGE)
 def test_unusual_names_are_kept(tmp_path: Path, name: str) -> None:
     tree(tmp_path, name)
-    assert found(tmp_path) == [name]
+    assert found_names(tmp_path) == [name]
 
 
 def test_a_name_that_is_not_utf8_is_kept(tmp_path: Path) -> None:
@@ -277,8 +277,8 @@ def test_an_inaccessible_source_is_skipped_with_its_reason(tmp_path: Path, sourc
 
 
 @pytest.fixture
-def nobody() -> Iterator[Path]:
-    """A folder, and a user who may be refused things (root may not)."""
+def unprivileged() -> Iterator[Path]:
+    """A folder, and a user without root permissions."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         root.chmod(0o755)
@@ -290,15 +290,15 @@ def nobody() -> Iterator[Path]:
             path.chmod(0o700)
 
 
-def test_an_unreadable_folder_is_skipped_and_the_rest_is_read(nobody: Path) -> None:
-    tree(nobody, "a.txt", "closed/b.txt", "z.txt")
-    (nobody / "closed").chmod(0)
+def test_an_unreadable_folder_is_skipped_and_the_rest_is_read(unprivileged: Path) -> None:
+    tree(unprivileged, "a.txt", "closed/b.txt", "z.txt")
+    (unprivileged / "closed").chmod(0)
     if os.geteuid() == 0:
         os.seteuid(65534)
-    assert found(nobody) == ["a.txt", "z.txt"]
-    [closed] = [item for item in walk_files(nobody) if isinstance(item, SkippedPath)]
+    assert found_names(unprivileged) == ["a.txt", "z.txt"]
+    [closed] = [item for item in walk_files(unprivileged) if isinstance(item, SkippedPath)]
     # `unreadable`: what was indexed below it is kept
-    assert closed == SkippedPath(nobody / "closed", "folder: permission denied", unreadable=True)
+    assert closed == SkippedPath(unprivileged / "closed", "folder: permission denied", unreadable=True)
 
 
 def test_a_path_too_long_for_the_system_is_skipped(tmp_path: Path) -> None:
@@ -318,5 +318,5 @@ def test_ten_thousand_files_are_listed_within_a_second(tmp_path: Path) -> None:
             os.close(os.open(f"{tmp_path}/{folder}/{number}.txt", os.O_CREAT | os.O_WRONLY))
     (tmp_path / ".gitignore").write_text("*.log\nbuild/\n/out/**/x\n")
     started = time.process_time()
-    assert len(found(tmp_path)) == 10_000
+    assert len(found_names(tmp_path)) == 10_000
     assert time.process_time() - started < 1.0

@@ -1,4 +1,4 @@
-"""13 files of values: ragged, endless, nested beyond reason, and full of what programs obey."""
+"""13 CSV, JSON and similar files: ragged, very long, deeply nested, or with formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunk records: ids, places, headers, and the text that is embedded."""
+"""Chunk records: ids, offsets, headers, and the text that is embedded."""
 
 from __future__ import annotations
 

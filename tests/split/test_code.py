@@ -14,17 +14,19 @@ from tests.split.samples import recursive, texts, word_starts
 
 
 def python(text: str) -> Document:
-    """As the loader gives it: classes and functions are headings."""
+    """A document like that of the loader, with classes and functions as headings."""
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     tree = ast.parse(text)
-    found = [
+    headings = [
         Heading(starts[node.lineno - 1] + node.col_offset, 1 if node in tree.body else 2, node.name)
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     ]
-    return Document(text, format="code", language="python", headings=tuple(sorted(found, key=lambda one: one.start)))
+    return Document(
+        text, format="code", language="python", headings=tuple(sorted(headings, key=lambda heading: heading.start))
+    )
 
 
 def function(name: str, lines: int, indent: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The default splitter on running text: borders, overlap, and what an edit changes."""
+"""The default splitter on running text: boundaries, overlap, and the effect of an edit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def words(text: str) -> int:
 
 
 def carried(document: Document, spans: list[CharSpan]) -> list[str]:
-    """What each chunk but the first repeats from the one before."""
+    """The overlap of each chunk with the previous one."""
     return [document.text[after[0] : max(after[0], before[1])] for before, after in pairwise(spans)]
 
 
@@ -38,8 +38,8 @@ def test_a_text_that_fits_is_one_chunk() -> None:
 
 
 def test_paragraphs_are_preferred_to_sentences() -> None:
-    chance = random.Random(1)
-    paragraphs = [" ".join(sentence(chance, 15, 15) for _ in range(4)) for _ in range(3)]
+    rng = random.Random(1)
+    paragraphs = [" ".join(sentence(rng, 15, 15) for _ in range(4)) for _ in range(3)]
     document = Document("\n\n".join(paragraphs))
     assert texts(document, recursive(document, 80, 0)) == paragraphs
 
@@ -124,15 +124,15 @@ def test_an_edit_at_the_top_of_a_plain_text_changes_few_chunks(seed: int, edit: 
     new = Document(edit + old.text)
     before, after = texts(old, recursive(old)), texts(new, recursive(new))
     assert len(set(after) - set(before)) < 0.1 * len(after)
-    assert sum(words(text) for text in after) / len(after) > 160  # of 200: borders that come back cost no filling
+    assert sum(words(text) for text in after) / len(after) > 160  # of 200: stable boundaries do not reduce the fill
 
 
-@pytest.mark.parametrize("place", [0.25, 0.5, 0.99])
-def test_an_edit_within_a_text_keeps_the_chunks_on_both_sides(place: float) -> None:
+@pytest.mark.parametrize("position", [0.25, 0.5, 0.99])
+def test_an_edit_within_a_text_keeps_the_chunks_on_both_sides(position: float) -> None:
     paragraphs = prose(7).split("\n\n")
-    where = int(place * len(paragraphs))
+    index = int(position * len(paragraphs))
     old = Document("\n\n".join(paragraphs))
-    new = Document("\n\n".join([*paragraphs[:where], paragraph(random.Random(99)), *paragraphs[where + 1 :]]))
+    new = Document("\n\n".join([*paragraphs[:index], paragraph(random.Random(99)), *paragraphs[index + 1 :]]))
     before, after = texts(old, recursive(old)), texts(new, recursive(new))
     assert len(set(after) - set(before)) < 0.1 * len(after)
 
@@ -155,14 +155,14 @@ def test_chinese_is_split_after_end_punctuation() -> None:
 def test_thai_is_split_between_grapheme_clusters() -> None:
     line = "ที่นี่มีน้ำใจ" * 60
     spans = RecursiveSplitter(RecursiveOptions(50, 0, "characters")).spans(Document(line), word_starts)
-    marks = {place for place, character in enumerate(line) if character in "ี่้ำ"}
+    marks = {position for position, character in enumerate(line) if character in "ี่้ำ"}
     assert {start for start, _ in spans} & marks == set()
     assert "".join(line[start:end] for start, end in spans) == line
 
 
 def test_every_kind_of_line_break_separates_paragraphs() -> None:
-    chance = random.Random(3)
-    paragraphs = [" ".join(sentence(chance, 15, 15) for _ in range(4)) for _ in range(3)]
+    rng = random.Random(3)
+    paragraphs = [" ".join(sentence(rng, 15, 15) for _ in range(4)) for _ in range(3)]
     for end in ("\n", "\r\n", "\r"):
         document = Document(f"{end}{end}".join(paragraphs))
         assert texts(document, recursive(document, 80, 0)) == paragraphs

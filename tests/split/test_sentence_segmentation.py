@@ -1,4 +1,4 @@
-"""Where sentences end."""
+"""Sentence segmentation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_single_sentence_is_not_split(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "want"),
+    ("text", "expected"),
     [
         ("One. Two! Three? Four.", ["One.", "Two!", "Three?", "Four."]),
         ('"Stop!" She left. (He stayed.) It rained.', ['"Stop!"', "She left.", "(He stayed.)", "It rained."]),
@@ -54,8 +54,8 @@ def test_a_single_sentence_is_not_split(text: str) -> None:
         ("¿Qué pasa? «Nada.» Bien.", ["¿Qué pasa?", "«Nada.»", "Bien."]),
     ],
 )
-def test_sentences_end_at_end_punctuation(text: str, want: list[str]) -> None:
-    assert sentences(text) == want
+def test_sentences_end_at_end_punctuation(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
 
 
 def test_full_width_punctuation_ends_a_sentence_without_white_space() -> None:
@@ -139,16 +139,16 @@ def test_white_space_has_no_sentences() -> None:
 @given(st.text(alphabet="ab.!? \n\r。'\"1A[]é-:|", max_size=200))
 def test_every_visible_character_lies_in_exactly_one_sentence(text: str) -> None:
     spans = sentence_spans(text)
-    inside = [place for start, end in spans for place in range(start, end)]
+    inside = [offset for start, end in spans for offset in range(start, end)]
     assert inside == sorted(set(inside))
-    assert {place for place, character in enumerate(text) if not character.isspace()} <= set(inside)
+    assert {offset for offset, character in enumerate(text) if not character.isspace()} <= set(inside)
     assert all(text[start:end] == text[start:end].strip() != "" for start, end in spans)
 
 
 def _seconds(text: str) -> float:
-    began = time.process_time()
+    started_at = time.process_time()
     sentence_spans(text)
-    return time.process_time() - began
+    return time.process_time() - started_at
 
 
 @pytest.mark.parametrize(
@@ -159,4 +159,4 @@ def test_time_grows_no_faster_than_the_text(unit: str) -> None:
     for size in (50_000, 200_000):
         text = unit * (size // len(unit))
         times.append(min(_seconds(text) for _ in range(3)))
-    assert times[1] < 10 * times[0] + 0.2  # 4 where it is linear, 16 where it is quadratic
+    assert times[1] < 10 * times[0] + 0.2  # 4 if linear, 16 if quadratic

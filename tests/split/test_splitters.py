@@ -1,4 +1,4 @@
-"""What every splitter must do. A name added to SPLITTERS is tested here without another line."""
+"""Conformance tests of all registered splitters."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_no_text_is_lost_and_no_chunk_is_too_long(
     measure = data.draw(st.sampled_from(MEASURES))
     spans = make(name, size, overlap).spans(document, measure)
     text, starts = document.text, measure(document.text)
-    inside = {place for start, end in spans for place in range(start, end)}
-    assert {place for place, character in enumerate(text) if not character.isspace()} <= inside
+    inside = {offset for start, end in spans for offset in range(start, end)}
+    assert {offset for offset, character in enumerate(text) if not character.isspace()} <= inside
     assert max((count(starts, span) for span in spans), default=0) <= size
 
 

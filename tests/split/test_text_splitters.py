@@ -1,4 +1,4 @@
-"""The splitters for callers who hold documents and no embedder."""
+"""The public text splitters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token counts of spans, lines, and where a text may be cut."""
+"""Token counts of spans, lines, and grapheme breaks."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ def test_a_long_word_counts_as_several_tokens() -> None:
 
 
 def test_the_tokens_of_a_span_are_those_that_start_in_it() -> None:
-    ruler = TokenIndex("one two  three four", word_starts)
-    assert ruler.token_count_before(0) == 0
-    assert ruler.token_count_before(1) == 1
-    assert ruler.token_count_before(19) - ruler.token_count_before(9) == 2
-    assert ruler.token_counts_before(np.array([0, 4, 19])).tolist() == [0, 1, 4]
+    token_index = TokenIndex("one two  three four", word_starts)
+    assert token_index.token_count_before(0) == 0
+    assert token_index.token_count_before(1) == 1
+    assert token_index.token_count_before(19) - token_index.token_count_before(9) == 2
+    assert token_index.token_counts_before(np.array([0, 4, 19])).tolist() == [0, 1, 4]
 
 
 def test_offsets_of_token_counts() -> None:
-    ruler = TokenIndex("one two three", word_starts)
-    assert [ruler.offset_after(count) for count in range(5)] == [0, 4, 8, 13, 13]
-    assert [ruler.offset_within(count) for count in range(5)] == [0, 4, 8, 13, 13]
+    token_index = TokenIndex("one two three", word_starts)
+    assert [token_index.offset_after(count) for count in range(5)] == [0, 4, 8, 13, 13]
+    assert [token_index.offset_within(count) for count in range(5)] == [0, 4, 8, 13, 13]
 
 
 def test_several_tokens_may_start_at_one_character() -> None:
-    ruler = TokenIndex("é€x", byte_starts)  # two bytes, three bytes, one byte
-    assert [ruler.offset_within(count) for count in range(7)] == [0, 0, 1, 1, 1, 2, 3]
-    assert [ruler.offset_after(count) for count in range(7)] == [0, 1, 1, 2, 2, 2, 3]
+    token_index = TokenIndex("é€x", byte_starts)  # two bytes, three bytes, one byte
+    assert [token_index.offset_within(count) for count in range(7)] == [0, 0, 1, 1, 1, 2, 3]
+    assert [token_index.offset_after(count) for count in range(7)] == [0, 1, 1, 2, 2, 2, 3]
 
 
 def test_a_token_that_starts_at_the_space_before_a_word_belongs_to_the_word() -> None:
-    ruler = TokenIndex("one two three", spaced_starts)
-    assert ruler.token_count_before(7) - ruler.token_count_before(4) == 1
-    assert ruler.token_count_before(13) - ruler.token_count_before(4) == 2
+    token_index = TokenIndex("one two three", spaced_starts)
+    assert token_index.token_count_before(7) - token_index.token_count_before(4) == 1
+    assert token_index.token_count_before(13) - token_index.token_count_before(4) == 2
 
 
 def test_text_without_token_starts_counts_by_its_length() -> None:
@@ -111,7 +111,7 @@ def test_lines_are_numbered_as_editors_do() -> None:
 )
 def test_a_grapheme_cluster_is_not_split(cluster: str) -> None:
     text = f"a{cluster}b"
-    assert [place for place in range(len(text) + 1) if not splits_grapheme(text, place)] == [
+    assert [offset for offset in range(len(text) + 1) if not splits_grapheme(text, offset)] == [
         0,
         1,
         len(text) - 1,
@@ -120,7 +120,7 @@ def test_a_grapheme_cluster_is_not_split(cluster: str) -> None:
 
 
 def test_consecutive_flags_are_separated() -> None:
-    assert [place for place in range(7) if not splits_grapheme("🇩🇪🇫🇷🇪🇸", place)] == [0, 2, 4, 6]
+    assert [offset for offset in range(7) if not splits_grapheme("🇩🇪🇫🇷🇪🇸", offset)] == [0, 2, 4, 6]
 
 
 def test_grapheme_breaks_are_found_in_both_directions() -> None:

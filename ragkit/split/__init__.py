@@ -1,4 +1,4 @@
-"""Station 2, split: a Document in, its chunks out."""
+"""Splitters: a Document to chunks. Holds the registry."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ SPLITTERS: Registry[Splitter] = Registry(
         "sentence": PartSpec("ragkit.split.sentence:SentenceSplitter", options=_SPLIT_OPTIONS),
     },
 )
-"""Splitters by name; each is made from one argument, its options."""
+"""Splitters by name; the only constructor argument is the options."""

@@ -382,8 +382,8 @@ CHECKS: tuple[StoreCheck, ...] = (
 def checks_for(store: type[Store]) -> tuple[StoreCheck, ...]:
     """The checks for a class: all of CHECKS, and those for what it says of itself in `persistent` and `shared`."""
     chosen = CHECKS
-    if getattr(store, "is_persistent", False):
+    if getattr(store, "persistent", False):
         chosen += PERSISTENT_CHECKS
-    if getattr(store, "shared_words", False):
+    if getattr(store, "shared", False):
         chosen += SHARED_CHECKS
     return chosen

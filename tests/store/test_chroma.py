@@ -17,9 +17,9 @@ from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
 from ragkit.store.backends.chroma import ChromaStore
 from ragkit.store.backends.chroma_metadata import to_chroma_metadata, to_chroma_where
-from ragkit.store.embedded_options import ChromaOptions
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
+from ragkit.store.options import ChromaOptions
 from ragkit.testing.persistence_checks import (
     a_second_handle_follows_while_all_is_replaced,
     what_was_added_is_there_after_reopening,
@@ -45,7 +45,7 @@ OPEN = """
 import sys
 from ragkit.errors import Locked
 from ragkit.store.backends.chroma import ChromaStore
-from ragkit.store.embedded_options import ChromaOptions
+from ragkit.store.options import ChromaOptions
 try:
     ChromaStore(ChromaOptions(sys.argv[1]))
 except Locked as error:

@@ -14,10 +14,9 @@ from ragkit.records import Document, SearchResult
 from ragkit.store.backends.faiss_ import FaissStore
 from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.base import Rows
-from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.native.directory_store import DirectoryStore
 from ragkit.store.native.directory_view import StoreView
-from ragkit.store.options import SqliteOptions
+from ragkit.store.options import FaissOptions, SqliteOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,

@@ -16,7 +16,7 @@ import pytest
 from ragkit.errors import DimensionMismatch, KnowledgeBaseDamaged, StoreError
 from ragkit.records import Document
 from ragkit.store.backends.duckdb_ import DuckdbStore
-from ragkit.store.embedded_options import DuckdbOptions
+from ragkit.store.options import DuckdbOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -33,7 +33,7 @@ OPEN = """
 import sys
 from ragkit.errors import Locked
 from ragkit.store.backends.duckdb_ import DuckdbStore
-from ragkit.store.embedded_options import DuckdbOptions
+from ragkit.store.options import DuckdbOptions
 try:
     DuckdbStore(DuckdbOptions(sys.argv[1]))
 except Locked as error:

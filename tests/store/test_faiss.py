@@ -18,7 +18,7 @@ from ragkit.records import Document
 from ragkit.store.backends.faiss_ import FaissScanner, FaissStore
 from ragkit.store.backends.faiss_index import FaissIndex
 from ragkit.store.base import Rows
-from ragkit.store.embedded_options import FaissOptions
+from ragkit.store.options import FaissOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     StoreContents,
@@ -229,7 +229,7 @@ def test_rows_that_the_index_lacks_tie_by_their_ids_too(opened: Opener) -> None:
 
 WRITER = """
 import sys
-from ragkit.store.embedded_options import FaissOptions
+from ragkit.store.options import FaissOptions
 from ragkit.store.backends.faiss_ import FaissStore
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import documents_of

@@ -14,9 +14,9 @@ from ragkit.records import Document
 from ragkit.store.backends.lancedb_ import LancedbStore
 from ragkit.store.backends.lancedb_records import encode_metadata, hex_to_id, id_to_hex, to_datafusion_sql
 from ragkit.store.base import Filter, Rows
-from ragkit.store.embedded_options import LancedbOptions
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
+from ragkit.store.options import LancedbOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,

@@ -18,7 +18,7 @@ from ragkit.store.backends.milvus_records import MAX_LIKE_CLAUSES, MAX_TOKENS, t
 from ragkit.store.base import Filter
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
-from ragkit.store.server_options import MilvusOptions
+from ragkit.store.options import MilvusOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,

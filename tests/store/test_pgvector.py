@@ -14,7 +14,7 @@ from ragkit.records import Document
 from ragkit.store.backends.pgvector import MAX_ID_BYTES, PgvectorStore
 from ragkit.store.backends.pgvector_filters import to_jsonb_sql
 from ragkit.store.filters.language import parse_filter
-from ragkit.store.server_options import PgvectorOptions
+from ragkit.store.options import PgvectorOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,

@@ -16,7 +16,7 @@ from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
 from ragkit.store.backends.pinecone import PineconeStore
 from ragkit.store.backends.pinecone_records import MAX_KEY_BYTES, from_record_id, to_record_id
-from ragkit.store.server_options import PineconeOptions
+from ragkit.store.options import PineconeOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,

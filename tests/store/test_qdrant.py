@@ -13,7 +13,7 @@ import pytest
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
 from ragkit.store.backends.qdrant import QdrantStore
-from ragkit.store.server_options import QdrantOptions
+from ragkit.store.options import QdrantOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -78,7 +78,10 @@ def test_a_store_without_documents_makes_no_directory(store: QdrantStore, tmp_pa
 
 
 def test_the_embedded_engine_needs_no_client() -> None:
-    code = "import sys, ragkit.store.backends.qdrant; sys.exit('qdrant_client' in sys.modules or 'qdrant_edge' in sys.modules)"
+    code = (
+        "import sys, ragkit.store.backends.qdrant; "
+        "sys.exit('qdrant_client' in sys.modules or 'qdrant_edge' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

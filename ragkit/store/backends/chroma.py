@@ -50,9 +50,9 @@ from ragkit.store.base import (
     validate_rows,
     validate_top_k,
 )
-from ragkit.store.embedded_options import ChromaOptions
 from ragkit.store.filters.language import evaluate, parse_filter
 from ragkit.store.filters.pushdown import to_condition
+from ragkit.store.options import ChromaOptions
 from ragkit.store.read_write_lock import ReadWriteLock
 from ragkit.store.vector_store import VectorStore
 

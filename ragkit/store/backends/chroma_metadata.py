@@ -62,7 +62,7 @@ def to_chroma_metadata(metadata: Metadata) -> dict[str, ChromaValue]:
 
 def to_chroma_where(condition: Condition) -> ChromaWhere | None:
     """The condition in Chroma's form; None where it is not worth sending, or lets everything through anyway."""
-    if isinstance(condition, bool) or count_leaves(condition, with_tests=True) > MAX_LEAVES:
+    if isinstance(condition, bool) or count_leaves(condition, with_predicates=True) > MAX_LEAVES:
         return None
     return _render(condition)
 

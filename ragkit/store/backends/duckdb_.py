@@ -38,7 +38,6 @@ from ragkit.store.base import (
     validate_rows,
     validate_top_k,
 )
-from ragkit.store.embedded_options import DuckdbOptions
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import (
     AllOf,
@@ -54,6 +53,7 @@ from ragkit.store.filters.pushdown import (
     join_sql,
     to_condition,
 )
+from ragkit.store.options import DuckdbOptions
 from ragkit.store.vector_store import VectorStore
 
 LAYOUT_VERSION = 1

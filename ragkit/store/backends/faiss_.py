@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from ragkit.records import Document
 from ragkit.store.backends.faiss_index import FaissIndex, min_index_rows
 from ragkit.store.base import Rows
-from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.native.directory_store import DirectoryStore
 from ragkit.store.native.directory_tables import StoreState
 from ragkit.store.native.exact_search import AllowedRows, RowNumbers, SortKeys, find_nearest, rank_rows
 from ragkit.store.native.scanner import Scanner
 from ragkit.store.native.vector_file import VectorFile
+from ragkit.store.options import FaissOptions
 from ragkit.store.read_write_lock import ReadWriteLock
 
 _MAX_UNINDEXED_ROWS = 256

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from ragkit.errors import InvalidOption
 from ragkit.store.base import Rows
-from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.native.exact_search import RowNumbers
+from ragkit.store.options import FaissOptions
 
 _untyped_faiss: Any = faiss
 """faiss without its type hints, which are not those of the wrappers that it puts around its classes."""

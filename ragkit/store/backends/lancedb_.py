@@ -47,9 +47,9 @@ from ragkit.store.base import (
     validate_rows,
     validate_top_k,
 )
-from ragkit.store.embedded_options import LancedbOptions
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import Condition, to_condition
+from ragkit.store.options import LancedbOptions
 from ragkit.store.vector_store import VectorStore
 
 _READ_BATCH = 1_000

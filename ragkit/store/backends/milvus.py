@@ -40,8 +40,8 @@ from ragkit.store.base import (
 )
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
+from ragkit.store.options import MilvusOptions
 from ragkit.store.read_write_lock import ReadWriteLock
-from ragkit.store.server_options import MilvusOptions
 from ragkit.store.vector_store import VectorStore
 
 MAX_TOP_K = 16_384

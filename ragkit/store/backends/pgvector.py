@@ -36,7 +36,7 @@ from ragkit.store.base import (
 )
 from ragkit.store.filters.flatten import flatten_metadata
 from ragkit.store.filters.language import Always, Never, normalize_negations, parse_filter
-from ragkit.store.server_options import PgvectorOptions
+from ragkit.store.options import PgvectorOptions
 from ragkit.store.vector_store import VectorStore
 
 MAX_ID_BYTES = 2_000

@@ -60,7 +60,7 @@ from ragkit.store.base import (
 )
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
-from ragkit.store.server_options import PARTS_NAMESPACE_SUFFIX, PineconeOptions
+from ragkit.store.options import PARTS_NAMESPACE_SUFFIX, PineconeOptions
 from ragkit.store.vector_store import VectorStore
 
 MAX_UPSERT_RECORDS = 1_000
@@ -124,7 +124,7 @@ class PineconeStore(VectorStore):
         """As `Store.add_documents` says; returns when readers see the documents.
 
         Raises also:
-            StoreError: they are not seen within `max_wait_seconds`.
+            StoreError: the documents are not visible after `wait_seconds`.
         """
         if not documents:
             return []
@@ -366,8 +366,8 @@ class PineconeStore(VectorStore):
         while not is_seen():
             if time.monotonic() > deadline:
                 raise StoreError(
-                    f"{self._location} does not show what was written within {self._options.wait_seconds:g} seconds: "
-                    "look again later, or raise the option `max_wait_seconds`"
+                    f"{self._location} does not show a write after {self._options.wait_seconds:g} seconds: "
+                    "retry later, or raise the option `wait_seconds`"
                 )
             time.sleep(pause)
             pause = min(1.0, 1.5 * pause)

@@ -38,8 +38,8 @@ from ragkit.store.base import (
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
 from ragkit.store.filters.tokens import to_token_columns
+from ragkit.store.options import QdrantOptions
 from ragkit.store.read_write_lock import ReadWriteLock
-from ragkit.store.server_options import QdrantOptions
 from ragkit.store.vector_store import VectorStore
 
 if not find_spec("qdrant_client") or not find_spec("qdrant_edge"):

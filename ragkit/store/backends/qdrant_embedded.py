@@ -21,7 +21,7 @@ from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_P
 from ragkit.store.base import Rows
 from ragkit.store.filters.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
 from ragkit.store.filters.tokens import NumberRange, to_column_filter
-from ragkit.store.server_options import QdrantOptions
+from ragkit.store.options import QdrantOptions
 
 _CONFIG_FILE = "edge_config.json"
 _PAGE_POINTS = 1_000

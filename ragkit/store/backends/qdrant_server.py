@@ -20,7 +20,7 @@ from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_P
 from ragkit.store.base import Rows
 from ragkit.store.filters.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
 from ragkit.store.filters.tokens import NumberRange, to_column_filter
-from ragkit.store.server_options import QdrantOptions
+from ragkit.store.options import QdrantOptions
 
 _PAGE_POINTS = 1_000
 _UPSERT_POINTS = 10_000

@@ -161,7 +161,7 @@ def _to_json_value(value: object, path: str, depth: int) -> JSON:
             raise ValueError(f"{path!r} must be a finite number (got {value})")
         return value
     if depth >= MAX_METADATA_DEPTH:
-        raise ValueError(f"{path[:40]!r} is nested more than {MAX_METADATA_DEPTH} levels deep")
+        raise ValueError(f"{path[:40]!r} exceeds the nesting limit of {MAX_METADATA_DEPTH} levels")
     if isinstance(value, Mapping):
         return {_validate_key(key): _to_json_value(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):

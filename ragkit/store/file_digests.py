@@ -93,7 +93,7 @@ def _data_blocks(handle: int, size: int) -> Iterator[int]:
 
 
 _HEADER_COUNTERS = (slice(24, 40), slice(92, 100))
-"""In SQLite's header: change counter, size in pages and free pages; the copy of the counter and the writer's version."""
+"""In SQLite's header: change counter, size, free pages; and the copy of the counter with the writer's version."""
 
 
 def _chroma_checksum(path: Path) -> int:

@@ -107,7 +107,7 @@ def test_a_search_that_a_write_overtakes_answers_what_was_written(
     check_search(store, contents, QUERY, 10)
     check_search(other, contents, QUERY, 10)
     written: list[StoreContents] = []
-    part = {"before it ranks": "live", "before it reads": "documents"}[moment]
+    part = {"before it ranks": "live_mask", "before it reads": "read_documents"}[moment]
     real = getattr(StoreView, part)
 
     def overtaken(self: StoreView, *arguments: object) -> object:
@@ -176,7 +176,7 @@ def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened:
     said = heard(store)
     check_search(store, contents, QUERY, 10)
     assert len(said) == 1
-    assert said[0].startswith("WITH wanted")
+    assert said[0].startswith("WITH requested")
 
 
 def test_equal_rows_are_told_apart_by_their_ids_without_a_transaction(opened: Opener) -> None:

@@ -245,7 +245,9 @@ def test_metadata_that_are_nested_too_deeply_are_rejected() -> None:
     deep: list[object] = []
     for _ in range(MAX_METADATA_DEPTH * 100):
         deep = [deep]
-    with pytest.raises(StoreError, match="the metadata of document 'x' cannot be stored: 'a' is nested more than 64"):
+    with pytest.raises(
+        StoreError, match="the metadata of document 'x' cannot be stored: 'a' exceeds the nesting limit of 64"
+    ):
         validate_documents([Document("text", {"a": deep}, id="x")])  # type: ignore[dict-item]  # what JSON would allow
 
 

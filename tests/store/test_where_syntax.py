@@ -136,7 +136,7 @@ def test_every_value_can_be_written(operand: JSON, held: JSON) -> None:
 
 
 @given(st.text(alphabet="ab1.\"'`()=<>!,\\ not in has and or true", max_size=40))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_read_or_rejected(text: str) -> None:
     try:
         parsed = parse_where(text)
     except InvalidFilter as error:

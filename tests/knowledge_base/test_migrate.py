@@ -29,7 +29,7 @@ from ragkit.store import STORES
 from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.options import MemoryOptions, SqliteOptions
-from ragkit.store.server_options import PineconeOptions
+from ragkit.store.options import PineconeOptions
 from ragkit.testing.store_factory import scratch_options, unit_rows
 
 if TYPE_CHECKING:

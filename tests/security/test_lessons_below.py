@@ -253,7 +253,7 @@ def nested(depth: int) -> dict[str, object]:
 BOUNDS: dict[str, Callable[[], object]] = {
     "at most 100000 are read": lambda: parse_where("(" * 60_000 + "a == 1" + ")" * 60_000),
     "at most 50 levels of brackets": lambda: parse_where("(" * 5_000 + "a == 1" + ")" * 5_000),
-    "nested more than": lambda: parse_filter(nested(100_000)),  # type: ignore[arg-type]  # not JSON's own type
+    "nested up to": lambda: parse_filter(nested(100_000)),  # type: ignore[arg-type]  # not JSON's own type
 }
 
 

@@ -65,7 +65,7 @@ def _check_core() -> Iterator[Check]:
     yield Check("ragkit", True, f"{__version__} on Python {'.'.join(map(str, sys.version_info[:3]))}")
     if conflicts := _conflicting_distributions():
         names = " ".join(conflicts)
-        detail = f"{', '.join(conflicts)} also provides the package `ragkit` and can shadow {DISTRIBUTION}"
+        detail = f"{', '.join(conflicts)} also provides the package `{PACKAGE}` and can shadow {DISTRIBUTION}"
         yield Check("distribution", False, detail, f"pip uninstall -y {names} && {_REINSTALL}")
     yield _run_check("sqlite", _check_sqlite, "use a Python whose sqlite3 has FTS5")
     yield _run_check("embedder minilm", _check_minilm, _REINSTALL)

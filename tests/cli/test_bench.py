@@ -44,7 +44,7 @@ def test_tables_go_to_stdout_and_a_store_that_is_missing_is_a_row(settings: Path
     first = next(line for line in said.out.splitlines() if line.strip().startswith("sqlite"))
     assert first.split()[:2] == ["sqlite", "1.0000"]
     assert "nowhere  missing: 'nowhere' is not the name of a store" in said.out
-    assert "nowhere takes no further part" in said.err
+    assert "nowhere dropped" in said.err
 
 
 def test_json_is_one_object_with_all_that_was_measured(settings: Path, ragkit: Ragkit) -> None:
@@ -124,12 +124,12 @@ def test_where_nothing_could_be_measured_it_fails(settings: Path, ragkit: Ragkit
         (["--settings", "none.yaml"], "--settings is 'none.yaml': `quick`, `full` or a file that is there is wanted"),
         (
             ["--stores", "sqlit,b"],
-            "'sqlit' is not the name of a store of these settings (did you mean 'sqlite'?); "
-            "known: sqlite, floor, numpy, nowhere",
+            "unknown store of these settings 'sqlit' (did you mean 'sqlite'?); "
+            "available: sqlite, floor, numpy, nowhere",
         ),
-        (["--rounds", "0"], "rounds is 0: 1 or more is wanted"),
-        (["--generate", "300", "--hdf5", "x"], "--generate, --hdf5, --questions is 'more than one of them'"),
-        (["--tolerance", "-1"], "--tolerance is -1.0: 0 or more is wanted"),
+        (["--rounds", "0"], "rounds must be >= 1 (got 0)"),
+        (["--generate", "300", "--hdf5", "x"], "--generate, --hdf5, --questions must be used one at a time"),
+        (["--tolerance", "-1"], "--tolerance must be >= 0 (got -1.0)"),
         (["--check", "none.json"], "--check is 'none.json': a result of `ragkit bench`"),
         (["--hdf5", "none.hdf5"], "--hdf5 is 'none.hdf5': a file in ann-benchmarks' layout"),
     ],
@@ -160,13 +160,13 @@ def test_an_interrupt_keeps_what_was_measured(settings: Path) -> None:
     process = start("bench", "--settings", settings, "--out", "results", "--json", cwd=settings.parent)
     deadline = time.monotonic() + 60
     assert process.stderr is not None
-    while "nowhere takes no further part" not in process.stderr.readline():
+    while "nowhere dropped" not in process.stderr.readline():
         assert time.monotonic() < deadline
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.splitlines()[-1] == "interrupted; what was done is kept"
+    assert err.splitlines()[-1] == "interrupted; completed work is kept"
     sqlite = json.loads(out)["stores"][0]
     assert (sqlite["status"], sqlite["figures"]["build_rate"] > 0) == ("interrupted", True)
     [written] = (settings.parent / "results" / "runs").iterdir()

@@ -91,7 +91,7 @@ def watch(workplace: Path) -> Iterator[Watch]:
 
 def test_every_change_is_a_line_and_ctrl_c_ends_it_cleanly(docs: Path, watch: Watch, ragkit: Ragkit) -> None:
     running = watch("docs")
-    running.until("1 added", "watching docs: Ctrl-C ends it")
+    running.until("1 added", "watching docs (press Ctrl-C to stop)")
     (docs / "house.txt").write_text("The boiler is swept in May.\n")
     running.until("indexed docs/house.txt, 1 chunk")
     (docs / "garden.txt").write_text("The hedge is cut in July.\n")
@@ -101,7 +101,7 @@ def test_every_change_is_a_line_and_ctrl_c_ends_it_cleanly(docs: Path, watch: Wa
     (docs / "sub" / "shed.txt").write_text("The saw hangs on a nail.\n")
     running.until("removed docs/house.txt", "indexed docs/sub/shed.txt, 1 chunk")
     assert running.interrupt() == 130
-    running.until("no longer watching; what was done is kept")
+    running.until("stopped watching; completed work is kept")
     assert [line["source"] for line in ragkit("list", "--json").lines] == ["docs/garden.txt", "docs/sub/shed.txt"]
     assert ragkit("verify", "--json").json["problems"] == []
 
@@ -147,7 +147,7 @@ def test_a_lock_and_a_folder_that_goes_and_comes_back_do_not_end_the_watch(
         line = running.lines.get(timeout=PATIENCE)
         while "error" not in line:
             line = running.lines.get(timeout=PATIENCE)
-        assert re.fullmatch(r"error: .*\.ragkit is being written by process \d+ on .*; trying again", line)
+        assert re.fullmatch(r"error: .*\.ragkit is being written by process \d+ on .*; retrying", line)
     running.until("indexed docs/late.txt, 1 chunk")
     assert running.interrupt() == 130
 
@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_read_is_a_line_and_the_watch_goes_on(docs: Path, 
 
 def test_watch_does_not_go_with_a_dry_run(docs: Path, ragkit: Ragkit) -> None:
     said = ragkit("index", "docs", "--watch", "--dry-run", code=2)
-    assert "--watch needs a folder or a file, and does not go with --dry-run" in said.err
+    assert "--watch requires a folder or file, and cannot be combined with --dry-run" in said.err
 
 
 def test_a_system_that_watches_no_more_folders_is_an_error_with_a_hint(

@@ -40,7 +40,7 @@ def test_a_passage_that_is_found_has_its_place_in_every_ranking(house: Path, rag
 
 def test_a_passage_that_is_cut_comes_with_what_would_have_kept_it(house: Path, ragkit: Ragkit) -> None:
     said = ragkit("why", "boiler filter Monday", "--expect", "house/garden.txt", "-k", "1", code=1)
-    assert "given      cut: only 1 are kept" in said.out
+    assert "result     cut off: top_k is 1" in said.out
     assert "  - top_k 2 instead of 1" in said.out
     assert "  - other words: the passage does not have Monday" in said.out
 

@@ -79,7 +79,7 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_th
     budget = estimate * 1.2
     stopped = ragkit("index", "docs", "--max-cost", budget, code=4)
     assert "is reached" in stopped.err
-    assert "what was embedded is kept: the same command goes on from there" in stopped.err
+    assert "completed embeddings are kept: run the same command to resume" in stopped.err
     spent = wire.total("/embeddings")[1] * TOKEN
     dearest = max(one.prompt_tokens for one in wire.requests) * TOKEN
     assert spent <= budget + dearest

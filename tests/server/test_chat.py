@@ -130,7 +130,7 @@ def test_a_failed_answer_is_kept_as_such(base: Path) -> None:
         _, message = client.get(f"/session/{session}").json()["history"]
         assert (message["status"], message["error"]["code"]) == ("error", "provider_failed")
         trace = client.get(f"/traces/{message['trace_id']}").json()
-    assert (trace["status"], trace["error"]) == ("error", "the model's service failed")
+    assert (trace["status"], trace["error"]) == ("error", "the model provider failed")
     assert [span["name"] for span in trace["spans"] if span["type"] == "tool"] == ["search_knowledge_base"]
     assert "secret" not in str((failed.text, message, trace["error"]))
 

@@ -115,9 +115,9 @@ def test_bodies_and_questions_have_a_limit(base: Path) -> None:
 
 
 def test_limits_that_limit_nothing_are_refused() -> None:
-    with pytest.raises(InvalidOption, match="running is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_running must be > 0 \(got 0\)"):
         ServerLimits(max_running=0)
-    with pytest.raises(InvalidOption, match="waiting is -1: a number of at least 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_waiting must be >= 0 \(got -1\)"):
         ServerLimits(max_waiting=-1)
 
 

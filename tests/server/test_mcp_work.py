@@ -137,7 +137,7 @@ def test_an_answer_that_takes_too_long_is_stopped_and_said_so(
 ) -> None:
     with asking(SEARCH, SLOW) as service, serving(over_http(kb, ServerLimits(answer_seconds=2))) as url:
         with Talk(lambda: Client(f"{url}/mcp")) as talk:
-            assert talk.refused("ask", question=QUESTION).startswith("the budget of 2 seconds is reached")
+            assert talk.refused("ask", question=QUESTION).startswith("budget of 2 seconds exceeded")
         assert service.hung_up.wait(30)
 
 
@@ -159,7 +159,7 @@ def test_more_answers_than_there_is_room_for_are_refused_and_reading_goes_on(
         serving(over_http(kb, limits)) as url,
         Talk(lambda: Client(f"{url}/mcp")) as talk,
     ):
-        assert talk.do(ask_twice) == "too many answers are being waited for: ask again later"
+        assert talk.do(ask_twice) == "the queue is full: retry later"
 
 
 def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path) -> None:
@@ -184,8 +184,8 @@ def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path)
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (Fault(401, "Incorrect API key provided: test-key"), "the model's service does not take this server's key"),
-        (Fault(400, "test-key has a cold"), "the model's service failed"),
+        (Fault(401, "Incorrect API key provided: test-key"), "the model provider rejected the API key of this server"),
+        (Fault(400, "test-key has a cold"), "the model provider failed"),
     ],
 )
 def test_a_model_that_fails_is_said_in_one_line_without_its_key(
@@ -209,8 +209,10 @@ def test_a_fault_of_the_server_itself_is_logged_and_not_shown(place: Path, caplo
         serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
         Talk(lambda: Client(f"{url}/mcp")) as talk,
     ):
-        assert talk.refused("list_documents") == "list_documents failed inside the server: its log says why"
-        with pytest.raises(MCPError, match="the server could not read it: its log says why"):
+        assert (
+            talk.refused("list_documents") == "list_documents failed with an internal error: see the log of the server"
+        )
+        with pytest.raises(MCPError, match="internal error: see the log of the server"):
             talk.do(lambda client: client.list_resources())
         assert not talk.call("status").is_error
     assert "the secret of /etc/shadow" in caplog.text
@@ -233,7 +235,7 @@ ACCEPT = {"accept": "application/json, text/event-stream"}
 
 @pytest.fixture(scope="module")
 def addresses(place: Path) -> Iterator[dict[str, str]]:
-    """One server that is open on loopback, and one that wants a token."""
+    """One server that is open on loopback, and one that requires a token."""
     closed = ServerSettings(tokens=(TOKEN,), origins=("https://app.example",))
     with (
         KnowledgeBase.open(place / "kb") as kb,

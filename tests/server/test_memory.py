@@ -99,7 +99,10 @@ print(os.environ["MALLOC_ARENA_MAX"], trim(), full - size() > 60)
     environment = {name: value for name, value in os.environ.items() if name != ARENA_MAX_ENV}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.split() == ["2", "True", "True"]
-    chosen = f"from ragkit.server.malloc_trim import share_arenas; share_arenas(); import os; print(os.environ[{ARENA_MAX_ENV!r}])"
+    code = (
+        "from ragkit.server.malloc_trim import limit_arenas; limit_arenas(); "
+        f"import os; print(os.environ[{ARENA_MAX_ENV!r}])"
+    )
     environment[ARENA_MAX_ENV] = "7"
-    ran = subprocess.run([sys.executable, "-c", chosen], capture_output=True, text=True, check=True, env=environment)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout == "7\n"

@@ -116,7 +116,7 @@ function createChip(citations, index) {
 }
 
 /** The text without the sentences that `finish` shows as a status and a list of sources. */
-const stripRefusal = (text) => text.replace(/^\s*not in these documents\.?\s*(the nearest passages: [[\]\d ,]*$)?/i, "");
+const stripRefusal = (text) => text.replace(/^\s*not in these documents\.?\s*(the \w+ passages: [[\]\d ,]*$)?/i, "");
 
 function sourceList(citations, abstained) {
   const items = citations.map((citation, index) => h("li", {},
@@ -124,8 +124,8 @@ function sourceList(citations, abstained) {
       h("span", { class: "chip", "aria-hidden": "true" }, citation.n),
       h("span", { class: "what" }, sourceName(citation.source), " ", h("span", { class: "where" }, formatLocation(citation)), " ", ...statusMarks(citation)),
       h("span", { class: "quote", dir: "auto" }, plain(citation.quote)))));
-  return h("section", { class: "sources", "aria-label": abstained ? "Closest passages" : "Sources" },
-    h("h3", {}, abstained ? "Closest passages" : "Sources"), h("ol", {}, items));
+  return h("section", { class: "sources", "aria-label": abstained ? "Nearest passages" : "Sources" },
+    h("h3", {}, abstained ? "Nearest passages" : "Sources"), h("ol", {}, items));
 }
 
 function usageLine(message, turn) {

@@ -155,7 +155,7 @@ def test_a_session_is_renamed_in_place(page: Page, serving: Serving) -> None:
 def test_a_session_ends_after_a_question_and_takes_no_more(page: Page, serving: Serving) -> None:
     answered(page, DEWAR)
     in_menu(page, "End").click()
-    page.get_by_role("dialog", name="End this session?").get_by_role("button", name="Keep it").click()
+    page.get_by_role("dialog", name="End this session?").get_by_role("button", name="Cancel").click()
     assert serving.ask("GET", f"session/{session_of(page)}")["ended"] is None
     in_menu(page, "End").click()
     page.get_by_role("dialog").get_by_role("button", name="End session").click()
@@ -208,7 +208,7 @@ def test_an_answer_goes_on_while_one_looks_at_something_else(page: Page, serving
 def test_an_answer_that_fails_is_one_line_and_can_be_tried_again(page: Page, serving: Serving) -> None:
     serving.staged({DEWAR: [InvalidRequest("staged", "no such model"), ["For 16 hours."]]})
     turn = answered(page, DEWAR)
-    expect(turn.get_by_role("alert")).to_contain_text("the model's service failed")
+    expect(turn.get_by_role("alert")).to_contain_text("the model provider failed")
     serving.staged({DEWAR: [["For 16 hours."]]})
     turn.get_by_role("button", name="Try again").click()
     expect(page.locator(".turn .text")).to_have_text(["For 16 hours."])
@@ -224,7 +224,7 @@ def test_a_server_that_is_gone_is_one_line_that_says_what_to_do(page: Page, prof
 def test_a_session_that_is_not_there_is_one_line_and_a_way_on(open_page: Opener, profile: Watch) -> None:
     page = open_page("#/s/ses_never")
     profile.expect("404")
-    expect(page.get_by_role("alert")).to_contain_text("there is no such session")
+    expect(page.get_by_role("alert")).to_contain_text("session not found")
     page.get_by_role("link", name="Start a new session").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6 documents")
 

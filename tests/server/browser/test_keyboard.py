@@ -100,7 +100,7 @@ def test_what_happens_is_announced(page: Page) -> None:
     announced = page.get_by_role("status")
     turn = answered(page, DEWAR)
     count = turn.get_by_role("region", name="Sources").get_by_role("listitem").count()
-    expect(announced).to_have_text(f"The answer is there, with {count} citations.")
+    expect(announced).to_have_text(f"The answer is complete, with {count} citations.")
     expect(page.get_by_role("log", name="Conversation").locator("[aria-busy=false]")).to_have_count(1)
     turn.get_by_role("button", name="Citation 1:").click()
     expect(announced).to_contain_text("is open beside the answer. Escape closes it.")

@@ -1,4 +1,4 @@
-"""`ragkit copy`: what it prints, what comes after it, and what a kill in the middle leaves."""
+"""`ragkit copy`: output, later commands, and recovery from a kill."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import HASHING, Ragkit
 
 SLOWLY = "import ragkit.index.external_store as d; d.BATCH = 3; from ragkit.cli import main; main({arguments!r})"
-"""The command in small steps, so that there is a middle to be killed in."""
+"""The command in small steps, so that it can be killed in between."""
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ra
         (("--kb", "nowhere", "--to", "qdrant"), 1, "nowhere is not a knowledge base"),
     ],
 )
-def test_mistakes_are_met_in_words(
+def test_invalid_options_give_clear_errors(
     docs: Path, ragkit: Ragkit, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     assert said in ragkit("copy", *arguments, code=code).err

@@ -1,4 +1,4 @@
-"""`ragkit eval`: figures on one's own documents, on a BEIR folder, on questions made by rule; and a check for CI."""
+"""`ragkit eval`: own questions, BEIR folders, generated questions, models, and the check for CI."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def house(workplace: Path, ragkit: Ragkit) -> Path:
     return workplace
 
 
-def test_figures_are_printed_and_written(house: Path, ragkit: Ragkit) -> None:
+def test_metrics_are_printed_and_written(house: Path, ragkit: Ragkit) -> None:
     said = ragkit("eval", "q.jsonl", "--out", "e.json", "--html", "e.html")
     rows = {line.split()[0]: line.split()[1] for line in said.out.splitlines()}
     assert (rows["hit_rate@10"], rows["mrr@10"], rows["quotes_verified"]) == ("1.0000", "1.0000", "1.0000")
@@ -56,7 +56,7 @@ def test_retrieval_alone_asks_for_no_answers(house: Path, ragkit: Ragkit) -> Non
     assert all(row["answer"] is None for row in found["rows"])
 
 
-def test_reports_with_other_figures_are_not_compared_in_silence(house: Path, ragkit: Ragkit) -> None:
+def test_reports_with_other_metrics_are_not_compared_silently(house: Path, ragkit: Ragkit) -> None:
     ragkit("eval", "q.jsonl", "--retrieval-only", "--out", "before.json")
     same = ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json")
     assert (same.err, "ndcg@10" in same.out) == ("", True)
@@ -64,7 +64,7 @@ def test_reports_with_other_figures_are_not_compared_in_silence(house: Path, rag
     assert "before.json: has no figure in common with this run; use the same --depth" in other.err
 
 
-def test_figures_that_fall_are_failures(house: Path, ragkit: Ragkit) -> None:
+def test_dropped_metrics_are_failures(house: Path, ragkit: Ragkit) -> None:
     ragkit("eval", "q.jsonl", "--retrieval-only", "--out", "before.json")
     lines = [dict(QUESTIONS[0], sources=["boiler.md"]), QUESTIONS[1]]
     (house / "q.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
@@ -109,7 +109,7 @@ def test_a_beir_folder_brings_its_own_documents(workplace: Path, ragkit: Ragkit)
         (["eval", "q.jsonl", "--retrieval-only", "--out", "house/boiler.md/x"], 1, "cannot be written"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(
+def test_invalid_options_give_a_one_line_error(
     house: Path, ragkit: Ragkit, arguments: list[str], code: int, message: str
 ) -> None:
     said = ragkit(*arguments, code=code)
@@ -123,9 +123,7 @@ def test_sources_that_are_not_there_are_named(house: Path, ragkit: Ragkit) -> No
     assert "1 sources of the questions are not in the knowledge base (such as 'hedges.md')" in said.err
 
 
-def test_questions_of_which_nothing_is_known_are_counted_and_not_taken_for_unanswerable(
-    house: Path, ragkit: Ragkit
-) -> None:
+def test_unlabelled_questions_are_reported_and_not_treated_as_unanswerable(house: Path, ragkit: Ragkit) -> None:
     (house / "q.jsonl").write_text(
         '{"question": "When is the hedge cut?", "answer": "August"}\n'
         '{"question": "Who cleans the filter?", "anwsers": ["Aldous"]}\n'
@@ -199,7 +197,7 @@ def test_a_model_writes_the_questions_of_auto(house: Path, ragkit: Ragkit, monke
     assert said.out.splitlines()[-1] == "questions written by scripted:scripted: 2 requests, no cost"
 
 
-def test_a_judge_that_is_no_model_is_refused(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_judge_is_an_error(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name in ("auto", "extractive"):

@@ -1,4 +1,4 @@
-"""`ragkit tune` as a user has it: a table, a pipeline file, a picture; and what it refuses."""
+"""`ragkit tune`: table, pipeline file, plot and errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragki
     ragkit("index", "house", "--pipeline", "tuned.yaml")
 
 
-def test_a_file_that_is_there_is_not_written_over(house: Path, ragkit: Ragkit) -> None:
+def test_an_existing_file_is_not_overwritten(house: Path, ragkit: Ragkit) -> None:
     (house / "tuned.yaml").write_text("mine")
     said = ragkit("tune", "grid.yaml", code=1)
     assert said.err == "error: tuned.yaml exists: choose another file with --write, or add --force\n"

@@ -1,4 +1,4 @@
-"""`ragkit index --watch` as a user has it: in a process of its own, ended by Ctrl-C."""
+"""`ragkit index --watch` in its own process, stopped by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 60.0
 
 
 class Watching:
-    """A running `ragkit index --watch`, and what it says."""
+    """A running `ragkit index --watch` and its output."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -40,7 +40,7 @@ class Watching:
         self.lines.put(re.sub(r"^\d\d:\d\d:\d\d ", "", line.rstrip("\n")))
 
     def until(self, *wanted: str) -> None:
-        """Wait for these lines, in any order; others are read over."""
+        """Wait for these lines, in any order; skip others."""
         left = set(wanted)
         until = time.monotonic() + PATIENCE
         seen: list[str] = []
@@ -57,7 +57,7 @@ class Watching:
         return self.process.wait(timeout=PATIENCE)
 
     def end(self) -> None:
-        """End it, if it still runs."""
+        """Kill it if it is running."""
         self.process.kill()
         self.process.wait()
         for reader in self.readers:
@@ -77,7 +77,7 @@ def docs(workplace: Path, hashing: Path) -> Path:
 
 @pytest.fixture
 def watch(workplace: Path) -> Iterator[Watch]:
-    """Starts `ragkit index --watch`; what still runs at the end is killed."""
+    """Starts `ragkit index --watch`, and kills it at the end of the test."""
     started: list[Watching] = []
 
     def begin(*arguments: str | Path) -> Watching:
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_read_is_a_line_and_the_watch_goes_on(docs: Path, 
     running.until("indexed docs/fine.txt, 1 chunk")
 
 
-def test_watch_does_not_go_with_a_dry_run(docs: Path, ragkit: Ragkit) -> None:
+def test_watch_and_dry_run_cannot_be_combined(docs: Path, ragkit: Ragkit) -> None:
     said = ragkit("index", "docs", "--watch", "--dry-run", code=2)
     assert "--watch requires a folder or file, and cannot be combined with --dry-run" in said.err
 

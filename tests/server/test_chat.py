@@ -1,4 +1,4 @@
-"""`/chat`, sessions and traces: what is said is kept, in the right place, and told as it happens."""
+"""`/chat`, sessions and traces: streaming and storage."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_text_before_a_tool_call_is_a_paragraph_of_its_own(base: Path) -> None:
     assert told[-1][1]["message"]["content"] == CITED
 
 
-def test_old_and_surplus_sessions_go_and_full_ones_take_no_more(base: Path) -> None:
+def test_old_and_surplus_sessions_are_deleted_and_full_ones_are_closed(base: Path) -> None:
     keeping = replace(LOCAL, retention=Retention(max_sessions=2, max_messages=2))
     with serving(base, ScriptedProvider(["One.", "Two."]), keeping) as (_, client):
         ids = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(3)]
@@ -180,7 +180,7 @@ def test_old_and_surplus_sessions_go_and_full_ones_take_no_more(base: Path) -> N
     assert (full.status_code, full.json()["error"]["code"]) == (409, "session_full")
 
 
-def test_what_is_asked_wrongly_is_refused(base: Path) -> None:
+def test_invalid_requests_are_rejected(base: Path) -> None:
     with serving(base) as (_, client):
 
         def refused(method: str, path: str, **options: object) -> tuple[int, str, str | None]:

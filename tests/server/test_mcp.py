@@ -122,13 +122,13 @@ def test_a_long_document_comes_in_parts_that_make_up_the_whole(talk: Talk, place
     assert "\n".join(parts) == (place / "docs" / "long.txt").read_text()
 
 
-def test_some_lines_of_a_document_are_those_lines(talk: Talk, place: Path) -> None:
+def test_a_range_of_lines_of_a_document_is_exact(talk: Talk, place: Path) -> None:
     found = talk.call("get_document", document=str(place / "docs/long.txt"), start_line=10, end_line=12)
     assert found.structured_content["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
     assert text(found).startswith(f"{found.structured_content['source']}, lines 10-12 of {LINES + 1}; continue with")
 
 
-def test_a_list_goes_on_behind_its_cursor(talk: Talk) -> None:
+def test_a_list_continues_at_its_cursor(talk: Talk) -> None:
     pages, cursor = list[list[str]](), ""
     while cursor is not None:
         page = talk.call("list_documents", limit=2, cursor=cursor).structured_content
@@ -166,7 +166,7 @@ def test_the_status_says_what_is_in_it(talk: Talk) -> None:
         ("status", {"verbose": True}, "unknown parameter 'verbose' (known: none)"),
     ],
 )
-def test_bad_arguments_are_met_with_one_line(
+def test_invalid_arguments_give_a_one_line_error(
     talk: Talk, place: Path, name: str, arguments: dict[str, object], said: str
 ) -> None:
     given = {key: value.format(place=place) if isinstance(value, str) else value for key, value in arguments.items()}
@@ -242,7 +242,7 @@ def test_a_resource_that_is_too_long_says_how_to_read_it_in_parts(talk: Talk) ->
 @pytest.mark.parametrize(
     "query", ["start_line=a", "start_line=-1", "start_line=0", "end_line=\u0663", "start_line=1e9"]
 )
-def test_a_resource_with_lines_that_are_none_is_refused(talk: Talk, query: str) -> None:
+def test_a_resource_with_invalid_line_numbers_is_rejected(talk: Talk, query: str) -> None:
     refunds = talk.do(lambda client: client.list_resources()).resources[1].uri
     with pytest.raises(MCPError, match=r"_line must be a number >= 1 \(got "):
         read(talk, f"{refunds}?{query}")

@@ -1,4 +1,4 @@
-"""OpenAI's own client against the server: nothing of it knows that this is not OpenAI."""
+"""The official OpenAI client against the server."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_without_include_usage_every_chunk_has_a_choice(base: Path) -> None:
     assert last.trace_id.startswith("trc_")
 
 
-def test_without_a_model_the_answer_is_quoted(base: Path) -> None:
+def test_without_a_model_the_answer_is_extractive(base: Path) -> None:
     with serving(base) as (served, _):
         found: Any = connect(served.url).chat.completions.create(model="ragkit", messages=QUESTION)
     assert found.choices[0].message.content.startswith("The hedge is cut in August.")
@@ -133,7 +133,7 @@ def _first_call(client: openai.OpenAI, streamed: bool) -> dict[str, str]:
     return {"id": piece.id, "name": piece.function.name, "arguments": piece.function.arguments}
 
 
-def test_results_that_lead_to_no_run_are_taken_as_the_conversation_that_they_are(base: Path) -> None:
+def test_tool_results_of_no_suspended_run_are_part_of_the_conversation(base: Path) -> None:
     provider = ScriptedProvider(["Umbrella."])
     asked = {"type": "function", "id": "call_far", "function": {"name": "get_weather", "arguments": "{}"}}
     talk: Any = [
@@ -147,7 +147,7 @@ def test_results_that_lead_to_no_run_are_taken_as_the_conversation_that_they_are
     assert "rain" in provider.requests[0].messages[-1].content
 
 
-def test_a_result_that_is_missing_is_asked_for(base: Path) -> None:
+def test_a_missing_tool_result_is_an_error(base: Path) -> None:
     both = [ASKS_WEATHER, ToolCall("get_weather", {"town": "Rome"}, "call_2")]
     with serving(base, ScriptedProvider([both])) as (served, _):
         client = connect(served.url)
@@ -202,7 +202,7 @@ def test_a_session_keeps_the_conversation(base: Path) -> None:
     assert asked == ["When is the hedge cut?", "It is cut in August.", "When?"]
 
 
-def test_an_answer_of_a_form_is_json(base: Path) -> None:
+def test_an_answer_with_a_response_format_is_json(base: Path) -> None:
     form: Any = {
         "type": "json_schema",
         "json_schema": {
@@ -257,7 +257,7 @@ ERRORS: list[tuple[ProviderError, type[openai.APIStatusError], str]] = [
 
 
 @pytest.mark.parametrize(("error", "kind", "code"), ERRORS, ids=[one[2] for one in ERRORS])
-def test_errors_are_typed_and_say_nothing_of_the_service(
+def test_errors_are_typed_and_hide_the_message_of_the_provider(
     base: Path, error: ProviderError, kind: type[openai.APIStatusError], code: str
 ) -> None:
     with serving(base, ScriptedProvider([error])) as (served, _):
@@ -299,7 +299,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "says"), WRONG, ids=[one[1] for one in WRONG])
-def test_what_cannot_be_done_is_refused_in_one_line(base: Path, change: dict[str, Any], says: str) -> None:
+def test_unsupported_requests_give_a_one_line_error(base: Path, change: dict[str, Any], says: str) -> None:
     create: Callable[..., Any]
     with serving(base) as (served, _):
         create = connect(served.url).chat.completions.create
@@ -307,7 +307,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(base: Path, change: dict[str
             create(**{"model": "ragkit", "messages": QUESTION, **change})
 
 
-def test_a_token_is_asked_for_and_taken(base: Path) -> None:
+def test_a_token_is_required_and_accepted(base: Path) -> None:
     token = "a-token-of-some-length"
     with serving(base, settings=ServerSettings(port=0, tokens=("another-token-here", token))) as (served, _):
         with pytest.raises(openai.AuthenticationError, match="Authorization: Bearer"):

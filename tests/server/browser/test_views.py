@@ -1,4 +1,4 @@
-"""Search, the knowledge base, the token, and what a page says when there is nothing to show."""
+"""Search, status, token dialog and empty views."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_filter_narrows_a_search_and_a_wrong_one_is_one_line(open_page: Opener
     assert set(page.locator(".hit .file").all_text_contents()) == {"equipment.xlsx"}
 
 
-def test_the_knowledge_base_is_shown_as_it_is(open_page: Opener, serving: Serving) -> None:
+def test_the_status_view_shows_the_knowledge_base(open_page: Opener, serving: Serving) -> None:
     page = open_page("#/status")
     status = serving.ask("GET", "status")
     counts = page.get_by_role("region", name="Facts").get_by_role("listitem")
@@ -98,9 +98,7 @@ def test_the_knowledge_base_is_shown_as_it_is(open_page: Opener, serving: Servin
     expect(page.get_by_text("No documents match.")).to_be_visible()
 
 
-def test_a_token_is_asked_for_until_it_is_the_right_one_and_a_reload_keeps_it(
-    open_page: Opener, guarded: Serving
-) -> None:
+def test_the_token_is_requested_until_it_is_valid_and_kept_on_reload(open_page: Opener, guarded: Serving) -> None:
     page = open_page(origin=guarded.origin, expected="status of 401")
     dialog = page.get_by_role("dialog", name="This server requires a token")
     field = dialog.get_by_role("textbox", name="Token")

@@ -1,4 +1,4 @@
-"""`ragkit init`: the two files that a project begins with."""
+"""`ragkit init`: write the configuration files of a new project."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, with_common_options
 
 PIPELINE_TEMPLATE = """\
-# How ragkit builds and searches the index of this folder. Every line may be left out.
+# How ragkit builds and searches the index of this folder. Every line is optional.
 # Check it with `ragkit pipeline validate`; see all settings with `ragkit pipeline show --resolved`.
 extends: default
 
@@ -23,7 +23,7 @@ extends: default
 """
 
 IGNORE_TEMPLATE = """\
-# Files that ragkit does not index, written as in a .gitignore (which is honoured too).
+# Files that ragkit does not index, in the syntax of .gitignore (which is respected too).
 node_modules/
 *.log
 """
@@ -32,24 +32,24 @@ node_modules/
 @click.command()
 @click.argument("folder", default=".", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path))
 @with_common_options
-def command(shell: CliContext, folder: Path) -> int:
-    """Write a commented ragkit.yaml and .ragkitignore. Files that exist are left as they are."""
+def command(context: CliContext, folder: Path) -> int:
+    """Write a commented ragkit.yaml and .ragkitignore. Existing files are not changed."""
     folder.mkdir(parents=True, exist_ok=True)
-    written, there = [], []
+    written, existing = [], []
     for name, text in (("ragkit.yaml", PIPELINE_TEMPLATE), (".ragkitignore", IGNORE_TEMPLATE)):
         try:
             with (folder / name).open("x", encoding="utf-8") as stream:
                 stream.write(text)
             written.append(str(folder / name))
         except FileExistsError:
-            there.append(str(folder / name))
-    if shell.json:
-        shell.write_json({"written": written, "there": there})
+            existing.append(str(folder / name))
+    if context.json:
+        context.write_json({"written": written, "there": existing})
         return 0 if written else EXIT_ERROR
     for name in written:
-        shell.write(f"wrote {name}")
-    for name in there:
-        shell.log(f"{name} is there already: left as it is")
+        context.write(f"wrote {name}")
+    for name in existing:
+        context.log(f"{name} exists: not changed")
     if written:
-        shell.log("next: ragkit index .")
+        context.log("next: ragkit index .")
     return 0 if written else EXIT_ERROR

@@ -1,4 +1,4 @@
-"""`ragkit tune` as a user has it: a table, a pipeline file, a picture; and what it refuses."""
+"""`ragkit tune`: table, pipeline file, plot and errors."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragki
     assert any("held out, 4 questions that chose nothing: mrr@5 1.0000" in row for row in rows)
     assert any("texts embedded 3, distinct (text, embedder) 3" in row for row in rows)
     assert "note: 5 questions choose: too few to tell settings apart" in said.out
-    assert "written: tuned.yaml, out/tuned.png" in said.err
+    assert "wrote tuned.yaml, out/tuned.png" in said.err
     assert (house / "out" / "tuned.png").read_bytes().startswith(b"\x89PNG")
     assert Pipeline.load(house / "tuned.yaml").retriever.name == "hybrid"
     ragkit("index", "house", "--pipeline", "tuned.yaml")
 
 
-def test_a_file_that_is_there_is_not_written_over(house: Path, ragkit: Ragkit) -> None:
+def test_an_existing_file_is_not_overwritten(house: Path, ragkit: Ragkit) -> None:
     (house / "tuned.yaml").write_text("mine")
     said = ragkit("tune", "grid.yaml", code=1)
-    assert said.err == "error: tuned.yaml is there already: name another file with --write, or add --force\n"
+    assert said.err == "error: tuned.yaml exists: choose another file with --write, or add --force\n"
     assert (house / "tuned.yaml").read_text() == "mine"
     assert not (house / ".ragkit-tune").exists()
     ragkit("tune", "grid.yaml", "--force")

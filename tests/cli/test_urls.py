@@ -1,4 +1,4 @@
-"""`ragkit index URL`: pages become sources like files, by their URLs."""
+"""`ragkit index URL`: web pages as sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPEN = ("--set", "load.allow_private=true")
 
 
 class Pages(BaseHTTPRequestHandler):
-    """A site whose pages the test writes."""
+    """A web server with the pages of a test."""
 
     pages: dict[str, tuple[str, str]]
 

@@ -1,6 +1,6 @@
 """Plots a result: recall against throughput, latencies, filters, build and storage.
 
-The colours are the colour-blind safe palette of Okabe and Ito, two of them darkened to be legible as text. Every store
+The colours are the colour-blind safe palette of Okabe and Ito, two of them darkened to be legible as text. Every line
 also has its own marker and label.
 """
 
@@ -311,7 +311,7 @@ def _label_stores(axes: Axes, stores: Sequence[StoreResult], styles: PlotStyles)
 
 
 def _label_lines(axes: Axes, ends: Sequence[tuple[str, float, float]], styles: PlotStyles) -> None:
-    """Label each store at the right edge without overlaps, connected to the end of the store."""
+    """Label each line at the right edge without overlaps, connected to the end of the line."""
     axes.set_xlim(axes.get_xlim())
     axes.set_ylim(axes.get_ylim())  # freeze the limits: the label positions below are in pixels
     edge = axes.get_window_extent()

@@ -40,7 +40,7 @@ def test_tables_go_to_stdout_and_a_store_that_is_missing_is_a_row(settings: Path
     said = ragkit("bench", "--settings", settings, "--generate", "300", "--dim", "16")
     assert said.out.startswith("300 rows x 16, made in clusters, seed 1, 20 queries; top 10; one round")
     titles = [line.split("  ")[0] for line in said.out.splitlines()]
-    assert {"Asking", "Asking with a filter", "Building and keeping"} <= {*titles}
+    assert {"Queries", "Filtered queries", "Build and storage"} <= {*titles}
     first = next(line for line in said.out.splitlines() if line.strip().startswith("sqlite"))
     assert first.split()[:2] == ["sqlite", "1.0000"]
     assert "nowhere  missing: unknown store 'nowhere'" in said.out

@@ -61,7 +61,7 @@ def test_reports_with_other_metrics_are_not_compared_silently(house: Path, ragki
     same = ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json")
     assert (same.err, "ndcg@10" in same.out) == ("", True)
     other = ragkit("eval", "q.jsonl", "--retrieval-only", "-k", "1", "--baseline", "before.json", code=1)
-    assert "before.json: has no figure in common with this run; use the same --depth" in other.err
+    assert "before.json: no metric in common with this run; use the same --depth" in other.err
 
 
 def test_dropped_metrics_are_failures(house: Path, ragkit: Ragkit) -> None:
@@ -104,8 +104,8 @@ def test_a_beir_folder_brings_its_own_documents(workplace: Path, ragkit: Ragkit)
     [
         (["eval"], 2, "give either a file of questions or --auto N"),
         (["eval", "q.jsonl", "--auto", "3"], 2, "give either a file of questions or --auto N"),
-        (["eval", "none.jsonl"], 1, "error: none.jsonl: there is no such file; name a .jsonl or .csv file"),
-        (["eval", "q.jsonl", "--baseline", "q.jsonl", "--retrieval-only"], 1, "is no report of `ragkit eval`"),
+        (["eval", "none.jsonl"], 1, "error: none.jsonl: file not found; pass a .jsonl or .csv file"),
+        (["eval", "q.jsonl", "--baseline", "q.jsonl", "--retrieval-only"], 1, "not a report of `ragkit eval`"),
         (["eval", "q.jsonl", "--retrieval-only", "--out", "house/boiler.md/x"], 1, "cannot be written"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_model_judges_and_a_second_run_asks_it_nothing(
     assert (found["figures"]["faithfulness"]["n"], found["judge"]["judged"]) == (answered, answered)
     assert found["judge"]["usage"]["prompt_tokens"] == 100 * answered
     assert json.loads((house / "e.json").read_text())["judge"] == found["judge"]
-    assert "Judged: answers it" in (house / "e.html").read_text()
+    assert "Judge: answers it" in (house / "e.html").read_text()
     monkeypatch.setenv("RAGKIT_MOCK_JSON", "[]")
     again = ragkit("eval", "q.jsonl", "--judge", "auto", "--baseline", "e.json", *extractive)
     known = f"{answered} known (saved no cost)"

@@ -15,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragkit.errors import InvalidOption
-from ragkit.lexical.bm25_index import Bm25Index, ChunkKeys, encode_term
+from ragkit.lexical.base import ChunkKeys
+from ragkit.lexical.bm25_index import Bm25Index, encode_term
 
 Texts = Mapping[int, Sequence[str]]
 

@@ -147,9 +147,7 @@ class LexicalOptions(SearchOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rewrite is not None and self.rewrite.name == "hyde":
-            raise InvalidOption(
-                "rewrite.name", "hyde", "'multi_query' for the retriever 'lexical', which uses no vectors"
-            )
+            raise InvalidOption("rewrite.name", "hyde", "'multi_query', since 'lexical' uses no vectors")
 
 
 @dataclass(frozen=True)

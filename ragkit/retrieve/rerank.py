@@ -54,7 +54,7 @@ class RerankingRetriever:
         ]
 
     def _score_contributions(self, found: Sequence[Explanation], scores: RerankScores) -> ScoreArray:
-        """Score contributions of both stages, (2, len(found)). Hits that were not reranked get the lowest rerank score."""
+        """Score contributions of both stages, (2, len(found)). Other hits get the lowest score of the reranker."""
         weight = self._reranker.weight if self._options.weight is None else self._options.weight
         first = np.array([entry.hit.score for entry in found], np.float64)
         padded = np.concatenate([scores, np.full(len(found) - len(scores), scores.min())])

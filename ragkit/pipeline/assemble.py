@@ -12,12 +12,13 @@ from typing import cast
 
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider, TokenizingEmbedder
-from ragkit.index.build import ANY_LOADER, BuildStages, LexicalIndexWriter
+from ragkit.index.build import ANY_LOADER, BuildStages
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.directory import NewKnowledgeBase
 from ragkit.index.external_store import ExternalStore, StoreLocation
 from ragkit.lexical.analyzer import ANALYZER_VERSION
+from ragkit.lexical.base import LexicalIndex
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
 from ragkit.load.options import LOADER_VERSIONS
@@ -143,7 +144,7 @@ class PipelineComponents:
         bare = taken is not None and not _has_header(taken)
         return chunk.text if bare else embedding_text(chunk, self._token_starts)
 
-    def build_stages(self, lexicon: LexicalIndexWriter, runner: BuildRunner) -> BuildStages:
+    def build_stages(self, lexicon: LexicalIndex, runner: BuildRunner) -> BuildStages:
         """Everything that a build drives."""
         return BuildStages(runner, self._count_tokens, self.embedder, lexicon, self.loader_fingerprint)
 

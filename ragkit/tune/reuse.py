@@ -159,7 +159,7 @@ class _StoredDocuments:
     """The documents of a knowledge base, for one that is made by the same loaders."""
 
     def __init__(self, directory: Path) -> None:
-        self._connection = open_catalog(directory, check_seal=False)
+        self._connection = open_catalog(directory, verify_checksums=False)
         self._files = Catalog(self._connection).files()
 
     def close(self) -> None:

@@ -201,7 +201,7 @@ class IndexBuilder:
 
 
 def _describe_index(directory: Path, keys: StageKeys, fingerprint: str, made: BuildRecord) -> TrialIndex:
-    with closing(open_catalog(directory, check_seal=False)) as connection:
+    with closing(open_catalog(directory, verify_checksums=False)) as connection:
         files = [f"{row.source} {row.content_hash}" for row in Catalog(connection).files().values()]
         chunks, characters = connection.execute(
             "SELECT count(*), coalesce(sum(length(text)), 0) FROM chunks WHERE live = 1"
@@ -227,7 +227,7 @@ def _reused_share(made: BuildRecord) -> float:
 
 def _is_readable(directory: Path) -> bool:
     try:
-        open_catalog(directory, check_seal=False).close()
+        open_catalog(directory, verify_checksums=False).close()
     except KnowledgeBaseDamaged:
         return False
     return True

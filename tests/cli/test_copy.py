@@ -14,8 +14,10 @@ import pytest
 
 from tests.cli.conftest import HASHING, Ragkit
 
-SLOWLY = "import ragkit.index.external_store as d; d.SYNC_BATCH_SIZE = 3; from ragkit.cli import main; main({arguments!r})"
-"""The command in small steps, so that it can be killed in between."""
+SLOWLY = (
+    "import ragkit.index.external_store as d; d.SYNC_BATCH_SIZE = 3; from ragkit.cli import main; main({arguments!r})"
+)
+"""The command in small batches, so that it can be killed halfway."""
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def test_the_store_is_switched_in_the_file_and_copy_follows_it(docs: Path, hashi
     before = [ragkit("search", question, "--json").json["hits"] for question in questions]
     hashing.write_text(HASHING + "store: {name: sqlite, path: vectors}\n")
     said = ragkit("search", questions[0])
-    assert "the store 'sqlite' is not in line with the catalog, which was searched instead: ragkit copy" in said.err
+    assert "the store 'sqlite' is not synchronized, the catalog was searched instead: run `ragkit copy`" in said.err
     assert ragkit("copy", "--json").json["embedding_tokens"] == 0
     assert ragkit("verify", "--json").json["problems"] == []
     for question, wanted in zip(questions, before, strict=True):

@@ -146,7 +146,7 @@ def test_search_and_ask_say_when_the_sources_changed_since_the_last_run(indexed:
     assert ragkit("search", "roses", "--json").json["freshness"]["current"] is True
     (indexed / "garden.txt").write_text("The hedge is cut in July.\n")
     (indexed / "new.txt").write_text("Something new.\n")
-    note = "note: the sources changed since the last run (1 changed, 1 new): ragkit index\n"
+    note = "note: the sources changed since the last run (1 changed, 1 new): run `ragkit index`\n"
     assert ragkit("search", "roses").err == note
     assert note in ragkit("ask", "When is the hedge cut?").err
     said = ragkit("ask", "When is the hedge cut?", "--json").json

@@ -98,7 +98,7 @@ def command(
                 lambda report: _print_result(shell, report, progress),
             )
         try:
-            report = kb.index(*sources, run=run)
+            report = kb.index(*sources, options=run)
         except BudgetExceeded as error:
             if not isinstance(error, BudgetTooSmall):
                 shell.log("what was embedded is kept: the same command goes on from there")

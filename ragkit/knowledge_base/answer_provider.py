@@ -1,4 +1,4 @@
-"""Who answers: from `provider:model` to the provider."""
+"""The provider that answers from a knowledge base: from `provider:model` to the provider."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ AUTO, EXTRACTIVE = "auto", "extractive"
 def resolve_answer_provider(name: str, searcher: Searcher) -> Provider:
     """The provider of `provider:model` or `provider`.
 
-    `auto` is the first service whose key is set, in the order of `ragkit.agent.providers.credentials.KEY_VARIABLES`; without a key
-    it is the answerer that needs no model, as `extractive` is in any case.
+    `auto` is the first service with an API key, in the order of `ragkit.agent.providers.credentials.KEY_VARIABLES`, and
+    without any key the extractive provider, which needs no model.
 
-    Raises UnknownName, MissingExtra, AuthenticationFailed.
+    Raises:
+        UnknownName, MissingExtra, AuthenticationFailed.
     """
     kind = name.partition(":")[0]
     if kind == EXTRACTIVE:
         return ExtractiveProvider(searcher)
     if kind == AUTO:
         return detect_provider() or ExtractiveProvider(searcher)
-    # plugins are looked for only where the name is none of ours: that reads every installed package's metadata
+    # plugins are looked up for other names only: that reads the metadata of every installed package
     if kind not in PROVIDERS.specs:
         known = (AUTO, EXTRACTIVE, *PROVIDERS.names())
         if kind == name and not get_close_matches(name, known, n=1):
-            raise InvalidOption("the model", name, f"provider:model, such as openai:{name},")
+            raise InvalidOption("model", name, f"provider:model, such as openai:{name}")
         if kind not in known:
             raise UnknownName("provider", kind, known)
     return get_provider(name)
 
 
 def model_name(name: str) -> str:
-    """The model in `provider:model`; empty for the provider's own choice."""
+    """The model in `provider:model`; '' for the default model of the provider."""
     return name.partition(":")[2]

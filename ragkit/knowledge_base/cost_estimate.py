@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ragkit.agent.agent import Agent
-from ragkit.agent.memory import ConversationMemory
 from ragkit.embed.base import EmbeddingProvider, PricedEmbedder, TokenizingEmbedder
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
 from ragkit.index.report import EmbeddingEstimate
 from ragkit.usage.meter import Meter
 from ragkit.usage.pricing import PriceBook
 from ragkit.usage.tokens import Tokens, estimate_tokens
+
+if TYPE_CHECKING:
+    from ragkit.agent.agent import Agent
+    from ragkit.agent.memory import ConversationMemory
 
 PASSAGE_TOKENS = 250
 """Tokens of one passage as a model reads it, with its number and place: the default chunk of 200 tokens and a rest."""

@@ -134,7 +134,7 @@ def _explain_not_indexed(kb: KnowledgeBase, file: str) -> str:
             return f"it could not be read: {row.reason}; {row.hint}"
     roots = kb.status().sources
     try:
-        plan = kb.index(*roots, run=IndexOptions(dry_run=True))
+        plan = kb.index(*roots, options=IndexOptions(dry_run=True))
     except LoadError as error:
         return f"the folder that was indexed is not there any more: {error}"
     for source, reason in plan.skipped:

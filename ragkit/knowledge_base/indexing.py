@@ -14,9 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragkit.embed.base import Row
-from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, SettingsMismatch
+from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError
 from ragkit.index.build import Build, BuildOptions
-from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.compaction import compact_vectors
 from ragkit.index.catalog.directory import knowledge_base_exists, read_marker_roots, repair_command
@@ -39,7 +38,7 @@ from ragkit.knowledge_base.cost_estimate import (
     embedding_cost,
     estimate_embedding_cost,
 )
-from ragkit.knowledge_base.stored_settings import read_build_fingerprint
+from ragkit.knowledge_base.stored_settings import check_settings, read_build_fingerprint
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.fetch import FetchOptions
 from ragkit.load.file_io import read_bytes
@@ -172,25 +171,18 @@ class Indexer:
                 with closing(derived):
                     derived.reset(catalog)
 
-    def check_settings(self, before: BuildFingerprint) -> None:
-        """Raises SettingsMismatch when the knowledge base was built by another recipe than the pipeline's."""
-        other = before.differences(self._components.build_fingerprint)
-        if other:
-            raise self._settings_mismatch(other)
-
     def _run_build(
         self, session: WriteSession, roots: Sequence[Path], run: IndexOptions, started: float
     ) -> IndexReport:
         catalog, recipe = session.catalog, self._components.build_fingerprint
         before = read_build_fingerprint(catalog, self.path)
-        other = before.differences(recipe)
-        if other and not run.rebuild:
-            raise self._settings_mismatch(other)
+        if not run.rebuild:
+            check_settings(self.path, before, recipe)
         if run.rebuild:
             roots = _merge_roots(roots, self._source_paths(catalog.roots()))
         embedder = self._components.embedder
         row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
-        plan = self._create_plan(roots, catalog.files(), run, everything=bool(other))
+        plan = self._create_plan(roots, catalog.files(), run, everything=bool(before.differences(recipe)))
         settled = {
             "recipe": recipe.to_json(),
             "embedder": embedder.fingerprint,
@@ -359,10 +351,6 @@ class Indexer:
             scratch.source_resolver = SourceResolver(Path(folder).resolve() / WEB_FOLDER)
             roots, failures = scratch._resolve_sources(sources)
             return _add_failures(scratch.index(roots, run), failures)
-
-    def _settings_mismatch(self, differences: Sequence[str]) -> SettingsMismatch:
-        fix = f"`ragkit index --rebuild --kb {self.path}` with the settings that you want"
-        return SettingsMismatch(str(self.path), differences, fix)
 
 
 FILE_FILTERS_KEY = "chosen-files"

@@ -1,4 +1,4 @@
-"""A knowledge base as one object: index folders into it, search it, ask it, look after it."""
+"""A knowledge base as one object: index sources, search, ask, verify, migrate."""
 
 from __future__ import annotations
 
@@ -6,50 +6,41 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ragkit.agent.config import AgentConfig
-from ragkit.agent.memory import ConversationMemory
-from ragkit.answer.agent import RAGAgent, RAGOptions
-from ragkit.answer.base import Answer
-from ragkit.embed.base import ProbingEmbedder
 from ragkit.errors import LoadError, NotAKnowledgeBase
-from ragkit.index.build_fingerprint import check_embedder_weights
 from ragkit.index.catalog.directory import knowledge_base_exists, open_catalog
 from ragkit.index.catalog.sqlite import Catalog, FileRow
-from ragkit.index.freshness import CHECK_TIMEOUT_S, Freshness
-from ragkit.index.reader import CatalogReader, CatalogSnapshot, DocumentSummary
-from ragkit.index.report import FileFailure, IndexReport
+from ragkit.index.reader import CatalogReader
+from ragkit.index.report import FileFailure
 from ragkit.index.source_ids import display_name
-from ragkit.index.verify import VerificationReport, verify
-from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
-from ragkit.knowledge_base.cost_estimate import (
-    CALIBRATION_TOKENS,
-    agent_model_name,
-    check_estimate,
-    embedder_name,
-    embedding_cost,
-    estimate_answer_cost,
-)
-from ragkit.knowledge_base.indexing import Indexer, IndexOptions
-from ragkit.knowledge_base.migrate import CopyOptions, CopyReport, copy_to_store
-from ragkit.knowledge_base.stored_settings import read_build_fingerprint, read_stored_settings
+from ragkit.knowledge_base.stored_settings import check_settings, read_build_fingerprint, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.file_io import FileStat
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import JSON, Chunk, Document, Hit
-from ragkit.retrieve.base import Explanation
+from ragkit.records import JSON
 from ragkit.usage.ledger import FILE_NAME, Ledger
-from ragkit.usage.limits import Limits
 from ragkit.usage.meter import Meter, current_meter, use_meter
-from ragkit.usage.pricing import PriceBook
-from ragkit.usage.tokens import estimate_tokens
+
+if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loads no agent, no loader
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ragkit.agent.memory import ConversationMemory
+    from ragkit.answer.agent import RAGAgent
+    from ragkit.answer.base import Answer
+    from ragkit.index.freshness import Freshness
+    from ragkit.index.reader import CatalogSnapshot, DocumentSummary
+    from ragkit.index.report import IndexReport
+    from ragkit.index.verify import VerificationReport
+    from ragkit.knowledge_base.indexing import Indexer, IndexOptions
+    from ragkit.knowledge_base.migrate import CopyOptions, CopyReport
+    from ragkit.records import Chunk, Document, Hit
+    from ragkit.retrieve.base import Explanation
 
 SearchMode = Literal["dense", "lexical", "hybrid"]
 Where = Mapping[str, JSON] | None
@@ -59,7 +50,7 @@ MAX_LISTED_FAILURES = 100
 
 @dataclass(frozen=True)
 class KnowledgeBaseStatus:
-    """What is in a knowledge base."""
+    """What a knowledge base holds."""
 
     kb: str
     pipeline: str
@@ -70,34 +61,41 @@ class KnowledgeBaseStatus:
     chunks: int
     vectors: int
     bytes: int
-    """On disk."""
+    """Size on disk."""
     sources: tuple[str, ...]
-    """What was named when it was indexed."""
+    """The sources that were passed to `index`."""
     settings: Mapping[str, JSON]
     stale: int
-    """Indexed files that have changed, or are gone, since."""
+    """Indexed files that have changed or were deleted since."""
     store: str
-    """The name of its vector store."""
+    """The registered name of the vector store."""
     failures: tuple[FileFailure, ...]
-    """The first files that could not be indexed, by source; `failed` says how many there are."""
+    """The first files that could not be indexed, sorted by source; `failed` counts all of them."""
 
     def to_json(self) -> dict[str, JSON]:
-        """The shape of `status --json`, with names of sources as a person reads them."""
-        failures: list[JSON] = [{**asdict(one), "source": display_name(one.source)} for one in self.failures]
+        """The shape of `status --json`, with display names of sources."""
+        failures: list[JSON] = [
+            {**asdict(failure), "source": display_name(failure.source)} for failure in self.failures
+        ]
         return {**asdict(self), "sources": [display_name(source) for source in self.sources], "failures": failures}
 
 
 class KnowledgeBase:
-    """One index of some folders, in a directory of its own. Made by `open`; safe to search from many threads."""
+    """One index over folders, files and web pages, kept in a directory. Created by `open`; searches are thread-safe."""
 
-    def __init__(self, path: Path, pipeline: Pipeline, parts: PipelineComponents | None = None) -> None:
-        """As `open`, without a look at what is there. `parts`: those of the pipeline, where they are made already."""
+    def __init__(self, path: Path, pipeline: Pipeline, components: PipelineComponents | None = None) -> None:
+        """Like `open`, but without reading what the directory holds.
+
+        Args:
+            path: directory of the knowledge base.
+            pipeline: its settings.
+            components: the components of `pipeline`, if they exist already.
+        """
         self.path = path
         self.pipeline = pipeline
-        self._components = parts or PipelineComponents(pipeline)
+        self._components = components or PipelineComponents(pipeline)
         self.ledger = Ledger(path / FILE_NAME)
-        """What was spent on this knowledge base: a row for every call that used tokens."""
-        self._indexer = Indexer(path, self._components, self.ledger)
+        """The cost ledger: one row for each call that used tokens."""
         self._reader_lock = Lock()
         self._reader: CatalogReader | None = None
         self._weights_checked = False
@@ -110,19 +108,19 @@ class KnowledgeBase:
         *,
         check: bool = True,
     ) -> Self:
-        """The knowledge base in the directory `path`; it is made there by the first `index`.
+        """Open the knowledge base in the directory `path`. The first `index` creates it.
 
         Args:
             path: its directory.
-            pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made one. None: the settings
-                that the knowledge base was built with, or the default ones when there is none yet. A file that says
-                nothing of the store leaves it as it is.
-            check: hold `pipeline` against the settings that the knowledge base was built with.
+            pipeline: a Pipeline, the path of a pipeline file, or the name of a ready-made pipeline. None: the
+                settings that the knowledge base was built with, or the defaults if it does not exist yet. A file
+                without a `store` section keeps the current store.
+            check: compare `pipeline` with the settings that the knowledge base was built with.
 
         Raises:
             SettingsMismatch: it was built with other loader, splitter or embedder settings.
-            PipelineError: the pipeline file cannot be used.
-            KnowledgeBaseDamaged: a file of the knowledge base is missing, cut short, foreign or altered.
+            PipelineError: the pipeline file is invalid.
+            KnowledgeBaseDamaged: a file of the knowledge base is missing, truncated or altered.
         """
         directory = Path(path)
         stored = read_stored_settings(directory)
@@ -136,7 +134,7 @@ class KnowledgeBase:
             chosen = chosen.with_store_from(stored.load_pipeline())
         kb = cls(directory, chosen)
         if check and stored is not None and pipeline is not None:
-            kb._indexer.check_settings(stored.build_fingerprint)
+            check_settings(directory, stored.build_fingerprint, kb._components.build_fingerprint)
         return kb
 
     def __enter__(self) -> Self:
@@ -146,12 +144,16 @@ class KnowledgeBase:
         self.close()
 
     def require_exists(self) -> None:
-        """Raises NotAKnowledgeBase when nothing has been indexed here yet."""
+        """Check that something was indexed here.
+
+        Raises:
+            NotAKnowledgeBase: the directory is missing, or holds no knowledge base.
+        """
         if not knowledge_base_exists(self.path):
             open_catalog(self.path)
 
     def close(self) -> None:
-        """Let go of every file."""
+        """Close all files."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
@@ -159,62 +161,80 @@ class KnowledgeBase:
 
     # indexing
 
-    def index(self, *sources: str | os.PathLike[str], run: IndexOptions | None = None) -> IndexReport:
-        """Bring the knowledge base in line with folders and files. What is not named stays as it is.
+    @cached_property
+    def _indexer(self) -> Indexer:
+        from ragkit.knowledge_base.indexing import Indexer
+
+        return Indexer(self.path, self._components, self.ledger)
+
+    def index(self, *sources: str | os.PathLike[str], options: IndexOptions | None = None) -> IndexReport:
+        """Index folders, files and web pages. Sources that are not named stay as they are.
+
+        Args:
+            sources: paths and URLs.
+            options: settings of this run; None: the defaults.
 
         Raises:
             LoadError: a source does not exist.
-            SettingsMismatch: the knowledge base was built with other settings, and `run.rebuild` is not set.
+            SettingsMismatch: the knowledge base was built with other settings, and `options.rebuild` is not set.
             KnowledgeBaseLocked: another process writes to it.
-            BudgetExceeded: it would cost, or has cost, more than `run.max_cost_usd`; what was embedded is kept.
-            PriceUnknown: with `run.max_cost_usd`, when nobody knows what the embedder costs.
+            BudgetExceeded: the run would cost, or has cost, more than `options.max_cost_usd`; what was embedded is kept.
+            PriceUnknown: `options.max_cost_usd` is set, and the price of the embedder is unknown.
         """
-        self.close()  # a damaged knowledge base is built again in its place
-        return self._indexer.index(sources, run or IndexOptions())
+        from ragkit.knowledge_base.indexing import IndexOptions
+
+        self.close()  # a damaged knowledge base is rebuilt in its place
+        return self._indexer.index(sources, options or IndexOptions())
 
     def remove(self, *sources: str | os.PathLike[str]) -> int:
-        """Take files out, and folders with all below them; returns how many documents went.
+        """Remove files, or folders with everything below them. Returns the number of removed documents.
 
-        They come back when a folder that holds them is indexed again.
+        The next index run over a folder that contains them adds them again.
         """
-        self.close()  # some stores can be open only once
+        self.close()  # some stores allow one open handle only
         return self._indexer.remove([self._indexer.source_resolver.normalize(source) for source in sources])
 
     def clear(self) -> None:
-        """Take everything out: files, chunks and vectors. The directory stays a knowledge base, an empty one."""
+        """Remove all files, chunks and vectors. The knowledge base stays, empty."""
         self.close()
         self._indexer.clear()
 
     def verify(self, *, repair: bool = False) -> VerificationReport:
-        """Read everything and say what is wrong; with `repair`, make again what is."""
+        """Read everything and report what is wrong; `repair` rebuilds what is damaged."""
+        from ragkit.index.verify import verify
+
         self.close()
-        derived = self._components.external_store(self.path)
-        found = verify(self.path, Bm25Index, derived)
-        if found.is_sound or not repair:
-            return found
-        if derived is not None and all(problem.part == "store" for problem in found.problems):
-            done = self._indexer.refill_store(derived)
-            return replace(verify(self.path, Bm25Index, derived), repaired=done)
-        with self._metered("verify"):
-            done = self._indexer.rebuild(found.problems[0].part, found.problems[0].message)
-        return replace(verify(self.path, Bm25Index, derived), repaired=done)
+        store = self._components.external_store(self.path)
+        report = verify(self.path, Bm25Index, store)
+        if report.is_sound or not repair:
+            return report
+        if store is not None and all(problem.part == "store" for problem in report.problems):
+            repaired = self._indexer.refill_store(store)
+            return replace(verify(self.path, Bm25Index, store), repaired=repaired)
+        with self._use_ledger("verify"):
+            repaired = self._indexer.rebuild(report.problems[0].part, report.problems[0].message)
+        return replace(verify(self.path, Bm25Index, store), repaired=repaired)
 
-    def copy(self, run: CopyOptions | None = None) -> CopyReport:
-        """Bring everything into the vector store that the pipeline names, and make it the store from now on.
+    def copy(self, options: CopyOptions | None = None) -> CopyReport:
+        """Copy everything into the vector store that the pipeline names, and use that store from now on.
 
-        Nothing is embedded: vectors come from the catalog. A run that was cut off is taken up where it stopped. The
-        store is recorded only after it was held against the catalog and found the same.
+        Nothing is embedded: the vectors come from the catalog. An interrupted copy continues where it stopped. The
+        store is recorded only after it was verified against the catalog.
 
         Raises:
             NotAKnowledgeBase, KnowledgeBaseDamaged, KnowledgeBaseLocked.
-            StoreError: the store cannot be reached, or holds documents of somebody else (`CopyOptions.overwrite`).
+            StoreError: the store is unreachable, or holds documents of another application (`CopyOptions.overwrite`).
         """
+        from ragkit.knowledge_base.migrate import CopyOptions, copy_to_store
+
         self.close()
-        return copy_to_store(self.path, self._components, run or CopyOptions())
+        return copy_to_store(self.path, self._components, options or CopyOptions())
+
+    # searching
 
     @property
     def reader(self) -> CatalogReader:
-        """The open read side. Threads that ask for it first at the same time get the same."""
+        """The open read side. Threads share one reader."""
         with self._reader_lock:
             if self._reader is None:
                 self._reader = CatalogReader(self.path, Bm25Index, self._components.external_store(self.path))
@@ -223,58 +243,66 @@ class KnowledgeBase:
     def search(
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Hit]:
-        """The chunks that speak of a question, best first.
+        """The chunks that match a question, best first.
 
         Args:
-            question: in plain words.
-            top_k: how many, at least 1; None: as the pipeline says.
-            where: a filter in the one filter language.
-            mode: `dense`, `lexical` or `hybrid`; None: as the pipeline says.
+            question: natural language.
+            top_k: number of hits, >= 1; None: the setting of the pipeline.
+            where: a metadata filter.
+            mode: `dense`, `lexical` or `hybrid`; None: the setting of the pipeline.
 
         Raises:
             NotAKnowledgeBase, KnowledgeBaseDamaged, InvalidFilter.
         """
-        with self._metered("search"), self.reader.snapshot() as view:
-            self._check_view(view)
-            return self._components.create_retriever(view, mode).retrieve(question, top_k, where)
+        with self._use_ledger("search"), self.reader.snapshot() as snapshot:
+            self._check_snapshot(snapshot)
+            return self._components.create_retriever(snapshot, mode).retrieve(question, top_k, where)
 
     def explain(
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Explanation]:
-        """The same as `search`, each hit with the reasons for its place."""
-        with self._metered("search"), self.reader.snapshot() as view:
-            self._check_view(view)
-            return self._components.create_retriever(view, mode).explain(question, top_k, where)
+        """Like `search`, each hit with the reasons for its rank."""
+        with self._use_ledger("search"), self.reader.snapshot() as snapshot:
+            self._check_snapshot(snapshot)
+            return self._components.create_retriever(snapshot, mode).explain(question, top_k, where)
 
-    def _metered(self, verb: str) -> AbstractContextManager[object]:
-        """Have the calls of a block written to the ledger, unless the run that it belongs to does that already."""
+    def _use_ledger(self, verb: str) -> AbstractContextManager[object]:
+        """Record the calls of a block in the ledger, unless an enclosing meter does that already."""
         meter = current_meter()
         if meter is not None and meter.has_call_listener:
             return nullcontext()
         return use_meter(self.create_meter(verb))
 
+    # answering
+
     def agent(
         self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
     ) -> RAGAgent:
-        """The agent that answers from this knowledge base, for use beside other agents or with other tools.
+        """The agent that answers from this knowledge base, to combine with other agents or tools.
 
         Args:
-            model: `provider:model`; None: as the pipeline says.
-            max_cost_usd: what one answer may cost; None: as the pipeline says.
-            memory: the conversation that it keeps, if any.
+            model: `provider:model`; None: the setting of the pipeline.
+            max_cost_usd: cost limit of one answer; None: the setting of the pipeline.
+            memory: the conversation that the agent continues, if any.
         """
+        from ragkit.agent.config import AgentConfig
+        from ragkit.answer.agent import RAGAgent, RAGOptions
+        from ragkit.knowledge_base.answer_provider import model_name, resolve_answer_provider
+        from ragkit.knowledge_base.cost_estimate import embedding_cost
+        from ragkit.usage.limits import Limits
+        from ragkit.usage.pricing import PriceBook
+
         answer = self.pipeline.answer
         provider = resolve_answer_provider(model or answer.provider, self)
         limit = answer.max_cost_usd if max_cost_usd is None else max_cost_usd
-        costs = provider.remote or embedding_cost(self._components.embedder, 1) != 0
-        limits = Limits(max_cost_usd=limit) if costs else Limits()
+        has_cost = provider.remote or embedding_cost(self._components.embedder, 1) != 0
         config = AgentConfig(
             model=model_name(model or answer.provider),
             max_iterations=answer.max_iterations,
-            limits=limits,
-            prices=PriceBook.from_price_files() if costs else PriceBook(),
+            limits=Limits(max_cost_usd=limit) if has_cost else Limits(),
+            prices=PriceBook.from_price_files() if has_cost else PriceBook(),
             on_call=self.ledger.call_recorder("ask" if memory is None else "chat", self.pipeline.name),
-            # a model that calls tools by itself has no need to write calls into its text, as documents may do
+            # a model with native tool calls never writes them into its text, as documents may do
             text_tool_calls=not provider.native_tools,
         )
         return RAGAgent(self, provider, config, RAGOptions(self.top_k), memory)
@@ -287,13 +315,13 @@ class KnowledgeBase:
         max_cost_usd: float | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Answer:
-        """A cited answer. Without a model's key it is made of sentences of the documents.
+        """A cited answer. Without a model it is composed of sentences from the documents.
 
         Args:
-            question: in plain words.
-            model: `provider:model`; None: as the pipeline says.
-            max_cost_usd: stop before more is spent; None: as the pipeline says.
-            on_text: called with each piece of the answer as it comes.
+            question: natural language.
+            model: `provider:model`; None: the setting of the pipeline.
+            max_cost_usd: cost limit of the answer; None: the setting of the pipeline.
+            on_text: called with each piece of the answer as it streams.
 
         Raises:
             NotAKnowledgeBase, KnowledgeBaseDamaged, ProviderError, BudgetExceeded, PriceUnknown, RunError.
@@ -303,76 +331,83 @@ class KnowledgeBase:
         self.check_budget(agent, question, known=max_cost_usd is not None)
         return agent.ask(question, on_text=on_text)
 
+    def chat(self, *, model: str | None = None, max_cost_usd: float | None = None) -> RAGAgent:
+        """An agent that remembers the conversation."""
+        from ragkit.agent.memory import ConversationMemory
+
+        self.require_ready()
+        return self.agent(model, max_cost_usd, ConversationMemory())
+
     def estimate_cost(self, agent: RAGAgent, question: str) -> float | None:
-        """US dollars that one answer of `agent` is likely to cost; None: a price is unknown."""
+        """Estimated cost of one answer of `agent` in USD; None if a price is unknown."""
+        from ragkit.knowledge_base.cost_estimate import CALIBRATION_TOKENS, embedding_cost, estimate_answer_cost
+        from ragkit.usage.tokens import estimate_tokens
+
         chat = estimate_answer_cost(agent, question, self.top_k, agent.memory)
         search = embedding_cost(self._components.embedder, estimate_tokens(question) + CALIBRATION_TOKENS)
         return None if chat is None or search is None else chat + search
 
     def check_budget(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
-        """Look before an answer begins: is it likely to cost more than is left?
-
-        Looked at are the limit of the agent and the budgets of the meters around this call.
+        """Check the estimated cost of an answer against the limits of the agent and of the enclosing meters.
 
         Args:
             agent: from `agent` or `chat`.
-            question: what it is going to be asked.
-            known: refuse when a price is unknown, so that nobody can say.
+            question: the question that it will be asked.
+            known: also refuse if a price is unknown.
 
         Raises:
-            BudgetTooSmall: it is.
-            PriceUnknown: with `known`.
+            BudgetTooSmall: the estimate exceeds a limit.
+            PriceUnknown: a price is unknown, and `known` is set.
         """
+        from ragkit.knowledge_base.cost_estimate import agent_model_name, check_estimate
+
         meter = current_meter()
         limits = (agent.config.limits.max_cost_usd, meter.remaining_usd if meter is not None else None)
         budget = min((limit for limit in limits if limit is not None), default=None)
         if budget is not None:
             check_estimate(agent_model_name(agent), self.estimate_cost(agent, question), budget, known=known)
 
-    def chat(self, *, model: str | None = None, max_cost_usd: float | None = None) -> RAGAgent:
-        """An agent that keeps the conversation: ask it one question after the other."""
-        self.require_ready()
-        return self.agent(model, max_cost_usd, ConversationMemory())
+    # documents and status
 
     def chunks(self) -> Iterator[Chunk]:
-        """Every chunk, by source and place in it."""
-        with self.reader.snapshot() as view:
-            yield from view.iter_chunks()
+        """Every chunk, sorted by source and offset."""
+        with self.reader.snapshot() as snapshot:
+            yield from snapshot.iter_chunks()
 
     def documents(self) -> list[tuple[str, str, int]]:
-        """(source, title, number of chunks) of every document, by source."""
-        with self.reader.snapshot() as view:
-            return list(view.iter_documents())
+        """(source, title, number of chunks) of every document, sorted by source."""
+        with self.reader.snapshot() as snapshot:
+            return list(snapshot.iter_documents())
 
     def document(self, source: str) -> Document | None:
-        """The document of a source, with the text that was indexed; None when there is none."""
-        with self.reader.snapshot() as view:
-            return view.document(source)
+        """The document of a source, with the indexed text, or None."""
+        with self.reader.snapshot() as snapshot:
+            return snapshot.document(source)
 
     def chunk(self, chunk_id: str) -> Chunk | None:
-        """The chunk with this id; None when there is none."""
-        with self.reader.snapshot() as view:
-            return view.find_chunk(chunk_id)
+        """The chunk with this id, or None."""
+        with self.reader.snapshot() as snapshot:
+            return snapshot.find_chunk(chunk_id)
 
     def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
-        """The next `limit` documents behind the source `after`; with `text` those that have it in source or title."""
-        with self.reader.snapshot() as view:
-            return view.list_documents(after, limit, text)
+        """The next `limit` documents after the source `after`; `text` filters by source and title."""
+        with self.reader.snapshot() as snapshot:
+            return snapshot.list_documents(after, limit, text)
 
     def find_document(self, document_id: str) -> Document | None:
-        """The document with this id, with the text that was indexed; None when there is none."""
-        with self.reader.snapshot() as view:
-            return view.find_document(document_id)
+        """The document with this id, with the indexed text, or None."""
+        with self.reader.snapshot() as snapshot:
+            return snapshot.find_document(document_id)
 
     def failures(self) -> list[FileRow]:
-        """The files that could not be indexed, by source."""
-        with self.reader.snapshot() as view:
-            return [row for row in Catalog(view.connection).files().values() if row.status == "failed"]
+        """The files that could not be indexed, sorted by source."""
+        with self.reader.snapshot() as snapshot:
+            return [row for row in Catalog(snapshot.connection).files().values() if row.status == "failed"]
 
     def status(self) -> KnowledgeBaseStatus:
-        """What is in it."""
-        with self.reader.snapshot() as view:
-            catalog = Catalog(view.connection)
+        """What the knowledge base holds."""
+        with self.reader.snapshot() as snapshot:
+            catalog = Catalog(snapshot.connection)
             files = catalog.files().values()
             failed = [FileFailure(row.source, row.reason, row.hint) for row in files if row.status == "failed"]
             return KnowledgeBaseStatus(
@@ -381,9 +416,9 @@ class KnowledgeBase:
                 generation=catalog.generation(),
                 files=sum(row.status == "indexed" for row in files),
                 failed=len(failed),
-                documents=sum(1 for _ in view.iter_documents()),
-                chunks=len(view.arrays.chunk_keys),
-                vectors=len(view.arrays.matrix),
+                documents=sum(1 for _ in snapshot.iter_documents()),
+                chunks=len(snapshot.arrays.chunk_keys),
+                vectors=len(snapshot.arrays.matrix),
                 bytes=sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file()),
                 sources=tuple(catalog.roots()),
                 settings=asdict(read_build_fingerprint(catalog, self.path)),
@@ -392,83 +427,88 @@ class KnowledgeBase:
                 failures=tuple(failed[:MAX_LISTED_FAILURES]),
             )
 
-    def freshness(self, seconds: float = CHECK_TIMEOUT_S) -> Freshness:
-        """Whether the sources are as they were at the last index run, by a look at the folders.
+    def freshness(self, timeout_s: float | None = None) -> Freshness:
+        """Whether the sources have changed since the last index run.
 
-        Files are read only where their times do not tell. A look that takes longer than `seconds` stops there and
-        says that it is not complete.
+        Compares file times, and contents only where times do not tell. After `timeout_s` seconds (None: the default)
+        the result is marked as incomplete.
         """
-        derived = self.reader.external_store
-        with self.reader.snapshot() as view:
-            catalog = Catalog(view.connection)
-            behind = derived is not None and not derived.is_current(catalog)
-            found = self._indexer.check_freshness(catalog, seconds)
-        return replace(found, outdated_store=self.pipeline.store.name if behind else "")
+        from ragkit.index.freshness import CHECK_TIMEOUT_S
+
+        store = self.reader.external_store
+        with self.reader.snapshot() as snapshot:
+            catalog = Catalog(snapshot.connection)
+            outdated = store is not None and not store.is_current(catalog)
+            freshness = self._indexer.check_freshness(catalog, CHECK_TIMEOUT_S if timeout_s is None else timeout_s)
+        return replace(freshness, outdated_store=self.pipeline.store.name if outdated else "")
 
     def require_ready(self) -> None:
-        """Raises before a run begins what a search in it would raise: NotAKnowledgeBase, Damaged, SettingsMismatch."""
-        with self.reader.snapshot() as view:
-            self._check_view(view)
+        """Check that a search can run.
 
-    def _check_view(self, view: CatalogSnapshot) -> None:
-        """Is there something to search, and by the embedder that the vectors are from?
-
-        The latter is asked once, and only where asking costs nothing.
+        Raises:
+            NotAKnowledgeBase: nothing was indexed.
+            KnowledgeBaseDamaged, SettingsMismatch.
         """
-        if not len(view.arrays.chunk_keys):
+        with self.reader.snapshot() as snapshot:
+            self._check_snapshot(snapshot)
+
+    def _check_snapshot(self, snapshot: CatalogSnapshot) -> None:
+        """Check that there are chunks, and once that their vectors come from the weights of the embedder in use."""
+        from ragkit.embed.base import ProbingEmbedder
+        from ragkit.index.build_fingerprint import check_embedder_weights
+
+        if not len(snapshot.arrays.chunk_keys):
             raise NotAKnowledgeBase(str(self.path), "holds no documents", "fill it with `ragkit index FOLDER`")
         embedder = self._components.embedder
         if not self._weights_checked and isinstance(embedder, ProbingEmbedder):
-            row = Catalog(view.connection).embedder(embedder.fingerprint)
+            row = Catalog(snapshot.connection).embedder(embedder.fingerprint)
             if row is not None and row.probe is not None:
                 check_embedder_weights(str(self.path), row.probe, embedder.probe())
         self._weights_checked = True
 
-    # what answering and serving ask for
+    # for answering and serving
 
     @property
     def top_k(self) -> int:
-        """How many hits a search gives when nobody says."""
+        """Default number of hits of a search."""
         return self._components.top_k
 
     @property
     def embedder_name(self) -> str:
         """`provider:model` of the embedder, or its fingerprint."""
+        from ragkit.knowledge_base.cost_estimate import embedder_name
+
         return embedder_name(self._components.embedder)
 
     def create_meter(self, verb: str) -> Meter:
-        """A meter whose calls are written to the ledger under `verb`."""
+        """A meter that records its calls in the ledger under `verb`."""
         return Meter(on_call=self.ledger.call_recorder(verb, self.pipeline.name))
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
-        """How rare each term is among the chunks: (len(terms),)."""
-        with self.reader.snapshot() as view:
-            return Bm25Index(view.connection).idf(terms)
+        """Inverse document frequency of each term: (len(terms),)."""
+        with self.reader.snapshot() as snapshot:
+            return Bm25Index(snapshot.connection).idf(terms)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit rows of some texts: (len(texts), dimension)."""
+        """Unit vectors of texts: (len(texts), dimension)."""
         return self._components.embedder.embed_texts(texts)
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
-        """The unit row of a question: (dimension,)."""
+        """Unit vector of a question: (dimension,)."""
         return self._components.embedder.embed_query(question)
 
     def is_stale(self, source: str) -> bool:
-        """Whether the file on disk is not the one that was indexed, or is gone."""
-        with self.reader.snapshot() as view:
-            row = Catalog(view.connection).file(source)
+        """Whether the file has changed since it was indexed, or was deleted."""
+        with self.reader.snapshot() as snapshot:
+            row = Catalog(snapshot.connection).file(source)
         return row is None or self._is_changed(row)
 
     def _is_changed(self, row: FileRow) -> bool:
         path = self._indexer.source_resolver.resolve_path(row.source)
+        recorded = (row.size, row.mtime_ns, row.ctime_ns, row.inode)
         try:
             stat = FileStat.from_stat(path.stat())
-            if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == (
-                row.size,
-                row.mtime_ns,
-                row.ctime_ns,
-                row.inode,
-            ):
+            if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == recorded:
                 return False
             return stat.size != row.size or self._indexer.hash_file(path) != row.content_hash
         except (OSError, LoadError):

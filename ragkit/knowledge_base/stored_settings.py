@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragkit.errors import KnowledgeBaseDamaged, PipelineError
+from ragkit.errors import KnowledgeBaseDamaged, PipelineError, SettingsMismatch
 from ragkit.index.build_fingerprint import BuildFingerprint
 from ragkit.index.catalog.checksums import find_changed_files
 from ragkit.index.catalog.directory import CATALOG_FILE, knowledge_base_exists, open_catalog, repair_command
@@ -52,6 +52,18 @@ def read_stored_settings(directory: Path) -> StoredSettings | None:
         return StoredSettings(directory, BuildFingerprint.from_json(recipe), text, name) if recipe and text else None
     except (KnowledgeBaseDamaged, sqlite3.DatabaseError, *CORRUPT_DATA_ERRORS):
         return None
+
+
+def check_settings(directory: Path, stored: BuildFingerprint, current: BuildFingerprint) -> None:
+    """Compare the settings that a knowledge base was built with to those of a pipeline.
+
+    Raises:
+        SettingsMismatch: loader, splitter or embedder settings differ.
+    """
+    differences = stored.differences(current)
+    if differences:
+        fix = f"`ragkit index --rebuild --kb {directory}` with the settings that you want"
+        raise SettingsMismatch(str(directory), differences, fix)
 
 
 def read_build_fingerprint(catalog: Catalog, directory: Path) -> BuildFingerprint:

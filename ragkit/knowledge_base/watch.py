@@ -123,7 +123,7 @@ def _run_index(kb: KnowledgeBase, sources: Sequence[Path], run: IndexOptions) ->
         run.on_event(event)
 
     try:
-        report = kb.index(*sources, run=replace(run, on_event=tell))
+        report = kb.index(*sources, options=replace(run, on_event=tell))
     except RagkitError as error:
         return IndexFailed(error)
     return IndexCompleted(report, tuple(heard.files_read), heard.removed_sources)
@@ -171,7 +171,7 @@ def _poll_file_events(folders: Sequence[Path], own: str) -> Iterator[bool]:
 
 def _has_changes(kb: KnowledgeBase) -> bool:
     try:
-        found = kb.freshness(seconds=RESCAN_SECONDS / 10)
+        found = kb.freshness(timeout_s=RESCAN_SECONDS / 10)
     except RagkitError:
         return False  # an index run will say it, when there is something to do
     return bool(found.added or found.changed or found.removed or not found.is_complete)

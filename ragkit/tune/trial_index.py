@@ -183,7 +183,7 @@ class IndexBuilder:
             on_event=self._count_event,
         )
         with KnowledgeBase(directory, parts.pipeline, parts) as kb:
-            report = kb.index(*self._documents, run=run)
+            report = kb.index(*self._documents, options=run)
         made = _read_build_record(directory).add_run(report, bank.reused_count)
         (directory / BUILD_RECORD_FILE).write_text(json.dumps(asdict(made)), "utf-8")
         self.counts["taken"] += bank.reused_count

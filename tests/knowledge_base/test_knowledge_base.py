@@ -126,7 +126,7 @@ def test_a_rebuild_takes_up_every_source_that_was_ever_named(tmp_path: Path, doc
     kb.index(docs)
     kb.index(more)
     smaller = KnowledgeBase.open(tmp_path / "kb", pipeline("split: {name: sentence}\n"), check=False)
-    report = smaller.index(run=IndexOptions(rebuild=True))
+    report = smaller.index(options=IndexOptions(rebuild=True))
     assert report.files["updated"] == 4
     with KnowledgeBase.open(tmp_path / "kb") as kb:
         assert kb.pipeline.splitters[0].name == "sentence"

@@ -130,7 +130,7 @@ def test_where_the_price_is_unknown_a_budget_is_refused_and_the_cost_is_null(
     said = ragkit("usage")
     assert "total  price unknown" in said.out
     with KnowledgeBase.open(".ragkit") as kb, pytest.raises(PriceUnknown, match="put the price into"):
-        kb.index("docs", run=IndexOptions(max_cost_usd=1.0))
+        kb.index("docs", options=IndexOptions(max_cost_usd=1.0))
 
 
 def test_a_model_that_costs_nothing_runs_under_a_budget_of_nothing(workplace: Path, ragkit: Ragkit) -> None:
@@ -288,7 +288,7 @@ def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit
 def test_a_budget_that_is_set_from_python_raises_what_it_knows(shop: Path, wire: Wire) -> None:
     with KnowledgeBase.open("kb", "ragkit.yaml") as kb:
         with pytest.raises(BudgetTooSmall, match=r"the budget is 0.01 USD") as caught:
-            kb.index("docs", run=IndexOptions(max_cost_usd=0.01))
+            kb.index("docs", options=IndexOptions(max_cost_usd=0.01))
         assert isinstance(caught.value, BudgetExceeded)
         assert (caught.value.limit, caught.value.spent) == (0.01, 0.0)
         assert caught.value.estimate > 0.01

@@ -182,7 +182,7 @@ def test_a_file_that_was_named_by_itself_and_became_a_link_is_not_followed(house
         by_a_link(house)
         for run in (IndexOptions(), IndexOptions(dry_run=True), IndexOptions(rebuild=True)):
             with pytest.raises(LoadError, match="through a link"):
-                kb.index(*kb.status().sources, run=run)  # as the tool `index` of an MCP server does
+                kb.index(*kb.status().sources, options=run)  # as the tool `index` of an MCP server does
         assert [chunk.text for chunk in kb.chunks()] == [GUIDE.strip()]
 
 

@@ -36,7 +36,7 @@ def pipeline(run: str = "{name: local}") -> Pipeline:
 def indexed(kb: Path, folder: Path, run: str = "{name: local}", how: IndexOptions | None = None) -> IndexReport:
     """Index a folder into a new knowledge base."""
     with KnowledgeBase.open(kb, pipeline(run)) as base:
-        return base.index(folder, run=how)
+        return base.index(folder, options=how)
 
 
 Content = tuple[list[Chunk], list[tuple[str, float]], bytes]

@@ -69,10 +69,10 @@ class AgentDefinition:
         found: dict[str, object] = {
             "registry": registry.snapshot(),
             "config": config,
-            "offered": tuple(registry),
+            "available_tools": tuple(registry),
             "system_prompt": prompt,
             "system_message": (Message(Role.SYSTEM, prompt),) if prompt else (),
-            "settings": ModelSettings(
+            "model_settings": ModelSettings(
                 config.temperature,
                 config.top_p,
                 config.max_tokens,

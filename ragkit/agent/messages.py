@@ -105,7 +105,7 @@ class Message:
     def __post_init__(self) -> None:
         # some services answer None where there is no text, and users hand over a role's name
         if self.content is None:
-            object.__setattr__(self, "content_digest", "")
+            object.__setattr__(self, "content", "")
         if type(self.role) is not Role:
             object.__setattr__(self, "role", Role(self.role))
 

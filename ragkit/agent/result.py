@@ -186,5 +186,5 @@ def attach_partial_result(error: BaseException, result: AgentResult) -> None:
 
 def partial_result(error: BaseException) -> AgentResult | None:
     """What a run had when it failed with this error: messages, tool results, usage, trace. None: nothing."""
-    found = getattr(error, "is_partial", None)
+    found = getattr(error, "partial", None)
     return found if isinstance(found, AgentResult) else None

@@ -344,7 +344,7 @@ def kinds(agent: Agent) -> tuple[list[Event], list[Event]]:
 def comparable(events: list[Event]) -> list[object]:
     """Events without what differs from run to run."""
     kept = [one for one in events if not isinstance(one, ToolChunk)]
-    return [(type(one).__name__, getattr(one, "text", ""), getattr(one, "content_digest", "")) for one in kept]
+    return [(type(one).__name__, getattr(one, "text", ""), getattr(one, "content", "")) for one in kept]
 
 
 def test_a_stream_gives_the_same_events_synchronously_and_asynchronously() -> None:

@@ -434,7 +434,7 @@ def test_a_chain_with_a_remote_member_is_remote() -> None:
 def test_offline_forbids_what_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
     with monkeypatch.context() as patch:  # undone here: the guard of all tests is taken down before monkeypatch ends
-        patch.setattr("ragkit.agent.providers.request_guard._Guard.active", False)
+        patch.setattr("ragkit.agent.providers.request_guard._RequestGuard.active", False)
         with pytest.raises(ModelRequestForbidden, match="RAGKIT_OFFLINE is 1 and costly needs a network"):
             Agent(Costly()).run("x")
         assert Agent(EchoProvider()).run("x").content == "x"

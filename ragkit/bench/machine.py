@@ -11,6 +11,7 @@ from re import match
 
 from ragkit.bench.numpy_reference import REFERENCE_NAME
 from ragkit.bench.settings import available_cores
+from ragkit.distribution import DISTRIBUTION
 from ragkit.records import JSON
 from ragkit.store import STORES
 
@@ -34,7 +35,7 @@ def package_versions(store: str) -> dict[str, str]:
         return {"numpy": _installed_version("numpy")}
     extra = STORES.extra(store) if store in STORES.names() else ""
     found = {}
-    for line in requires("ragkit") or []:
+    for line in requires(DISTRIBUTION) or []:
         said = match(r"([A-Za-z0-9_.-]+).*extra == ['\"]([a-z0-9-]+)['\"]", line)
         if extra and said and said[2] == extra:
             found[said[1]] = _installed_version(said[1])

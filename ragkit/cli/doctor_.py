@@ -79,9 +79,9 @@ def _check_minilm() -> str:
 def _check_extras() -> Iterator[Check]:
     """Every optional dependency group, and whether its packages are here."""
     groups: dict[str, list[str]] = {}
-    for line in requires("ragkit") or []:
+    for line in requires(DISTRIBUTION) or []:
         found = match(r"([A-Za-z0-9_.-]+).*extra == ['\"]([a-z0-9-]+)['\"]", line)
-        if found and found[2] != "all":
+        if found and found[2] not in ("all", "test"):
             groups.setdefault(found[2], []).append(found[1])
     for extra, packages in sorted(groups.items()):
         missing = [name for name in packages if not _is_installed(name)]

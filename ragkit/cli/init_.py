@@ -87,7 +87,10 @@ def _copy_sample(folder: Path, name: str) -> bool:
         return False
     with TemporaryDirectory(prefix=".ragkit-sample-", dir=folder) as partial:
         source = sample_directory() / name
-        copy = shutil.copytree if source.is_dir() else shutil.copyfile
-        copy(source, Path(partial) / name)
+        if source.is_dir():
+            # pip compiles the Python files of an installed package; the results are not part of the sample
+            shutil.copytree(source, Path(partial) / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(source, Path(partial) / name)
         (Path(partial) / name).rename(folder / name)
     return True

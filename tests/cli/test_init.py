@@ -39,6 +39,18 @@ def test_the_sample_can_be_written_somewhere_else_and_indexed(ragkit: Ragkit, ha
     assert hashing.read_text().startswith("embed:")
 
 
+def test_compiled_files_of_an_installed_package_are_not_copied(
+    ragkit: Ragkit, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sample/tool.py", "sample/__pycache__/tool.cpython-311.pyc", "questions.jsonl"):
+        path = workplace / "package" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    monkeypatch.setattr("ragkit.cli.init_.sample_directory", lambda: workplace / "package")
+    ragkit("init", "--sample", "-q")
+    assert [path.name for path in (workplace / "sample").iterdir()] == ["tool.py"]
+
+
 @pytest.mark.parametrize("name", ["sample", "questions.jsonl"])
 def test_the_wheel_holds_the_sample(name: str) -> None:
     assert (sample_directory() / name).exists()

@@ -18,6 +18,8 @@ from threading import Event, Timer
 
 import click
 
+from ragkit.distribution import DISTRIBUTION
+
 _TIMES = re.compile(r"\d[\d.,]*(?= (?:s|ms|a second|CPU s)\b)")
 _SEPARATORS = frozenset({"|", "||", "&&", ";", "&"})
 
@@ -130,8 +132,8 @@ def problems(text: str) -> Iterator[str]:
     lexer.whitespace_split = True
     lexer.commenters = "#"
     words = list(lexer)
-    for extra in re.findall(r"ragkit\[([\w,-]+)\]", text):
-        known = metadata("ragkit").get_all("Provides-Extra") or []
+    for extra in re.findall(r"ragkit-kb\[([\w,-]+)\]", text):
+        known = metadata(DISTRIBUTION).get_all("Provides-Extra") or []
         yield from (f"ragkit has no extra {one!r}" for one in extra.split(",") if one not in known)
     for part in _simple(words):
         called = list(dropwhile(re.compile(r"\w+=").match, part))  # without variables set before it

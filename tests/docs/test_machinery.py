@@ -62,7 +62,7 @@ def test_output_is_compared_but_for_times_and_dots(shown: str, met: str, same: b
         ("ragkit index docs --dryrun", "has no option --dryrun"),
         ("X=1 ragkit ask q --modle a | head", "has no option --modle"),
         ("ragkit pipeline shwo", "has no verb 'shwo'"),
-        ("pip install 'ragkit[servr]'", "no extra 'servr'"),
+        ("pip install 'ragkit-kb[servr]'", "no extra 'servr'"),
     ],
 )
 def test_a_command_that_is_not_run_is_still_checked(text: str, problem: str) -> None:

@@ -10,13 +10,13 @@ ROOT = Path(os.environ.get("DOCS_ROOT", Path(__file__).parents[2]))
 
 ELSEWHERE = {"docs/mistakes.md": "tests/mistakes/test_mistakes.py"}
 """Pages written by a program, whose test compares every block."""
-GENERATED = ("docs/reference/api", "docs/reference/cli.md", "docs/reference/options.md", "docs/reference/errors.md")
+GENERATED = tuple(f"docs/reference/{page}" for page in ("api", "cli.md", "options.md", "errors.md", "http.md"))
 """Written by scripts/docs at build time, and not in the repository."""
 
 
 def pages() -> list[Path]:
-    """README.md and every page below docs/."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """README.md, CONTRIBUTING.md and every page below docs/."""
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [one for one in found if not name(one).startswith((*ELSEWHERE, *GENERATED))]
 
 

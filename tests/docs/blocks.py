@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 
 _COMMENT = re.compile(r"<!--\s*(test|setup):\s*(.*?)\s*-->", re.DOTALL)
 _NEEDS = re.compile(r"needs .+")
+_FILE = re.compile(r"file ([\w./-]+)")
 _EXIT = re.compile(r"exit (\d+)")
 
 
@@ -28,6 +29,8 @@ class Marker:
     """The exit code of the last command of a console block."""
     runs_on: bool = False
     """The last command runs until it is interrupted."""
+    file: str = ""
+    """The block is also written to this file of the page's directory;"""
     continues: bool = True
     """The block shares names and files with the blocks before it on the page."""
 
@@ -56,12 +59,16 @@ def read_marker(text: str, where: str) -> Marker:
             found["needs"] = part.removeprefix("needs ")
         elif match := _EXIT.fullmatch(part):
             found["exit"] = int(match[1])
+        elif match := _FILE.fullmatch(part):
+            found["file"] = match[1]
         elif part == "runs on":
             found["runs_on"] = True
         elif part == "alone":
             found["continues"] = False
         else:
-            raise MarkerInvalid(f"{where}: {part!r} is not a marker: needs SOMETHING, exit N, runs on, alone")
+            raise MarkerInvalid(
+                f"{where}: {part!r} is not a marker: needs SOMETHING, exit N, file NAME, runs on, alone"
+            )
     return Marker(**found)  # type: ignore[arg-type] # each key has its own type
 
 

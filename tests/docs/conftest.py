@@ -38,7 +38,13 @@ def workplaces(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Wor
             kept = {key: value for key, value in os.environ.items() if not any(one in key for one in _KEYS)}
             offline = {"RAGKIT_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "https_proxy": "http://127.0.0.1:9"}
             path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
-            plain = {"PATH": path, "NO_COLOR": "1", "COLUMNS": "100", "XDG_CONFIG_HOME": str(directory / ".config")}
+            plain = {
+                "PYTHONPATH": str(directory / "installed"),
+                "PATH": path,
+                "NO_COLOR": "1",
+                "COLUMNS": "100",
+                "XDG_CONFIG_HOME": str(directory / ".config"),
+            }
             made[page] = Workplace(directory, {**kept, **offline, **plain})
         return made[page]
 

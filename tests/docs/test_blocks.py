@@ -121,7 +121,12 @@ LANGUAGES: dict[str, Callable[[Block, Workplace], None]] = {
 @pytest.mark.usefixtures("no_network")
 def test_a_block_does_what_it_shows(block: Block, workplaces: Callable[[Path], Workplace]) -> None:
     assert block.language in LANGUAGES, f"name its language, one of {', '.join(LANGUAGES)}"
-    LANGUAGES[block.language](block, workplaces(block.page))
+    place = workplaces(block.page)
+    if block.marker.file:
+        path = place.directory / block.marker.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.code, encoding="utf-8")
+    LANGUAGES[block.language](block, place)
 
 
 @pytest.mark.parametrize("page, test", ELSEWHERE.items())

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 DEMO := $(VENV)/.demo
 
-.PHONY: demo docs test test-slow test-live torture check fuzz audit lock format clean
+.PHONY: demo docs test test-slow test-live torture check fuzz audit lock format dist clean
 
 $(DEMO): pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=demo sh scripts/setup.sh
@@ -73,6 +73,11 @@ audit: $(STAMP)
 # requirements-ci.txt: the versions and hashes of everything that the tests run with.
 lock: $(STAMP)
 	$(BIN)/python scripts/lock.py
+
+# Wheel and sdist, checked, and the main job run from the wheel in an environment with nothing else.
+dist: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dist
+	PYTHON="$(PYTHON)" BIN="$(BIN)" sh scripts/dist.sh
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

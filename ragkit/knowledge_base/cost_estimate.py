@@ -1,4 +1,4 @@
-"""What a run is likely to cost, and whether it may go on: estimates before it, a purse while it embeds."""
+"""Cost estimates before a run, and a budget while it embeds."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from ragkit.agent.memory import ConversationMemory
 
 PASSAGE_TOKENS = 250
-"""Tokens of one passage as a model reads it, with its number and place: the default chunk of 200 tokens and a rest."""
+"""Tokens of one passage in the prompt: a default chunk of 200 tokens, its number and source."""
 TOOL_CALL_TOKENS = 60
-"""Tokens of a model's call of a tool."""
+"""Tokens of a tool call."""
 ANSWER_TOKENS = 300
 """Tokens of a cited answer."""
 CALIBRATION_TOKENS = 250
-"""Tokens of the sentences that tell what an embedder's cosines mean: embedded once by each process that answers."""
+"""Tokens of the sentences that calibrate the cosines of an embedder: embedded once per process."""
 INITIAL_TEXTS = 8
-"""Texts that a run with a budget embeds first: what they cost tells how good the estimate of the others is."""
+"""Texts in the first batch of a run with a budget: their cost corrects the estimate of the rest."""
 
 
 def embedder_name(embedder: EmbeddingProvider) -> str:
-    """`provider:model` of an embedder, or its fingerprint when it does not say who charges for it."""
+    """`provider:model` of a priced embedder, otherwise its fingerprint."""
     return f"{embedder.provider}:{embedder.model}" if isinstance(embedder, PricedEmbedder) else embedder.fingerprint
 
 
 def embedding_cost(embedder: EmbeddingProvider, tokens: int, prices: PriceBook | None = None) -> float | None:
-    """US dollars for embedding so many tokens; 0.0 for a local model, None when the price is unknown."""
+    """Cost in USD of embedding `tokens` tokens; 0.0 for a local model, None if the price is unknown."""
     if not isinstance(embedder, PricedEmbedder):
         return None
     return (prices or PriceBook()).embedding_cost(embedder.provider, embedder.model, tokens)
 
 
 def estimate_embedding_cost(embedder: EmbeddingProvider, tokens: int) -> EmbeddingEstimate:
-    """What embedding so many tokens is likely to cost."""
+    """The estimated cost of embedding `tokens` tokens."""
     cost = embedding_cost(embedder, tokens)
     return EmbeddingEstimate(embedder_name(embedder), tokens, cost, exact=isinstance(embedder, TokenizingEmbedder))
 
@@ -51,9 +51,9 @@ def estimate_embedding_cost(embedder: EmbeddingProvider, tokens: int) -> Embeddi
 def estimate_answer_cost(
     agent: Agent, question: str, top_k: int, memory: ConversationMemory | None = None
 ) -> float | None:
-    """US dollars that the model is likely to cost for one answer; None: a price is unknown.
+    """Estimated cost in USD of the chat model for one answer; None if a price is unknown.
 
-    Counted are two requests: one that searches once, one that answers from `top_k` passages.
+    Counts two requests: one that calls the search tool, one that answers from `top_k` passages.
     """
     if not agent.provider.remote:
         return 0.0
@@ -63,29 +63,29 @@ def estimate_answer_cost(
         if agent.provider.native_tools
         else ""
     )
-    said = [agent.system_prompt, schemas, question, *(message.content for message in earlier)]
-    sent = sum(map(estimate_tokens, said))
+    texts = [agent.system_prompt, schemas, question, *(message.content for message in earlier)]
+    prompt_tokens = sum(map(estimate_tokens, texts))
     model = agent.config.model or agent.provider.default_model
     requests = (
-        Tokens(sent, TOOL_CALL_TOKENS),
-        Tokens(sent + TOOL_CALL_TOKENS + top_k * PASSAGE_TOKENS, min(ANSWER_TOKENS, agent.config.max_tokens)),
+        Tokens(prompt_tokens, TOOL_CALL_TOKENS),
+        Tokens(prompt_tokens + TOOL_CALL_TOKENS + top_k * PASSAGE_TOKENS, min(ANSWER_TOKENS, agent.config.max_tokens)),
     )
     costs = [agent.config.prices.chat_cost(agent.provider.name, model, tokens) for tokens in requests]
     return None if None in costs else sum(cost or 0.0 for cost in costs)
 
 
 def check_estimate(what: str, estimate: float | None, budget: float | None, *, known: bool = True) -> None:
-    """Does the budget cover the estimate?
+    """Check that the budget covers the estimate.
 
     Args:
-        what: who charges: `provider:model`.
-        estimate: US dollars; None: the price is unknown.
-        budget: US dollars that are left; None: no limit.
-        known: whether an unknown price is refused: where somebody asked for this very budget.
+        what: `provider:model`, for messages.
+        estimate: USD; None: the price is unknown.
+        budget: remaining USD; None: no limit.
+        known: refuse an unknown price.
 
     Raises:
-        BudgetTooSmall: it does not.
-        PriceUnknown: nobody can say.
+        BudgetTooSmall: the estimate exceeds the budget.
+        PriceUnknown: the price is unknown, and `known` is set.
     """
     if budget is None:
         return
@@ -98,21 +98,21 @@ def check_estimate(what: str, estimate: float | None, budget: float | None, *, k
 
 @dataclass(slots=True)
 class Budget:
-    """Lets through as many texts as what is left of a budget pays for."""
+    """Admits as many texts as the remaining budget pays for."""
 
     meter: Meter
-    """The meter of the run; its budget, and those around it, hold."""
+    """The meter of the run; its budget and those of enclosing meters apply."""
     embedder: EmbeddingProvider
     _expected_usd: float = 0.0
     _spent_before_usd: float | None = None
 
     def count_affordable(self, tokens: Sequence[int]) -> int:
-        """How many of the next texts, of so many tokens each, may be embedded now: at least one.
+        """How many of the next texts, with these token counts, may be embedded now: >= 1.
 
-        What was spent so far corrects the estimate, when the service counted more tokens than were expected.
+        The spending so far corrects the estimate if the service counted more tokens than expected.
 
         Raises:
-            BudgetExceeded: not even the first one.
+            BudgetExceeded: the budget does not pay for the first text.
         """
         self.meter.check_budget()
         left = self.meter.remaining_usd
@@ -126,10 +126,10 @@ class Budget:
         factor = max(1.0, spent / self._expected_usd) if self._expected_usd else 1.0
         price *= factor
         count, cost = 0, 0.0
-        for one in tokens:
-            if cost + one * price > left:
+        for size in tokens:
+            if cost + size * price > left:
                 break
-            count, cost = count + 1, cost + one * price
+            count, cost = count + 1, cost + size * price
         if not count and tokens:
             raise BudgetExceeded("USD", self.meter.known_cost_usd, self.meter.known_cost_usd + left)
         self._expected_usd += cost / factor
@@ -137,5 +137,5 @@ class Budget:
 
 
 def agent_model_name(agent: Agent) -> str:
-    """`provider:model` of who answers."""
+    """`provider:model` of the chat model of an agent."""
     return f"{agent.provider.name}:{agent.config.model or agent.provider.default_model}"

@@ -1,4 +1,4 @@
-"""The write side of a knowledge base: index runs, repairs, removals."""
+"""The write side of a knowledge base: index runs, removals, repairs."""
 
 from __future__ import annotations
 
@@ -52,33 +52,33 @@ from ragkit.usage.meter import Meter, current_meter, use_meter
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """How one index run goes."""
+    """Options of one index run."""
 
     dry_run: bool = False
-    """Read and split, count what would be embedded, and change nothing."""
+    """Parse and split, count what would be embedded, and change nothing."""
     retry_failed: bool = False
-    """Take up files that failed before, though they have not changed."""
+    """Retry files that failed before, although they have not changed."""
     rebuild: bool = False
-    """Accept other settings than the knowledge base was built with, and do everything again."""
+    """Accept settings that differ from those of the last build, and index everything again."""
     include: tuple[str, ...] = ()
-    """Only files that match, this time; empty: as the pipeline says."""
+    """Only files that match, in this run; empty: the patterns of the pipeline."""
     exclude: tuple[str, ...] = ()
-    """Files to leave out, this time, beside those of the pipeline."""
+    """Patterns to exclude in this run, in addition to those of the pipeline."""
     jobs: int = 0
-    """Workers that read and split files; 0: as the pipeline says."""
+    """Processes that parse and split files; 0: the setting of the pipeline."""
     max_cost_usd: float | None = None
-    """US dollars that embedding may cost. The run does not begin when it is likely to cost more, and stops in time
-    when it does; what was embedded is kept, and the next run goes on from there."""
+    """Limit in USD for embedding. A run with a higher estimate does not start, and a run that reaches the limit stops;
+    what was embedded is kept, and the next run continues from there."""
     on_event: Callable[[IndexEvent], None] = lambda event: None
-    """Told of every step."""
+    """Called with every event of the run."""
     runner_factory: Callable[[PipelineComponents, int], BuildRunner] = PipelineComponents.runner
-    """Who reads, splits and embeds: the pipeline and `jobs` say, or one that has some of it already."""
+    """Creates the runner that parses, splits and embeds; the default follows the pipeline and `jobs`."""
     find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
-    """Hashes of texts -> the vectors that are known elsewhere, by the same embedder: they are copied, not made."""
+    """Text hashes -> vectors of the same embedder that exist elsewhere; these are copied instead of computed."""
 
 
 class Indexer:
-    """Changes one knowledge base. Every method takes the writer's lock for as long as it works."""
+    """Modifies one knowledge base. Every method holds the write lock while it runs."""
 
     def __init__(self, path: Path, parts: PipelineComponents, ledger: Ledger) -> None:
         self.path = path
@@ -94,8 +94,8 @@ class Indexer:
         if run.dry_run and any(map(is_url, sources)):
             return self._dry_run_with_urls(sources, run)
         roots, failures = self._resolve_sources(sources)
-        told = self._ledger.call_recorder("index", self._components.pipeline.name)
-        meter = Meter(budget_usd=run.max_cost_usd, on_call=told)
+        on_call = self._ledger.call_recorder("index", self._components.pipeline.name)
+        meter = Meter(budget_usd=run.max_cost_usd, on_call=on_call)
         with use_meter(meter), closing(self._ledger):
             notes = self._rebuild_if_damaged()
             self._check_budget(roots, run)
@@ -104,7 +104,7 @@ class Indexer:
         return replace(_add_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
 
     def _resolve_sources(self, sources: Sequence[str | os.PathLike[str]]) -> tuple[list[Path], list[FileFailure]]:
-        """The paths of the sources; a page is fetched first. A page that cannot be had now stays as it was."""
+        """The paths of the sources. Pages are downloaded first; on failure a page keeps its last copy."""
         roots: list[Path] = []
         failures: list[FileFailure] = []
         recorded = frozenset(read_marker_roots(self.path))
@@ -124,19 +124,19 @@ class Indexer:
         return roots, failures
 
     def _check_budget(self, roots: Sequence[Path], run: IndexOptions) -> None:
-        """Raises BudgetTooSmall or PriceUnknown when the run must not begin. A model that costs nothing may."""
+        """Raises BudgetTooSmall or PriceUnknown if the run must not start; a free embedder always may."""
         embedder = self._components.embedder
         price = embedding_cost(embedder, 1_000_000)
         if run.dry_run or run.max_cost_usd is None or price == 0:
             return
         tokens = 0
         if price is not None:
-            rehearsal = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
-            tokens = self.index(roots, rehearsal).tokens
+            dry_run = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
+            tokens = self.index(roots, dry_run).tokens
         check_estimate(embedder_name(embedder), price and embedding_cost(embedder, tokens), run.max_cost_usd)
 
     def remove(self, names: Sequence[str]) -> int:
-        """Take out sources and all below them; returns how many documents went."""
+        """Remove sources and everything below them. Returns the number of removed documents."""
         with WriteSession(self.path) as session:
             catalog = session.catalog
             rows = [r for r in catalog.files().values() if any(is_within(r.source, name) for name in names)]
@@ -150,26 +150,27 @@ class Indexer:
             embedder = self._components.embedder
             row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
             self._sync_store(catalog, compact_vectors(session, row, vectors) if documents else vectors)
-            for name in filter(is_url, names):  # last: until the catalog has forgotten a page, its copy is its source
+            # last, because the copy of a page is its source until the catalog has dropped it
+            for name in filter(is_url, names):
                 self.source_resolver.web_copies.delete(name)
         return len(documents)
 
     def clear(self) -> None:
-        """Take everything out, vectors too."""
-        derived = self._components.external_store(self.path)
+        """Remove everything, including vectors."""
+        external_store = self._components.external_store(self.path)
         with WriteSession(self.path) as session:
             catalog = session.catalog
             with catalog.transaction():
                 for table in ("roots", "files", "documents", "chunks", "vectors", "embedders", "derived"):
-                    catalog.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
-                lexicon = Bm25Index(catalog.connection)
-                lexicon.remove(lexicon.keys().tolist())
+                    catalog.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - constant names
+                lexical_index = Bm25Index(catalog.connection)
+                lexical_index.remove(lexical_index.keys().tolist())
                 catalog.set_meta("generation", str(catalog.generation() + 1))
             catalog.connection.execute("VACUUM")
             shutil.rmtree(self.source_resolver.web_copies.folder, ignore_errors=True)
-            if derived is not None:
-                with closing(derived):
-                    derived.reset(catalog)
+            if external_store is not None:
+                with closing(external_store):
+                    external_store.reset(catalog)
 
     def _run_build(
         self, session: WriteSession, roots: Sequence[Path], run: IndexOptions, started: float
@@ -183,21 +184,25 @@ class Indexer:
         embedder = self._components.embedder
         row, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
         plan = self._create_plan(roots, catalog.files(), run, everything=bool(before.differences(recipe)))
-        settled = {
+        metadata = {
             "recipe": recipe.to_json(),
             "embedder": embedder.fingerprint,
             "pipeline": self._components.pipeline.to_yaml(),
             "pipeline_name": self._components.pipeline.name,
             FILE_FILTERS_KEY: _file_filters_json(catalog, [*map(self.source_resolver.source_id, roots)], run),
         }
-        lexicon = Bm25Index(catalog.connection)
-        stations = self._components.build_stages(lexicon, run.runner_factory(self._components, run.jobs))
+        lexical_index = Bm25Index(catalog.connection)
+        stages = self._components.build_stages(lexical_index, run.runner_factory(self._components, run.jobs))
         meter = None if run.dry_run else current_meter()
-        affordable = None if meter is None or meter.remaining_usd is None else Budget(meter, embedder).count_affordable
-        named = tuple(map(self.source_resolver.source_id, roots))
-        options = BuildOptions(str(self.path), run.dry_run, affordable, settled, named, run.find_known_vectors)
+        count_affordable = (
+            None if meter is None or meter.remaining_usd is None else Budget(meter, embedder).count_affordable
+        )
+        source_ids = tuple(map(self.source_resolver.source_id, roots))
+        options = BuildOptions(
+            str(self.path), run.dry_run, count_affordable, metadata, source_ids, run.find_known_vectors
+        )
         generation = catalog.generation()
-        build = Build(catalog, vectors, stations, options)
+        build = Build(catalog, vectors, stages, options)
         with closing(build.events(plan)) as events:
             for event in events:
                 run.on_event(event)
@@ -208,34 +213,34 @@ class Indexer:
         return replace(report, estimate=estimate_embedding_cost(embedder, report.tokens)) if run.dry_run else report
 
     def _sync_store(self, catalog: Catalog, vectors: VectorFile) -> tuple[str, ...]:
-        """Bring the vector store beside the catalog in line with it, when the pipeline names one; says what is not.
+        """Synchronize the external vector store, if the pipeline names one, with the catalog. Returns notes.
 
-        Some stores can be open in one process only. While another one searches in it, the store stays as it is, and
-        the catalog, which has everything, answers in its place.
+        Some stores allow one process only. While another process has it open, the store is not synchronized, and
+        searches use the catalog, which is complete.
         """
-        derived = self._components.external_store(self.path)
-        if derived is None:
+        external_store = self._components.external_store(self.path)
+        if external_store is None:
             return ()
         try:
-            with closing(derived):
-                derived.sync(catalog, vectors.matrix())
+            with closing(external_store):
+                external_store.sync(catalog, vectors.matrix())
         except KnowledgeBaseLocked:
             name = self._components.pipeline.store.name
-            return (f"the store {name!r} is open in another process and was not brought in line: the catalog is"
-                    " searched instead until the next run",)  # fmt: skip
+            return (f"the store {name!r} is open in another process and was not synchronized: the catalog is"
+                    " searched until the next run",)  # fmt: skip
         return ()
 
     def check_freshness(self, catalog: Catalog, seconds: float) -> Freshness:
-        """What an index run like the last one would find, by a look at the folders; see `KnowledgeBase.freshness`."""
-        chosen: dict[str, dict[str, list[str]]] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
+        """Compare the folders with the catalog, with the filters of the last run; see `KnowledgeBase.freshness`."""
+        filters: dict[str, dict[str, list[str]]] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
         roots = catalog.roots()
         walks = (
             self.walk_source(
                 self.source_resolver.resolve_path(root),
-                chosen[root].get("include", ()),
-                chosen[root].get("exclude", ()),
+                filters[root].get("include", ()),
+                filters[root].get("exclude", ()),
             )
-            if root in chosen
+            if root in filters
             else self.walk_source(self.source_resolver.resolve_path(root))
             for root in roots
         )
@@ -244,7 +249,7 @@ class Indexer:
         )
 
     def _source_paths(self, roots: Iterable[str]) -> list[Path]:
-        """Where the sources of the catalog lie. Raises LoadError for one that leads elsewhere by now."""
+        """The paths of the sources in the catalog. Raises LoadError for one that is now a link to elsewhere."""
         return [
             self.source_resolver.resolve_path(root)
             if is_url(root)
@@ -255,7 +260,7 @@ class Indexer:
     def walk_source(
         self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()
     ) -> Iterator[FoundFile | SkippedPath]:
-        """The files of a source by the pipeline's rules, changed by those of one run."""
+        """The files of a source by the patterns of the pipeline and of one run."""
         folder = self._components.folder_options
         folder = replace(folder, include=tuple(include) or folder.include, exclude=(*folder.exclude, *exclude))
         return self._walk_folder(root, folder)
@@ -274,18 +279,18 @@ class Indexer:
         return make_plan(found, [self.source_resolver.source_id(root) for root in roots], known, options)
 
     def _walk_folder(self, root: Path, folder: FolderOptions) -> Iterator[FoundFile | SkippedPath]:
-        """The files of a source. The knowledge base itself is never one of them, but for the copies of pages."""
+        """The files of a source, without the knowledge base itself, except for its copies of web pages."""
         own = str(self.path.resolve())
         for entry in walk_files(root, folder):
             if entry.path == root or not is_within(source_id(entry.path), own):
                 yield entry
 
     def hash_file(self, path: Path) -> str:
-        """Digest of a file's bytes."""
+        """Content hash of a file."""
         return hash_content(read_bytes(path, None, int(self._components.folder_options.max_file_mb * 2**20)))
 
     def _rebuild_if_damaged(self) -> tuple[str, ...]:
-        """Build a damaged knowledge base again before it is written to; says so."""
+        """Rebuild a damaged knowledge base before it is written to. Returns notes."""
         if not knowledge_base_exists(self.path):
             return ()
         try:
@@ -295,48 +300,48 @@ class Indexer:
         return ()
 
     def rebuild(self, what: str, reason: str) -> tuple[str, ...]:
-        """Make everything again from the sources, with the vectors that can still be trusted."""
+        """Rebuild everything from the sources, reusing the vectors that are intact."""
         with translate_io_errors(self.path, repair_command(self.path)), WriterLock(self.path):
-            salvage = RecoveredState(self.path, self._components.embedder.fingerprint)
-            roots = self._source_paths(salvage.roots)
+            recovered = RecoveredState(self.path, self._components.embedder.fingerprint)
+            roots = self._source_paths(recovered.roots)
             gone = [root for root in roots if not root.exists()]
             if gone:
                 raise LoadError(
-                    str(gone[0]), "is gone, and the damaged knowledge base was built from it", "bring it back"
+                    str(gone[0]), "does not exist, and the damaged knowledge base must be rebuilt from it", "restore it"
                 )
             folder = self.path / REBUILD_FOLDER
             shutil.rmtree(folder, ignore_errors=True)
             with WriteSession(folder, self._components.new_knowledge_base) as session:
-                self._restore_vectors(session, salvage)
+                self._restore_vectors(session, recovered)
                 self._run_build(session, roots, IndexOptions(), time.perf_counter())
             replace_with_rebuilt(self.path)
-        kept = f"{len(salvage.text_hashes)} vectors were kept"
-        return (f"{what} {reason}: built again from {len(roots)} sources, {kept}",)
+        reused = f"{len(recovered.text_hashes)} vectors were reused"
+        return (f"{what} {reason}: rebuilt from {len(roots)} sources, {reused}",)
 
-    def refill_store(self, derived: ExternalStore) -> tuple[str, ...]:
-        """Empty the vector store beside the catalog and fill it again; says so."""
+    def refill_store(self, external_store: ExternalStore) -> tuple[str, ...]:
+        """Empty the external vector store and fill it again. Returns notes."""
         embedder = self._components.embedder
-        with WriteSession(self.path) as session, closing(derived):
+        with WriteSession(self.path) as session, closing(external_store):
             _, vectors = session.open_vectors(embedder.fingerprint, embedder.dimension)
-            derived.reset(session.catalog)
-            count = derived.sync(session.catalog, vectors.matrix())
-        return (f"the store {self._components.pipeline.store.name!r}: emptied, and filled with {count:,} chunks",)
+            external_store.reset(session.catalog)
+            count = external_store.sync(session.catalog, vectors.matrix())
+        return (f"the store {self._components.pipeline.store.name!r}: emptied and filled with {count:,} chunks",)
 
-    def _restore_vectors(self, session: WriteSession, salvage: RecoveredState) -> None:
+    def _restore_vectors(self, session: WriteSession, recovered: RecoveredState) -> None:
         embedder = self._components.embedder
         with session.catalog.transaction():
-            session.catalog.set_meta("last_file", str(salvage.last_file_number))
+            session.catalog.set_meta("last_file", str(recovered.last_file_number))
         row, file = session.open_vectors(embedder.fingerprint, embedder.dimension)
-        if salvage.vectors is None or not len(salvage.vectors):
+        if recovered.vectors is None or not len(recovered.vectors):
             return
-        first = file.append(salvage.vectors)
+        first = file.append(recovered.vectors)
         file.sync()
         with session.catalog.transaction():
-            sums = file.checksums(first, len(salvage.text_hashes)).tolist()
-            session.catalog.add_vectors(row.key, first, salvage.text_hashes, sums)
+            sums = file.checksums(first, len(recovered.text_hashes)).tolist()
+            session.catalog.add_vectors(row.key, first, recovered.text_hashes, sums)
 
     def _dry_run_new(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions, started: float) -> IndexReport:
-        """A dry run where there is no knowledge base yet: in a temporary one, so that none is left behind."""
+        """A dry run without a knowledge base: in a temporary one, so that none is left behind."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
             scratch = Indexer(Path(folder) / "kb", self._components, self._ledger)
             roots, failures = scratch._resolve_sources(sources)
@@ -345,7 +350,7 @@ class Indexer:
             return replace(report, kb=str(self.path), usage=Meter().usage().to_dict())
 
     def _dry_run_with_urls(self, sources: Sequence[str | os.PathLike[str]], run: IndexOptions) -> IndexReport:
-        """A dry run that fetches pages: beside the copies that citations are checked against, not over them."""
+        """A dry run with pages: downloads them to a temporary folder, not over the copies that citations refer to."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
             scratch = Indexer(self.path, self._components, self._ledger)
             scratch.source_resolver = SourceResolver(Path(folder).resolve() / WEB_FOLDER)
@@ -354,21 +359,21 @@ class Indexer:
 
 
 FILE_FILTERS_KEY = "chosen-files"
-"""Where the catalog keeps which files a run was told to take from a source, beside what the pipeline says."""
+"""Key of the include and exclude patterns of each source in the catalog."""
 
 
 def _file_filters_json(catalog: Catalog, roots: Sequence[str], run: IndexOptions) -> str:
-    """What is written down there: source -> include and exclude of its last run, as JSON."""
-    chosen: dict[str, object] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
+    """Source -> include and exclude patterns of its last run, as JSON."""
+    filters: dict[str, object] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
     for root in roots:
-        chosen.pop(root, None)
+        filters.pop(root, None)
         if run.include or run.exclude:
-            chosen[root] = {"include": list(run.include), "exclude": list(run.exclude)}
-    return json.dumps(chosen, sort_keys=True)
+            filters[root] = {"include": list(run.include), "exclude": list(run.exclude)}
+    return json.dumps(filters, sort_keys=True)
 
 
 def _add_failures(report: IndexReport, failures: Sequence[FileFailure]) -> IndexReport:
-    """The report with what could not be fetched."""
+    """The report with failed downloads added."""
     if not failures:
         return report
     files = {**report.files, "failed": report.files["failed"] + len(failures)}
@@ -378,21 +383,21 @@ def _add_failures(report: IndexReport, failures: Sequence[FileFailure]) -> Index
 def _resolve_root(source: str | os.PathLike[str], recorded: Collection[str]) -> Path:
     path = Path(os.path.abspath(source))  # noqa: PTH100 - without following links
     if not Path(source).exists():
-        raise LoadError(str(source), "does not exist", "name a folder or a file that does")
+        raise LoadError(str(source), "does not exist", "name an existing folder or file")
     return _require_not_redirected(path) if source_id(path) in recorded else Path(source).resolve()
 
 
 def _require_not_redirected(root: Path) -> Path:
-    """The path of a source that is in the knowledge base already: recorded without links, it must still have none.
+    """Check that the path of an indexed source contains no link: it was recorded without links.
 
-    A link that was put in its place, or above it, would bring in what nobody has named.
+    A link in its place, or in a parent folder, would index files that the user has not named.
     """
     if root.exists() and root.resolve() != root:
-        hint = "if it should, take it out with `ragkit rm`, and index it again"
-        raise LoadError(str(root), f"leads to {root.resolve()} by now, through a link", hint)
+        hint = "if that is intended, remove it with `ragkit rm` and index it again"
+        raise LoadError(str(root), f"is now a link to {root.resolve()}", hint)
     return root
 
 
 def _merge_roots(named: Sequence[Path], known: Sequence[Path]) -> list[Path]:
-    """The named sources and the known ones that still exist, none twice."""
+    """The named sources and the existing known ones, without duplicates."""
     return list(dict.fromkeys([*named, *(path for path in known if path.exists())]))

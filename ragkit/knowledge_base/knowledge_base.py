@@ -178,7 +178,7 @@ class KnowledgeBase:
             LoadError: a source does not exist.
             SettingsMismatch: the knowledge base was built with other settings, and `options.rebuild` is not set.
             KnowledgeBaseLocked: another process writes to it.
-            BudgetExceeded: the run would cost, or has cost, more than `options.max_cost_usd`; what was embedded is kept.
+            BudgetExceeded: the run costs more than `options.max_cost_usd`; what was embedded is kept.
             PriceUnknown: `options.max_cost_usd` is set, and the price of the embedder is unknown.
         """
         from ragkit.knowledge_base.indexing import IndexOptions

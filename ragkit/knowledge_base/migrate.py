@@ -1,4 +1,4 @@
-"""A knowledge base moves to another vector store: filled from the catalog, held against it, then recorded."""
+"""Copy a knowledge base to another vector store: fill it from the catalog, verify it, then record it."""
 
 from __future__ import annotations
 
@@ -25,69 +25,69 @@ from ragkit.records import JSON
 from ragkit.usage.meter import Meter, use_meter
 
 SAMPLE_SEARCHES = 24
-"""Searches that a filled store is tried with, every fourth of them within one source."""
+"""Searches that test a filled store; every fourth is filtered by one source."""
 TOP_K = 10
 MIN_RECALL = 0.9
-"""An approximate store that finds less than this of what exact search finds is no copy."""
+"""Minimum recall of an approximate store against exact search."""
 RECALL_SCORE_TOLERANCE = 1e-4
-"""How far below the last of the nearest a hit may be and still count as one of them: stores round scores."""
+"""How far below the k-th exact score a hit may be and still count: stores round scores."""
 
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """How a copy goes."""
+    """Options of a copy."""
 
     overwrite: bool = False
-    """Take a store that holds documents of somebody else, and empty it."""
+    """Accept a store that holds documents of another application, and empty it."""
     drop_old: bool = False
-    """Empty the store that was used before, once the new one is verified."""
+    """Empty the previous store once the new one is verified."""
     on_progress: Callable[[int, int], None] = lambda done, total: None
-    """Told how many chunks of how many are in the store."""
+    """Called with (chunks in the store, chunks in all)."""
 
 
 @dataclass(frozen=True)
 class CopyReport:
-    """What a copy did and found."""
+    """The result of a copy."""
 
     kb: str
     previous_store: str
-    """The store that was used before; '' when its settings cannot be read any more."""
+    """The previous store; '' if its settings cannot be read."""
     store: str
-    """The store that is used from now on; when there are problems it is not."""
+    """The new store; it is not used if there are problems."""
     chunks: int
     """Live chunks of the knowledge base."""
     copied: int
-    """Chunks that were handed over in this run."""
+    """Chunks written by this copy."""
     comparison: StoreComparison | None
-    """Every document and vector, held against the catalog. None where the catalog itself is searched."""
+    """Every document and vector compared with the catalog; None if the catalog itself is searched."""
     searches_compared: int
-    """How many searches were compared with exact ones."""
+    """Number of searches compared with exact search."""
     recall: float
-    """The share of the nearest that they found."""
+    """Their mean recall."""
     problems: tuple[str, ...]
-    """Why the store was not taken, a line each; empty when it was."""
+    """Why the store was rejected, one line each; empty if it was accepted."""
     notes: tuple[str, ...]
     embedding_tokens: int
-    """Tokens that went through an embedder: 0."""
+    """Tokens that were embedded: 0."""
     seconds: float
 
     def to_json(self) -> dict[str, JSON]:
         """The shape of `copy --json`."""
-        held = self.comparison
+        comparison = self.comparison
         return {
             "kb": self.kb,
             "from": self.previous_store,
             "to": self.store,
             "chunks": self.chunks,
             "copied": self.copied,
-            "there_before": self.chunks - self.copied if held else 0,
+            "there_before": self.chunks - self.copied if comparison else 0,
             "verified": None
-            if held is None
+            if comparison is None
             else {
-                "count": held.stored,
-                "checksum": held.stored_checksum,
-                "checksum_wanted": held.expected_checksum,
-                "largest_gap": held.max_vector_distance,
+                "count": comparison.stored,
+                "checksum": comparison.stored_checksum,
+                "checksum_wanted": comparison.expected_checksum,
+                "largest_gap": comparison.max_vector_distance,
                 "searches": self.searches_compared,
                 "recall": round(self.recall, 4),
             },
@@ -98,18 +98,18 @@ class CopyReport:
         }
 
 
-def copy_to_store(path: Path, parts: PipelineComponents, run: CopyOptions) -> CopyReport:
-    """Fill the store of `parts.pipeline` from the catalog at `path`; see `KnowledgeBase.copy`."""
+def copy_to_store(path: Path, components: PipelineComponents, options: CopyOptions) -> CopyReport:
+    """Fill the store of `components.pipeline` from the catalog at `path`; see `KnowledgeBase.copy`."""
     started = time.perf_counter()
     meter = Meter()
     with use_meter(meter), WriteSession(path) as session:
-        report = _copy_chunks(session, parts, run)
+        report = _copy_chunks(session, components, options)
     tokens = int(meter.usage().embedding_tokens)
     return replace(report, embedding_tokens=tokens, seconds=time.perf_counter() - started)
 
 
-def _copy_chunks(session: WriteSession, parts: PipelineComponents, run: CopyOptions) -> CopyReport:
-    catalog, name = session.catalog, parts.pipeline.store.name
+def _copy_chunks(session: WriteSession, components: PipelineComponents, options: CopyOptions) -> CopyReport:
+    catalog, name = session.catalog, components.pipeline.store.name
     old = _load_old_pipeline(catalog)
     chunks = int(catalog.connection.execute("SELECT count(*) FROM chunks WHERE live = 1").fetchone()[0])
     report = CopyReport(
@@ -126,79 +126,87 @@ def _copy_chunks(session: WriteSession, parts: PipelineComponents, run: CopyOpti
         0,
         0.0,
     )
-    derived = parts.external_store(session.directory)
-    if derived is not None and chunks:
-        with closing(derived):
-            report = _fill_store(session, derived, run, report)
+    external_store = components.external_store(session.directory)
+    if external_store is not None and chunks:
+        with closing(external_store):
+            report = _fill_store(session, external_store, options, report)
     if not report.problems:
-        _record_store(catalog, parts.pipeline)
-        if run.drop_old and old is not None:
+        _record_store(catalog, components.pipeline)
+        if options.drop_old and old is not None:
             report = replace(
-                report, notes=(*report.notes, *_empty_old_store(session, PipelineComponents(old), derived))
+                report, notes=(*report.notes, *_empty_old_store(session, PipelineComponents(old), external_store))
             )
     return report
 
 
 def _store_notes(name: str) -> tuple[str, ...]:
     if name == MEMORY_STORE:
-        return ("the store 'memory' keeps nothing: each process searches the catalog, and there was nothing to copy",)
+        return ("the store 'memory' persists nothing: every process searches the catalog, so nothing was copied",)
     return ()
 
 
-def _fill_store(session: WriteSession, derived: ExternalStore, run: CopyOptions, report: CopyReport) -> CopyReport:
-    # by the name that the catalog has of it, so that neither the embedder's package nor its key is needed
+def _fill_store(
+    session: WriteSession, external_store: ExternalStore, options: CopyOptions, report: CopyReport
+) -> CopyReport:
+    # by the fingerprint in the catalog, so that neither the package nor the key of the embedder is needed
     row, vectors = session.open_vectors(session.catalog.get_meta("embedder") or "", 1)
     matrix = vectors.matrix(row.rows)
-    copied = derived.sync(session.catalog, matrix, run.on_progress, overwrite=run.overwrite)
-    held = derived.compare(session.catalog, matrix)
-    problems = list(held.describe_differences())
-    searches, recall = (0, 1.0) if problems else _measure_recall(session.directory, derived)
+    copied = external_store.sync(session.catalog, matrix, options.on_progress, overwrite=options.overwrite)
+    comparison = external_store.compare(session.catalog, matrix)
+    problems = list(comparison.describe_differences())
+    searches, recall = (0, 1.0) if problems else _measure_recall(session.directory, external_store)
     if recall < MIN_RECALL:
         problems.append(
-            f"finds {recall:.0%} of the nearest in {searches} searches: let its index look at more candidates"
+            f"recall must be >= {MIN_RECALL:.0%} (got {recall:.0%} in {searches} searches): "
+            "raise the number of candidates of its index"
         )
     if problems:
-        derived.reset(session.catalog)  # so that the next attempt begins with an empty store
+        external_store.reset(session.catalog)  # the next attempt starts with an empty store
     return replace(
-        report, copied=copied, comparison=held, searches_compared=searches, recall=recall, problems=tuple(problems)
+        report,
+        copied=copied,
+        comparison=comparison,
+        searches_compared=searches,
+        recall=recall,
+        problems=tuple(problems),
     )
 
 
-def _measure_recall(directory: Path, derived: ExternalStore) -> tuple[int, float]:
-    """Searches in the store against exact ones in the catalog: how many, and the share of hits that are right."""
+def _measure_recall(directory: Path, external_store: ExternalStore) -> tuple[int, float]:
+    """(number of searches, mean recall of the store against exact search in the catalog)."""
     shares: list[float] = []
-    with CatalogReader(directory, Bm25Index) as reader, reader.snapshot() as view:
-        for query, source in _sample_queries(view):
+    with CatalogReader(directory, Bm25Index) as reader, reader.snapshot() as snapshot:
+        for query, source in _sample_queries(snapshot):
             where: dict[str, JSON] | None = {"source": source} if source else None
-            exact = [score for _, score in view.search_dense(query, TOP_K, where)]
-            ids = [result.document.id for result in derived.store.search(query, TOP_K, where)]
-            scores = view.cosines(query, _chunk_keys(view, ids)).tolist()
+            exact = [score for _, score in snapshot.search_dense(query, TOP_K, where)]
+            ids = [result.document.id for result in external_store.store.search(query, TOP_K, where)]
+            scores = snapshot.cosines(query, _chunk_keys(snapshot, ids)).tolist()
             right = sum(score >= exact[-1] - RECALL_SCORE_TOLERANCE for score in scores)
             shares.append(right / len(exact))
     return len(shares), sum(shares) / len(shares) if shares else 1.0
 
 
-def _sample_queries(view: CatalogSnapshot) -> Iterator[tuple[NDArray[np.float32], str]]:
-    """Points between chunks that lie apart in the catalog, and for every fourth the source of the first of them."""
-    a = view.arrays
+def _sample_queries(snapshot: CatalogSnapshot) -> Iterator[tuple[NDArray[np.float32], str]]:
+    """(query vector, source) pairs: points between distant chunks; every fourth is filtered by a source, others ''."""
+    a = snapshot.arrays
     count = len(a.chunk_keys)
     places = range(0, count, max(1, count // SAMPLE_SEARCHES))[:SAMPLE_SEARCHES]
     for number, place in enumerate(places):
         row = a.matrix[a.vector_rows[place]] + 0.5 * a.matrix[a.vector_rows[(place + count // 2) % count]]
         length = float(np.linalg.norm(row))
         if length > 0:
-            source = view.chunks([int(a.chunk_keys[place])])[0].source if number % 4 == 3 else ""
+            source = snapshot.chunks([int(a.chunk_keys[place])])[0].source if number % 4 == 3 else ""
             yield (row / length).astype(np.float32), source
 
 
-def _chunk_keys(view: CatalogSnapshot, ids: Sequence[str]) -> list[int]:
+def _chunk_keys(snapshot: CatalogSnapshot, ids: Sequence[str]) -> list[int]:
     marks = ",".join("?" * len(ids))
     query = f"SELECT key FROM chunks WHERE live = 1 AND id IN ({marks})"  # noqa: S608 - marks only
-    return [row[0] for row in view.connection.execute(query, tuple(ids))]
+    return [row[0] for row in snapshot.connection.execute(query, tuple(ids))]
 
 
 def _load_old_pipeline(catalog: Catalog) -> Pipeline | None:
-    """The pipeline that the knowledge base was last built with; None when a variable in it is not set any more."""
+    """The pipeline of the last build; None if it needs a variable that is not set."""
     try:
         return Pipeline.from_yaml(catalog.get_meta("pipeline") or "extends: default\n")
     except PipelineError:
@@ -206,26 +214,26 @@ def _load_old_pipeline(catalog: Catalog) -> Pipeline | None:
 
 
 def _record_store(catalog: Catalog, pipeline: Pipeline) -> None:
-    """Write the new store into the settings that hold where no file says otherwise; all else in them stays.
+    """Write the new store into the stored settings, which apply unless a pipeline file says otherwise.
 
-    A path is written in full, so that it is the same one from whatever directory the settings are used.
+    A path is stored as absolute, so that it does not depend on the working directory.
     """
     options = pipeline.store.options
     path = getattr(options, "path", None)
     if path and options is not None and not Path(path).is_absolute():
         options = replace(options, path=str(Path(path).absolute()))
         pipeline = replace(pipeline, store=ComponentConfig(pipeline.store.name, options))
-    # whatever its store was: of that one not even the variables need be set any more
+    # override the old store: its variables may not be set any more
     stored = Pipeline.from_yaml(catalog.get_meta("pipeline") or "extends: default\n", overrides=("store.name=memory",))
     with catalog.transaction():
         catalog.set_meta("pipeline", stored.with_store_from(pipeline).to_yaml())
 
 
 def _empty_old_store(session: WriteSession, old: PipelineComponents, new: ExternalStore | None) -> tuple[str, ...]:
-    """Empty the store that was used before, unless it is the same one."""
-    derived = old.external_store(session.directory)
-    if derived is None or (new is not None and new.store_id == derived.store_id):
+    """Empty the previous store, unless it is the same one."""
+    external_store = old.external_store(session.directory)
+    if external_store is None or (new is not None and new.store_id == external_store.store_id):
         return ()
-    with closing(derived):
-        derived.reset(session.catalog)
+    with closing(external_store):
+        external_store.reset(session.catalog)
     return (f"the store {old.pipeline.store.name!r} was emptied",)

@@ -1,4 +1,4 @@
-"""The settings that a knowledge base was built with, as its catalog keeps them."""
+"""The settings that a knowledge base was built with, as stored in its catalog."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ragkit.pipeline.settings import Pipeline
 
 @dataclass(frozen=True)
 class StoredSettings:
-    """What a knowledge base says that it was built with."""
+    """The build settings in a catalog."""
 
     directory: Path
     build_fingerprint: BuildFingerprint
     pipeline_yaml: str
-    """The pipeline file."""
+    """The pipeline file as text."""
     pipeline_name: str
 
     def load_pipeline(self) -> Pipeline:
-        """The pipeline; the default one where the text is damaged, which is said by whoever opens the files.
+        """The pipeline; the default one if the text is damaged, which opening the catalog reports.
 
         Raises:
-            PipelineError: the pipeline cannot be used here, as a variable is not set.
+            PipelineError: the pipeline needs a variable that is not set.
         """
         try:
             return Pipeline.from_yaml(self.pipeline_yaml, name=self.pipeline_name)
@@ -41,7 +41,7 @@ class StoredSettings:
 
 
 def read_stored_settings(directory: Path) -> StoredSettings | None:
-    """None where there is no knowledge base yet, and where its settings are damaged: whoever opens it says so."""
+    """The stored settings; None if there is no knowledge base, or if they are damaged, which opening it reports."""
     if not knowledge_base_exists(directory):
         return None
     try:
@@ -67,15 +67,19 @@ def check_settings(directory: Path, stored: BuildFingerprint, current: BuildFing
 
 
 def read_build_fingerprint(catalog: Catalog, directory: Path) -> BuildFingerprint:
-    """The recipe in an open catalog. Raises KnowledgeBaseDamaged where it is none."""
+    """The build fingerprint in an open catalog.
+
+    Raises:
+        KnowledgeBaseDamaged: it is missing or invalid.
+    """
     try:
         return BuildFingerprint.from_json(catalog.get_meta("recipe") or "")
     except CORRUPT_DATA_ERRORS as error:
-        reason = "holds settings that cannot be read"
+        reason = "has invalid settings"
         raise KnowledgeBaseDamaged(str(directory / CATALOG_FILE), reason, repair_command(directory)) from error
 
 
 def read_stored_pipeline(directory: Path) -> str | None:
-    """The pipeline file that a knowledge base was built with, as text; None when there is none."""
+    """The pipeline file that a knowledge base was built with, as text, or None."""
     stored = read_stored_settings(directory)
     return stored.pipeline_yaml if stored else None

@@ -1,7 +1,7 @@
-"""`index --watch`: index runs whenever something changes in the sources, one after the other, until told to stop.
+"""`index --watch`: run the index after every change of the sources, until interrupted.
 
-Events of the file system say that something changed, never what: each run plans anew, as any index run does. Single
-files, and folders whose events do not come through (network shares), are looked at now and then.
+File system events only trigger a run; each run plans from scratch like any other. Single files, and folders without
+events (network shares), are polled.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from ragkit.knowledge_base.indexing import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 QUIET_PERIOD_MS = 300
-"""A run begins when nothing has changed for so long: an editor writes a file in several steps."""
+"""A run starts after this time without a change: editors write a file in several steps."""
 MAX_DELAY_MS = 3_000
-"""A run begins after so long even if changes go on."""
+"""A run starts after this time even if changes continue."""
 POLL_INTERVAL_MS = 1_000
 RESCAN_SECONDS = 30.0
-"""How often folders are looked at for changes that no event told of."""
+"""How often folders are scanned for changes without an event."""
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 2.0, 60.0
 
 
 @dataclass(frozen=True)
 class IndexCompleted:
-    """A run is done."""
+    """A run succeeded."""
 
     report: IndexReport
     files_read: tuple[FileRead, ...]
-    """The files that were read, in order."""
+    """The parsed files, in order."""
     removed_sources: tuple[str, ...]
-    """The files that went."""
+    """The removed files."""
 
 
 @dataclass(frozen=True)
 class IndexFailed:
-    """A run ended with an error. The watch goes on, and tries again."""
+    """A run failed. The watch continues and retries."""
 
     error: RagkitError
 
@@ -54,16 +54,16 @@ WatchEvent: TypeAlias = IndexCompleted | IndexFailed
 
 @dataclass
 class _RetryTimer:
-    """When to try again after an error: soon at first, then less and less often."""
+    """Exponential backoff after errors."""
 
     delay_seconds: float = 0.0
     retry_at: float = 0.0
     last_error: str = ""
 
     def record_failure(self, error: RagkitError) -> bool:
-        """Note a failure; whether it is another one than the last."""
-        longest = FIRST_RETRY_SECONDS if isinstance(error, KnowledgeBaseLocked) else MAX_RETRY_SECONDS
-        self.delay_seconds = min(max(2 * self.delay_seconds, FIRST_RETRY_SECONDS), longest)
+        """Schedule the next attempt. Returns whether the error differs from the previous one."""
+        max_delay = FIRST_RETRY_SECONDS if isinstance(error, KnowledgeBaseLocked) else MAX_RETRY_SECONDS
+        self.delay_seconds = min(max(2 * self.delay_seconds, FIRST_RETRY_SECONDS), max_delay)
         self.retry_at = time.monotonic() + self.delay_seconds
         before, self.last_error = self.last_error, str(error)
         return self.last_error != before
@@ -75,7 +75,7 @@ class _RetryTimer:
 
 @dataclass
 class _EventCollector:
-    """What the events of one run said."""
+    """Collects the events of one run."""
 
     files_read: list[FileRead] = field(default_factory=list)
     removed_sources: tuple[str, ...] = ()
@@ -87,67 +87,67 @@ class _EventCollector:
             self.removed_sources = event.removed_sources
 
 
-def watch_and_index(kb: KnowledgeBase, sources: Sequence[Path], run: IndexOptions) -> Iterator[WatchEvent]:
-    """Index now, and again after every change, for ever. An error that repeats itself is told once.
+def watch_and_index(kb: KnowledgeBase, sources: Sequence[Path], options: IndexOptions) -> Iterator[WatchEvent]:
+    """Index now and after every change, forever. A repeated error is yielded once.
 
     Args:
         kb: the knowledge base.
-        sources: folders and files, which exist.
-        run: how each run goes; `rebuild` and `retry_failed` hold for the first one only.
+        sources: existing folders and files.
+        options: settings of the runs; `rebuild` and `retry_failed` apply to the first one only.
 
     Yields:
-        The outcome of the first run, and of each later one that changed something or failed.
+        The result of the first run, and of each later run that changed something or failed.
     """
-    later = replace(run, rebuild=False, retry_failed=False)
-    attempts = _RetryTimer()
+    later = replace(options, rebuild=False, retry_failed=False)
+    retry_timer = _RetryTimer()
     first = True
-    for changed in chain([True], _poll_changes(kb, sources)):
-        if not (changed or attempts.is_due):
+    for has_changed in chain([True], _poll_changes(kb, sources)):
+        if not (has_changed or retry_timer.is_due):
             continue
-        outcome = _run_index(kb, sources, run if first else later)
+        outcome = _run_index(kb, sources, options if first else later)
         if isinstance(outcome, IndexFailed):
-            if attempts.record_failure(outcome.error):
+            if retry_timer.record_failure(outcome.error):
                 yield outcome
             continue
-        attempts = _RetryTimer()
+        retry_timer = _RetryTimer()
         if first or outcome.files_read or outcome.removed_sources or outcome.report.notes:
             yield outcome
         first = False
 
 
-def _run_index(kb: KnowledgeBase, sources: Sequence[Path], run: IndexOptions) -> WatchEvent:
-    heard = _EventCollector()
+def _run_index(kb: KnowledgeBase, sources: Sequence[Path], options: IndexOptions) -> WatchEvent:
+    collector = _EventCollector()
 
-    def tell(event: IndexEvent) -> None:
-        heard.collect(event)
-        run.on_event(event)
+    def forward(event: IndexEvent) -> None:
+        collector.collect(event)
+        options.on_event(event)
 
     try:
-        report = kb.index(*sources, options=replace(run, on_event=tell))
+        report = kb.index(*sources, options=replace(options, on_event=forward))
     except RagkitError as error:
         return IndexFailed(error)
-    return IndexCompleted(report, tuple(heard.files_read), heard.removed_sources)
+    return IndexCompleted(report, tuple(collector.files_read), collector.removed_sources)
 
 
 def _poll_changes(kb: KnowledgeBase, sources: Sequence[Path]) -> Iterator[bool]:
-    """Whether something may have changed, at least once a tick. What changes between two answers is not lost.
+    """Yields whether something may have changed, at least once per poll interval; no change is lost between two yields.
 
-    The first answer comes when the system is listening, from a look at what changed before.
+    The first value is yielded once events are being received; it covers changes from before.
     """
     folders = [source for source in sources if source.is_dir()]
     own = str(kb.path.resolve())
-    every = RESCAN_SECONDS if len(folders) == len(sources) else POLL_INTERVAL_MS / 1000
-    look_at = 0.0
+    interval = RESCAN_SECONDS if len(folders) == len(sources) else POLL_INTERVAL_MS / 1000
+    next_rescan = 0.0
     for changed in _poll_file_events(folders, own):
-        if changed or time.monotonic() < look_at:
+        if changed or time.monotonic() < next_rescan:
             yield changed
         else:
             yield _has_changes(kb)
-            look_at = time.monotonic() + every
+            next_rescan = time.monotonic() + interval
 
 
 def _poll_file_events(folders: Sequence[Path], own: str) -> Iterator[bool]:
-    """Whether the file system told of a change, at least once a tick; changes of the knowledge base do not count."""
+    """Yields whether there were file system events, at least once per poll interval; the knowledge base is excluded."""
     if not folders:
         while True:
             yield False
@@ -164,14 +164,14 @@ def _poll_file_events(folders: Sequence[Path], own: str) -> Iterator[bool]:
     )
     try:
         yield from map(bool, changes)
-    except OSError as error:  # most often the system's limit of watched folders
+    except OSError as error:  # usually the limit of watched folders
         hint = "raise fs.inotify.max_user_watches, or set WATCHFILES_FORCE_POLLING=true"
         raise LoadError(", ".join(map(str, folders)), f"cannot be watched ({error})", hint) from error
 
 
 def _has_changes(kb: KnowledgeBase) -> bool:
     try:
-        found = kb.freshness(timeout_s=RESCAN_SECONDS / 10)
+        freshness = kb.freshness(timeout_s=RESCAN_SECONDS / 10)
     except RagkitError:
-        return False  # an index run will say it, when there is something to do
-    return bool(found.added or found.changed or found.removed or not found.is_complete)
+        return False  # the next index run reports it
+    return bool(freshness.added or freshness.changed or freshness.removed or not freshness.is_complete)

@@ -230,8 +230,8 @@ def bad_input_is_refused_and_changes_nothing(subject: StoreUnderTest) -> None:
     one, row = make_documents("c"), sample_vectors()[2:3]
     zero, wide = np.zeros((1, DIMENSION), np.float32), unit_rows(1, DIMENSION + 1, seed=1)
     nan = np.full((1, DIMENSION), np.nan, np.float32)
-    assert_raises(DimensionMismatch, f"have {DIMENSION + 1} columns", lambda: store.add_documents(one, wide))
-    assert_raises(DimensionMismatch, f"holds {DIMENSION}", lambda: store.search(wide[0], 1))
+    assert_raises(DimensionMismatch, f"got {DIMENSION + 1}", lambda: store.add_documents(one, wide))
+    assert_raises(DimensionMismatch, f"store has {DIMENSION}", lambda: store.search(wide[0], 1))
     assert_raises(InvalidVector, "length 0", lambda: store.add_documents(make_documents("cd"), np.vstack([row, zero])))
     assert_raises(InvalidVector, "length nan", lambda: store.add_documents(one, nan))
     assert_raises(InvalidVector, "length 2", lambda: store.add_documents(one, row * 2))
@@ -382,8 +382,8 @@ CHECKS: tuple[StoreCheck, ...] = (
 def checks_for(store: type[Store]) -> tuple[StoreCheck, ...]:
     """The checks for a class: all of CHECKS, and those for what it says of itself in `persistent` and `shared`."""
     chosen = CHECKS
-    if getattr(store, "is_persistent", False):
+    if getattr(store, "persistent", False):
         chosen += PERSISTENT_CHECKS
-    if getattr(store, "shared_words", False):
+    if getattr(store, "shared", False):
         chosen += SHARED_CHECKS
     return chosen

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import HASHING, Ragkit
 
-SLOWLY = "import ragkit.index.external_store as d; d.BATCH = 3; from ragkit.cli import main; main({arguments!r})"
+SLOWLY = "import ragkit.index.external_store as d; d.SYNC_BATCH_SIZE = 3; from ragkit.cli import main; main({arguments!r})"
 """The command in small steps, so that there is a middle to be killed in."""
 
 
@@ -75,7 +75,7 @@ def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
 def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ragkit) -> None:
     said = ragkit("copy", "--to", "memory")
     assert said.out == "memory: the catalog itself is searched, 200 chunks\n"
-    assert said.err.startswith("note: the store 'memory' keeps nothing")
+    assert said.err.startswith("note: the store 'memory' persists nothing")
 
 
 @pytest.mark.parametrize(

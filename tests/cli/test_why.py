@@ -35,14 +35,14 @@ def test_a_passage_that_is_found_has_its_place_in_every_ranking(house: Path, rag
     assert [stage["rank"] for stage in found["stages"]] == [1, 1, 1]
     assert (found["rank"], found["source"], found["line"]) == (1, "house/boiler.md", 3)
     assert (found["shared_words"], found["missing_words"]) == (["boiler", "filter", "Monday"], ["piano"])
-    assert found["advice"] == ["nothing: it is hit 1"]
+    assert found["advice"] == ["none: it is hit 1"]
 
 
 def test_a_passage_that_is_cut_comes_with_what_would_have_kept_it(house: Path, ragkit: Ragkit) -> None:
     said = ragkit("why", "boiler filter Monday", "--expect", "house/garden.txt", "-k", "1", code=1)
     assert "given      cut: only 1 are kept" in said.out
     assert "  - top_k 2 instead of 1" in said.out
-    assert "  - other words: the passage does not have Monday" in said.out
+    assert "  - other words: the passage lacks Monday" in said.out
 
 
 def test_a_condition_that_the_passage_does_not_meet_is_named(house: Path, ragkit: Ragkit) -> None:
@@ -50,18 +50,18 @@ def test_a_condition_that_the_passage_does_not_meet_is_named(house: Path, ragkit
         "why", "hedge August", "--expect", "house/garden.txt", "--where", 'format == "markdown"', "--json", code=1
     )
     assert [stage["rank"] for stage in found.json["stages"]] == [None, None, None]
-    assert found.json["advice"] == ["drop --where: the passage does not meet it"]
+    assert found.json["advice"] == ["remove --where: the passage does not match it"]
 
 
 @pytest.mark.parametrize(
     ("expect", "reason"),
     [
-        ("broken.pdf", "broken.pdf is not in the index: it could not be read: "),
-        ("house/.hidden.md", "is not in the index: it was left out: hidden file"),
-        ("house/picture.png", "is not in the index: it was left out: "),
+        ("broken.pdf", "broken.pdf is not in the index: it could not be parsed: "),
+        ("house/.hidden.md", "is not in the index: it was skipped: hidden file"),
+        ("house/picture.png", "is not in the index: it was skipped: "),
         ("none.md", "none.md is not in the index: no file of this name is in house"),
-        ("ragkit.yaml", "is not in the index: it lies outside of what was indexed: ragkit index ragkit.yaml"),
-        ("boiler.md:99", "boiler.md:99 is not in the index: line 99 is behind the last one with text, 5"),
+        ("ragkit.yaml", "is not in the index: it is outside of the indexed folders: ragkit index ragkit.yaml"),
+        ("boiler.md:99", "boiler.md:99 is not in the index: line must be <= 5, the last line with text (got 99)"),
     ],
 )
 def test_what_is_not_in_the_index_comes_with_the_reason(house: Path, ragkit: Ragkit, expect: str, reason: str) -> None:
@@ -70,5 +70,5 @@ def test_what_is_not_in_the_index_comes_with_the_reason(house: Path, ragkit: Rag
 
 def test_a_name_that_two_files_have_is_no_answer(house: Path, ragkit: Ragkit) -> None:
     said = ragkit("why", "rose", "--expect", "garden.txt", code=1)
-    assert "'garden.txt' may be house/garden.txt, house/sub/garden.txt: write more of its path" in said.err
+    assert "'garden.txt' is ambiguous (house/garden.txt, house/sub/garden.txt): write more of its path" in said.err
     assert ragkit("why", "rose", "--expect", "sub/garden.txt").code == 0

@@ -86,7 +86,7 @@ def test_where_there_is_none_reading_says_so(tmp_path: Path) -> None:
 def test_a_second_writer_is_refused_by_name(tmp_path: Path, docs: Path) -> None:
     kb = KnowledgeBase.open(tmp_path / "kb", pipeline())
     kb.index(docs)
-    with WriterLock(tmp_path / "kb"), pytest.raises(KnowledgeBaseLocked, match="is being written by process"):
+    with WriterLock(tmp_path / "kb"), pytest.raises(KnowledgeBaseLocked, match="is locked by process"):
         kb.index(docs)
     assert len(kb.search("hedge")) == 3
 
@@ -145,7 +145,7 @@ def test_a_lost_catalog_is_built_again_with_the_vectors_that_are_left(tmp_path: 
     ):
         damaged.search("hedge")
     report = KnowledgeBase.open(tmp_path / "kb", pipeline()).index(docs)
-    assert "built again from 1 sources" in report.notes[0]
+    assert "rebuilt from 1 sources" in report.notes[0]
     with KnowledgeBase.open(tmp_path / "kb") as kb:
         assert [chunk.id for chunk in kb.chunks()] == before
 

@@ -242,7 +242,7 @@ def test_a_store_that_finds_too_little_is_not_taken(
 ) -> None:
     monkeypatch.setattr(migrate, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit is near enough
     report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
-    assert report.problems == ("finds 0% of the nearest in 24 searches: let its index look at more candidates",)
+    assert report.problems == ("recall must be >= 90% (got 0% in 24 searches): raise the number of candidates of its index",)
 
 
 def test_other_settings_than_those_of_the_store_are_still_a_mismatch(indexed: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path,
         ]
         report = kb.verify(repair=True)
         assert report.is_sound
-        assert report.repaired == (f"the store 'sqlite': emptied, and filled with {report.chunks} chunks",)
+        assert report.repaired == (f"the store 'sqlite': emptied and filled with {report.chunks} chunks",)
         assert kb.status().generation == generation
         assert identity in {chunk.id for chunk in kb.chunks()}
 

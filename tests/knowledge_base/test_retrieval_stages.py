@@ -112,14 +112,14 @@ def test_a_provider_that_is_not_known_is_met_with_those_that_are(ragkit: Ragkit)
     text = "extends: default\nretrieve: {name: hybrid, rewrite: {provider: opanai}}\n"
     Path("mine.yaml").write_text(text)
     said = ragkit("pipeline", "validate", "mine.yaml", code=1).err
-    assert "mine.yaml:2:35: rewrite: 'opanai' is not the name of a provider (did you mean 'openai'?)" in said
+    assert "mine.yaml:2:35: rewrite: unknown provider 'opanai' (did you mean 'openai'?)" in said
 
 
 def test_a_passage_inside_a_wider_hit_is_found_by_why(docs: Path, ragkit: Ragkit) -> None:  # noqa: F811
     Path("ragkit.yaml").write_text(f"{EMBED}retrieve: {{name: lexical, top_k: 1, context: {{name: parent}}}}\n")
     ragkit("index", "docs")
     found = ragkit("why", "valve pressure", "--expect", "docs/boiler.md:7", "--json").json
-    assert (found["rank"], found["advice"]) == (1, ["nothing: it is hit 1"])
+    assert (found["rank"], found["advice"]) == (1, ["none: it is hit 1"])
 
 
 def test_why_gives_the_place_that_a_search_gives_though_deeper_rankings_differ(tmp_path: Path) -> None:

@@ -159,6 +159,8 @@ def _unknown(words: list[str]) -> Iterator[str]:
     known = _options(command)
     rest = iter(words)
     for word in rest:
+        if word.startswith((">", "<", "2>")):
+            return
         name, equals, _ = word.partition("=")
         if word.startswith("-") and word not in ("-", "--", "-h", "--help"):
             option = known.get(name) or known.get(name[:2])

@@ -2,7 +2,7 @@
 
 The vectors were fitted to the sentence vectors of the shipped model; they lie beside this module, in `static_model/`,
 and `scripts/make_static.py` made them. Hundreds of times as fast as `minilm`, and nearer to it than to mere words: see
-`docs/retrieval.md`.
+`docs/explanation/retrieval.md`.
 """
 
 from __future__ import annotations

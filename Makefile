@@ -34,6 +34,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/mypy examples/*.py
 
 # The files of the tests are shared out among so many processes.
 WORKERS ?= 2

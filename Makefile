@@ -1,11 +1,12 @@
-# `make demo` shows the main job, `make test` runs every check. Both set themselves up in .venv.
+# `make demo` shows the main job, `make test` runs every check. Both set themselves up in .venv. `make docs` builds the
+# documentation site in an environment of its own, .venv-docs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 DEMO := $(VENV)/.demo
 
-.PHONY: demo test test-slow test-live torture check fuzz audit lock format dist clean
+.PHONY: demo docs test test-slow test-live torture check fuzz audit lock format dist clean
 
 $(DEMO): pyproject.toml scripts/setup.sh
 	PYTHON="$(PYTHON)" VENV="$(VENV)" WHAT=demo sh scripts/setup.sh
@@ -17,6 +18,16 @@ $(STAMP): pyproject.toml scripts/setup.sh
 
 demo: $(DEMO)
 	PATH="$(abspath $(BIN)):$$PATH" sh scripts/demo.sh
+
+# Strict: a broken link, a reference without documentation or a file from elsewhere fails the build. The site: site/index.html
+.venv-docs/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[server]' --group docs
+	touch .venv-docs/.ready
+
+docs: .venv-docs/.ready
+	.venv-docs/bin/python scripts/docs/build.py
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -74,4 +85,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-litellm build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz-found
+	rm -rf $(VENV) .venv-docs .venv-litellm site .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis fuzz-found

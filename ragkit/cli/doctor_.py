@@ -105,7 +105,7 @@ def _check_extras() -> Iterator[Check]:
         requirements = []
     for line in requirements:
         extra_match = match(r"([A-Za-z0-9_.-]+).*extra == ['\"]([a-z0-9-]+)['\"]", line)
-        if extra_match and extra_match[2] != "all":
+        if extra_match and extra_match[2] not in ("all", "test"):
             groups.setdefault(extra_match[2], []).append(extra_match[1])
     for extra, packages in sorted(groups.items()):
         missing = [name for name in packages if not _is_installed(name)]

@@ -1,8 +1,10 @@
-"""`ragkit init`: write the configuration files of a new project."""
+"""`ragkit init`: the files that a project begins with, and the sample folder."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -29,20 +31,34 @@ node_modules/
 """
 
 
+SAMPLE_NAMES = ("sample", "questions.jsonl")
+"""The sample folder, and questions that it answers."""
+_PACKAGED_SAMPLE = Path(__file__).with_name("sample_files")
+
+
+def sample_directory() -> Path:
+    """Where the sample folder lies: inside the package, or in `data/` of a checkout."""
+    return _PACKAGED_SAMPLE if _PACKAGED_SAMPLE.is_dir() else Path(__file__).parents[2] / "data"
+
+
 @click.command()
 @click.argument("folder", default=".", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--sample", is_flag=True, help="Write the sample folder and its questions too, for a first try.")
 @with_common_options
-def command(context: CliContext, folder: Path) -> int:
-    """Write a commented ragkit.yaml and .ragkitignore. Existing files are not changed."""
+def command(context: CliContext, folder: Path, sample: bool) -> int:
+    """Write a commented ragkit.yaml and .ragkitignore. Existing files are not changed.
+
+    \b
+        ragkit init
+        ragkit init --sample    # and 43 documents in eleven formats, to try ragkit on
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    written, existing = [], []
-    for name, text in (("ragkit.yaml", PIPELINE_TEMPLATE), (".ragkitignore", IGNORE_TEMPLATE)):
-        try:
-            with (folder / name).open("x", encoding="utf-8") as stream:
-                stream.write(text)
-            written.append(str(folder / name))
-        except FileExistsError:
-            existing.append(str(folder / name))
+    templates = {"ragkit.yaml": PIPELINE_TEMPLATE, ".ragkitignore": IGNORE_TEMPLATE}
+    created = {name: _write_template(folder / name, text) for name, text in templates.items()}
+    if sample:
+        created |= {name: _copy_sample(folder, name) for name in SAMPLE_NAMES}
+    written = [str(folder / name) for name, is_new in created.items() if is_new]
+    existing = [str(folder / name) for name, is_new in created.items() if not is_new]
     if context.json:
         context.write_json({"written": written, "there": existing})
         return 0 if written else EXIT_ERROR
@@ -51,5 +67,30 @@ def command(context: CliContext, folder: Path) -> int:
     for name in existing:
         context.log(f"{name} exists: not changed")
     if written:
-        context.log("next: ragkit index .")
+        context.log(f"next: ragkit index {folder / 'sample' if sample else '.'}")
     return 0 if written else EXIT_ERROR
+
+
+def _write_template(path: Path, text: str) -> bool:
+    """Whether `path` was written; False: it exists."""
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _copy_sample(folder: Path, name: str) -> bool:
+    """Copy a file or folder of the sample into `folder`, completely or not at all. False: it exists."""
+    if (folder / name).exists():
+        return False
+    with TemporaryDirectory(prefix=".ragkit-sample-", dir=folder) as partial:
+        source = sample_directory() / name
+        if source.is_dir():
+            # pip compiles the Python files of an installed package; the results are not part of the sample
+            shutil.copytree(source, Path(partial) / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(source, Path(partial) / name)
+        (Path(partial) / name).rename(folder / name)
+    return True

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "agent-checklist.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "explanation" / "agent-checklist.md").read_text("utf-8")
 
 
 def test_every_test_that_the_checklist_names_exists() -> None:
@@ -31,7 +31,7 @@ def test_nothing_on_the_checklist_is_left_open() -> None:
 
 
 def test_every_test_that_the_table_of_faults_names_exists() -> None:
-    table = (ROOT / "docs" / "faults.md").read_text("utf-8")
+    table = (ROOT / "docs" / "how-to" / "agents" / "failures.md").read_text("utf-8")
     source = (ROOT / "tests" / "agent" / "test_faults.py").read_text("utf-8")
     named = re.findall(r"`(test_\w+)` \|$", table, re.MULTILINE)
     assert len(named) == 14

@@ -231,7 +231,7 @@ def test_init_writes_files_that_are_valid_and_leaves_those_that_exist(workplace:
     assert ragkit("init").out == "wrote ragkit.yaml\nwrote .ragkitignore\n"
     assert ragkit("pipeline", "validate").out.endswith("ragkit.yaml: valid\n")
     Path("ragkit.yaml").write_text("extends: default\n")
-    assert "not changed" in ragkit("init", code=1).err
+    assert "ragkit.yaml exists: not changed" in ragkit("init", code=1).err
     assert Path("ragkit.yaml").read_text() == "extends: default\n"
 
 

@@ -1,4 +1,4 @@
-"""What went wrong elsewhere and has no other test here; docs/lessons.md holds the whole list."""
+"""What went wrong elsewhere and has no other test here; docs/explanation/lessons.md holds the whole list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ragkit.records import JSON
 from ragkit.usage.analytics import escape_formula
 
 ROOT = Path(__file__).parents[2]
-LESSONS = (ROOT / "docs" / "lessons.md").read_text("utf-8")
+LESSONS = (ROOT / "docs" / "explanation" / "lessons.md").read_text("utf-8")
 MARKERS: dict[str, JSON] = {
     "lc": 1,
     "type": "constructor",

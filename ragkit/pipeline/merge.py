@@ -82,7 +82,9 @@ class ExtendsResolver:
         elif len(above) >= MAX_EXTENDS_DEPTH:
             message = f"at most {MAX_EXTENDS_DEPTH} files can extend one another"
         elif not is_shipped and not self._is_allowed(base):
-            message = f"extends must name a file below {display_path(self.root_path.parent)}/ (got {named!r})"
+            message = (
+                f"extends must name a file below {display_path(self.root_path.parent)}/, links resolved (got {named!r})"
+            )
         elif not base.is_file():
             message = f"extends names a file that does not exist: {named!r}"
         return message
@@ -94,10 +96,15 @@ class ExtendsResolver:
 
 def read_file(path: Path, problems: list[ConfigProblem]) -> MappingNode:
     """The tree of one file. Raises ConfigReadError if it is too large, not UTF-8, not YAML or not a mapping."""
+    return parse_mapping(read_utf8(path), display_path(path), problems)
+
+
+def read_utf8(path: Path) -> str:
+    """The text of a configuration file. Raises ConfigReadError if it is unreadable, too large or not UTF-8."""
     name = display_path(path)
     start = SourceLocation(SourceText(name, ()), 1, 1)
     try:
-        text = _read_limited(path, start).decode("utf-8-sig")
+        return _read_limited(path, start).decode("utf-8-sig")
     except OSError as error:
         raise ConfigReadError(ConfigProblem(start, f"cannot read the file: {error.strerror or error}")) from error
     except UnicodeDecodeError as error:
@@ -107,7 +114,6 @@ def read_file(path: Path, problems: list[ConfigProblem]) -> MappingNode:
         raise ConfigReadError(
             ConfigProblem(SourceLocation(source, len(before), len(before[-1]) + 1), message)
         ) from error
-    return parse_mapping(text, name, problems)
 
 
 def parse_mapping(text: str, name: str, problems: list[ConfigProblem]) -> MappingNode:

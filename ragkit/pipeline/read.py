@@ -228,7 +228,7 @@ class _SectionReader:
             elif (component := self._read_component(section, f"{section.key}.{number}", at, entry)) is not None:
                 chosen.append(component)
         if not node.entries:
-            message = f"{section.key} must have at least one component (got an empty list)"
+            message = must_be(section.key, "a mapping or a list of one or more components", node)
             self.problems.append(ConfigProblem(node.location, message))
         elif len(chosen) == len(node.entries):
             self.problems += check_routing(section, list(zip(chosen, node.entries, strict=True)))

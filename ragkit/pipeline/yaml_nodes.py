@@ -170,7 +170,7 @@ def format_problems(problems: Iterable[ConfigProblem]) -> list[str]:
 def describe_node(node: Node) -> str:
     """A value as messages show it. The value of a secret variable is not shown."""
     if isinstance(node, SequenceNode):
-        return "a list"
+        return "a list" if node.entries else "an empty list"
     if isinstance(node, MappingNode):
         return "a mapping"
     if node.variables and (any(is_secret(name) for name in node.variables) or mask_passwords(node.text) != node.text):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ragkit.agent.parser import extract_balanced, parse_lenient_json
 from ragkit.agent.tools.function_schema import inline_references
-from ragkit.agent.tools.schema_validator import find_violations
+from ragkit.agent.tools.schema_validator import check_schema, find_violations
 from ragkit.errors import RagkitError
 from ragkit.records import JSON
 
@@ -23,7 +23,9 @@ class InvalidStructuredOutput(RagkitError):
 
 
 def to_json_schema(form: ResponseFormat) -> Mapping[str, JSON]:
-    """The JSON Schema of a form, with references written out."""
+    """The JSON Schema of a response format, with references written out. Raises InvalidOption for an invalid schema."""
+    if isinstance(form, Mapping):
+        check_schema(form, "response_format")
     return inline_references(form if isinstance(form, Mapping) else form.model_json_schema())
 
 

@@ -16,6 +16,7 @@ from ragkit.agent.tools.function_schema import (
     validate_arguments,
     validate_with_schema,
 )
+from ragkit.agent.tools.schema_validator import check_schema
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -93,6 +94,8 @@ class Tool:
     def __post_init__(self) -> None:
         if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:
             raise InvalidOption("the name of a tool", self.name, "up to 64 letters, digits, '_' and '-'")
+        if self.signature is None:
+            check_schema(self.parameters, f"the parameters of {self.name}")
         target = unwrap_callable(self.function)
         pieces = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
         told = self.signature is not None and bool(self.signature.context_parameter)

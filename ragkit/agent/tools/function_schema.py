@@ -22,6 +22,15 @@ from ragkit.records import JSON
 
 ToolSchema = Mapping[str, JSON]
 
+_OPEN_KEYWORDS = frozenset(
+    (
+        *("patternProperties", "unevaluatedProperties", "$ref", "$dynamicRef"),
+        *("allOf", "anyOf", "oneOf", "if", "dependentSchemas"),
+    )
+)
+"""Keywords that allow or forbid properties beside the declared ones."""
+_MAX_INLINED_REFERENCES = 1_000
+
 
 class InvalidToolArguments(RagkitError):
     """A model called a tool with arguments that it does not take. `problems` has one line each."""
@@ -106,37 +115,41 @@ def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[s
 
 
 def validate_with_schema(schema: ToolSchema, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
-    """Check arguments against a schema that was written by hand: names, required ones, plain types, enums."""
+    """The arguments, validated against a hand-written schema.
+
+    A schema that declares `properties` and says nothing of others accepts these only.
+
+    Raises:
+        InvalidToolArguments: the arguments violate the schema.
+    """
     properties = schema.get("properties")
     known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
     required = schema.get("required")
-    problems = [
-        f"parameter {name!r} is missing{_describe_rule(known.get(str(name)))}"
-        for name in (required if isinstance(required, list | tuple) else ())
-        if name not in arguments
-    ]
-    if schema.get("additionalProperties") is False or known:
+    missing = [name for name in (required if isinstance(required, list | tuple) else ()) if name not in arguments]
+    problems = [f"parameter {name!r} is missing{_describe_parameter(known.get(str(name)))}" for name in missing]
+    closed = known and not schema.keys() & _OPEN_KEYWORDS and schema.get("additionalProperties", False) is False
+    if closed:
         problems += [_describe_unknown(name, list(known)) for name in arguments if name not in known]
-    for name, value in arguments.items():
-        if name in known:
-            problems += find_violations(value, known[name], name)
+    reported = {"required", "additionalProperties"} if closed else {"required"}
+    problems += find_violations(dict(arguments), {key: schema[key] for key in schema if key not in reported}, "")
     if problems:
         raise InvalidToolArguments(tool, problems)
     return dict(arguments)
 
 
 def inline_references(schema: ToolSchema) -> dict[str, JSON]:
-    """The schema with every `$ref` written out and generated titles left out, as all services take it.
+    """The schema with every `$ref` written out and generated titles left out, as all services accept it.
 
-    A schema that contains itself keeps its `$defs`.
+    A schema that is recursive, or whose references would be written out too often, keeps its `$defs`.
     """
     definitions = schema.get("$defs")
     table: Mapping[str, JSON] = definitions if isinstance(definitions, Mapping) else {}
-    recursive = any(_refers_to(name, name, table) for name in table)
-    found = cast("dict[str, JSON]", _inline_node(schema, {} if recursive else table))
-    if not recursive:
-        found.pop("$defs", None)
-    return found
+    try:
+        result = cast("dict[str, JSON]", _Inliner(table).inline(schema))
+    except RecursionError:
+        return cast("dict[str, JSON]", _Inliner({}).inline(schema))
+    result.pop("$defs", None)
+    return result
 
 
 def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tuple[type[BaseModel], ToolSchema]:
@@ -181,7 +194,7 @@ def _describe_errors(error: ValidationError, signature: ToolSignature) -> Iterat
     for one in error.errors(include_url=False):
         place = ".".join(str(part) for part in one["loc"])
         if one["type"] == "missing":
-            yield f"parameter {place!r} is missing{_describe_rule(known.get(place))}"
+            yield f"parameter {place!r} is missing{_describe_parameter(known.get(place))}"
         elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
             yield _describe_unknown(place, signature.parameter_names)
         else:
@@ -194,7 +207,7 @@ def _describe_unknown(name: str, known: Sequence[str]) -> str:
     return f"unknown parameter {name!r}{hint}"
 
 
-def _describe_rule(rule: JSON) -> str:
+def _describe_parameter(rule: JSON) -> str:
     if not isinstance(rule, Mapping):
         return ""
     kind, words, choices = rule.get("type"), rule.get("description"), rule.get("enum")
@@ -216,42 +229,40 @@ def _short_repr(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _inline_node(node: JSON, table: Mapping[str, JSON]) -> JSON:
-    if isinstance(node, list | tuple):
-        return [_inline_node(one, table) for one in node]
-    if not isinstance(node, Mapping):
-        return node
-    reference = node.get("$ref")
-    if isinstance(reference, str) and reference.rpartition("/")[2] in table:
-        rest = {key: value for key, value in node.items() if key != "$ref"}
-        target = table[reference.rpartition("/")[2]]
-        return _inline_node({**target, **rest} if isinstance(target, Mapping) else rest, table)
-    found: dict[str, JSON] = {}
-    for key, value in node.items():
-        if key == "title" and isinstance(value, str):
-            continue
-        if key in ("properties", "$defs") and isinstance(value, Mapping):
-            found[key] = {name: _inline_node(one, table) for name, one in value.items()}
-        else:
-            found[key] = value if key in ("enum", "const", "default", "examples") else _inline_node(value, table)
-    return found
+class _Inliner:
+    def __init__(self, table: Mapping[str, JSON]) -> None:
+        self._table = table
+        self._references = 0
+        self._open: list[str] = []
 
-
-def _refers_to(start: str, goal: str, table: Mapping[str, JSON], seen: frozenset[str] = frozenset()) -> bool:
-    """Whether the definition `start` refers to `goal`, directly or through others."""
-    for name in set(_find_references(table.get(start))) - seen:
-        if name == goal or _refers_to(name, goal, table, seen | {name}):
-            return True
-    return False
-
-
-def _find_references(node: JSON) -> Iterator[str]:
-    if isinstance(node, Mapping):
+    def inline(self, node: JSON) -> JSON:
+        """A copy of a schema with its references written out. Raises RecursionError if that has no end."""
+        if isinstance(node, list | tuple):
+            return [self.inline(item) for item in node]
+        if not isinstance(node, Mapping):
+            return node
         reference = node.get("$ref")
-        if isinstance(reference, str):
-            yield reference.rpartition("/")[2]
-        for value in node.values():
-            yield from _find_references(value)
-    elif isinstance(node, list | tuple):
-        for one in node:
-            yield from _find_references(one)
+        name = reference.rpartition("/")[2] if isinstance(reference, str) else ""
+        if name in self._table:
+            return self._inline_reference(name, {key: value for key, value in node.items() if key != "$ref"})
+        result: dict[str, JSON] = {}
+        for key, value in node.items():
+            if key == "title" and isinstance(value, str):
+                continue
+            if key == "$defs" and self._table:  # dropped in the end
+                continue
+            if key in ("properties", "$defs") and isinstance(value, Mapping):
+                result[key] = {name: self.inline(item) for name, item in value.items()}
+            else:
+                result[key] = value if key in ("enum", "const", "default", "examples") else self.inline(value)
+        return result
+
+    def _inline_reference(self, name: str, siblings: Mapping[str, JSON]) -> JSON:
+        self._references += 1
+        if name in self._open or self._references > _MAX_INLINED_REFERENCES:
+            raise RecursionError(name)
+        target = self._table[name]
+        self._open.append(name)
+        result = self.inline({**target, **siblings} if isinstance(target, Mapping) else siblings)
+        self._open.pop()
+        return result

@@ -142,7 +142,7 @@ def test_a_lock_and_a_folder_that_goes_and_comes_back_do_not_end_the_watch(
 ) -> None:
     running = watch("docs")
     running.until("1 added")
-    with WriterLock(workplace / ".ragkit", wait_seconds=10):
+    with WriterLock(workplace / ".ragkit", timeout_s=10):
         (docs / "late.txt").write_text("Written while another process writes.\n")
         line = running.lines.get(timeout=PATIENCE)
         while "error" not in line:

@@ -28,8 +28,7 @@ from ragkit.records import Document
 from ragkit.store import STORES
 from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.backends.sqlite import SqliteStore
-from ragkit.store.options import MemoryOptions, SqliteOptions
-from ragkit.store.options import PineconeOptions
+from ragkit.store.options import MemoryOptions, PineconeOptions, SqliteOptions
 from ragkit.testing.store_factory import scratch_options, unit_rows
 
 if TYPE_CHECKING:
@@ -242,7 +241,9 @@ def test_a_store_that_finds_too_little_is_not_taken(
 ) -> None:
     monkeypatch.setattr(migrate, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit is near enough
     report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
-    assert report.problems == ("recall must be >= 90% (got 0% in 24 searches): raise the number of candidates of its index",)
+    assert report.problems == (
+        "recall must be >= 90% (got 0% in 24 searches): raise the number of candidates of its index",
+    )
 
 
 def test_other_settings_than_those_of_the_store_are_still_a_mismatch(indexed: Path) -> None:

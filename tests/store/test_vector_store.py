@@ -211,7 +211,7 @@ def test_the_checks_follow_the_declarations_of_a_store() -> None:
 def test_a_store_that_cannot_be_opened_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragkit.testing.store_factory.PATH_OPTIONS", ())
     with pytest.raises(
-        StoreUnavailable, match="the store 'sqlite' needs its option 'path': set RAGKIT_TEST_SQLITE_PATH"
+        StoreUnavailable, match="the store 'sqlite' requires the option 'path': set RAGKIT_TEST_SQLITE_PATH"
     ):
         open_store("sqlite", Path())
 

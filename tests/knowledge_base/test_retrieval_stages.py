@@ -112,7 +112,7 @@ def test_a_provider_that_is_not_known_is_met_with_those_that_are(ragkit: Ragkit)
     text = "extends: default\nretrieve: {name: hybrid, rewrite: {provider: opanai}}\n"
     Path("mine.yaml").write_text(text)
     said = ragkit("pipeline", "validate", "mine.yaml", code=1).err
-    assert "mine.yaml:2:35: rewrite: 'opanai' is not the name of a provider (did you mean 'openai'?)" in said
+    assert "mine.yaml:2:35: rewrite: unknown provider 'opanai' (did you mean 'openai'?)" in said
 
 
 def test_a_passage_inside_a_wider_hit_is_found_by_why(docs: Path, ragkit: Ragkit) -> None:  # noqa: F811

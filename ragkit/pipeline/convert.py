@@ -90,9 +90,8 @@ def convert_value(node: Node, hint: TypeHint) -> object:
         if isinstance(node, SequenceNode):
             entries = [convert_value(entry, arguments[0]) for entry in node.entries]
             return entries if origin is list else tuple(entries)
-        if isinstance(node, ScalarNode) and node.text and not node.variables:
-            raise ConversionError(node, describe_hint(hint), f'["{node.text}"]')
-        raise ConversionError(node, describe_hint(hint), "")
+        text = node.text if isinstance(node, ScalarNode) and not node.variables else ""
+        raise ConversionError(node, describe_hint(hint), f'["{text}"]' if text else "")
     if _is_mapping(origin) and isinstance(node, MappingNode):
         return {key.text: convert_value(value, arguments[1]) for key, value in node.pairs}
     if isinstance(hint, type) and is_dataclass(hint) and isinstance(node, MappingNode):

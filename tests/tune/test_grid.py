@@ -100,8 +100,8 @@ grid:
         f"grid.yaml:{place}" for place in ("1:1", "2:12", "3:9", "4:9", "6:9", "7:3", "8:26", "9:20", "10:18")
     ]
     assert found[0].endswith(
-        "unknown option 'documnets' of the grid file (did you mean 'documents'?); available: questions, documents, pipeline, "
-        "metric, choose, holdout, sample, seed"
+        "unknown option 'documnets' of the grid file (did you mean 'documents'?); available: questions, documents, "
+        "pipeline, metric, choose, holdout, sample, seed"
     )
     assert found[1].endswith("questions names a file that does not exist: 'none.jsonl'")
     assert found[2].endswith("did you mean 'ndcg@10'?)")

@@ -284,17 +284,17 @@ def test_an_error_in_the_middle_of_a_stream_reaches_the_client(base: Path) -> No
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"n": 2}, "n must be 1"),
     ({"stop": "x"}, "`stop` is not supported"),
-    ({"logprobs": True}, "probabilities"),
+    ({"logprobs": True}, "`logprobs` is not supported"),
     ({"tool_choice": "required", "tools": [WEATHER]}, "tool_choice must be `auto` or `none`"),
-    ({"tools": [WEATHER, WEATHER]}, "the same name"),
+    ({"tools": [WEATHER, WEATHER]}, "tool names must be unique"),
     ({"temperature": 3}, "temperature: Input should be less than or equal to 2"),
     ({"messages": [{"role": "assistant", "content": "I"}]}, "the last message must have the role"),
     ({"messages": [{"role": "user", "content": "  "}]}, "the question is empty"),
     ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "y"}]}, "matches no earlier tool call"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}]},
-     "as a data: URL"),
+     "images must be data: URLs"),
     ({"extra_body": {"where": {"year": {"$near": 1}}}}, r"\$near"),
-    ({"extra_body": {"session_id": "ses_none"}}, "no such session"),
+    ({"extra_body": {"session_id": "ses_none"}}, "session not found"),
 ]  # fmt: skip
 
 

@@ -77,16 +77,16 @@ class CachedEmbedder:
 
     def _embed_missing(self, keys: Sequence[str], texts: Sequence[str]) -> dict[str, Row]:
         """The vectors of new texts, cached batch by batch."""
-        found: dict[str, Row] = {}
+        result: dict[str, Row] = {}
         embedding = EmbeddingJob(self.inner, texts)
         try:
             for places, rows in embedding.iter_remaining():
                 new = {keys[place]: row for place, row in zip(places, rows, strict=True)}
                 self._cache.put_many(new)
-                found |= new
+                result |= new
         finally:
             embedding.close()
-        return found
+        return result
 
     def _load_cached(self, keys: Sequence[str]) -> dict[str, Row]:
         """Cached vectors; those with another dimension are ignored."""

@@ -45,8 +45,8 @@ class SqliteVectorCache:
         """The cached vectors of these keys. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
         query = "SELECT key, row FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
         with self._lock, self._translate_errors():
-            found = self._connection.execute(query, (json.dumps(list(keys)),)).fetchall()
-        return {key: np.frombuffer(raw, "<f4").astype(np.float32) for key, raw in found if len(raw) % 4 == 0}
+            rows = self._connection.execute(query, (json.dumps(list(keys)),)).fetchall()
+        return {key: np.frombuffer(raw, "<f4").astype(np.float32) for key, raw in rows if len(raw) % 4 == 0}
 
     def put_many(self, rows: Mapping[str, Row]) -> None:
         """Store these vectors, atomically. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""

@@ -39,14 +39,14 @@ class WordPieceTokenizer:
 
     def token_starts(self, text: str) -> NDArray[np.int64]:
         """Character offset of each token: (n_tokens,), non-decreasing, in [0, len(text))."""
-        found: list[NDArray[np.int64]] = []
+        offsets: list[NDArray[np.int64]] = []
         pieces = list(_split_pieces(replace_surrogates(text)))
         for first in range(0, len(pieces), OFFSET_BATCH_PIECES):
             batch = pieces[first : first + OFFSET_BATCH_PIECES]
             encodings = self._tokenizer.encode_batch([piece for _, piece in batch], add_special_tokens=False)
             for (offset, _), encoding in zip(batch, encodings, strict=True):
-                found.append(np.array([start for start, _ in encoding.offsets], np.int64) + offset)
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+                offsets.append(np.array([start for start, _ in encoding.offsets], np.int64) + offset)
+        return np.concatenate(offsets) if offsets else np.empty(0, np.int64)
 
 
 def _split_pieces(text: str) -> Iterator[tuple[int, str]]:

@@ -237,20 +237,20 @@ class CatalogSnapshot:
         a = self.arrays
         if not len(a.chunk_keys):
             return []
-        found = self._search_external_store(query, top_k, where)
-        if found is not None:
-            return found
+        results = self._search_external_store(query, top_k, where)
+        if results is not None:
+            return results
         mask = self._filter_mask(where)
         rows = a.used_rows if mask is None else np.unique(a.vector_rows[mask])
         # Chunks with equal texts share a row, so the best top_k rows cover the best top_k chunks.
         best, scores = a.scanner.search(a.matrix, query, top_k, rows)
         score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
         chosen = np.isin(a.vector_rows, best) if mask is None else np.isin(a.vector_rows, best) & mask
-        found = [
+        results = [
             (key, score_of[row])
             for key, row in zip(a.chunk_keys[chosen].tolist(), a.vector_rows[chosen].tolist(), strict=True)
         ]
-        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:top_k]
+        return sorted(results, key=lambda pair: (-pair[1], pair[0]))[:top_k]
 
     def _search_external_store(
         self, query: NDArray[np.float32], top_k: int, where: Where

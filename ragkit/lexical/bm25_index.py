@@ -180,8 +180,8 @@ class Bm25Index:
         """Positions of the term, ascending: key * 2**20 + its index in the chunk."""
         # One string for all rows: fetching single rows takes three times as long.
         statement = "SELECT group_concat(doc * ? + min(offset, ?)) FROM @_postings WHERE term = ?"
-        found = self._execute(statement, (_POSITIONS_PER_KEY, _POSITIONS_PER_KEY - 1, encode_term(term))).fetchone()[0]
-        return np.sort(np.fromstring(found or "", np.int64, sep=","), kind="stable")
+        joined = self._execute(statement, (_POSITIONS_PER_KEY, _POSITIONS_PER_KEY - 1, encode_term(term))).fetchone()[0]
+        return np.sort(np.fromstring(joined or "", np.int64, sep=","), kind="stable")
 
     def _load_lengths(self) -> _LengthTable:
         stamp = int(self._execute("SELECT stamp FROM @_stamp").fetchone()[0])

@@ -37,10 +37,10 @@ class ContextRetriever:
         top_k = validate_top_k(self._top_k if top_k is None else top_k)
         documents: dict[str, _DocumentContext] = {}
 
-        def expand(found: list[Explanation]) -> list[Explanation]:
+        def expand(explanations: list[Explanation]) -> list[Explanation]:
             for document in documents.values():
                 document.covered.clear()
-            pairs = [(entry, self._expand_chunk(entry.hit.chunk, documents)) for entry in found]
+            pairs = [(entry, self._expand_chunk(entry.hit.chunk, documents)) for entry in explanations]
             return [replace(entry, hit=replace(entry.hit, chunk=chunk)) for entry, chunk in pairs if chunk is not None]
 
         return fill_top_k(lambda depth: self._inner.explain(question, depth, where), expand, top_k)

@@ -33,9 +33,9 @@ class DeduplicatingRetriever:
         top_k = validate_top_k(self._top_k if top_k is None else top_k)
         return fill_top_k(lambda depth: self._inner.explain(question, depth, where), self._deduplicate, top_k)
 
-    def _deduplicate(self, found: list[Explanation]) -> list[Explanation]:
-        kept = deduplicate([explanation.hit.chunk.text for explanation in found], self._max_similarity)
-        return [found[i] for i in kept]
+    def _deduplicate(self, explanations: list[Explanation]) -> list[Explanation]:
+        kept = deduplicate([explanation.hit.chunk.text for explanation in explanations], self._max_similarity)
+        return [explanations[i] for i in kept]
 
 
 def deduplicate(texts: Sequence[str], max_similarity: float) -> list[int]:

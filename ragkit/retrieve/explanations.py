@@ -9,12 +9,12 @@ from ragkit.records import Hit
 from ragkit.retrieve.base import ChunkIndex, Explanation, ScoredKeys
 
 
-def explain_ranking(retriever: str, found: ScoredKeys, passages: ChunkIndex) -> list[Explanation]:
+def explain_ranking(retriever: str, ranking: ScoredKeys, index: ChunkIndex) -> list[Explanation]:
     """The hits of a retriever with a single score."""
-    chunks = passages.chunks([key for key, _ in found]) if found else []
+    chunks = index.chunks([key for key, _ in ranking]) if ranking else []
     return [
         Explanation(Hit(chunk, score, {retriever: score}, rank), {retriever: rank}, {retriever: score})
-        for rank, (chunk, (_, score)) in enumerate(zip(chunks, found, strict=True), start=1)
+        for rank, (chunk, (_, score)) in enumerate(zip(chunks, ranking, strict=True), start=1)
     ]
 
 
@@ -30,8 +30,8 @@ def fill_top_k(
     """
     depth = 2 * top_k
     while True:
-        found = find(depth)
-        kept = keep(found)
-        if len(kept) >= top_k or len(found) < depth:
+        candidates = find(depth)
+        kept = keep(candidates)
+        if len(kept) >= top_k or len(candidates) < depth:
             return [replace(entry, hit=replace(entry.hit, rank=i)) for i, entry in enumerate(kept[:top_k], start=1)]
         depth *= 2

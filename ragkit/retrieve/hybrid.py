@@ -60,17 +60,17 @@ class HybridRetriever:
         scores = np.stack([self._cosine_scores(query, dense, keys), self._bm25_scores(terms, lexical, keys)])
         return _Candidates(keys, scores, ([key for key, _ in dense], [key for key, _ in lexical]))
 
-    def _cosine_scores(self, query: Row, found: ScoredKeys, keys: list[int]) -> ScoreArray:
+    def _cosine_scores(self, query: Row, ranking: ScoredKeys, keys: list[int]) -> ScoreArray:
         """The cosine of every candidate, including those that only BM25 found."""
-        known = dict(found)
+        known = dict(ranking)
         missing = [key for key in keys if key not in known]
         if missing:
             known |= zip(missing, self._dependencies.chunk_index.cosines(query, missing).tolist(), strict=True)
         return np.array([known[key] for key in keys], np.float64)
 
-    def _bm25_scores(self, terms: list[str], found: ScoredKeys, keys: list[int]) -> ScoreArray:
+    def _bm25_scores(self, terms: list[str], ranking: ScoredKeys, keys: list[int]) -> ScoreArray:
         """The BM25 score of every candidate, including those that only the vectors found."""
-        known = dict(found)
+        known = dict(ranking)
         missing = [key for key in keys if key not in known] if terms else []
         if missing:
             known |= zip(missing, self._dependencies.chunk_index.term_scores(terms, missing).tolist(), strict=True)

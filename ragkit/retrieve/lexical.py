@@ -23,5 +23,5 @@ class LexicalRetriever:
         """The same hits, with their ranks."""
         top_k = validate_top_k(self._options.top_k if top_k is None else top_k)
         terms = extract_terms(question)
-        found = self._dependencies.chunk_index.search_terms(terms, top_k, where) if terms else []
-        return explain_ranking(LEXICAL, found, self._dependencies.chunk_index)
+        ranking = self._dependencies.chunk_index.search_terms(terms, top_k, where) if terms else []
+        return explain_ranking(LEXICAL, ranking, self._dependencies.chunk_index)

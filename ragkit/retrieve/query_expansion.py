@@ -30,18 +30,18 @@ from ragkit.retrieve.base import (
 class QueryExpander(Protocol):
     """Expands the query of one question."""
 
-    def expand_vector(self, query: Row, passages: ChunkIndex, where: Where) -> Row:
+    def expand_vector(self, query: Row, index: ChunkIndex, where: Where) -> Row:
         """The unit vector to search with: (dimension,)."""
 
-    def expand_terms(self, terms: Sequence[str], passages: ChunkIndex, where: Where) -> ExtraTerms:
+    def expand_terms(self, terms: Sequence[str], index: ChunkIndex, where: Where) -> ExtraTerms:
         """The additional terms to search for."""
 
 
 class ExpandedChunkIndex:
     """A `ChunkIndex` for one question, which searches with the expanded vector and terms."""
 
-    def __init__(self, passages: ChunkIndex, expanders: Sequence[QueryExpander]) -> None:
-        self._chunk_index, self._expanders = passages, expanders
+    def __init__(self, index: ChunkIndex, expanders: Sequence[QueryExpander]) -> None:
+        self._chunk_index, self._expanders = index, expanders
         self._last_vectors: tuple[Row, Row] | None = None
         self._last_terms: tuple[Sequence[str], ExtraTerms] | None = None
         self._key_by_chunk_id: dict[str, int] = {}
@@ -50,11 +50,11 @@ class ExpandedChunkIndex:
         self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> ScoredKeys:
         """The best chunks for these terms and the additional ones."""
-        found = dict(extra)
+        all_terms = dict(extra)
         for expander in self._expanders:
-            found |= expander.expand_terms(terms, self._chunk_index, where)
-        self._last_terms = (terms, found)
-        return self._chunk_index.search_terms(terms, top_k, where, found)
+            all_terms |= expander.expand_terms(terms, self._chunk_index, where)
+        self._last_terms = (terms, all_terms)
+        return self._chunk_index.search_terms(terms, top_k, where, all_terms)
 
     def term_scores(
         self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
@@ -80,9 +80,9 @@ class ExpandedChunkIndex:
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
         """These chunks; records their keys for `restore_query_scores`."""
-        found = self._chunk_index.chunks(keys)
-        self._key_by_chunk_id |= zip((chunk.id for chunk in found), keys, strict=True)
-        return found
+        result = self._chunk_index.chunks(keys)
+        self._key_by_chunk_id |= zip((chunk.id for chunk in result), keys, strict=True)
+        return result
 
     def chunk_spans(self, chunk: Chunk) -> list[ChunkSpan]:
         """The spans of the inner index."""
@@ -129,9 +129,9 @@ class QueryExpandingRetriever:
         """The same hits; ranks and contributions are those of the expanded query."""
         if not question.strip():
             return []
-        passages = ExpandedChunkIndex(self._dependencies.chunk_index, self._build_expanders(question))
-        found = self._build(replace(self._dependencies, chunk_index=passages)).explain(question, top_k, where)
-        return passages.restore_query_scores(found)
+        index = ExpandedChunkIndex(self._dependencies.chunk_index, self._build_expanders(question))
+        explanations = self._build(replace(self._dependencies, chunk_index=index)).explain(question, top_k, where)
+        return index.restore_query_scores(explanations)
 
 
 def _with_scores(hit: Hit, scores: dict[str, float]) -> Hit:

@@ -98,14 +98,14 @@ class HydeExpander:
     def __init__(self, passages: Callable[[], Sequence[str]], embedder: EmbeddingProvider) -> None:
         self._generate_passages, self._embedder = passages, embedder
 
-    def expand_vector(self, query: Row, passages: ChunkIndex, where: Where) -> Row:
+    def expand_vector(self, query: Row, index: ChunkIndex, where: Where) -> Row:
         """The mean vector, normalized."""
         passage_texts = self._generate_passages()
         if not passage_texts:
             return query
         return normalize_rows(np.vstack([query[None], self._embedder.embed_texts(passage_texts)]).mean(axis=0))
 
-    def expand_terms(self, terms: Sequence[str], passages: ChunkIndex, where: Where) -> ExtraTerms:
+    def expand_terms(self, terms: Sequence[str], index: ChunkIndex, where: Where) -> ExtraTerms:
         """No terms: hypothetical passages contain invented names and numbers."""
         return NO_EXTRA_TERMS
 

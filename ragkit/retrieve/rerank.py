@@ -39,25 +39,25 @@ class RerankingRetriever:
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The same hits, with the ranks and score contributions of both stages."""
         top_k = validate_top_k(self._top_k if top_k is None else top_k)
-        found = self._inner.explain(question, max(top_k, self._options.candidates), where)
-        if not found:
+        hits = self._inner.explain(question, max(top_k, self._options.candidates), where)
+        if not hits:
             return []
-        candidates = found[: self._options.candidates]
+        candidates = hits[: self._options.candidates]
         scores = np.asarray(self._reranker.scores(question, [entry.hit for entry in candidates]), np.float64)
-        shares = self._score_contributions(found, scores)
+        shares = self._score_contributions(hits, scores)
         order = self._rank(candidates, shares.sum(axis=0)[: len(candidates)])[:top_k]
-        order += range(len(candidates), min(top_k, len(found)))
+        order += range(len(candidates), min(top_k, len(hits)))
         ranks = {int(i): rank for rank, i in enumerate(np.argsort(-scores, kind="stable"), start=1)}
         return [
-            _build_explanation(found[i], rank, shares[:, i], (scores[i], ranks[i]) if i < len(candidates) else None)
+            _build_explanation(hits[i], rank, shares[:, i], (scores[i], ranks[i]) if i < len(candidates) else None)
             for rank, i in enumerate(order, start=1)
         ]
 
-    def _score_contributions(self, found: Sequence[Explanation], scores: RerankScores) -> ScoreArray:
-        """Score contributions of both stages, (2, len(found)). Other hits get the lowest score of the reranker."""
+    def _score_contributions(self, hits: Sequence[Explanation], scores: RerankScores) -> ScoreArray:
+        """Score contributions of both stages, (2, len(hits)). Other hits get the lowest score of the reranker."""
         weight = self._reranker.weight if self._options.weight is None else self._options.weight
-        first = np.array([entry.hit.score for entry in found], np.float64)
-        padded = np.concatenate([scores, np.full(len(found) - len(scores), scores.min())])
+        first = np.array([entry.hit.score for entry in hits], np.float64)
+        padded = np.concatenate([scores, np.full(len(hits) - len(scores), scores.min())])
         return np.stack([(1 - weight) * (first if self._is_standardized else z_scores(first)), weight * padded])
 
     def _rank(self, candidates: Sequence[Explanation], scores: ScoreArray) -> list[int]:

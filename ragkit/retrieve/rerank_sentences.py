@@ -53,16 +53,16 @@ class SentenceReranker:
     def _embed_sentences(self, texts: Sequence[str]) -> Rows:
         """The vector of each sentence: (len(texts), dimension)."""
         with self._lock:
-            found = {text: self._cached_rows[text] for text in texts if text in self._cached_rows}
-        new = list(dict.fromkeys(text for text in texts if text not in found))
-        found |= zip(new, self._embedder.embed_texts(new), strict=True) if new else ()
+            rows = {text: self._cached_rows[text] for text in texts if text in self._cached_rows}
+        new = list(dict.fromkeys(text for text in texts if text not in rows))
+        rows |= zip(new, self._embedder.embed_texts(new), strict=True) if new else ()
         with self._lock:
             for text in dict.fromkeys(texts):
-                self._cached_rows[text] = found[text]
+                self._cached_rows[text] = rows[text]
                 self._cached_rows.move_to_end(text)
             while len(self._cached_rows) > MAX_CACHED_SENTENCES:
                 self._cached_rows.popitem(last=False)
-        return np.stack([found[text] for text in texts])
+        return np.stack([rows[text] for text in texts])
 
 
 def _split_sentences(text: str) -> list[str]:

@@ -65,7 +65,7 @@ def preload(store: str) -> None:
 
 @dataclass(frozen=True)
 class Said:
-    """What a command said, and how it ended."""
+    """Output and exit status of a command."""
 
     arguments: tuple[str, ...]
     code: int | None
@@ -86,7 +86,7 @@ class Said:
         return [json.loads(line) for line in self.out.splitlines()]
 
     def short(self) -> str:
-        """In one line, for a report of what went wrong."""
+        """One line for a report."""
         return f"`ragkit {' '.join(self.arguments)}` ended with {self.code}: {' / '.join(self.err.splitlines())[-600:]}"
 
 
@@ -116,7 +116,7 @@ class Running:
             os.killpg(self.pid, signal.SIGKILL)
 
     def ended(self, seconds: float) -> bool:
-        """Whether it ends within so many seconds."""
+        """Whether it ends within the timeout."""
         if self._said is not None:
             return True
         handle = os.pidfd_open(self.pid)
@@ -148,7 +148,7 @@ class Running:
             return self._said
         hung = not self._ends_in_time(limit)
         if hung:
-            os.kill(self.pid, signal.SIGABRT)  # it says where it hangs
+            os.kill(self.pid, signal.SIGABRT)  # faulthandler prints the stack
             self.ended(5)
             self.kill()
         _, status = os.waitpid(self.pid, 0)
@@ -239,7 +239,7 @@ class Commands:
     def _become(
         self, work: Callable[[], int], out: Path, err: Path, gate: int | None, environment: Mapping[str, str]
     ) -> None:
-        """The rest of the forked process's life."""
+        """Run in the forked process until its exit."""
         code = 70
         try:
             os.setpgid(0, 0)

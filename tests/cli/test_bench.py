@@ -38,7 +38,7 @@ def settings(workplace: Path) -> Path:
 
 def test_tables_go_to_stdout_and_a_store_that_is_missing_is_a_row(settings: Path, ragkit: Ragkit) -> None:
     said = ragkit("bench", "--settings", settings, "--generate", "300", "--dim", "16")
-    assert said.out.startswith("300 rows x 16, made in clusters, seed 1, 20 queries; top 10; one round")
+    assert said.out.startswith("300 rows x 16, generated in clusters, seed 1, 20 queries; top 10; one round")
     titles = [line.split("  ")[0] for line in said.out.splitlines()]
     assert {"Queries", "Filtered queries", "Build and storage"} <= {*titles}
     first = next(line for line in said.out.splitlines() if line.strip().startswith("sqlite"))
@@ -102,7 +102,7 @@ def test_results_are_written_checked_and_compared(settings: Path, ragkit: Ragkit
     tree["stores"][0]["figures"]["p50_ms"] = 1e-9
     baseline.write_text(json.dumps(tree))
     worse = ragkit(*again, "--tolerance", "1000", code=1)
-    assert "worse: sqlite: p50_ms was 1e-09" in worse.err
+    assert "worse: sqlite: p50_ms 1e-09 ->" in worse.err
     ragkit("bench", "--settings", settings, "--check", baseline, "-k", "3", code=2)
 
     compared = ragkit("bench", "compare", "results").out

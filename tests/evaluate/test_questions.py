@@ -82,7 +82,7 @@ def test_what_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(QuestionsInvalid, match=r"queries\.jsonl or qrels\.tsv is missing"):
         read_questions(tmp_path)
     (tmp_path / "q.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(QuestionsInvalid, match=r"cannot be read .*; it must be a text file in UTF-8"):
+    with pytest.raises(QuestionsInvalid, match=r"cannot be read .*; save it as UTF-8 text"):
         read_questions(tmp_path / "q.jsonl")
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "One?"}')
     (tmp_path / "qrels.tsv").write_text("head\nq1 d1 1\n")

@@ -1,4 +1,4 @@
-"""Answers of a given form: a pydantic model or a JSON Schema, read from what the model wrote."""
+"""Structured output: parse the model's answer and validate it against a pydantic model or a JSON Schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ResponseFormat: TypeAlias = "type[BaseModel] | Mapping[str, JSON]"
 
 
 class InvalidStructuredOutput(RagkitError):
-    """A model's answer has not the form that was asked for. The message says what is wrong."""
+    """A model's answer does not match the response format. The message lists the violations."""
 
 
 def to_json_schema(form: ResponseFormat) -> Mapping[str, JSON]:
@@ -30,9 +30,9 @@ def to_json_schema(form: ResponseFormat) -> Mapping[str, JSON]:
 
 
 def parse_structured_output(text: str, form: ResponseFormat) -> object:
-    """The object that an answer holds: an instance of the pydantic model, or parsed JSON for a schema.
+    """Parse an answer: an instance of the pydantic model, or JSON for a schema.
 
-    The object may stand in a fence or between words. Raises InvalidStructuredOutput.
+    The JSON may be in a fence or inside text. Raises InvalidStructuredOutput.
     """
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
     value = (
@@ -47,7 +47,7 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
         if problems:
             raise InvalidStructuredOutput("; ".join(problems))
         return value
-    from pydantic import ValidationError  # noqa: PLC0415 - only agents with a pydantic model pay for it
+    from pydantic import ValidationError  # noqa: PLC0415 - needed for pydantic models only
 
     try:
         return form.model_validate(value)
@@ -58,8 +58,8 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
 
 
 def build_repair_prompt(error: InvalidStructuredOutput) -> str:
-    """What is asked when an answer has not the right form."""
-    return f"Your answer has not the form that was asked for: {error}. Answer again, with the corrected JSON only."
+    """The repair request after an invalid answer."""
+    return f"Your answer does not match the required format: {error}. Answer again with the corrected JSON only."
 
 
 def _format_error(place: tuple[int | str, ...], message: str) -> str:

@@ -207,7 +207,7 @@ def test_wrong_arguments_are_told_in_words_that_help(sent: dict[str, JSON], word
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(InvalidToolArguments, match="the arguments of lookup are not right") as met:
+    with pytest.raises(InvalidToolArguments, match="invalid arguments for lookup") as met:
         lookup.validate({"querry": "x", "limit": "many"})
     assert len(met.value.problems) == 3
 

@@ -1,7 +1,6 @@
-"""From a function's signature to the JSON Schema of its parameters, and back: arguments checked and converted.
+"""Derive the JSON Schema of a function's parameters from its signature, and validate arguments against it.
 
-Type hints are read by pydantic, docstrings by docstring-parser. What is wrong with an argument is said in
-words that a model can act on.
+Uses pydantic for type hints and docstring-parser for docstrings. Error messages are written for the model.
 """
 
 from __future__ import annotations
@@ -33,30 +32,30 @@ _MAX_INLINED_REFERENCES = 1_000
 
 
 class InvalidToolArguments(RagkitError):
-    """A model called a tool with arguments that it does not take. `problems` has one line each."""
+    """A model called a tool with invalid arguments. `problems` has one line for each problem."""
 
     def __init__(self, tool: str, problems: Sequence[str]) -> None:
         super().__init__(tool, tuple(problems))
         self.tool, self.problems = tool, tuple(problems)
 
     def __str__(self) -> str:
-        return f"the arguments of {self.tool} are not right: {'; '.join(self.problems)}"
+        return f"invalid arguments for {self.tool}: {'; '.join(self.problems)}"
 
 
 @dataclass(frozen=True)
 class ToolSignature:
-    """What a function takes from the model, and what is handed to it besides."""
+    """The parameters of a function: those that the model sees, and the context."""
 
     schema: ToolSchema
     """JSON Schema of the parameters that the model sees."""
     model: type[BaseModel]
-    """Checks and converts the arguments."""
+    """Validates and converts the arguments."""
     parameter_names: tuple[str, ...]
     """The parameters that the model sees, in order; field i of `model` is `p<i>`."""
     context_parameter: str = ""
-    """The parameter that wants the ToolContext; empty when none does."""
+    """The parameter that takes the ToolContext; empty if there is none."""
     summary: str = ""
-    """What the docstring says before its parameters."""
+    """The docstring without its parameters."""
     parameter_by_field: Mapping[str, str] = field(init=False, repr=False)
     """The parameter of each field of `model`."""
 
@@ -69,15 +68,15 @@ class ToolSignature:
 def read_signature(
     function: Callable[..., object], *, context_type: type, hidden: typing.Collection[str] = ()
 ) -> ToolSignature:
-    """Read what `function` takes.
+    """Read the signature of `function`.
 
     Args:
-        function: anything callable with named parameters.
-        context_type: a parameter with this annotation is filled by the loop.
-        hidden: names of parameters that the model must not see.
+        function: a callable with named parameters.
+        context_type: the loop passes the context to a parameter with this annotation.
+        hidden: names of parameters to hide from the model.
 
     Raises:
-        InvalidOption: a type hint cannot be read, or has no JSON Schema.
+        InvalidOption: a type hint cannot be resolved, or has no JSON Schema.
     """
     name = getattr(function, "__name__", type(function).__name__)
     hints = _get_type_hints(function, name)
@@ -92,7 +91,7 @@ def read_signature(
             context_parameter = parameter.name
         elif parameter.name not in hidden and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             default = ... if parameter.default is parameter.empty else parameter.default
-            # fields have names of our own, as a parameter may be called like a method of BaseModel
+            # fields get generated names: a parameter may have the name of a method of BaseModel
             words = told.get(parameter.name)
             described = Field(default, alias=parameter.name)
             if words:
@@ -105,7 +104,7 @@ def read_signature(
 
 
 def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
-    """The arguments as the function wants them. Raises InvalidToolArguments; parameters left out stay out."""
+    """Validate and convert arguments; omitted parameters stay omitted. Raises InvalidToolArguments."""
     try:
         found = signature.model.model_validate(dict(arguments))
     except ValidationError as error:
@@ -160,7 +159,7 @@ def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tupl
         schema = inline_references(model.model_json_schema())
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         raise InvalidOption(
-            f"the signature of {name}", str(error).splitlines()[0], "types that JSON can hold"
+            f"the signature of {name}", str(error).splitlines()[0], "made of types with a JSON Schema"
         ) from error
     schema.setdefault("properties", {})
     schema.pop("description", None)
@@ -168,7 +167,7 @@ def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tupl
 
 
 def unwrap_callable(function: Callable[..., object]) -> Callable[..., object]:
-    """The function itself, or for an object that can be called what its class calls."""
+    """The function itself, or the `__call__` of a callable object."""
     return function if inspect.isroutine(function) else type(function).__call__
 
 
@@ -177,13 +176,11 @@ def _get_type_hints(function: Callable[..., object], name: str) -> dict[str, obj
     try:
         return typing.get_type_hints(target, include_extras=True)
     except NameError as error:
-        raise InvalidOption(
-            f"a type hint of {name}", str(error), "a name that stands at the head of its module"
-        ) from error
+        raise InvalidOption(f"a type hint of {name}", str(error), "a module-level name") from error
 
 
 def _infer_type(parameter: inspect.Parameter) -> object:
-    """The type of a parameter without a hint: that of its default, else anything."""
+    """The type of a parameter without a hint: that of its default, else any."""
     default = parameter.default
     return object if default is parameter.empty or default is None else type(default)
 

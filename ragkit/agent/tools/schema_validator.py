@@ -15,7 +15,7 @@ from typing import NoReturn
 import jsonschema_rs
 from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind, Validator
 
-from ragkit.agent.tools.schema_complexity import EvaluationCounter, count_nodes
+from ragkit.agent.tools.schema_complexity import MAX_EVALUATIONS, EvaluationCounter, count_nodes
 from ragkit.errors import InvalidOption, closest_match, did_you_mean
 from ragkit.records import JSON
 
@@ -69,7 +69,9 @@ def find_violations(value: JSON, schema: JSON, name: str = "the value") -> list[
         return [f"{name!r} cannot be validated: the schema causes {count} evaluations (limit {limit})"]
     if compiled.validator.is_valid(value):
         return []
-    if count > limit // 10:  # the library collects every violation, a thousand times slower than it finds one
+    if (
+        count > MAX_EVALUATIONS // 50 + (limit - MAX_EVALUATIONS) // 10
+    ):  # collecting violations is far slower than `is_valid`
         return [f"{name!r} does not match the schema"]
     errors = list(compiled.validator.iter_errors(value))
     described = [line for error in errors[:MAX_VIOLATIONS] for line in _describe_error(error, schema, name)]
@@ -130,22 +132,23 @@ def _describe_error(error: ValidationError, schema: JSON, name: str) -> list[str
     where = repr(path) if path else "the value"
     kinds = ValidationErrorKind
     match error.kind:
-        case kinds.Required(name_):
-            return [f"{where} has no {name_!r}"]
         case kinds.AdditionalProperties(unexpected) | kinds.UnevaluatedProperties(unexpected):
             known = _known_properties(schema, error.schema_path)
-            return [f"{where} has an unknown property {one!r}{did_you_mean(one, known)}" for one in unexpected]
-        case kinds.FalseSchema() if error.schema_path[-1:] == ["additionalProperties"]:
-            return [f"{where} has a property, but none is allowed"]
-        case kinds.FalseSchema():
-            return [f"{where} is not allowed"]
-        case kinds.PropertyNames(nested):
-            return [f"{where} has an invalid property name: {nested.instance!r} must {_describe_rule(nested)}"]
+            return [f"{where} has an unknown property {name!r}{did_you_mean(name, known)}" for name in unexpected]
         case kinds.AnyOf(context) | kinds.OneOfNotValid(context) if not _are_simple(context, error):
             closest = min(context, key=len)
             lines = [line for nested in closest for line in _describe_error(nested, schema, name)]
             return lines if len(context) == 1 else [f"{where} matches none of {len(context)} alternatives: {lines[0]}"]
-    return [f"{where} must {_describe_rule(error)} (got {_describe_value(error)})"]
+        case kinds.Required(name):
+            text = f"has no {name!r}"
+        case kinds.FalseSchema():
+            nothing = error.schema_path[-1:] == ["additionalProperties"]
+            text = "has a property, but none is allowed" if nothing else "is not allowed"
+        case kinds.PropertyNames(nested):
+            text = f"has an invalid property name: {nested.instance!r} must {_describe_rule(nested)}"
+        case _:
+            text = f"must {_describe_rule(error)} (got {_describe_value(error)})"
+    return [f"{where} {text}"]
 
 
 def _describe_rule(error: ValidationError) -> str:

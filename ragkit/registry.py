@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from inspect import getattr_static, signature
-from typing import Any, Generic, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 
 from ragkit.errors import MissingExtra, UnknownName
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Component = TypeVar("Component")
 _MISSING = object()
@@ -106,6 +108,8 @@ class Registry(Generic[Component]):
         return PartSpec(plugin.value)
 
     def _plugins(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and only plugins need it
+
         return {point.name: point for point in entry_points(group=f"ragkit.{self.group}")}
 
     def _load(self, name: str, target: str) -> object:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from ragkit.embed.base import Rows
-from ragkit.index.plan import FileTask
-from ragkit.load.file_io import FileStat
-from ragkit.load.parsing import ParseFailure
-from ragkit.records import Chunk, Document
+if TYPE_CHECKING:  # the table of runners imports this module, and `ragkit status` the table
+    from ragkit.embed.base import Rows
+    from ragkit.index.plan import FileTask
+    from ragkit.load.file_io import FileStat
+    from ragkit.load.parsing import ParseFailure
+    from ragkit.records import Chunk, Document
 
 
 @dataclass(frozen=True, slots=True)

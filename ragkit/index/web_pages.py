@@ -12,13 +12,16 @@ import mimetypes
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ragkit.errors import LoadError
 from ragkit.index.catalog.checksums import write_file_durably
 from ragkit.index.source_ids import source_id, source_path
-from ragkit.load.fetch import FetchOptions, fetch_url
 from ragkit.load.file_types import LOADER_BY_SUFFIX, file_suffix
+
+if TYPE_CHECKING:
+    from ragkit.load.fetch import FetchOptions
 
 WEB_FOLDER = "web"
 """Folder of the copies in a knowledge base."""
@@ -66,6 +69,8 @@ class WebPageCopies:
         """Fetch a page; write its copy only if the content changed. Raises LoadError, and keeps the old copy then."""
         if os.environ.get("RAGKIT_OFFLINE") == "1":
             raise LoadError(url, "cannot be downloaded while RAGKIT_OFFLINE is 1", "unset RAGKIT_OFFLINE")
+        from ragkit.load.fetch import fetch_url  # noqa: PLC0415 - imports http.client, and only web pages need it
+
         fetched = fetch_url(url, options)
         previous = self.copy_path(url)
         path = self._base_path(url)

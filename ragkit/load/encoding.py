@@ -9,8 +9,6 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from charset_normalizer import from_bytes
-
 from ragkit.errors import InvalidOption
 
 SAMPLE_BYTES = 65_536
@@ -115,5 +113,7 @@ def _guess_legacy_encoding(data: bytes) -> str:
         return "utf-8"  # with some invalid bytes
     if high_count < MIN_GUESSED_BYTES and high_count < 0.3 * len(sample):
         return "cp1252"
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - slow to import, and most files are UTF-8
+
     best = from_bytes(sample).best()
     return codecs.lookup(best.encoding).name if best else "cp1252"

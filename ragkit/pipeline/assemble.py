@@ -8,41 +8,42 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider, TokenizingEmbedder
 from ragkit.errors import PipelineError
-from ragkit.index.build import ANY_LOADER, BuildStages
 from ragkit.index.build_fingerprint import BuildFingerprint
-from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.directory import NewKnowledgeBase
 from ragkit.index.external_store import ExternalStore, StoreLocation
-from ragkit.lexical.analyzer import ANALYZER_VERSION
-from ragkit.lexical.base import LexicalIndex
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
 from ragkit.load.options import LOADER_VERSIONS
-from ragkit.load.parsing import ParseLimits
-from ragkit.load.router import LoaderRoute
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.runners import RUNNERS, LocalOptions, RayOptions
 from ragkit.pipeline.sections import ADDRESS_OPTIONS
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import JSON, Chunk, Document, content_id
+from ragkit.records import JSON, content_id
 from ragkit.registry import Component, Registry
 from ragkit.retrieve import RERANKERS, RETRIEVERS
-from ragkit.retrieve.base import ChunkIndex, Reranker, Retriever, RetrieverDependencies
+from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
-from ragkit.retrieve.query_rewriting import QueryRewriter
-from ragkit.retrieve.stages import StageFactory, build_staged_retriever
 from ragkit.split import SPLITTERS
-from ragkit.split.base import Splitter, TokenStartsFunction
-from ragkit.split.chunks import SPECIAL_TOKENS, build_chunks, embedding_text
-from ragkit.split.token_index import estimate_token_starts
+from ragkit.split.base import Splitter
 from ragkit.store import STORES
 from ragkit.store.base import Store
+
+if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit status` loads no agent and no loader
+    from ragkit.index.build import BuildStages
+    from ragkit.index.build_runner import BuildRunner
+    from ragkit.lexical.base import LexicalIndex
+    from ragkit.load.parsing import ParseLimits
+    from ragkit.load.router import LoaderRoute
+    from ragkit.records import Chunk, Document
+    from ragkit.retrieve.base import ChunkIndex
+    from ragkit.retrieve.query_rewriting import QueryRewriter
+    from ragkit.split.base import TokenStartsFunction
 
 _WALK_OPTIONS = frozenset(field.name for field in fields(FolderOptions))
 """Options of the directory walk. They select files and do not change chunks, so they are not fingerprinted."""
@@ -74,7 +75,7 @@ class PipelineComponents:
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._rewriters: dict[RewriteOptions, QueryRewriter] = {}
 
-    def runner(self, workers: int = 0) -> BuildRunner:
+    def create_runner(self, workers: int = 0) -> BuildRunner:
         """The runner of the pipeline, for one build; `workers` overrides its option unless it is 0.
 
         Raises:
@@ -104,6 +105,8 @@ class PipelineComponents:
     @cached_property
     def build_fingerprint(self) -> BuildFingerprint:
         """The fingerprint of every option that determines chunks and vectors."""
+        from ragkit.lexical.analyzer import ANALYZER_VERSION
+
         load = {
             f"{component.name}.{key}": value
             for component in self.pipeline.loaders
@@ -120,6 +123,8 @@ class PipelineComponents:
 
     def loader_fingerprint(self, loader: str) -> str:
         """The fingerprint of the documents that a loader produces: `loader:digest`."""
+        from ragkit.index.build import ANY_LOADER
+
         build = self.build_fingerprint
         settings = json.dumps([build.load, build.split, build.embed], sort_keys=True)
         version = str(build.versions) if loader == ANY_LOADER else build.versions.get(loader) or _plugin_version(loader)
@@ -131,6 +136,8 @@ class PipelineComponents:
 
     def split_document(self, document: Document) -> list[Chunk]:
         """The chunks of a document, by the first splitter that matches its name."""
+        from ragkit.split.chunks import build_chunks
+
         for component, splitter in self._splitters:
             if component.matches(document.source):
                 fingerprint, header = self.current_fingerprint(""), _has_header(component)
@@ -139,17 +146,23 @@ class PipelineComponents:
 
     def embedding_text(self, chunk: Chunk) -> str:
         """The text of a chunk that is embedded: its header, if the splitter of its file adds one, and its text."""
+        from ragkit.split.chunks import embedding_text
+
         splitter = next((component for component in self.pipeline.splitters if component.matches(chunk.source)), None)
         has_header = splitter is None or _has_header(splitter)
         return embedding_text(chunk, self._token_starts) if has_header else chunk.text
 
     def build_stages(self, lexicon: LexicalIndex, runner: BuildRunner) -> BuildStages:
         """The stages of a build."""
+        from ragkit.index.build import BuildStages
+
         return BuildStages(runner, self._count_tokens, self.embedder, lexicon, self.loader_fingerprint)
 
     @property
     def loader_routes(self) -> tuple[LoaderRoute, ...]:
         """The loaders with options or files of their own."""
+        from ragkit.load.router import LoaderRoute
+
         return tuple(
             LoaderRoute(component.name, component.options, component.only)
             for component in self.pipeline.loaders
@@ -159,6 +172,8 @@ class PipelineComponents:
     @property
     def parse_limits(self) -> ParseLimits:
         """Limits of parsing a file."""
+        from ragkit.load.parsing import ParseLimits
+
         folder = self.folder_options
         return ParseLimits(folder.max_seconds, folder.max_memory_mb, folder.max_text_mb, folder.max_file_mb)
 
@@ -197,6 +212,8 @@ class PipelineComponents:
 
     def create_retriever(self, passages: ChunkIndex, mode: str | None = None) -> Retriever:
         """The retriever of the pipeline, or the one that `mode` names, with its defaults."""
+        from ragkit.retrieve.stages import StageFactory, build_staged_retriever
+
         component = self.pipeline.retriever
         if mode is not None and mode != component.name:
             options = RETRIEVERS.options_class(mode)
@@ -224,6 +241,8 @@ class PipelineComponents:
 
     def _get_rewriter(self, options: RewriteOptions) -> QueryRewriter:
         """The rewriter with these options; cached, because it caches rewritten questions."""
+        from ragkit.retrieve.query_rewriting import QueryRewriter
+
         if options not in self._rewriters:
             self._rewriters[options] = QueryRewriter(options)
         return self._rewriters[options]
@@ -234,6 +253,8 @@ class PipelineComponents:
 
     @cached_property
     def _token_starts(self) -> TokenStartsFunction:
+        from ragkit.split.token_index import estimate_token_starts
+
         embedder = self.embedder
         return embedder.token_starts if isinstance(embedder, TokenizingEmbedder) else estimate_token_starts
 
@@ -245,6 +266,8 @@ class PipelineComponents:
 
     def _count_tokens(self, texts: Sequence[str]) -> int:
         """Tokens that the embedder reads, special tokens included."""
+        from ragkit.split.chunks import SPECIAL_TOKENS
+
         limit = self._max_tokens or sys.maxsize
         return sum(min(len(self._token_starts(text)) + SPECIAL_TOKENS, limit) for text in texts)
 

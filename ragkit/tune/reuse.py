@@ -81,7 +81,7 @@ class ReusingRunner:
 
     def __init__(self, components: PipelineComponents, jobs: int, cache: PreparedCache, *, keep: bool = False) -> None:
         self._components = components
-        self._inner: BuildRunner = components.runner(jobs)
+        self._inner: BuildRunner = components.create_runner(jobs)
         self._cache = cache
         self._keep = keep
         self._keys = StageKeys.from_components(components)

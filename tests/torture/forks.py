@@ -43,8 +43,7 @@ def preload(store: str) -> None:
     """Import what the commands use, and look up once what is installed."""
     import importlib.metadata
 
-    registry = import_module("ragkit.registry")
-    registry.entry_points = lru_cache(importlib.metadata.entry_points)  # type: ignore[attr-defined]
+    importlib.metadata.entry_points = lru_cache(importlib.metadata.entry_points)  # type: ignore[assignment]
     for name in VERBS:
         import_module(f"ragkit.cli.{name}_")
     for name in (

@@ -250,7 +250,7 @@ def test_the_number_of_workers_of_a_run_stands_over_that_of_the_pipeline(tmp_pat
 
 def test_the_runner_is_the_one_that_the_pipeline_names() -> None:
     assert RUNNERS.names() == ["local", "ray"]
-    with PipelineComponents(Pipeline.default()).runner() as chosen:
+    with PipelineComponents(Pipeline.default()).create_runner() as chosen:
         assert (type(chosen), chosen.max_parallel_batches) == (LocalRunner, 1)
 
 

@@ -47,6 +47,10 @@ class Registry(Generic[Component]):
         """All registered names, plugins included, sorted."""
         return sorted({*self.specs, *self._plugins()})
 
+    def __contains__(self, name: object) -> bool:
+        """Whether a name is registered. Plugins are looked up for unknown names only, as that is slow."""
+        return name in self.specs or name in self._plugins()
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 

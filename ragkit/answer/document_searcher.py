@@ -17,7 +17,8 @@ from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.options import HybridOptions
 from ragkit.split.base import Splitter
 from ragkit.split.chunks import build_chunks, embedding_text
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions
+from ragkit.split.recursive import RecursiveSplitter
 from ragkit.split.token_index import estimate_token_starts
 from ragkit.store.base import Store
 

@@ -171,7 +171,7 @@ class CatalogReader:
     def _load_arrays(self, connection: sqlite3.Connection, generation: int) -> SnapshotArrays:
         rows = connection.execute("SELECT key, vector, document FROM chunks WHERE live = 1 ORDER BY key").fetchall()
         keys, vectors, documents = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 3).T)
-        used = np.unique(vectors)
+        used = _unique_sorted(vectors)
         matrix, scanner = self._load_vectors(connection, used)
         some = None if len(used) == len(matrix) else used
         return SnapshotArrays(generation, keys, vectors, documents, matrix, some, scanner)
@@ -448,3 +448,9 @@ _CHUNKS_SQL = (
     "SELECT c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
     " d.id, d.source, d.title, d.metadata FROM chunks c JOIN documents d ON d.key = c.document WHERE c.live = 1"
 )
+
+
+def _unique_sorted(numbers: ChunkKeys) -> ChunkKeys:
+    """Like `np.unique`, which imports `numpy.ma`."""
+    ordered = np.sort(numbers)
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))] if len(ordered) else ordered

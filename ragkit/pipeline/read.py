@@ -15,7 +15,7 @@ from ragkit.pipeline.merge import ExtendsResolver, apply_profile, parse_mapping
 from ragkit.pipeline.overrides import Override, apply_overrides
 from ragkit.pipeline.requirements import missing_requirements
 from ragkit.pipeline.routing import check_routing, parse_only
-from ragkit.pipeline.sections import SECTIONS, Section, describe_import_error, section_keys
+from ragkit.pipeline.sections import BUILT_IN_PROVIDERS, SECTIONS, Section, describe_import_error, section_keys
 from ragkit.pipeline.serialize import format_template
 from ragkit.pipeline.variables import substitute_variables
 from ragkit.pipeline.yaml_nodes import (
@@ -207,15 +207,16 @@ class _SectionReader:
         if not isinstance(options, AnswerOptions):
             return
         self.answer = options
-        provider, names = options.provider.partition(":")[0], section.provider_names()
+        provider = options.provider.partition(":")[0]
         registry, message = section.provider_registry, ""
         value = node.get("provider") or node
-        if provider not in names:
+        if provider not in BUILT_IN_PROVIDERS and (registry is None or provider not in registry):
+            names = section.provider_names()
             near = closest_match(provider, names)
             message = must_be(
                 "provider", f"one of {', '.join(names)}, or provider:model", value, repr(near) if near else ""
             )
-        elif self.request.thorough and registry is not None and provider in registry.names():
+        elif self.request.thorough and registry is not None and provider not in BUILT_IN_PROVIDERS:
             message = describe_import_error(registry, provider, registry.find)
         self.problems += [ConfigProblem(value.location, message)] if message else []
 
@@ -267,13 +268,13 @@ class _SectionReader:
         assert registry is not None  # noqa: S101 - `answer` is read by another method
         if node is None and self.is_partial:
             return None
+        if isinstance(node, ScalarNode) and isinstance(node.value, str) and node.value in registry:
+            return node.value
         known = registry.names()
         if node is None:
             message = f"{section.key} needs the name of {_with_article(registry.kind)}; available: {', '.join(known)}"
         elif not isinstance(node, ScalarNode) or not isinstance(node.value, str):
             message = must_be("name", f"one of {', '.join(known)}", node)
-        elif node.value in known:
-            return node.value
         else:
             hint = did_you_mean(node.value, known)
             message = f"unknown {registry.kind} {describe_node(node)}{hint}; available: {', '.join(known)}"

@@ -26,6 +26,8 @@ from ragkit.store.base import Store
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+BUILT_IN_PROVIDERS = frozenset({"auto", "extractive"})
+"""Providers of `answer` that are not registered."""
 ADDRESS_OPTIONS = frozenset({"url", "uri", "host", "dsn"})
 """Options that set the address of a store server; a store with one of them has no directory."""
 FOLDER_LOADER = "folder"
@@ -42,6 +44,9 @@ class ComponentRegistry(Protocol):
     @property
     def specs(self) -> Mapping[str, PartSpec]:
         """The built-in components."""
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a name is registered."""
 
     def names(self) -> list[str]:
         """All registered names, plugins included."""
@@ -82,9 +87,8 @@ class Section:
 
     def provider_names(self) -> list[str]:
         """Valid providers of `answer`: `auto`, `extractive` (no model), and the registered ones."""
-        return sorted(
-            {"auto", "extractive", *(self.provider_registry.names() if self.provider_registry is not None else ())}
-        )
+        registered = self.provider_registry.names() if self.provider_registry is not None else ()
+        return sorted({*BUILT_IN_PROVIDERS, *registered})
 
     def options_class(self, name: str) -> type[DataclassInstance] | None:
         """The dataclass of a component's options, or None. Raises like `Registry.options_class`."""

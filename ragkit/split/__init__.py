@@ -15,7 +15,7 @@ SPLITTERS: Registry[Splitter] = Registry(
         "fixed": PartSpec("ragkit.split.fixed:FixedSplitter", options=_SPLIT_OPTIONS),
         "markdown": PartSpec("ragkit.split.markdown:MarkdownSplitter", options=_SPLIT_OPTIONS),
         "recursive": PartSpec(
-            "ragkit.split.recursive:RecursiveSplitter", options="ragkit.split.recursive:RecursiveOptions"
+            "ragkit.split.recursive:RecursiveSplitter", options="ragkit.split.options:RecursiveOptions"
         ),
         "sentence": PartSpec("ragkit.split.sentence:SentenceSplitter", options=_SPLIT_OPTIONS),
     },

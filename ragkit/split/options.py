@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
 from ragkit.split.base import TokenStartsFunction, character_starts
-from ragkit.split.packing import ChunkLimits
-from ragkit.split.token_index import TokenIndex
+
+if TYPE_CHECKING:  # imported where they are used: a pipeline file is read without splitting anything
+    from ragkit.split.packing import ChunkLimits
+    from ragkit.split.token_index import TokenIndex
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 """Unit of lengths; tokens are those of the embedder."""
@@ -44,9 +46,29 @@ class SplitOptions:
 
     def chunk_limits(self, reserve: int = 0) -> ChunkLimits:
         """The limits after subtracting `reserve`, but at least a quarter of `chunk_size`; the overlap shrinks too."""
+        from ragkit.split.packing import ChunkLimits  # noqa: PLC0415
+
         limit = max(self.chunk_size - max(0, reserve), -(-self.chunk_size // 4))
         return ChunkLimits(limit, self.chunk_overlap * limit // self.chunk_size)
 
     def token_index(self, document: Document, token_starts: TokenStartsFunction) -> TokenIndex:
         """The token index of a document, in the unit of these options."""
+        from ragkit.split.token_index import TokenIndex  # noqa: PLC0415
+
         return TokenIndex(document.text, token_starts if self.unit == "tokens" else character_starts)
+
+
+@dataclass(frozen=True)
+class RecursiveOptions(SplitOptions):
+    """The options of the default splitter. Raises InvalidOption for a value out of range."""
+
+    separators: tuple[str, ...] = ()
+    """Split after these instead of by document structure, in order of preference; then at words and characters.
+    Empty: headings, blocks, paragraphs, lines, sentences."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        separators = self.separators
+        if isinstance(separators, str) or not all(isinstance(separator, str) for separator in separators):
+            raise InvalidOption("separators", separators, "a list of strings")
+        object.__setattr__(self, "separators", tuple(separators))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from ragkit.errors import InvalidOption
 from ragkit.records import Document
 from ragkit.split.base import CharSpan, TokenStartsFunction
 from ragkit.split.code_segments import code_segments
-from ragkit.split.options import SplitOptions
+from ragkit.split.options import RecursiveOptions
 from ragkit.split.packing import pack_segments
 from ragkit.split.prose import trim_span
 from ragkit.split.segments import Segment, SegmentArray
@@ -22,22 +21,6 @@ _FIRST_SEPARATOR_COST = -200
 _SEPARATOR_COST_STEP = 200  # added for each further separator
 _ROW_FORMATS = frozenset({"csv", "xlsx"})
 """Formats whose lines are table rows; an overlap never contains part of a row."""
-
-
-@dataclass(frozen=True)
-class RecursiveOptions(SplitOptions):
-    """The options of the default splitter. Raises InvalidOption for a value out of range."""
-
-    separators: tuple[str, ...] = ()
-    """Split after these instead of by document structure, in order of preference; then at words and characters.
-    Empty: headings, blocks, paragraphs, lines, sentences."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        separators = self.separators
-        if isinstance(separators, str) or not all(isinstance(separator, str) for separator in separators):
-            raise InvalidOption("separators", separators, "a list of strings")
-        object.__setattr__(self, "separators", tuple(separators))
 
 
 class RecursiveSplitter:

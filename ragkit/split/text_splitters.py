@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ragkit.records import Document, content_id
-from ragkit.split.options import Unit
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions, Unit
+from ragkit.split.recursive import RecursiveSplitter
 from ragkit.split.token_index import estimate_token_starts
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ragkit.records import Document
 from ragkit.split.base import CharSpan
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions
+from ragkit.split.recursive import RecursiveSplitter
 
 _VOCABULARY = (
     "river bridge engine method value result city year people light signal field pressure surface heat model "

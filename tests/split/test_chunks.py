@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ragkit.records import Chunk, Document, Heading
 from ragkit.split.chunks import MAX_HEADER_TOKENS, SPECIAL_TOKENS, build_chunks, embedding_text
-from ragkit.split.options import SplitOptions
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions, SplitOptions
+from ragkit.split.recursive import RecursiveSplitter
 from ragkit.split.sentence import SentenceSplitter
 from tests.split.samples import handbook, prose, word_starts
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
 from ragkit.split.base import CharSpan, character_starts
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions
+from ragkit.split.recursive import RecursiveSplitter
 from ragkit.split.sentence_segmentation import sentence_spans
 from tests.split.samples import paragraph, prose, recursive, sentence, texts, word_starts
 

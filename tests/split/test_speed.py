@@ -10,7 +10,8 @@ import pytest
 
 from ragkit.records import Document
 from ragkit.split.base import character_starts
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions
+from ragkit.split.recursive import RecursiveSplitter
 from ragkit.split.token_index import estimate_token_starts
 from tests.split.samples import paragraph
 

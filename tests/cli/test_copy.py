@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import HASHING, Ragkit
 
-SLOWLY = "import ragkit.index.external_store as d; d.BATCH = 3; from ragkit.cli import main; main({arguments!r})"
+SLOWLY = "import ragkit.index.external_store as d; d.SYNC_BATCH_SIZE = 3; from ragkit.cli import main; main({arguments!r})"
 """The command in small steps, so that it can be killed in between."""
 
 
@@ -65,7 +65,7 @@ def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
     said = ragkit("copy", "--to", "sqlite", "--set", "store.path=vectors")
     assert said.err == (
         "note: ragkit.yaml takes precedence and names the store 'memory':"
-        " write `store: {name: sqlite, path: vectors}` there\n"
+        " set `store: {name: sqlite, path: vectors}` there\n"
     )
     assert ragkit("status").out.endswith("store: memory\n")
     hashing.write_text(HASHING + "store: {name: sqlite, path: vectors}\n")

@@ -121,17 +121,17 @@ def test_where_nothing_could_be_measured_it_fails(settings: Path, ragkit: Ragkit
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--settings", "none.yaml"], "--settings is 'none.yaml': `quick`, `full` or a file that is there is wanted"),
+        (["--settings", "none.yaml"], "--settings must be `quick`, `full` or an existing file (got 'none.yaml')"),
         (
             ["--stores", "sqlit,b"],
             "'sqlit' is not the name of a store of these settings (did you mean 'sqlite'?); "
             "known: sqlite, floor, numpy, nowhere",
         ),
-        (["--rounds", "0"], "rounds is 0: 1 or more is wanted"),
+        (["--rounds", "0"], "rounds must be >= 1 (got 0)"),
         (["--generate", "300", "--hdf5", "x"], "--generate, --hdf5, --questions is 'more than one of them'"),
-        (["--tolerance", "-1"], "--tolerance is -1.0: 0 or more is wanted"),
-        (["--check", "none.json"], "--check is 'none.json': a result of `ragkit bench`"),
-        (["--hdf5", "none.hdf5"], "--hdf5 is 'none.hdf5': a file in ann-benchmarks' layout"),
+        (["--tolerance", "-1"], "--tolerance must be >= 0 (got -1.0)"),
+        (["--check", "none.json"], "--check must be a result file of `ragkit bench`"),
+        (["--hdf5", "none.hdf5"], "--hdf5 must be a file in the ann-benchmarks layout"),
     ],
 )
 def test_wrong_usage_is_said_before_anything_is_measured(

@@ -227,7 +227,9 @@ class KnowledgeBase:
         store is recorded only after it was verified against the catalog.
 
         Raises:
-            NotAKnowledgeBase, KnowledgeBaseDamaged, KnowledgeBaseLocked.
+            NotAKnowledgeBase: nothing was indexed.
+            KnowledgeBaseDamaged: a file is missing, truncated or altered.
+            KnowledgeBaseLocked: another process is writing.
             StoreError: the store is unreachable, or holds documents of another application (`CopyOptions.overwrite`).
         """
         from ragkit.knowledge_base.migrate import CopyOptions, copy_to_store
@@ -257,7 +259,9 @@ class KnowledgeBase:
             mode: `dense`, `lexical` or `hybrid`; None: the setting of the pipeline.
 
         Raises:
-            NotAKnowledgeBase, KnowledgeBaseDamaged, InvalidFilter.
+            NotAKnowledgeBase: nothing was indexed.
+            KnowledgeBaseDamaged: a file is missing, truncated or altered.
+            InvalidFilter: `where` is not a filter.
         """
         with self._use_ledger("search"), self.reader.snapshot() as snapshot:
             self._check_snapshot(snapshot)
@@ -329,7 +333,12 @@ class KnowledgeBase:
             on_text: called with each piece of the answer as it streams.
 
         Raises:
-            NotAKnowledgeBase, KnowledgeBaseDamaged, ProviderError, BudgetExceeded, PriceUnknown, RunError.
+            NotAKnowledgeBase: nothing was indexed.
+            KnowledgeBaseDamaged: a file is missing, truncated or altered.
+            ProviderError: the model's service failed, after all retries.
+            BudgetExceeded: a limit was reached.
+            PriceUnknown: there is a limit of cost, and a price is unknown.
+            RunError: the run ended without an answer.
         """
         self.require_ready()
         agent = self.agent(model, max_cost_usd)
@@ -452,7 +461,8 @@ class KnowledgeBase:
 
         Raises:
             NotAKnowledgeBase: nothing was indexed.
-            KnowledgeBaseDamaged, SettingsMismatch.
+            KnowledgeBaseDamaged: a file is missing, truncated or altered.
+            SettingsMismatch: the vectors are of another model.
         """
         with self.reader.snapshot() as snapshot:
             self._check_snapshot(snapshot)

@@ -9,6 +9,7 @@ import griffe
 from markdown_pages import summary, table, walk
 
 from ragkit.pipeline.schema import json_schema
+from ragkit.registry import Registry
 
 ORDER = ["loader", "splitter", "embedder", "store", "retriever", "reranker", "provider", "runner"]
 HEAD = ("Option", "Type", "Default", "What it does")
@@ -24,15 +25,32 @@ SECTIONS = {
 }
 
 
+def registries(package: griffe.Module) -> list[Registry[object]]:
+    """The registries of all kinds, in the order of the page."""
+    places = [one for one in walk(package) if one.is_attribute and str(one.annotation).startswith("Registry[")]
+    found = [getattr(import_module(one.parent.path), one.name) for one in places if one.parent]
+    return sorted(found, key=lambda one: ORDER.index(one.kind))
+
+
+def undocumented_options(package: griffe.Module) -> Iterator[str]:
+    """Parts and options without a docstring."""
+    for registry in registries(package):
+        for name, spec in registry.specs.items():
+            if not summary(package, spec.target.replace(":", ".")):
+                yield f"{registry.kind} {name}"
+            made = registry.options_class(name)
+            for one in fields(made) if made else ():
+                if not described(package, made, one.name):
+                    yield f"{registry.kind} {name}: {one.name}"
+
+
 def options(package: griffe.Module) -> str:
     """The whole page."""
     text = (
         "# Options of every part\n\nA section of a [pipeline file](../how-to/pipelines.md) names one part and sets its "
         "options.\n`ragkit pipeline schema` prints the same as a JSON Schema for your editor.\n\n"
     )
-    places = [one for one in walk(package) if one.is_attribute and str(one.annotation).startswith("Registry[")]
-    registries = [getattr(import_module(one.parent.path), one.name) for one in places if one.parent]
-    for registry in sorted(registries, key=lambda one: ORDER.index(one.kind)):
+    for registry in registries(package):
         text += f"## {registry.kind.capitalize()}s: `{SECTIONS[registry.kind]}`\n\n"
         for name, spec in registry.specs.items():
             text += f"### `{name}` {{: #{registry.kind}-{name} }}\n\n"

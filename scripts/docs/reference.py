@@ -14,7 +14,7 @@ import click
 import griffe
 from http_api import http_api
 from markdown_pages import object_path, summary, table, walk
-from options import options
+from options import options, undocumented_options
 
 import ragkit
 from ragkit.cli import cli as command_group
@@ -92,6 +92,26 @@ def errors(classes: list[griffe.Class], root: griffe.Class, depth: int = 0) -> t
     return tree, pages
 
 
+def undocumented(package: griffe.Module) -> Iterator[str]:
+    """Public names, and their public methods, without a docstring."""
+    for name in sorted({*dir(ragkit)} - {"__version__"}):
+        thing = package[object_path(name).partition(".")[2]]
+        members = thing.members.values() if isinstance(thing, griffe.Class) else ()
+        methods = [one for one in members if isinstance(one, griffe.Function) and not one.name.startswith("_")]
+        yield from (one.path for one in (thing, *methods) if not one.docstring and not one.overloads)
+
+
+def undocumented_verbs(command: click.Command, path: str) -> Iterator[str]:
+    """Verbs and options without help."""
+    if not command.help:
+        yield path
+    yield from (f"{path} {one.opts[0]}" for one in command.params if isinstance(one, click.Option) and not one.help)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            verb = command.get_command(click.Context(command), name)
+            yield from undocumented_verbs(verb, f"{path} {name}") if verb else ()
+
+
 def main(target: Path = Path("docs/reference")) -> None:
     package = griffe.load("ragkit")  # reads the sources, imports nothing
     assert isinstance(package, griffe.Module)
@@ -102,10 +122,16 @@ def main(target: Path = Path("docs/reference")) -> None:
     root = package[object_path("RagkitError").partition(".")[2]]
     tree, described = errors(classes, root)
     pages[ERRORS] = (
-        "# Errors\n\nEvery error that ragkit raises on purpose is a `RagkitError`. Its values are attributes: you do not "
-        "parse messages.\nMessages of the command line, word by word: "
+        "# Errors\n\nEvery error that ragkit raises on purpose is a `RagkitError`. Its values are attributes, so you "
+        "need not parse messages.\nMessages of the command line, word by word: "
         f"[mistakes](../mistakes.md).\n\n{tree}\n{described}"
     )
+    if problems := [
+        *undocumented(package),
+        *undocumented_verbs(command_group, "ragkit"),
+        *undocumented_options(package),
+    ]:
+        sys.exit("without documentation:\n" + "\n".join(problems))
     for name, text in pages.items():
         path = target / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)

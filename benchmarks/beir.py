@@ -38,7 +38,8 @@ from ragkit.retrieve.lexical import LexicalRetriever
 from ragkit.retrieve.options import DenseOptions, HybridOptions, LexicalOptions, RerankOptions
 from ragkit.retrieve.rerank import RerankingRetriever
 from ragkit.retrieve.rerank_sentences import SentenceReranker
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions
+from ragkit.split.recursive import RecursiveSplitter
 from ragkit.store.base import validate_rows
 
 DEPTH = 10

@@ -124,12 +124,12 @@ class Ragkit:
             round_seconds=600, warm_up=WARM_UP, batch=BATCH, threads=1, pinned_core=max(os.sched_getaffinity(0)),
         )  # fmt: skip
         self._process = StoreProcess(job, folder / f"job-{store}")
-        for what in ("hello", "build"):
-            self._process.request(what, 1800)
+        for method in ("load_backend", "build"):
+            self._process.request(method, 1800)
 
     def round(self) -> dict[str, float]:
         """The figures of one turn."""
-        told = self._process.request("round", 600, setting={})
+        told = self._process.request("measure_queries", 600, setting={})
         return {name: float(str(told[name])) for name in ("p50_ms", "recall", "cpu_ms")}
 
     def end(self) -> None:

@@ -61,7 +61,8 @@ from ragkit.retrieve.query_rewriting import QueryRewriter
 from ragkit.retrieve.rerank import MmrReranker
 from ragkit.retrieve.rerank_sentences import SentenceReranker
 from ragkit.retrieve.stages import StageFactory, build_staged_retriever
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions
+from ragkit.split.recursive import RecursiveSplitter
 
 DEFAULT = "hybrid (default)"
 FIGURES = ("ndcg", "recall", "mrr")

@@ -1,6 +1,6 @@
 """Cited answers over a folder of documents: no key, no model download, no server.
 
-The public names are listed in `__init__.pyi`. Each is imported when it is first used, so that `import ragkit` stays cheap.
+The public names are listed in `__init__.pyi`. Each is imported when it is first used, so `import ragkit` stays cheap.
 """
 
 from __future__ import annotations

@@ -325,8 +325,8 @@ class BudgetTooSmall(BudgetExceeded):
 
     def __str__(self) -> str:
         return (
-            f"estimated cost of {format_amount(self.estimate)} USD exceeds the budget of {format_amount(self.limit)} USD: "
-            "nothing was spent; raise the limit to continue"
+            f"estimated cost of {format_amount(self.estimate)} USD exceeds the budget of "
+            f"{format_amount(self.limit)} USD: nothing was spent; raise the limit to continue"
         )
 
 

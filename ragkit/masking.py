@@ -1,4 +1,4 @@
-"""Keys and passwords out of what people and logs are shown. Knows no part of ragkit."""
+"""Masks keys and passwords in output and logs. Imports nothing of ragkit."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import re
 
 HIDDEN = "(hidden)"
 MIN_SECRET_LENGTH = 8
-"""Shorter values are no secrets that could be told from words: they stay."""
+"""Shorter values are not masked: they could be ordinary words."""
 _SECRET_NAME = re.compile(
     r"(?:passw(?:or)?d|secret|token|credentials?|(?:^|_)(?:api_?)?(?:key|pwd|dsn|auth))_?\d*$", re.IGNORECASE
 )
 _PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*):(?!\$\{\w+\}@)[^/@\s]+@")
-"""`${NAME}` stays: it says where the password comes from."""
+"""Does not match `${NAME}`, which names the source of the password."""
 _registered_secrets: set[str] = set()
 
 
 def is_secret(name: str) -> bool:
-    """Whether an option or a variable of this name holds what must never be printed: `api_key`, `DB_PASSWORD`."""
+    """Whether an option or variable of this name holds a secret: `api_key`, `DB_PASSWORD`."""
     return bool(_SECRET_NAME.search(name))
 
 
 def mask_passwords(text: str) -> str:
-    """The text with the password of every `scheme://user:password@host` in it hidden."""
+    """Mask the password in every `scheme://user:password@host` of a text."""
     return _PASSWORD_IN_URL.sub(rf"\1:{HIDDEN}@", text)
 
 
 def is_valid_key(text: str) -> bool:
-    """Whether a text can be a service's key: an HTTP client would show another one in its error."""
+    """Whether a text can be an API key. HTTP clients reject other values with an error that shows them."""
     return text.isascii() and text.isprintable() and " " not in text
 
 
 def register_secret(value: str) -> None:
-    """Have `mask_secrets` hide this value from now on: a key that was given by an option or in code."""
+    """Register a key from an option or from code, so that `mask_secrets` masks it."""
     if len(value) >= MIN_SECRET_LENGTH:
         _registered_secrets.add(value)
 
@@ -42,12 +42,12 @@ def _is_secret_variable(variable: str, value: str) -> bool:
 
 
 def mask_secrets(text: str) -> str:
-    """The text without keys and passwords: some services say back what they were sent.
+    """Mask secrets in a text, since some services echo what they receive.
 
-    Known are the values of the environment's variables that are named like secrets, those that `register_secret` was
-    told of, and passwords in addresses.
+    Secrets are the values of environment variables with the name of a secret, values passed to `register_secret`,
+    and passwords in URLs.
     """
     known = {value: f"[{name}]" for name, value in os.environ.items() if _is_secret_variable(name, value)}
-    for value in sorted({*known, *_registered_secrets}, key=len, reverse=True):  # a key may begin with another one
+    for value in sorted({*known, *_registered_secrets}, key=len, reverse=True):  # a key may be a prefix of another one
         text = text.replace(value, known.get(value, HIDDEN))
     return mask_passwords(text)

@@ -1,6 +1,6 @@
-"""The records that flow along the data path: Document, Chunk, Hit, Citation, Answer.
+"""The records of the data path: Document, Chunk, Hit, Citation.
 
-All are frozen, hold plain values and know nothing of files, models or stores.
+All are frozen and hold plain values, without access to files, models or stores.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-"""A value that JSON can hold."""
+"""A value that can be serialized to JSON."""
 
 Metadata: TypeAlias = Mapping[str, JSON]
-"""What is known of a document or chunk beside its text; keys are strings."""
+"""The metadata of a document or chunk."""
 
 NO_METADATA: Metadata = MappingProxyType({})
 
 
 def content_id(*parts: str) -> str:
-    """A stable id of 32 hex digits: equal parts give an equal id on every machine.
+    """A stable id of 32 hex digits: equal parts have equal ids on every machine.
 
-    Parts are joined with their lengths, so that ("ab", "c") and ("a", "bc") differ.
+    The hash includes the length of each part, so that ("ab", "c") and ("a", "bc") differ.
     """
     digest = blake2b(digest_size=16)
     for part in parts:
@@ -36,44 +36,44 @@ def content_id(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of a document: everything after it, up to the next one of its level, stands under it."""
+    """A heading of a document. Its section ends at the next heading of the same or a higher level."""
 
     start: int
-    """Character offset of the heading in the document's text."""
+    """Character offset in the document's text."""
     level: int
     """1 is the highest."""
     text: str
-    """The words of the heading, without markup."""
+    """Without markup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The text that a loader found in one file, and where each part of it came from.
+    """The text of one source, with the positions of its pages and headings.
 
-    Offsets are character offsets into `text`; `page_starts` and `headings` are in rising order.
+    Offsets are character offsets into `text`; `page_starts` and `headings` are in ascending order.
     """
 
     text: str
     metadata: Metadata = field(default_factory=lambda: NO_METADATA)
     source: str = ""
-    """Where it came from: an absolute path or a URL; empty for text that was handed over."""
+    """An absolute path or a URL; empty for text passed by the caller."""
     title: str = ""
     page_starts: tuple[int, ...] = ()
-    """Where each page begins, page 1 first; empty for formats without pages."""
+    """Start offset of each page, page 1 first; empty for formats without pages."""
     headings: tuple[Heading, ...] = ()
     format: str = "text"
-    """What the loader took it for: text, markdown, code, html, pdf, docx, ..."""
+    """The detected format: text, markdown, code, html, pdf, docx, ..."""
     language: str = ""
-    """For code: the programming language, in lower case; else empty."""
+    """The programming language of code, in lower case; empty otherwise."""
     id: str = ""
-    """Given by the caller, or derived from source and text."""
+    """Set by the caller, or derived from source and text."""
 
     def __post_init__(self) -> None:
         if not self.id:
             object.__setattr__(self, "id", content_id(self.source, self.text))
 
     def page_at(self, offset: int) -> int | None:
-        """The page, counted from 1, that holds this character; None without pages."""
+        """The page of a character, from 1; None without pages."""
         if not self.page_starts:
             return None
         return max(1, bisect_right(self.page_starts, offset))
@@ -92,7 +92,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document: `document.text[start:end] == text`, always."""
+    """A piece of a document. `document.text[start:end] == text` always holds."""
 
     id: str
     document_id: str
@@ -101,9 +101,9 @@ class Chunk:
     start: int
     end: int
     start_line: int
-    """Line of the first character, counted from 1."""
+    """Line of the first character, from 1."""
     end_line: int
-    """Line of the last character, counted from 1."""
+    """Line of the last character, from 1."""
     page: int | None = None
     heading: tuple[str, ...] = ()
     title: str = ""
@@ -111,24 +111,23 @@ class Chunk:
 
     @property
     def header(self) -> str:
-        """Title and heading path on one line: what the embedder and the lexical index see before the text."""
+        """Title and heading path on one line, which the embedder and the lexical index get before the text."""
         parts = [self.title, *(part for part in self.heading if part != self.title)]
         return " > ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSpan:
-    """A chunk's place in its document, without its text."""
+    """The position of a chunk in its document, without its text."""
 
     start: int
     end: int
     heading: tuple[str, ...] = ()
-    """As of the chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a vector store found: a document and its cosine with the query, in [-1, 1]."""
+    """A document found by a vector store, and its cosine with the query, in [-1, 1]."""
 
     document: Document
     score: float
@@ -136,22 +135,22 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A retrieved chunk. `score` is what it was ranked by: higher is nearer, comparable within one search only."""
+    """A retrieved chunk. `score` is the ranking score: higher is nearer, comparable within one search only."""
 
     chunk: Chunk
     score: float
     scores: Mapping[str, float] = field(default_factory=dict)
-    """By retriever: `dense` is a cosine in [-1, 1], `lexical` a BM25 score >= 0, `rerank` as its reranker says."""
+    """By retriever: `dense` is a cosine in [-1, 1], `lexical` a BM25 score >= 0, `rerank` on the reranker's scale."""
     rank: int = 0
-    """Counted from 1 in the list that this hit stands in."""
+    """Position in the list of hits, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A place in a source that an answer leans on. `start` and `end` are offsets into the loader's text."""
+    """A place in a source that supports an answer. `start` and `end` are offsets into the loader's text."""
 
     n: int
-    """The number that stands in the answer's text, as [n]; counted from 1."""
+    """The number in the answer's text, as [n]; from 1."""
     source: str
     quote: str
     start: int
@@ -163,6 +162,6 @@ class Citation:
     chunk_id: str
     score: float
     verified: bool
-    """The quote stands at [start:end] of the text that was indexed."""
+    """The quote is equal to [start:end] of the indexed text."""
     stale: bool
-    """The file on disk has changed, or is gone, since it was indexed."""
+    """The file on disk has changed or is gone since it was indexed."""

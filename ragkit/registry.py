@@ -1,78 +1,107 @@
-"""Names of parts -> the places that hold them. Nothing is imported until its name is chosen."""
+"""Registries of components. A component is imported when it is requested by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from inspect import signature
-from typing import Any, Generic, TypeVar, cast, get_type_hints
+from inspect import getattr_static, signature
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 
 from ragkit.errors import MissingExtra, UnknownName
 
-Part = TypeVar("Part")
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Component = TypeVar("Component")
+_MISSING = object()
 
 
 @dataclass(frozen=True)
 class PartSpec:
-    """Where a part lives, and what it needs beyond the core."""
+    """The import path of a component, and its requirements."""
 
     target: str
     """`module:attribute`."""
     extra: str = ""
-    """The optional dependency group that it needs: `pip install 'ragkit-kb[extra]'`; empty for core parts."""
+    """The optional dependency group that it needs: `pip install 'ragkit-kb[extra]'`; empty: none."""
     options: str = ""
-    """`module:Dataclass` of its options, importable without the extra; empty when it takes none."""
+    """`module:Dataclass` of its options, importable without the extra; empty: no options."""
 
 
 @dataclass(frozen=True)
-class Registry(Generic[Part]):
-    """The parts of one kind, by the name that a pipeline file gives them.
+class Registry(Generic[Component]):
+    """The components of one kind, by name.
 
-    A pipeline file reaches these names and no others, so it can never import code. Installed plugins
-    add names through the entry point group `ragkit.<group>`; a plugin cannot take over a name of ours.
+    A pipeline file can use registered names only, so it cannot import code. Installed plugins add names through the
+    entry point group `ragkit.<group>`; they cannot replace a built-in name.
     """
 
     kind: str
-    """One word for messages: loader, splitter, embedder, store, retriever, provider."""
+    """The kind of component, for messages: loader, splitter, embedder, store, retriever, provider."""
     group: str
     """The entry point group, without its `ragkit.` prefix."""
     specs: Mapping[str, PartSpec] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        """Every name that can be chosen, sorted."""
+        """All registered names, plugins included, sorted."""
         return sorted({*self.specs, *self._plugins()})
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a name is registered. Plugins are looked up for unknown names only, as that is slow."""
+        return name in self.specs or name in self._plugins()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
-    def find(self, name: str) -> type[Part]:
-        """The class behind `name`.
+    def find(self, name: str) -> type[Component]:
+        """The class of a component.
 
         Raises:
-            UnknownName: no part has this name.
+            UnknownName: the name is not registered.
             MissingExtra: its optional dependency is not installed.
         """
-        return cast("type[Part]", self._load(name, self._spec(name).target))
+        return cast("type[Component]", self._load(name, self._spec(name).target))
 
     def options_class(self, name: str) -> type[Any] | None:
-        """The dataclass of the part's options, or None when it takes none.
+        """The dataclass of a component's options, or None if it has no options.
 
-        A part of ours names it in its place; of a plugin it is what its constructor's argument is annotated with.
+        For a plugin it is the annotation of the first argument of its constructor.
 
         Raises:
-            UnknownName: no part has this name.
+            UnknownName: the name is not registered.
             MissingExtra, ImportError, AttributeError: a plugin cannot be imported.
         """
         if name not in self.specs:
             return _options_annotation(self.find(name))
-        place = self._spec(name)
-        return cast("type[Any]", self._load(name, place.options)) if place.options else None
+        spec = self._spec(name)
+        return cast("type[Any]", self._load(name, spec.options)) if spec.options else None
 
     def extra(self, name: str) -> str:
         """The optional dependency group that `name` needs, or ''. Raises UnknownName."""
         return self._spec(name).extra
+
+    def missing_members(self, name: str, component: object, protocol: type) -> str:
+        """The message about members of `protocol` that a component lacks, or ''.
+
+        Of a class only methods are checked, because its instances may set attributes.
+        """
+        is_class = isinstance(component, type)
+        abstract = getattr(component, "__abstractmethods__", ())
+        missing: list[str] = []
+        for member, definition in vars(protocol).items():
+            is_method = callable(definition)
+            if member.startswith("_") or (is_class and not is_method):
+                continue
+            # static: a property may load a model or call a service
+            if member in abstract or getattr_static(component, member, _MISSING) is _MISSING:
+                missing.append(f"the {'method' if is_method else 'attribute'} {member}")
+        if not missing:
+            return ""
+        plugin = self._plugins().get(name)
+        package = f" (package {plugin.dist.name})" if plugin is not None and plugin.dist is not None else ""
+        required_by = f"{protocol.__module__}.{protocol.__qualname__}"
+        return f"the {self.kind} {name!r}{package} lacks {', '.join(missing)} (required by {required_by})"
 
     def _spec(self, name: str) -> PartSpec:
         if name in self.specs:
@@ -83,6 +112,8 @@ class Registry(Generic[Part]):
         return PartSpec(plugin.value)
 
     def _plugins(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and only plugins need it
+
         return {point.name: point for point in entry_points(group=f"ragkit.{self.group}")}
 
     def _load(self, name: str, target: str) -> object:
@@ -97,9 +128,9 @@ class Registry(Generic[Part]):
             raise MissingExtra(f"the {self.kind} {name!r}", extra=self.extra(name) or name) from error
 
 
-def _options_annotation(part: type[object]) -> type[Any] | None:
-    """The dataclass that the first argument of a constructor is annotated with, if it is one."""
-    hints = get_type_hints(part.__init__)
-    parameters = list(signature(part.__init__).parameters)[1:]
+def _options_annotation(component: type[object]) -> type[Any] | None:
+    """The annotation of a constructor's first argument if it is a dataclass."""
+    hints = get_type_hints(component.__init__)
+    parameters = list(signature(component.__init__).parameters)[1:]
     first = hints.get(parameters[0]) if parameters else None
     return first if isinstance(first, type) and is_dataclass(first) else None

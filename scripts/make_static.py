@@ -106,7 +106,7 @@ def texts_of(folders: Sequence[Path], count: int) -> list[str]:
 
 def counts(words: WordPieceTokenizer, texts: Sequence[str], tokens: int) -> sparse.csr_matrix:
     """How often each token is in each text: (len(texts), tokens)."""
-    ids = [row[1:-1] for row in words.token_ids(texts)[0]]  # without [CLS] and [SEP]
+    ids = [row[1:-1] for row in words.token_ids(texts)]  # without [CLS] and [SEP]
     places = np.concatenate([np.asarray(row, np.int64) for row in ids])
     starts = np.cumsum([0, *(len(row) for row in ids)])
     found = sparse.csr_matrix((np.ones(len(places), np.float32), places, starts), shape=(len(texts), tokens))
@@ -117,7 +117,7 @@ def counts(words: WordPieceTokenizer, texts: Sequence[str], tokens: int) -> spar
 def alone(model: MiniLM, tokens: int) -> Floats:
     """The model's vector of each token, with nothing around it: (tokens, 384)."""
     session = model._load_session()
-    cls, sep = model._load_tokenizer().token_ids([""])[0][0]
+    cls, sep = model._load_tokenizer().token_ids([""])[0]
     rows = [
         session.run([[cls, token, sep] for token in range(at, min(at + 64, tokens))]) for at in range(0, tokens, 64)
     ]

@@ -1,4 +1,4 @@
-"""The agent: its definition, and the five ways of running it. All of them drive the same loop."""
+"""The agent: its definition and the methods that run it. All of them drive the same loop."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ragkit.agent.sync_driver import drive
 from ragkit.records import JSON
 
 AgentInput: TypeAlias = str | Message | Sequence[Message] | SuspendedRun
-"""What a run is given: the user's words, messages, or a suspended run that somebody has decided about."""
+"""The input of a run: text, messages, or a suspended run with its decisions."""
 
 NO_CONTEXT: Mapping[str, JSON] = {}
 
 
 class Agent(AgentDefinition):
-    """A model with tools. It is immutable and carries no conversation: one agent serves any number of runs.
+    """A model with tools. Immutable and without conversation state: one agent serves any number of runs.
 
-    `run` waits for the result, `stream` yields the events on the way there; `arun` and `astream` are the same
-    for asynchronous code; `batch` and `abatch` run many inputs at the same time.
+    `run` returns the result, `stream` yields the events; `arun` and `astream` are their asynchronous versions;
+    `batch` and `abatch` run many inputs concurrently.
     """
 
     def run(
@@ -40,20 +40,20 @@ class Agent(AgentDefinition):
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
     ) -> AgentResult:
-        """Run until there is an answer.
+        """Run the agent until it answers.
 
         Args:
-            given: what the user says.
+            given: the input: text, messages, or a suspended run.
             context: the caller's data for tools; the run works on a deep copy, handed back with the result.
-            memory: the conversation that this run goes on with; by default the agent's own, if it has one.
-            cancel: a switch that stops the run.
+            memory: the conversation to continue; by default the agent's own, if it has one.
+            cancel: cancels the run.
 
         Raises:
             ProviderError: the model's service failed, after all retries.
             BudgetExceeded: a limit was reached.
-            RunError: the run was cancelled, blocked by a guardrail, or could not be handed over.
+            RunError: the run was cancelled, blocked by a guardrail, or a handoff failed.
 
-            Every error carries what the run had: `partial_result(error)`.
+            Every error carries the partial result: `partial_result(error)`.
         """
         return run_to_completion(prepare_run(self, given, RunOptions(context=context, memory=memory, cancel=cancel)))
 
@@ -65,7 +65,7 @@ class Agent(AgentDefinition):
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
     ) -> AgentResult:
-        """The same as `run`, for asynchronous code."""
+        """Asynchronous version of `run`."""
         return await arun_to_completion(
             prepare_run(self, given, RunOptions(context=context, memory=memory, cancel=cancel))
         )
@@ -78,7 +78,7 @@ class Agent(AgentDefinition):
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
     ) -> Generator[Event, None, None]:
-        """The events of a run as they happen; the last one is RunEnded, with the result. Raises as `run` does."""
+        """Yield the events of a run; the last one is RunEnded, with the result. Raises the errors of `run`."""
         start = RunOptions(context=context, memory=memory, cancel=cancel, streaming=True)
         return drive(prepare_run(self, given, start))
 
@@ -90,21 +90,21 @@ class Agent(AgentDefinition):
         memory: ConversationMemory | None = None,
         cancel: Cancellation | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """The same as `stream`, for asynchronous code."""
+        """Asynchronous version of `stream`."""
         start = RunOptions(context=context, memory=memory, cancel=cancel, streaming=True)
         return adrive(prepare_run(self, given, start))
 
     def batch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
-        """Run many inputs at the same time, each with a conversation of its own. Results keep the order.
+        """Run many inputs concurrently, each in its own conversation. Results keep the order of the inputs.
 
-        Raises what the first run that failed (in order) raised, once all are done.
+        Raises the error of the first failed run (in order) after all have ended.
         """
         with ThreadPoolExecutor(max_concurrency) as pool:
             futures = [pool.submit(copy_context().run, self._run_isolated, one) for one in inputs]
         return _results_or_raise([future.exception() or future.result() for future in futures])
 
     async def abatch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
-        """The same as `batch`, for asynchronous code."""
+        """Asynchronous version of `batch`."""
         room = asyncio.Semaphore(max_concurrency)
 
         async def one(given: AgentInput) -> AgentResult:
@@ -114,7 +114,7 @@ class Agent(AgentDefinition):
         return _results_or_raise(await asyncio.gather(*map(one, inputs), return_exceptions=True))
 
     def reset(self) -> None:
-        """Clear the agent's own memory, if it has one; an agent without memory has nothing to forget."""
+        """Clear the agent's own memory, if it has one."""
         if self.memory is not None:
             self.memory.clear()
 
@@ -123,7 +123,7 @@ class Agent(AgentDefinition):
 
 
 def prepare_run(agent: AgentDefinition, given: AgentInput, start: RunOptions) -> RunState:
-    """The run of an agent on what it is given."""
+    """Create the run of an agent for an input."""
     if isinstance(given, SuspendedRun):
         working = start.agents.get(given.agent_name) or _find_handoff_agent(agent, given.agent_name)
         return RunState.resume(working, given, start)
@@ -133,7 +133,7 @@ def prepare_run(agent: AgentDefinition, given: AgentInput, start: RunOptions) ->
 
 
 def _find_handoff_agent(agent: AgentDefinition, name: str) -> AgentDefinition:
-    """The agent of that name among those that `agent` can hand over to; itself when there is none."""
+    """The agent of that name among the handoff targets of `agent`; `agent` itself if there is none."""
     waiting, seen = [agent], {agent.name}
     while waiting:
         one = waiting.pop()
@@ -147,21 +147,21 @@ def _find_handoff_agent(agent: AgentDefinition, name: str) -> AgentDefinition:
 
 
 def run_to_completion(run: RunState) -> AgentResult:
-    """Drive a run in this thread to its result."""
+    """Run to the end in this thread."""
     for _ in drive(run):
         pass
     return _final_result(run)
 
 
 async def arun_to_completion(run: RunState) -> AgentResult:
-    """Drive a run in this task to its result."""
+    """Run to the end in this task."""
     async for _ in adrive(run):
         pass
     return _final_result(run)
 
 
 def _final_result(run: RunState) -> AgentResult:
-    assert run.final_result is not None  # noqa: S101 - a run comes to its end, or raises
+    assert run.final_result is not None  # noqa: S101 - a run ends with a result or raises
     return run.final_result
 
 

@@ -1,4 +1,4 @@
-"""The asynchronous driver of the loop: it does what the loop asks for, and awaits. It decides nothing."""
+"""The asynchronous driver of the loop: carries out its effects and awaits them. It makes no decisions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
-    """Drive a run in this task. Yields its events; the last one is RunEnded. Raises what ends the run."""
+    """Drive a run in this task. Yields its events; the last one is RunEnded. Raises the error that ends the run."""
     flow = run_loop(run)
     hands = _EffectHandler(run)
     try:
@@ -52,7 +52,7 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
                             yield event
                 else:
                     hands.last_outcome = await hands.perform(step)
-            except BaseException as error:  # noqa: BLE001 - the loop decides what an error means
+            except BaseException as error:  # noqa: BLE001 - the loop handles errors
                 step = flow.throw(error)
             else:
                 step = flow.send(hands.last_outcome)
@@ -63,7 +63,7 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
 
 
 class _AsyncInbox(Generic[T]):
-    """A queue for one reader, for use in one event loop."""
+    """A single-consumer queue of one event loop."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -71,17 +71,17 @@ class _AsyncInbox(Generic[T]):
         self._waiter: asyncio.Future[None] | None = None
 
     def put(self, item: T) -> None:
-        """Add an item, from the loop's own thread."""
+        """Add an item from the loop's thread."""
         self._items.append(item)
         self._wake()
 
     def put_threadsafe(self, item: T) -> None:
-        """Add an item from any thread; after the loop has ended nobody wants it."""
+        """Add an item from any thread; dropped if the loop is closed."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.put, item)
 
     async def get(self, timeout_s: float | None) -> T | None:
-        """The next item; None when none came in time."""
+        """The next item; None on timeout."""
         if not self._items:
             self._waiter = self.loop.create_future()
             alarm = self.loop.call_later(timeout_s, self._wake) if timeout_s is not None else None
@@ -98,21 +98,21 @@ class _AsyncInbox(Generic[T]):
 
 
 class _EffectHandler:
-    """What the asynchronous driver can do. `outcome` is what the last `events` came to."""
+    """Performs effects. `outcome` is the result of the last effect with events."""
 
     def __init__(self, run: RunState) -> None:
         self.run = run
         self.last_outcome: object = None
 
     def has_events(self, effect: Effect) -> bool:
-        """Whether events may come on the way."""
+        """Whether the effect may emit events."""
         if isinstance(effect, RunTools):
             job = effect.single_direct_job
             return job is None or not job.tool.is_async
         return isinstance(effect, CallModel) and effect.streaming
 
     async def perform(self, effect: Effect) -> object:
-        """Do what has no events on its way."""
+        """Perform an effect without events."""
         if isinstance(effect, CallModel):
             check_request_allowed(effect.provider)
             return await self._complete(effect)
@@ -125,16 +125,16 @@ class _EffectHandler:
             return (
                 await asyncio.wrap_future(THREAD_POOL.submit(effect.function)) if effect.blocking else effect.function()
             )
-        assert isinstance(effect, AwaitFuture)  # noqa: S101 - the other effects come with events
+        assert isinstance(effect, AwaitFuture)  # noqa: S101 - the other effects have events
         if effect.future.done():
             return effect.future.result()
         return await self._wait_for_result(asyncio.wrap_future(effect.future), self.run.cap_timeout(None))
 
     def perform_with_events(self, effect: Effect) -> AsyncGenerator[Event, None]:
-        """Do what has events on its way."""
+        """Perform an effect that may emit events."""
         if isinstance(effect, RunTools):
             return self._run_tools(effect)
-        assert isinstance(effect, CallModel)  # noqa: S101 - nothing else comes with events
+        assert isinstance(effect, CallModel)  # noqa: S101 - no other effect has events
         check_request_allowed(effect.provider)
         return self._stream_completion(effect)
 
@@ -148,7 +148,7 @@ class _EffectHandler:
         return found
 
     async def _wait_for_result(self, work: Awaitable[T], timeout_s: float | None) -> T | None:
-        """What `work` comes to; None when the time is over first. Raises RunCancelled when the run is."""
+        """The result of `work`; None on timeout. Raises RunCancelled."""
         inbox: _AsyncInbox[asyncio.Future[T] | BaseException] = _AsyncInbox()
         task = asyncio.ensure_future(work)
         task.add_done_callback(inbox.put)
@@ -163,7 +163,7 @@ class _EffectHandler:
         return found.result() if found is not None else None
 
     def _on_cancel(self, put: Callable[[BaseException], None]) -> Callable[[], None]:
-        """Put an error where the run waits when it is cancelled. Returns what ends the listening."""
+        """Put RunCancelled into the inbox on cancellation. Returns a function that unsubscribes."""
         return (
             self.run.cancel.add_listener(lambda: put(cancelled_error())) if self.run.cancel is not None else _do_nothing
         )
@@ -219,7 +219,7 @@ class _EffectHandler:
         self.last_outcome = board.outcomes
 
     def _start_tool(self, index: int, job: ToolJob, inbox: _AsyncInbox[ToolInboxItem]) -> asyncio.Task[None] | None:
-        """Execute a tool: an asynchronous one in a task, another in a thread."""
+        """Execute a tool: an asynchronous tool in a task, any other in a thread."""
         if not job.tool.is_async:
             start_tool(index, job, inbox.put_threadsafe)
             return None
@@ -233,7 +233,7 @@ class _EffectHandler:
 
 
 def _run_in_task(work: Coroutine[object, object, None], put: Callable[[BaseException], None]) -> asyncio.Task[None]:
-    """Do work in a task; what it raises is put where its results are waited for."""
+    """Run `work` in a task; put its exception into the inbox."""
 
     async def job() -> None:
         try:

@@ -1,4 +1,4 @@
-"""The audit log: one JSON line for everything that a run did, as private as you want it, secrets masked."""
+"""The audit log: one JSON line per event of a run, with masked secrets and a privacy level."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
 PrivacyLevel: TypeAlias = Literal["full", "masked", "hashed", "none"]
-"""How much of what was said is written: all of it; without personal data; as a fingerprint; not at all."""
+"""How texts are written: in full, without personal data, as a hash, or not at all."""
 
 _PRIVACY_LEVELS = ("full", "masked", "hashed", "none")
 
@@ -41,14 +41,14 @@ MASK = "[secret]"
 
 
 def mask_secrets(text: str) -> str:
-    """The text with keys, tokens and passwords replaced by `[secret]`, as far as their form shows them."""
+    """The text with keys, tokens and passwords replaced by `[secret]`, as far as patterns recognize them."""
     for pattern in _SECRET_PATTERNS:
         text = pattern.sub(MASK, text)
     return _ASSIGNED_SECRET.sub(rf"\1\2{MASK}", text)
 
 
 def mask_json(value: JSON) -> JSON:
-    """The same for every text inside a JSON value; what stands under a key like `password` is masked whole."""
+    """Mask every text inside a JSON value; the whole value under a key like `password`."""
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, Mapping):
@@ -57,24 +57,24 @@ def mask_json(value: JSON) -> JSON:
 
 
 class AuditLog(AgentObserver):
-    """Writes JSON lines to a file. Give it to the settings of an agent as an observer.
+    """Appends JSON lines to a file. Add it to `observers` of an AgentConfig.
 
     Args:
-        path: the file; lines are added to what is there.
-        privacy: how much of what was said is written. Secrets are masked at every level.
+        path: the file; lines are appended.
+        privacy: how texts are written. Secrets are masked at every level.
     """
 
     def __init__(self, path: str | Path, *, privacy: PrivacyLevel = "masked") -> None:
         if privacy not in _PRIVACY_LEVELS:
-            raise InvalidOption("the privacy of an audit log", privacy, f"one of {', '.join(_PRIVACY_LEVELS)}")
+            raise InvalidOption("privacy", privacy, f"one of {', '.join(_PRIVACY_LEVELS)}")
         self.path, self.privacy = Path(path), privacy
         self._lock = Lock()
         self._pii = PIIGuardrail()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.touch(mode=0o600)  # what people say is for their eyes only
+        self.path.touch(mode=0o600)  # conversations are private: readable by the owner only
 
     def handle(self, event: e.Event) -> None:
-        """Write a line, for every event but pieces of text."""
+        """Write a line for every event except text chunks."""
         if isinstance(event, e.TextChunk | e.ToolCallChunk | e.ToolChunk):
             return
         line: dict[str, JSON] = {
@@ -138,7 +138,7 @@ class AuditLog(AgentObserver):
         return {key: self._redact(json.dumps(one, ensure_ascii=False)) for key, one in masked.items()}
 
     def _redact(self, text: str) -> JSON:
-        """A text as far as it may be written."""
+        """A text at the privacy level of the log."""
         if self.privacy == "none":
             return None
         if self.privacy == "hashed":

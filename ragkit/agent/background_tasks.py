@@ -1,7 +1,7 @@
-"""Threads and a loop in the background, for calls that must not hold up who waits for them.
+"""Background threads and event loops for blocking calls.
 
-A thread that hangs is left behind: it is a daemon, so it cannot keep a run, or the process, from ending.
-Context variables travel with the work.
+Threads are daemons: one that hangs blocks neither the run nor process exit. Work runs in a copy of the caller's
+context variables.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 IDLE_TIMEOUT_S = 10.0
-"""Seconds that a thread without work is kept."""
+"""Seconds until an idle thread ends."""
 
 
 class DaemonThreadPool:
-    """Threads that are started when none is free and kept for a while."""
+    """A pool without a size limit: threads start on demand and end after an idle time."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -31,11 +31,11 @@ class DaemonThreadPool:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
     def start(self, work: Callable[[], None]) -> None:
-        """Run `work`, which must not raise, in a thread of its own, in a copy of the caller's context."""
+        """Run `work`, which must not raise, in a thread, in a copy of the caller's context."""
         self._enqueue(partial(copy_context().run, work))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run `work` in a thread of its own, in a copy of the caller's context."""
+        """Run `work` in a thread, in a copy of the caller's context."""
         future: Future[T] = Future()
         context = copy_context()
 
@@ -44,7 +44,7 @@ class DaemonThreadPool:
                 return
             try:
                 found = context.run(work)
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the future
+            except BaseException as error:  # noqa: BLE001 - set on the future
                 future.set_exception(error)
             else:
                 future.set_result(found)
@@ -66,7 +66,7 @@ class DaemonThreadPool:
                 job = self._jobs.get(timeout=IDLE_TIMEOUT_S)
             except queue.Empty:
                 with self._lock:
-                    if self._idle_threads == 0:  # a job was promised to this thread while it gave up waiting
+                    if self._idle_threads == 0:  # a job was assigned to this thread while its wait timed out
                         continue
                     self._idle_threads -= 1
                     return
@@ -80,7 +80,7 @@ THREAD_POOL = DaemonThreadPool()
 
 
 class BackgroundLoop:
-    """An event loop in a thread, started with its first use: where synchronous code runs coroutines."""
+    """An event loop in a thread, started on first use: runs coroutines for synchronous code."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -89,13 +89,13 @@ class BackgroundLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, work: Coroutine[object, object, T]) -> Future[T]:
-        """Run a coroutine on the loop; the future may be cancelled."""
+        """Run a coroutine on the loop. Cancelling the future cancels it."""
         return asyncio.run_coroutine_threadsafe(work, self._get_loop())
 
     def _get_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
-                # a thread that is not alive: this is a forked child
+                # the thread is not alive in a forked child
                 self._loop = asyncio.new_event_loop()
                 self._thread = Thread(target=self._loop.run_forever, name=self._name, daemon=True)
                 self._thread.start()
@@ -104,11 +104,11 @@ class BackgroundLoop:
 
 BACKGROUND_LOOP = BackgroundLoop("ragkit-loop")
 PROVIDER_LOOP = BackgroundLoop("ragkit-services")
-"""Where services are asked. No code of users runs here: a tool that waits in LOOP for a model's answer gets it."""
+"""Runs requests to services, and no user code: a tool that blocks BACKGROUND_LOOP can still get a model's answer."""
 
 
 async def _feed_items(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseException | None], None]) -> None:
-    """Put each item, in a tuple; at last None, or what ended it."""
+    """Put each item as a tuple; finally None, or the exception."""
     try:
         async for item in items:
             put((item,))
@@ -119,7 +119,7 @@ async def _feed_items(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseExc
 
 
 def iterate_sync(items: AsyncIterator[T], loop: BackgroundLoop = BACKGROUND_LOOP) -> Iterator[T]:
-    """An asynchronous iterator as a synchronous one; it runs in one task of a background loop."""
+    """A synchronous iterator over an asynchronous one, which runs in one task of a background loop."""
     pieces: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
     feeding = loop.submit(_feed_items(items, pieces.put))
     try:
@@ -132,18 +132,18 @@ def iterate_sync(items: AsyncIterator[T], loop: BackgroundLoop = BACKGROUND_LOOP
 
 
 class _ThreadInbox(Generic[T]):
-    """What another thread hands to this event loop, which is woken once for all that has come by the time it looks."""
+    """Items from another thread for this event loop, which is woken once per batch of items."""
 
     def __init__(self) -> None:
         self.closed = Event()
-        """Set when nobody will look any more."""
+        """Set when the consumer has stopped."""
         self._loop = asyncio.get_running_loop()
         self._has_items = asyncio.Event()
         self._lock = Lock()
         self._items: list[tuple[T] | BaseException | None] = []
 
     def put(self, piece: tuple[T] | BaseException | None) -> None:
-        """Add an item, in a tuple; at last None, or what ended it. Called in the other thread."""
+        """Add an item as a tuple; finally None, or the exception. Called in the other thread."""
         if self.closed.is_set():
             return
         with self._lock:
@@ -153,7 +153,7 @@ class _ThreadInbox(Generic[T]):
             self._loop.call_soon_threadsafe(self._has_items.set)
 
     async def items(self) -> AsyncGenerator[T, None]:
-        """Each item; raises what ended them."""
+        """Yield each item; raises the producer's exception."""
         while True:
             await self._has_items.wait()
             with self._lock:
@@ -168,7 +168,7 @@ class _ThreadInbox(Generic[T]):
 
 
 async def iterate_on_loop(items: AsyncIterator[T], origin: BackgroundLoop) -> AsyncGenerator[T, None]:
-    """The items of an iterator that runs in one task of a background loop, in whatever loop they are wanted."""
+    """Iterate in the current loop over an iterator that runs in one task of a background loop."""
     inbox: _ThreadInbox[T] = _ThreadInbox()
     feeding = origin.submit(_feed_items(items, inbox.put))
     try:
@@ -181,7 +181,7 @@ async def iterate_on_loop(items: AsyncIterator[T], origin: BackgroundLoop) -> As
 
 
 async def iterate_in_thread(items: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-    """A synchronous iterator as an asynchronous one; it runs in one thread."""
+    """An asynchronous iterator over a synchronous one, which runs in one thread."""
     inbox: _ThreadInbox[T] = _ThreadInbox()
 
     def feed() -> None:
@@ -191,7 +191,7 @@ async def iterate_in_thread(items: Callable[[], Iterator[T]]) -> AsyncIterator[T
                 if inbox.closed.is_set():
                     return
             inbox.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where the items are wanted
+        except BaseException as error:  # noqa: BLE001 - raised again in the consumer
             inbox.put(error)
 
     THREAD_POOL.submit(feed)

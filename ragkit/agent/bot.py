@@ -1,4 +1,4 @@
-"""The simplest way in: a bot that one chats with. Behind it is an agent with a memory."""
+"""A chat bot: an agent with a memory behind the simplest interface."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ragkit.agent.tools.registry import ToolRegistry
 
 
 def default_provider() -> Provider:
-    """Who answers when nobody is named: the one that `auto` chooses, else the local provider."""
+    """The default provider: the one that `auto` selects, else the local provider."""
     return detect_provider() or LocalProvider()
 
 
 class Bot:
-    """Chats, remembers, uses tools. `Bot()` works as it is.
+    """Chats, remembers and uses tools. Every argument has a default.
 
     Args:
         model: the model's name as its service knows it; empty: the provider's choice.
         tools: by default a calculator.
-        system_instruction: what the bot is for.
+        system_instruction: the instructions for the model.
         max_iterations: requests to the model for one answer.
-        provider: who answers; by default `default_provider()`.
-        config: everything else; `model` and `max_iterations` override it.
+        provider: by default `default_provider()`.
+        config: all other settings; `model` and `max_iterations` override it.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Bot:
         self.tools = ToolRegistry(create_default_registry() if tools is None else tools)
         self.memory = ConversationMemory()
         self.last_result: AgentResult | None = None
-        """What the last turn gave back."""
+        """The result of the last turn."""
         self.agent = Agent(
             self.provider,
             self.tools,
@@ -62,12 +62,12 @@ class Bot:
         )
 
     def chat(self, user_message: str) -> tuple[str, float | None]:
-        """Say something. Returns the answer and what this turn cost in US dollars; None: a price is unknown."""
+        """Send a message. Returns the answer and the cost of this turn in US dollars; None: a price is unknown."""
         self.last_result = self.agent.run(user_message)
         return self.last_result.content, self.last_result.usage.total_cost_usd
 
     def chat_stream(self, user_message: str) -> Iterator[str]:
-        """Say something and get the answer piece by piece."""
+        """Send a message and stream the answer."""
         for event in self.agent.stream(user_message):
             if isinstance(event, TextChunk):
                 yield event.text
@@ -75,7 +75,7 @@ class Bot:
                 self.last_result = event.result
 
     def reset(self) -> None:
-        """Forget the conversation."""
+        """Clear the conversation."""
         self.agent.reset()
         self.last_result = None
 
@@ -85,4 +85,4 @@ def _with_model(config: AgentConfig, model: str) -> AgentConfig:
 
 
 Groqqy = Bot
-"""The same under another name."""
+"""Alias."""

@@ -1,4 +1,4 @@
-"""The response cache: equal requests are answered once. Off unless an agent is given one.
+"""The response cache: repeated requests get the stored answer. Off by default.
 
 A streamed run neither reads nor writes it.
 """
@@ -23,50 +23,50 @@ from ragkit.usage.tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """How a cache has been used."""
+    """Usage counters of a cache."""
 
     hits: int = 0
     misses: int = 0
     evictions: int = 0
-    """Entries dropped because there was no room, or their time was over."""
+    """Entries evicted or expired."""
     size: int = 0
-    """Entries in it now, as far as it can tell."""
+    """The current number of entries."""
 
     @property
     def hit_rate(self) -> float:
-        """Hits per question, 0 to 1; 0 before the first question."""
+        """Hits per lookup, 0 to 1; 0 before the first lookup."""
         asked = self.hits + self.misses
         return self.hits / asked if asked else 0.0
 
 
 class Cache(Protocol):
-    """Keeps completions by key. Safe to use from many threads."""
+    """Stores completions by key. Thread-safe."""
 
     @property
     def blocking(self) -> bool:
-        """Whether asking it may wait for something else (a network), so that an event loop must not."""
+        """Whether a lookup may block (network), so that it must not run in an event loop."""
 
     @property
     def stats(self) -> CacheStats:
-        """How it has been used."""
+        """The usage counters."""
 
     def get(self, key: str) -> Completion | None:
-        """What was stored under the key and is still good."""
+        """The unexpired completion under the key, or None."""
 
     def set(self, key: str, completion: Completion) -> None:
         """Store a completion under the key."""
 
     def clear(self) -> None:
-        """Drop every entry."""
+        """Remove every entry."""
 
 
 class InMemoryCache:
-    """Keeps the entries used last, each for a while.
+    """An LRU cache with a time to live.
 
     Args:
-        max_size: entries; the one that was used longest ago goes first.
-        default_ttl: seconds that an entry is good; None: always.
-        clock: seconds, rising; for tests.
+        max_size: entries; the least recently used one is evicted first.
+        default_ttl: seconds until an entry expires; None: never.
+        clock: monotonic seconds; for tests.
     """
 
     blocking = False
@@ -88,12 +88,12 @@ class InMemoryCache:
 
     @property
     def stats(self) -> CacheStats:
-        """How it has been used."""
+        """The usage counters."""
         with self._lock:
             return CacheStats(self._hits, self._misses, self._evictions, len(self._entries))
 
     def get(self, key: str) -> Completion | None:
-        """What was stored under the key and is still good."""
+        """The unexpired completion under the key, or None."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry[1] > self._clock():
@@ -117,18 +117,18 @@ class InMemoryCache:
                 self._evictions += 1
 
     def clear(self) -> None:
-        """Drop every entry and start counting anew."""
+        """Remove every entry and reset the counters."""
         with self._lock:
             self._entries.clear()
             self._hits = self._misses = self._evictions = 0
 
 
 class CacheKeyBuilder:
-    """Makes the key of a request."""
+    """Builds the cache key of a request."""
 
     @staticmethod
     def build(provider: str, request: ModelRequest) -> str:
-        """SHA-256 (64 hex digits) of everything that the answer may depend on."""
+        """SHA-256 (64 hex digits) of everything that the answer depends on."""
         settings = request.settings
         tools: list[JSON] = [[one.name, one.description, one.parameters] for one in request.tools]
         matter: list[JSON] = [
@@ -142,7 +142,7 @@ class CacheKeyBuilder:
 
 
 def _key_fields(message: Message) -> JSON:
-    """A message without the ids of calls, which differ from run to run: a call is known by its place."""
+    """A message without call ids, which differ between runs: calls are identified by position."""
     found = {key: value for key, value in message.to_dict().items() if key not in ("tool_call_id", "pinned", "data")}
     if message.tool_calls:
         found["tool_calls"] = [[call.name, dict(call.arguments), call.malformed] for call in message.tool_calls]
@@ -150,7 +150,7 @@ def _key_fields(message: Message) -> JSON:
 
 
 def serialize_completion(completion: Completion) -> str:
-    """A completion as JSON, for caches that keep text."""
+    """A completion as JSON, for caches that store text."""
     usage = completion.usage
     data: dict[str, JSON] = {
         "message": completion.message.to_dict(),
@@ -164,7 +164,7 @@ def serialize_completion(completion: Completion) -> str:
 
 
 def parse_completion(text: str | bytes) -> Completion:
-    """The completion that `serialize_completion` wrote."""
+    """The inverse of `serialize_completion`."""
     data = json.loads(text)
     prompt, completion, cached, written = data["usage"]
     usage = Tokens(prompt, completion, cached, written, data["cost_usd"])

@@ -1,4 +1,4 @@
-"""The response cache in one SQLite file: what was answered once is not paid again tomorrow."""
+"""The response cache in one SQLite file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ragkit.agent.providers.base import Completion
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
 
 LOCK_TIMEOUT_S = 30.0
-"""How long another process may write before this one gives up."""
+"""Seconds to wait for the write lock of another process."""
 
 
 class DiskCache:
-    """Keeps completions for good. Several threads and processes may use the file at once.
+    """Stores completions persistently. Threads and processes may share the file.
 
     Args:
-        path: the file; it is made if missing, and so is its folder.
+        path: the file; created if missing, with its directory.
 
     Raises:
-        KnowledgeBaseDamaged: the file is no SQLite file, or cannot be opened.
-        KnowledgeBaseLocked: another process has been writing for more than half a minute.
+        KnowledgeBaseDamaged: the file is not a SQLite database or cannot be opened.
+        KnowledgeBaseLocked: another process has held the write lock for more than 30 seconds.
     """
 
     blocking = False
@@ -47,13 +47,13 @@ class DiskCache:
 
     @property
     def stats(self) -> CacheStats:
-        """Hits and misses of this object; entries of the file."""
+        """Hits and misses of this object; entries in the file."""
         with self._lock, self._translate_errors():
             size = self._connection.execute("SELECT count(*) FROM answers").fetchone()[0]
             return CacheStats(self._hits, self._misses, 0, int(size))
 
     def get(self, key: str) -> Completion | None:
-        """What was stored under the key."""
+        """The completion under the key, or None."""
         with self._lock, self._translate_errors():
             row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
             self._hits += row is not None
@@ -68,13 +68,13 @@ class DiskCache:
             )
 
     def clear(self) -> None:
-        """Drop every entry and start counting anew."""
+        """Remove every entry and reset the counters."""
         with self._lock, self._translate_errors(), self._connection:
             self._connection.execute("DELETE FROM answers")
             self._hits = self._misses = 0
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 

@@ -1,4 +1,4 @@
-"""The response cache in a Redis server, shared by many processes. The one file that knows redis."""
+"""The response cache in a Redis server, shared by many processes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class CacheUnreachable(RagkitError):
-    """The cache's server cannot be reached, or refuses."""
+    """The Redis server is unreachable or rejects the request."""
 
 
 class RedisCache:
-    """Keeps completions in Redis; the server forgets them when their time is over.
+    """Stores completions in Redis, which expires them.
 
-    A server that fails is treated as an empty cache: the model is asked. Only the first use of a client tells
-    whether there is a server; `ping` asks on purpose.
+    Reads and writes ignore a failing server: the model is called instead. The constructor does not connect; `ping`
+    checks the connection.
 
     Args:
-        url: `redis://host:port/db`; by default what REDIS_URL says, else the server of this machine.
-        default_ttl: seconds that an entry is good; None: until the server needs room.
-        prefix: what its keys begin with.
+        url: `redis://host:port/db`; by default REDIS_URL, else the server on localhost.
+        default_ttl: seconds until an entry expires; None: until the server evicts it.
+        prefix: the prefix of its keys.
         timeout_s: seconds to wait for the server.
     """
 
@@ -55,7 +55,7 @@ class RedisCache:
 
     @property
     def stats(self) -> CacheStats:
-        """Hits and misses of this client; entries of all clients. Expired entries are not counted."""
+        """Hits and misses of this client; entries of all clients, without expired ones."""
         try:
             size = sum(1 for _ in self._keys())
         except redis.RedisError:
@@ -63,7 +63,7 @@ class RedisCache:
         return CacheStats(self._hits, self._misses, 0, size)
 
     def ping(self) -> None:
-        """Raises CacheUnreachable when the server does not answer."""
+        """Check the connection. Raises CacheUnreachable."""
         try:
             self._client.ping()
         except redis.RedisError as error:
@@ -71,7 +71,7 @@ class RedisCache:
             raise CacheUnreachable(f"{where}: start it, or set REDIS_URL") from error
 
     def get(self, key: str) -> Completion | None:
-        """What was stored under the key and is still good."""
+        """The unexpired completion under the key, or None."""
         try:
             found = cast("bytes | None", self._client.get(self.prefix + key))
         except redis.RedisError:
@@ -87,10 +87,10 @@ class RedisCache:
         try:
             self._client.set(self.prefix + key, serialize_completion(completion).encode(), px=milliseconds)
         except redis.RedisError:
-            return  # an answer that is not stored is asked for again
+            return  # a failed write only costs a cache miss
 
     def clear(self) -> None:
-        """Drop every entry with this prefix. Raises CacheUnreachable."""
+        """Remove every entry with this prefix. Raises CacheUnreachable."""
         try:
             for key in self._keys():
                 self._client.delete(key)
@@ -100,7 +100,7 @@ class RedisCache:
             self._hits = self._misses = 0
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._client.close()
 
     def _keys(self) -> Iterator[bytes]:

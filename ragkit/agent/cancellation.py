@@ -1,4 +1,4 @@
-"""A switch that stops a run from outside."""
+"""Cancel a run from another thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Lock
 
 
 class Cancellation:
-    """Hand it to `agent.run(..., cancel=switch)` and call `cancel()` from any thread: the run ends at once."""
+    """Pass it as `agent.run(..., cancel=...)` and call `cancel()` from any thread: the run ends at once."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -20,14 +20,14 @@ class Cancellation:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Stop every run that listens, now and later. Calling it again does nothing."""
+        """Cancel the current and all later runs that use it. Idempotent."""
         with self._lock:
             listeners, self._listeners, self._cancelled = self._listeners, [], True
         for listener in listeners:
             listener()
 
     def add_listener(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` when it is cancelled (at once, if it has been). Returns what ends the listening."""
+        """Call `listener` on cancellation (at once if already cancelled). Returns a function that unsubscribes."""
         with self._lock:
             if not self._cancelled:
                 self._listeners.append(listener)

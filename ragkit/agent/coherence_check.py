@@ -1,6 +1,6 @@
-"""The coherence check: does a tool call serve what the user asked? Another request to a model decides.
+"""The coherence check: a second model request decides whether tool calls serve the user's request.
 
-Pure: it writes the request and reads the answer; the loop sends it.
+Pure: builds the request and parses the answer; the loop sends it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class CoherenceCheck:
     """Asks a model whether the calls of a turn serve the user's request."""
 
     provider: Provider | None = None
-    """Who is asked; None: the agent's own provider."""
+    """The provider of the check; None: the agent's own."""
     model: str = ""
-    """Which model; empty: the agent's own, or the provider's choice where `provider` is set."""
+    """The model; empty: the agent's own, or the default of `provider` if that is set."""
     fail_open: bool = True
-    """Whether calls go through when the check itself fails."""
+    """Whether calls are allowed if the check itself fails."""
 
     def build_request(self, question: str, calls: Sequence[ToolCall]) -> ModelRequest:
-        """What the model is asked."""
+        """The request to the model."""
         listed = "\n".join(
             f"{n}. {call.name} {canonical_json(dict(call.arguments))}" for n, call in enumerate(calls, 1)
         )
@@ -44,7 +44,7 @@ class CoherenceCheck:
         )
 
     def parse_refusals(self, completion: Completion, count: int) -> Mapping[int, str]:
-        """Which of `count` calls are refused: index from 0 -> reason."""
+        """The refused ones of `count` calls: index from 0 -> reason."""
         found = parse_lenient_json(completion.message.content) if "{" in completion.message.content else None
         refused = found.get("refused") if isinstance(found, Mapping) else None
         reasons: dict[int, str] = {}

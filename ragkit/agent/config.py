@@ -1,4 +1,4 @@
-"""The settings of an agent. Each group of settings belongs to the part that it is about."""
+"""The settings of an agent."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a request that failed is sent again. The wait grows exponentially, with jitter."""
+    """Retries of failed requests: exponential backoff with jitter."""
 
     max_attempts: int = 3
-    """How often a request is sent at most; 1: never again."""
+    """Maximum number of attempts; 1: no retry."""
     initial_wait_s: float = 0.5
-    """Upper bound of the first wait; each further one is twice as long."""
+    """Upper bound of the first delay; it doubles with each attempt."""
     max_wait_s: float = 30.0
-    """Upper bound of every wait. A service that asks for a longer one is not asked again."""
+    """Upper bound of every delay. If a service asks for a longer one, the request fails."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
-            raise InvalidOption("attempts of a retry", self.max_attempts, ">= 1")
+            raise InvalidOption("max_attempts", self.max_attempts, ">= 1")
 
     def next_wait_s(self, attempt: int, error: ProviderError) -> float | None:
-        """Seconds to wait after attempt number `attempt` (from 1) failed; None: do not try again.
+        """Seconds to wait after the failure of attempt number `attempt` (from 1); None: do not retry.
 
-        A service that says how long to wait is believed. Otherwise a random part of the doubled wait is taken
-        ("full jitter"), so that many clients do not come back at the same moment.
+        The delay that the service asks for, else a random part of the doubled delay ("full jitter"), so that
+        many clients do not retry at the same moment.
 
         Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
         """
@@ -55,54 +55,54 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """How an agent works. Every field has a default that is safe to start with."""
+    """The settings of an agent. Every field has a safe default."""
 
     model: str = ""
-    """The model's name as its service knows it; empty: the provider's choice."""
+    """The model name; empty: the provider's default."""
     temperature: float = 0.7
     """0 to 2."""
     top_p: float = 1.0
     """0 to 1."""
     max_tokens: int = 2048
-    """Tokens that one answer may have."""
+    """Maximum tokens of one answer."""
     max_iterations: int = 10
-    """Requests to the model in one run."""
+    """Maximum number of requests to the model in one run."""
     parallel_tool_execution: bool = True
-    """Whether several tool calls of one turn run at the same time; their results keep their order."""
+    """Whether the tool calls of one turn run concurrently; results keep their order."""
     request_timeout_s: float | None = 120.0
-    """Seconds to wait for one answer of a model; None: as long as it takes."""
+    """Timeout of a request to the model, in seconds; None: no timeout."""
     tool_timeout_s: float | None = 60.0
-    """Seconds to wait for a tool that sets no time of its own; None: as long as it takes."""
+    """Timeout of a tool without its own, in seconds; None: no timeout."""
     max_tool_output_chars: int = 100_000
-    """What is longer is cut off before the model sees it."""
+    """Longer tool results are truncated."""
     retry: RetryPolicy = RetryPolicy()
     limits: Limits = field(default_factory=Limits)
-    """What one run may use."""
+    """The limits of one run: cost, tokens, time."""
     cache: Cache | None = None
-    """Answers equal requests once."""
+    """The response cache."""
     guardrails: Guardrails = field(default_factory=Guardrails)
     screening: ToolOutputScreening = field(default_factory=ToolOutputScreening)
     policy: ToolPolicy | None = None
-    """Which tool calls are allowed; None: all."""
+    """Decides which tool calls are allowed; None: all."""
     approve: Approver | None = None
-    """Asked about calls under review; None: the run is suspended until somebody has decided."""
+    """Approves or rejects calls under review; None: the run is suspended until they are decided."""
     coherence: CoherenceCheck | None = None
-    """Asks a model whether the calls serve the user's request; None: nobody asks."""
+    """Asks a model whether the calls serve the user's request; None: no check."""
     response_format: ResponseFormat | None = None
-    """The form of the final answer: a pydantic model or a JSON Schema."""
+    """The schema of the final answer: a pydantic model or a JSON Schema."""
     routing_only: bool = False
-    """Whether the run ends when the model has chosen its tools, without executing them."""
+    """Whether the run ends after the model's tool calls, without executing them."""
     text_tool_calls: bool = True
-    """Whether TOOL_CALL in a model's text is read as a tool call."""
+    """Whether TOOL_CALL in the model's text is parsed as a tool call."""
     hooks: Mapping[str, Callable[..., None]] = field(default_factory=dict)
-    """Functions by the name of what they are called for: `{"on_tool_start": my_hook}`."""
+    """Functions by event: `{"on_tool_start": my_hook}`."""
     observers: Sequence[AgentObserver] = ()
-    """Told of everything that happens."""
+    """Receive every event."""
     analytics: AgentAnalytics | None = None
     """Counts tool calls over many runs."""
     prices: PriceBook = field(default_factory=PriceBook)
     on_call: Callable[[MeteredCall], None] | None = None
-    """Told of each call that a run reports, as soon as it does: a ledger. It must not raise."""
+    """Called with each metered call at once, for a ledger. It must not raise."""
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:

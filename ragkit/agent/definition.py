@@ -1,4 +1,4 @@
-"""What an agent is, apart from what it does: an immutable record, and handoffs from one to another."""
+"""The definition of an agent as an immutable record, and handoffs between agents."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _HANDOFF_PARAMETERS: dict[str, JSON] = {
 
 @dataclass(frozen=True, eq=False)
 class AgentDefinition:
-    """An agent as a record. Nothing in it changes; it carries no conversation."""
+    """An agent as an immutable record, without conversation state."""
 
     provider: Provider
     tools: ToolSource = ()
     max_iterations: int | None = None
-    """Overrides the one of `config`."""
+    """Overrides `config.max_iterations`."""
     config: AgentConfig = field(default_factory=AgentConfig)
     memory: ConversationMemory | None = None
-    """Where its conversation is kept when a run is given no other; runs that share it take turns."""
+    """The memory of runs without their own; runs that share it are serialized."""
     _: KW_ONLY
     name: str = "agent"
     instructions: str = DEFAULT_INSTRUCTIONS
     description: str = ""
-    """What it is good for: other agents read it when they may hand over to it."""
+    """What it is good for: part of the handoff tools of other agents."""
     handoffs: Sequence[AgentDefinition | HandoffTool | str] = ()
-    """Agents that may take over; names are looked up by the AgentRunner."""
+    """Handoff targets; the AgentRunner resolves names."""
     prompt_builder: PromptBuilder | None = None
-    """Builds the system prompt; None: the usual one, around `instructions`."""
+    """Builds the system prompt; None: the default one, with `instructions`."""
     registry: ToolRegistry = field(init=False, repr=False)
     """A frozen snapshot of its tools, handoffs included."""
     system_prompt: str = field(init=False, repr=False)
@@ -86,14 +86,14 @@ class AgentDefinition:
 
 @dataclass(frozen=True)
 class HandoffTool(Tool):
-    """A tool whose call makes another agent take over. Its function says who; the loop does the rest."""
+    """A tool whose call hands the conversation over to another agent; the loop performs the handoff."""
 
     target: AgentDefinition | str = ""
-    """The agent, or its name."""
+    """The target agent or its name."""
 
     @staticmethod
     def to(target: AgentDefinition | str, description: str = "") -> HandoffTool:
-        """The handoff to an agent, as `handoff_to_<name>`."""
+        """A handoff to an agent, named `handoff_to_<name>`."""
         name = target if isinstance(target, str) else target.name
         words = description or f"Hand the conversation over to {name}."
         if not description and isinstance(target, AgentDefinition) and target.description:
@@ -107,5 +107,5 @@ class HandoffTool(Tool):
 
     @property
     def target_name(self) -> str:
-        """The name of the agent that takes over."""
+        """The name of the target agent."""
         return self.target if isinstance(self.target, str) else self.target.name

@@ -1,4 +1,4 @@
-"""What happens during a run, one event each, in the order in which it happens."""
+"""The events of a run."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened in a run."""
+    """Base class of events."""
 
     run_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(Event):
-    """A run begins."""
+    """A run starts."""
 
     agent_name: str
     messages: tuple[Message, ...]
-    """What was handed to the run, before guardrails and memory."""
+    """The input messages, before guardrails and memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class IterationStarted(Event):
-    """A turn of the loop begins."""
+    """A turn of the loop starts."""
 
     iteration: int
     """Counted from 1."""
@@ -40,7 +40,7 @@ class IterationStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ModelCallStarted(Event):
-    """A request goes to a model."""
+    """A request is sent to a model."""
 
     iteration: int
     provider: str
@@ -50,14 +50,14 @@ class ModelCallStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TextChunk(Event):
-    """A piece of the answer's text, in a streamed run."""
+    """A chunk of the answer's text, in a streamed run."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallChunk(Event):
-    """A piece of a tool call as the model writes it, in a streamed run."""
+    """A chunk of a tool call as the model writes it, in a streamed run."""
 
     index: int
     name: str
@@ -66,29 +66,29 @@ class ToolCallChunk(Event):
 
 @dataclass(frozen=True, slots=True)
 class Retrying(Event):
-    """A request failed in a way that may pass; it is sent again after a wait."""
+    """A request failed with a retryable error; it is sent again after a delay."""
 
     iteration: int
     attempt: int
-    """Which attempt failed, counted from 1."""
+    """The failed attempt, counted from 1."""
     delay_s: float
     error: Exception
     discard_text: bool
-    """Pieces of text were already sent on: whoever shows them starts over."""
+    """Whether text chunks of the failed attempt must be discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderFallback(Event):
-    """A fallback chain passed over providers that failed."""
+    """A fallback chain skipped providers that failed."""
 
     errors: tuple[str, ...]
     provider: str
-    """Who answered."""
+    """The provider that answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCallEnded(Event):
-    """A model has answered, or the response cache in its place."""
+    """A model answered, or the response cache."""
 
     iteration: int
     provider: str
@@ -102,7 +102,7 @@ class ModelCallEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class GuardrailTriggered(Event):
-    """A guardrail blocked, rewrote or warned."""
+    """A guardrail blocked, rewrote or flagged a text."""
 
     place: str
     """`input`, `output`, `tool_arguments` or `tool_results`."""
@@ -113,7 +113,7 @@ class GuardrailTriggered(Event):
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecided(Event):
-    """The policy has judged a tool call."""
+    """The policy decided about a tool call."""
 
     call: ToolCall
     decision: str
@@ -123,7 +123,7 @@ class PolicyDecided(Event):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalNeeded(Event):
-    """The run stops here until a person has decided about this call."""
+    """The run is suspended until the user approves or rejects this call."""
 
     call: ToolCall
     reason: str
@@ -139,7 +139,7 @@ class ToolStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolChunk(Event):
-    """A piece of a tool's output, before the tool is done."""
+    """A chunk of a tool's output, before the tool ends."""
 
     call: ToolCall
     text: str
@@ -147,12 +147,12 @@ class ToolChunk(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolEnded(Event):
-    """A tool has given its result."""
+    """A tool returned a result."""
 
     iteration: int
     call: ToolCall
     content: str
-    """What the model will see."""
+    """The text for the model."""
     data: object
     seconds: float
     attempts: int
@@ -161,13 +161,13 @@ class ToolEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolFailed(Event):
-    """A tool was not executed, raised, or did not answer in time. The run goes on."""
+    """A tool call was rejected, raised or timed out. The run continues."""
 
     iteration: int
     call: ToolCall
     error: Exception
     content: str
-    """What the model will see."""
+    """The text for the model."""
     seconds: float
 
 
@@ -182,14 +182,14 @@ class HandedOff(Event):
 
 @dataclass(frozen=True, slots=True)
 class MemoryTrimmed(Event):
-    """Memory was over its limits and dropped its oldest messages."""
+    """Memory exceeded its limits and dropped its oldest messages."""
 
     messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetWarning(Event):
-    """A limit of the run is nearly reached. Said once for each limit."""
+    """A limit of the run is nearly reached. Emitted once per limit."""
 
     unit: str
     spent: float
@@ -198,7 +198,7 @@ class BudgetWarning(Event):
 
 @dataclass(frozen=True, slots=True)
 class IterationEnded(Event):
-    """A turn of the loop is over."""
+    """A turn of the loop ended."""
 
     iteration: int
     outcome: str
@@ -207,13 +207,13 @@ class IterationEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Event):
-    """The run is over. The last event of a run that did not fail."""
+    """The run ended: the last event of a successful run."""
 
     result: AgentResult
 
 
 @dataclass(frozen=True, slots=True)
 class RunFailed(Event):
-    """The run ends with an error, which the caller gets. The last event of a run that failed."""
+    """The run failed with an error, which is raised to the caller: the last event of a failed run."""
 
     error: BaseException

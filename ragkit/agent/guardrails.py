@@ -20,45 +20,45 @@ ViolationAction: TypeAlias = Literal["warn", "rewrite", "block"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a guardrail says of a text."""
+    """The verdict of a guardrail about a text."""
 
     action: GuardrailAction = "allow"
     reason: str = ""
     text: str = ""
-    """For `rewrite`: what takes the place of the text."""
+    """For `rewrite`: the new text."""
 
 
 ALLOW = Verdict()
 
 
 class Guardrail(Protocol):
-    """Looks at a text and judges it. It must be quick and must not wait for anything."""
+    """Checks a text. It must be fast and must not block."""
 
     @property
     def name(self) -> str:
-        """What the trace and the error call it."""
+        """The name in traces and errors."""
 
     def check(self, text: str) -> Verdict:
-        """Judge one text."""
+        """Check a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guardrails:
-    """The guardrails of an agent, by place; each place in order, every one on what the one before left."""
+    """The guardrails of an agent, by place. Those of a place run in order, each on the output of the one before."""
 
     input: Sequence[Guardrail] = ()
-    """For what the user says."""
+    """For the user's messages."""
     output: Sequence[Guardrail] = ()
-    """For what the model answers."""
+    """For the model's answers."""
     tool_arguments: Sequence[Guardrail] = ()
-    """For the texts among the arguments of a tool call."""
+    """For the texts in the arguments of a tool call."""
     tool_results: Sequence[Guardrail] = ()
-    """For what tools return."""
+    """For the results of tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardrailFinding:
-    """What one guardrail did to a text."""
+    """The action of one guardrail on a text."""
 
     guardrail: str
     action: GuardrailAction
@@ -66,7 +66,7 @@ class GuardrailFinding:
 
 
 def apply_guardrails(guardrails: Iterable[Guardrail], text: str) -> tuple[str, list[GuardrailFinding]]:
-    """Let every guardrail look at the text. Returns what is left of it, and what was found; a block ends it."""
+    """Run every guardrail on a text. Returns the new text and the findings; stops at a block."""
     findings: list[GuardrailFinding] = []
     for guardrail in guardrails:
         verdict = guardrail.check(text)
@@ -83,7 +83,7 @@ def apply_guardrails(guardrails: Iterable[Guardrail], text: str) -> tuple[str, l
 def apply_guardrails_to_arguments(
     guardrails: Iterable[Guardrail], arguments: Mapping[str, JSON]
 ) -> tuple[dict[str, JSON], list[GuardrailFinding]]:
-    """The same for every text inside the arguments of a tool call."""
+    """Run every guardrail on every text in the arguments of a tool call."""
     found: list[GuardrailFinding] = []
     rails = list(guardrails)
 
@@ -101,7 +101,7 @@ def apply_guardrails_to_arguments(
 
 @dataclass(frozen=True, slots=True)
 class LengthGuardrail:
-    """The text must have so many characters. `rewrite` cuts a text that is too long."""
+    """Limits the length of a text in characters. `rewrite` truncates a longer text."""
 
     max_chars: int | None = None
     min_chars: int = 0
@@ -109,7 +109,7 @@ class LengthGuardrail:
     name: str = "length"
 
     def check(self, text: str) -> Verdict:
-        """Judge the length."""
+        """Check the length."""
         if len(text) < self.min_chars:
             wanted = f"{len(text)} characters, at least {self.min_chars} are wanted"
             return Verdict("warn" if self.action == "rewrite" else self.action, wanted)
@@ -121,7 +121,7 @@ class LengthGuardrail:
 
 @dataclass(frozen=True, slots=True)
 class FormatGuardrail:
-    """The text must be JSON, or match a regular expression from its first to its last character."""
+    """Requires JSON, or a full match of a regular expression."""
 
     pattern: str = ""
     json: bool = False
@@ -133,10 +133,10 @@ class FormatGuardrail:
         try:
             re.compile(self.pattern)
         except re.error as error:
-            raise InvalidOption("the pattern of a format guardrail", self.pattern, "a regular expression") from error
+            raise InvalidOption("pattern", self.pattern, "a regular expression") from error
 
     def check(self, text: str) -> Verdict:
-        """Judge the form."""
+        """Check the format."""
         if self.json:
             try:
                 json.loads(text)
@@ -178,14 +178,14 @@ PII_PATTERNS: Mapping[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
     ),
     "phone": (re.compile(r"(?<![\w+])\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d(?:[ .-]?\d){5,11}(?!\w)"), _always_valid),
 }
-"""Kinds of personal data: what it looks like, and a check that what looks like it is it."""
+"""Kinds of personal data: a pattern, and a check of its matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class PIIGuardrail:
     """Finds personal data: mail addresses, payment cards, bank accounts, US social security, IP, phone numbers.
 
-    `rewrite` puts `[email]` and the like in its place.
+    `rewrite` replaces it by `[email]` and the like.
     """
 
     kinds: Sequence[str] = tuple(PII_PATTERNS)
@@ -195,7 +195,7 @@ class PIIGuardrail:
     def __post_init__(self) -> None:
         unknown = [kind for kind in self.kinds if kind not in PII_PATTERNS]
         if unknown:
-            raise InvalidOption("a kind of personal data", unknown[0], f"one of {', '.join(PII_PATTERNS)}")
+            raise InvalidOption("kinds", unknown[0], f"one of {', '.join(PII_PATTERNS)}")
 
     def check(self, text: str) -> Verdict:
         """Find personal data; the reason names kinds, never the data."""
@@ -217,7 +217,7 @@ class PIIGuardrail:
 
 @dataclass(frozen=True, slots=True)
 class TopicGuardrail:
-    """Refuses texts that speak of what they must not, by whole words, upper and lower case alike."""
+    """Blocks texts with denied phrases, matched as whole words, case-insensitively."""
 
     denied: Sequence[str]
     """Words or phrases."""
@@ -225,7 +225,7 @@ class TopicGuardrail:
     name: str = "topic"
 
     def check(self, text: str) -> Verdict:
-        """Look for every denied phrase."""
+        """Find denied phrases."""
         for phrase in self.denied:
             if re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE):
                 return Verdict(self.action, f"it speaks of {phrase!r}")
@@ -248,21 +248,21 @@ _INJECTION_PATTERNS = (
 )
 _INJECTION_REGEXES = [re.compile(pattern, re.IGNORECASE) for pattern in _INJECTION_PATTERNS]
 _ANY_INJECTION = re.compile("|".join(f"(?:{pattern})" for pattern in _INJECTION_PATTERNS), re.IGNORECASE)
-"""Nearly every text has none of them: one look is enough."""
+"""A cheap test first: most texts contain no personal data."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionGuardrail:
-    """Finds text that tries to give the model orders. It knows common phrases only: one defence of several.
+    """Detects prompt injection by common phrases: one defence of several.
 
-    `rewrite` puts `[removed]` in the place of each.
+    `rewrite` replaces each by `[removed]`.
     """
 
     action: ViolationAction = "block"
     name: str = "prompt_injection"
 
     def check(self, text: str) -> Verdict:
-        """Look for every known phrase."""
+        """Find known phrases."""
         if _ANY_INJECTION.search(text) is None:
             return ALLOW
         found: list[str] = []
@@ -278,9 +278,9 @@ class InjectionGuardrail:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputScreening:
-    """How text that comes from tools is treated before a model sees it."""
+    """How tool results are treated before a model sees them."""
 
     mark_as_data: bool = True
-    """Whether it is put between marks that say that it is data."""
+    """Whether they are put between markers that declare them as data."""
     guardrail: Guardrail | None = field(default_factory=lambda: InjectionGuardrail("warn"))
-    """What looks at it; a warning goes into the trace. None: nothing does."""
+    """The guardrail that checks them; a warning goes into the trace. None: no check."""

@@ -1,8 +1,8 @@
-"""The agent loop: a generator that yields events and effects and does no input or output itself.
+"""The agent loop: a generator that yields events and effects and does no I/O itself.
 
 One turn keeps the order of the eleven steps: input guardrails, memory (both in the first turn only), cache,
-model, output guardrails, parsing, policy, coherence, tools, record, outcome. Steps 3 to 6 are in `ask`,
-7 to 9 in `act`.
+model, output guardrails, parsing, policy, coherence, tools, record, outcome. Steps 3 to 6 are in `model_step`,
+7 to 10 in `tool_step`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_ITERATIONS_TEXT = "[Max iterations reached]"
 
 
 def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
-    """One run, from the user's words to the result. Raises what ends it; the error carries what there was."""
+    """One run, from the input to the result. An error that ends it carries the partial result."""
     if run.has_listeners:
         yield e.RunStarted(run.id, run.agent.name, run.input_messages)
     turn: Future[None] | None = None
@@ -34,7 +34,7 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
         if run.memory is not None:
             turn = run.memory.run_lock.acquire()
             yield from await_future(turn)
-            run.raise_if_stopped()  # the run's time may have been over before its turn came
+            run.raise_if_stopped()  # the timeout may have passed while the run waited for the memory
         result = yield from _run_turns(run)
         yield from _save_to_memory(run, result)
     except (Exception, CancelledError) as error:
@@ -88,7 +88,7 @@ def _stopped_result(run: RunState, outcome: Stopped) -> AgentResult:
 
 
 def _run_turn(run: RunState) -> EffectGenerator[TurnOutcome]:
-    """One turn: one request to the model and what follows from it."""
+    """One turn: one request to the model and its tool calls."""
     resumed, run.resumed_from = run.resumed_from, None
     if resumed is not None:
         return (yield from run_tool_step(run, run.messages[-1], resumed.decisions))
@@ -111,7 +111,7 @@ def _run_turn(run: RunState) -> EffectGenerator[TurnOutcome]:
 
 
 def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
-    """Steps 1 and 2: the user's words are checked, and put behind what memory holds."""
+    """Steps 1 and 2: check the input with guardrails, and append it to the history."""
     span = run.trace.start_span(StepType.INPUT_GUARDRAILS)
     given: list[Message] = []
     for message in run.input_messages:
@@ -130,7 +130,7 @@ def _prepare_conversation(run: RunState) -> EffectGenerator[None]:
 
 
 def _finish_turn(run: RunState, message: Message, stop_reason: str) -> TurnOutcome:
-    """The model has answered. Where a form was asked for, the answer must have it; one repair is asked for."""
+    """Finish a turn without tool calls. With a `response_format` the answer is validated, with one repair request."""
     run.trace.add_span(StepType.RECORD)
     form = run.config.response_format
     if form is not None:
@@ -138,7 +138,7 @@ def _finish_turn(run: RunState, message: Message, stop_reason: str) -> TurnOutco
             run.parsed = parse_structured_output(message.content, form)
         except InvalidStructuredOutput as error:
             if run.repair_requested:
-                raise RunError(f"the answer has not the form that was asked for, asked twice: {error}") from error
+                raise RunError(f"the answer does not match response_format after a repair request: {error}") from error
             run.repair_requested = True
             run.messages.append(Message(Role.USER, build_repair_prompt(error)))
             return RUN_AGAIN
@@ -146,7 +146,7 @@ def _finish_turn(run: RunState, message: Message, stop_reason: str) -> TurnOutco
 
 
 def _save_to_memory(run: RunState, result: AgentResult) -> EffectGenerator[None]:
-    """Put the messages of this run into memory, unless the run only waits to go on."""
+    """Add the messages of this run to the memory, unless the run is suspended."""
     memory = run.memory
     if memory is None or result.suspended is not None or result.stop_reason == "routing_only":
         return

@@ -1,6 +1,6 @@
-"""The memory of a conversation: its messages, kept within limits, in one JSON format.
+"""The memory of a conversation: its messages, within limits, in one JSON format.
 
-A tool call is never separated from its results: both stay or both go.
+A tool call and its results are kept or dropped together.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ VERSION = 1
 
 
 class ConversationStore(Protocol):
-    """Where the JSON of a conversation is kept."""
+    """Stores the JSON of a conversation."""
 
     def load(self) -> str | None:
-        """The JSON that was saved last; None when there is none."""
+        """The JSON saved last; None if there is none."""
 
     def save(self, text: str) -> None:
-        """Put `text` in the place of what was there, whole or not at all."""
+        """Replace the saved text atomically."""
 
 
 class FifoLock:
-    """Lets one in at a time, in the order of asking. Waiting costs no thread."""
+    """A lock that is granted in the order of requests. Waiting blocks no thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -41,7 +41,7 @@ class FifoLock:
         self._waiters: deque[Future[None]] = deque()
 
     def acquire(self) -> Future[None]:
-        """A future that is done when it is the caller's turn. Whoever gets it must call `leave` once."""
+        """A future that is done when the lock is granted. The caller must call `release` once."""
         turn: Future[None] = Future()
         with self._lock:
             if self._locked:
@@ -52,7 +52,7 @@ class FifoLock:
         return turn
 
     def release(self, turn: Future[None]) -> None:
-        """Let the next one in; or, when it was not yet the caller's turn, stop waiting."""
+        """Release the lock; or stop waiting for it if it was not granted yet."""
         if turn.cancel():
             return
         with self._lock:
@@ -65,13 +65,13 @@ class FifoLock:
 
 
 class ConversationMemory:
-    """The messages of one conversation. Safe to use from many threads.
+    """The messages of one conversation. Thread-safe.
 
     Args:
-        max_messages: the oldest messages go when there are more; None: no limit.
-        max_tokens: the oldest messages go when there are more, by estimate; None: no limit.
-        store: where it is kept; what is there is read at once. None: in memory only.
-        messages: what it begins with.
+        max_messages: the oldest messages beyond it are dropped; None: no limit.
+        max_tokens: the oldest messages beyond it are dropped, by estimate; None: no limit.
+        store: loaded at once and saved on each change; None: in memory only.
+        messages: the initial messages.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ConversationMemory:
     ) -> None:
         for name, value in (("max_messages", max_messages), ("max_tokens", max_tokens)):
             if value is not None and value < 1:
-                raise InvalidOption(name, value, "a number of at least 1, or None")
+                raise InvalidOption(name, value, ">= 1 or None")
         self.max_messages, self.max_tokens = max_messages, max_tokens
         self.run_lock = FifoLock()
         """Runs that share this memory take turns."""
@@ -95,7 +95,7 @@ class ConversationMemory:
 
     @property
     def is_persistent(self) -> bool:
-        """Whether adding to it writes to a file or database."""
+        """Whether adding a message writes to a file or database."""
         return self._store is not None
 
     def get_history(self) -> list[Message]:
@@ -104,53 +104,53 @@ class ConversationMemory:
             return list(self._messages)
 
     def add(self, message: Message) -> list[Message]:
-        """Add a message. Returns what was dropped to stay within the limits."""
+        """Add a message. Returns the messages dropped to stay within the limits."""
         return self.add_many([message])
 
     def add_many(self, messages: Sequence[Message]) -> list[Message]:
-        """Add messages that belong together. Returns what was dropped to stay within the limits."""
+        """Add messages that belong together. Returns the messages dropped to stay within the limits."""
         with self._lock:
             kept, dropped = self._prune([*self._messages, *messages])
             self._replace_messages(kept)
         return dropped
 
     def add_user(self, text: str) -> None:
-        """Add what a user said."""
+        """Add a user message."""
         self.add(Message.user(text))
 
     def add_assistant(self, text: str) -> None:
-        """Add what a model said."""
+        """Add an assistant message."""
         self.add(Message.assistant(text))
 
     def pin(self, index: int) -> None:
-        """Never drop this message (and what belongs to it)."""
+        """Never drop this message and the messages that belong to it."""
         with self._lock:
             changed = list(self._messages)
             changed[index] = replace(changed[index], pinned=True)
             self._replace_messages(changed)
 
     def clear(self) -> None:
-        """Forget everything, pinned messages too."""
+        """Remove all messages, pinned ones included."""
         with self._lock:
             self._replace_messages([])
 
     reset = clear
 
     def fork(self) -> ConversationMemory:
-        """A memory of its own, in memory only, that begins with the same messages."""
+        """An independent copy, in memory only."""
         return ConversationMemory(self.max_messages, self.max_tokens, messages=self.get_history())
 
     def count_tokens(self) -> int:
-        """About how many tokens all messages have."""
+        """Estimated tokens of all messages."""
         return sum(map(estimate_message_tokens, self.get_history()))
 
     def to_json(self) -> str:
-        """The conversation as JSON; `from_json` reads it in any later version."""
+        """The conversation as JSON; any later version can read it."""
         return serialize_messages(self.get_history())
 
     @staticmethod
     def from_json(text: str, *, max_messages: int | None = None, max_tokens: int | None = None) -> ConversationMemory:
-        """Read a conversation. Raises InvalidOption when `text` is not one, or is of a later version."""
+        """Parse a conversation. Raises InvalidOption for any other text or a later version."""
         return ConversationMemory(max_messages, max_tokens, messages=_parse_conversation(text))
 
     def __len__(self) -> int:
@@ -169,7 +169,7 @@ class ConversationMemory:
         dropped: list[Message] = []
         units = list(_group_tool_calls(messages))
         kept = list(units)
-        for unit in units[:-1]:  # the newest stays, whatever its size
+        for unit in units[:-1]:  # the newest message is never dropped
             over = (self.max_messages and count > self.max_messages) or (self.max_tokens and size > self.max_tokens)
             if not over:
                 break
@@ -183,13 +183,13 @@ class ConversationMemory:
 
 
 def estimate_message_tokens(message: Message) -> int:
-    """About how many tokens a message has, its tool calls and 4 for its frame included."""
+    """Estimated tokens of a message, with its tool calls and 4 for its frame."""
     calls = sum(estimate_tokens(call.name + canonical_json(dict(call.arguments))) for call in message.tool_calls)
     return estimate_tokens(message.content) + calls + 4
 
 
 def serialize_messages(messages: Sequence[Message]) -> str:
-    """Messages in the one format of conversations."""
+    """Messages in the JSON format of conversations."""
     return json.dumps(
         {"format": FORMAT, "version": VERSION, "messages": [one.to_dict() for one in messages]}, ensure_ascii=False
     )
@@ -201,7 +201,7 @@ def parse_messages(data: JSON) -> list[Message]:
         raise InvalidOption("a saved conversation", _excerpt(str(data)), f"a JSON object with format {FORMAT!r}")
     version = data.get("version")
     if not isinstance(version, int) or version > VERSION:
-        raise InvalidOption("the version of a saved conversation", version, f"at most {VERSION}")
+        raise InvalidOption("the version of a saved conversation", version, f"<= {VERSION}")
     messages = data.get("messages")
     return (
         [Message.from_dict(one) for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []

@@ -1,4 +1,4 @@
-"""The words of a conversation: messages, tool calls, images. Frozen, and the same for every provider."""
+"""Messages, tool calls and images: immutable, and the same for every provider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragkit.records import JSON
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -25,27 +25,27 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to have a tool executed."""
+    """A tool call of a model."""
 
     name: str
     arguments: Mapping[str, JSON] = field(default_factory=dict)
     id: str = ""
-    """Links the call to its result; the loop gives one where the provider gave none."""
+    """Links the call to its result; the loop assigns one if the provider does not."""
     malformed: str = ""
-    """The arguments as the model wrote them, when no JSON object could be read from them; else empty."""
+    """The arguments as the model wrote them, if they are not a JSON object; else empty."""
 
     @property
     def tool_name(self) -> str:
-        """The same as `name`."""
+        """Alias of `name`."""
         return self.name
 
     @property
     def parameters(self) -> Mapping[str, JSON]:
-        """The same as `arguments`."""
+        """Alias of `arguments`."""
         return self.arguments
 
     def to_dict(self) -> dict[str, JSON]:
-        """A JSON object; `from_dict` reads it."""
+        """A JSON object; `from_dict` parses it."""
         found: dict[str, JSON] = {"id": self.id, "name": self.name, "arguments": dict(self.arguments)}
         return {**found, "malformed": self.malformed} if self.malformed else found
 
@@ -63,7 +63,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture in a message, as the services want it."""
+    """An image in a message."""
 
     data: str
     """The bytes, base64."""
@@ -71,7 +71,7 @@ class Image:
 
     @staticmethod
     def from_file(path: str | Path) -> Image:
-        """Read a picture; its type is told by the suffix."""
+        """Read an image file; the suffix determines its type."""
         media_type = mimetypes.guess_type(str(path))[0] or "image/png"
         return Image(base64.b64encode(Path(path).read_bytes()).decode("ascii"), media_type)
 
@@ -83,27 +83,27 @@ class Message:
     role: Role
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    """What an assistant wants to have executed."""
+    """The tool calls of an assistant."""
     tool_call_id: str = ""
-    """For a tool's result: the call that it answers."""
+    """For a tool result: the id of its call."""
     name: str = ""
-    """For a tool's result: the tool."""
+    """For a tool result: the name of the tool."""
     is_error: bool = False
-    """For a tool's result: the tool failed, or was not allowed."""
+    """For a tool result: whether the tool failed or the call was rejected."""
     agent_name: str = ""
-    """For an assistant: which agent spoke."""
+    """For an assistant: the name of the agent."""
     images: tuple[Image, ...] = ()
     reasoning: str = ""
-    """What the model thought before it spoke, where its service shows that."""
+    """The model's reasoning, if its service returns it."""
     pinned: bool = False
     """Memory never prunes it."""
     provider_state: Mapping[str, JSON] = field(default_factory=dict)
-    """What its provider wants to see again unchanged (signatures of reasoning and the like); others ignore it."""
+    """State that its provider must get back unchanged (such as reasoning signatures); others ignore it."""
     data: object = field(default=None, compare=False)
-    """The object behind the text of a tool, or of a provider that has one; it stays here unless it is plain JSON."""
+    """The object behind the text of a tool or a provider; serialized only if it is JSON."""
 
     def __post_init__(self) -> None:
-        # some services answer None where there is no text, and users hand over a role's name
+        # some services return None for an empty text, and users pass the name of a role
         if self.content is None:
             object.__setattr__(self, "content", "")
         if type(self.role) is not Role:
@@ -111,21 +111,21 @@ class Message:
 
     @staticmethod
     def system(content: str) -> Message:
-        """What the model is told about its task."""
+        """A system message."""
         return Message(Role.SYSTEM, content)
 
     @staticmethod
     def user(content: str) -> Message:
-        """What the user says."""
+        """A user message."""
         return Message(Role.USER, content)
 
     @staticmethod
     def assistant(content: str, tool_calls: Sequence[ToolCall] = ()) -> Message:
-        """What the model says, and what it wants to have executed."""
+        """An assistant message, with its tool calls."""
         return Message(Role.ASSISTANT, content, tuple(tool_calls))
 
     def to_dict(self) -> dict[str, JSON]:
-        """A JSON object without the fields that say nothing; `from_dict` reads it."""
+        """A JSON object without empty fields; `from_dict` parses it."""
         found: dict[str, JSON] = {"role": self.role.value, "content": self.content}
         if self.tool_calls:
             found["tool_calls"] = [call.to_dict() for call in self.tool_calls]
@@ -140,7 +140,7 @@ class Message:
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> Message:
-        """The inverse of `to_dict`; keys that it does not know are left out."""
+        """The inverse of `to_dict`; unknown keys are ignored."""
         state = data.get("provider_state")
         return Message(
             Role(str(data["role"])),
@@ -159,7 +159,7 @@ class Message:
 
 
 def is_json_value(value: object) -> bool:
-    """Whether `value` is made of what JSON can hold."""
+    """Whether `value` is a JSON value."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and is_json_value(one) for key, one in value.items())
     if isinstance(value, list | tuple):
@@ -168,7 +168,7 @@ def is_json_value(value: object) -> bool:
 
 
 def canonical_json(value: JSON) -> str:
-    """One line of JSON that is the same for equal values."""
+    """Canonical JSON: one line, the same for equal values."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=dict)
 
 

@@ -21,9 +21,9 @@ from ragkit.usage.meter import UsageStats
 
 
 def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
-    """What the model answers now, from the cache or from its service, checked and with its tool calls read.
+    """The model's answer, from the cache or its service, after output guardrails and parsing.
 
-    Returns the message and why the model stopped.
+    Returns the message and the stop reason.
     """
     run.raise_if_stopped()
     if run.limits.is_set:
@@ -39,7 +39,7 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
     span = run.trace.add_span(StepType.OUTPUT_GUARDRAILS)
     if rails and message.content:
         message = replace(message, content=(yield from enforce_guardrails(run, "output", rails, message.content, span)))
-        if run.streaming:  # the pieces were held back until the guardrails had seen the whole
+        if run.streaming:  # the chunks were held back until the guardrails had checked the whole answer
             yield e.TextChunk(run.id, message.content)
     return _parse_tool_calls(run, message), completion.stop_reason
 
@@ -47,7 +47,7 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
 def enforce_guardrails(
     run: RunState, place: str, guardrails: Sequence[Guardrail], text: str, span: TraceSpan
 ) -> EffectGenerator[str]:
-    """Let guardrails look at a text. Returns what is left of it; raises GuardrailBlocked."""
+    """Run guardrails on a text. Returns the new text; raises GuardrailBlocked."""
     text, findings = apply_guardrails(guardrails, text)
     for one in findings:
         span.attributes[one.guardrail] = one.action
@@ -67,7 +67,7 @@ def _emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
 def _read_cache(
     run: RunState, cache: Cache, request: ModelRequest, span: TraceSpan
 ) -> EffectGenerator[Completion | None]:
-    """Step 3. A streamed run does not ask the cache."""
+    """Step 3, cache. Streamed runs skip it."""
     key = CacheKeyBuilder.build(run.agent.provider.name, request)
     found = yield from _get_cached(cache, key)
     span.attributes["hit"] = found is not None
@@ -86,7 +86,7 @@ def _get_cached(cache: Cache, key: str) -> EffectGenerator[Completion | None]:
 
 
 def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[Completion]:
-    """Step 4: the request is sent, again when it failed in a way that may pass, and the answer is stored."""
+    """Step 4: send the request, with retries, and store the answer in the cache."""
     provider, cache = run.agent.provider, run.config.cache
     held = bool(run.config.guardrails.output)
     span = run.trace.start_span(StepType.LLM_CALL, request.model or provider.name)
@@ -125,8 +125,8 @@ def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[
 
 
 def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> EffectGenerator[None]:
-    """Wait before the next attempt; raise the error when there is none."""
-    run.raise_if_stopped()  # a request that ended because the run's time is over, or it was cancelled
+    """Wait before the next attempt; raise the error if there is none."""
+    run.raise_if_stopped()  # the request may have failed because the run was cancelled or timed out
     delay = run.config.retry.next_wait_s(attempt, error)
     if delay is None:
         raise error
@@ -138,7 +138,7 @@ def _wait_for_retry(run: RunState, attempt: int, error: ProviderError) -> Effect
 
 
 def _provider_and_model(run: RunState, request: ModelRequest, completion: Completion) -> tuple[str, str]:
-    """Provider and model that answered."""
+    """The provider and the model that answered."""
     return completion.provider or run.agent.provider.name, completion.model or request.model
 
 
@@ -164,9 +164,9 @@ def _set_usage_attributes(span: TraceSpan, completion: Completion, usage: UsageS
 
 
 def _parse_tool_calls(run: RunState, message: Message) -> Message:
-    """Step 6: tool calls written as text are read, and every call has an id.
+    """Step 6: parse tool calls from the text, and assign missing ids.
 
-    Where a form was asked for, the text is the answer and is left alone.
+    With a `response_format`, the text is the answer and is not parsed.
     """
     span = run.trace.add_span(StepType.PARSE)
     calls, text = message.tool_calls, message.content

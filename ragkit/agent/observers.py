@@ -1,4 +1,4 @@
-"""Observers: told of everything that happens in a run. One that raises is logged and never disturbs the run."""
+"""Observers receive the events of a run. An exception in an observer is logged and does not affect the run."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ Hook: TypeAlias = Callable[..., None]
 
 
 class AgentObserver:
-    """Base of observers: override what you want to hear of. Methods are called in the thread that drives the run."""
+    """Base class of observers: override the methods you need. They are called in the thread that drives the run."""
 
     def on_agent_start(self, event: e.RunStarted) -> None:
-        """A run begins."""
+        """A run starts."""
 
     def on_agent_end(self, event: e.RunEnded) -> None:
-        """A run is over."""
+        """A run ended."""
 
     def on_error(self, event: e.RunFailed) -> None:
-        """A run ends with an error."""
+        """A run failed."""
 
     def on_iteration_start(self, event: e.IterationStarted) -> None:
-        """A turn of the loop begins."""
+        """A turn of the loop starts."""
 
     def on_iteration_end(self, event: e.IterationEnded) -> None:
-        """A turn of the loop is over."""
+        """A turn of the loop ended."""
 
     def on_llm_start(self, event: e.ModelCallStarted) -> None:
-        """A request goes to a model."""
+        """A request is sent to a model."""
 
     def on_llm_chunk(self, event: e.TextChunk) -> None:
-        """A piece of text arrives, in a streamed run."""
+        """A chunk of text arrived, in a streamed run."""
 
     def on_llm_end(self, event: e.ModelCallEnded) -> None:
-        """A model, or the cache, has answered."""
+        """A model or the cache answered."""
 
     def on_tool_call_chunk(self, event: e.ToolCallChunk) -> None:
-        """A piece of a tool call arrives, in a streamed run."""
+        """A chunk of a tool call arrived, in a streamed run."""
 
     def on_retry(self, event: e.Retrying) -> None:
         """A request will be sent again."""
 
     def on_fallback(self, event: e.ProviderFallback) -> None:
-        """A fallback chain passed over providers."""
+        """A fallback chain skipped failed providers."""
 
     def on_tool_start(self, event: e.ToolStarted) -> None:
         """A tool is about to be executed."""
 
     def on_tool_chunk(self, event: e.ToolChunk) -> None:
-        """A tool sends a piece of its output."""
+        """A tool emitted a chunk of output."""
 
     def on_tool_end(self, event: e.ToolEnded) -> None:
-        """A tool has given its result."""
+        """A tool returned a result."""
 
     def on_tool_error(self, event: e.ToolFailed) -> None:
-        """A tool gave no result."""
+        """A tool call failed."""
 
     def on_guardrail(self, event: e.GuardrailTriggered) -> None:
-        """A guardrail blocked, rewrote or warned."""
+        """A guardrail blocked, rewrote or flagged a text."""
 
     def on_policy(self, event: e.PolicyDecided) -> None:
-        """The policy has judged a call."""
+        """The policy decided about a call."""
 
     def on_approval(self, event: e.ApprovalNeeded) -> None:
-        """The run waits for a person's word."""
+        """The run awaits human approval."""
 
     def on_handoff(self, event: e.HandedOff) -> None:
         """Another agent takes over."""
@@ -83,7 +83,7 @@ class AgentObserver:
         """A limit is nearly reached."""
 
     def handle(self, event: e.Event) -> None:
-        """Hand an event to the method that it belongs to."""
+        """Dispatch an event to its method."""
         getattr(self, OBSERVER_METHODS[type(event)])(event)
 
 
@@ -127,10 +127,10 @@ _HOOK_ARGUMENTS: Mapping[type[e.Event], tuple[str, ...]] = {
     e.ToolFailed: ("call.name", "error"),
     e.MemoryTrimmed: ("messages",),
 }
-"""What a hook is called with, in order; an event that is not listed is handed over itself."""
+"""The arguments of a hook, in order; the hook of any other event gets the event itself."""
 
 HOOK_ALIASES: Mapping[str, str] = {"new_message": "on_llm_start", "end_message": "on_llm_end"}
-"""Other names for hooks."""
+"""Aliases of hooks."""
 
 
 class HookObserver(AgentObserver):
@@ -139,11 +139,11 @@ class HookObserver(AgentObserver):
     Called with: on_agent_start(messages), on_agent_end(result), on_error(error), on_iteration_start(number),
     on_iteration_end(number), on_llm_start(model, messages), on_llm_end(message, usage),
     on_tool_start(name, args), on_tool_chunk(name, text), on_tool_end(name, result), on_tool_error(name, error),
-    on_memory_trim(messages); every other one with its event. `new_message` and `end_message` are other names
+    on_memory_trim(messages); every other hook gets the event. `new_message` and `end_message` are aliases
     of on_llm_start and on_llm_end.
 
     Raises:
-        UnknownName: nothing is called so.
+        UnknownName: there is no hook of this name.
     """
 
     def __init__(self, hooks: Mapping[str, Hook]) -> None:
@@ -156,15 +156,15 @@ class HookObserver(AgentObserver):
             self._hooks.setdefault(HOOK_ALIASES.get(name, name), []).append(hook)
 
     def __eq__(self, other: object) -> bool:
-        """Two that call the same functions are one: agents of a team may share their hooks."""
+        """Equal if they call the same functions: agents of a team may share their hooks."""
         return isinstance(other, HookObserver) and self._hooks == other._hooks
 
     def __hash__(self) -> int:
-        """Of the names alone: equal ones have the same."""
+        """Computed from the hook names."""
         return hash(tuple(sorted(self._hooks)))
 
     def handle(self, event: e.Event) -> None:
-        """Call the functions that want this event."""
+        """Call the hooks of this event."""
         hooks = self._hooks.get(OBSERVER_METHODS[type(event)])
         if hooks:
             wanted = _HOOK_ARGUMENTS.get(type(event))
@@ -174,27 +174,27 @@ class HookObserver(AgentObserver):
 
 
 class LogObserver(AgentObserver):
-    """Writes what an agent thinks, does and observes to the log `ragkit.agent`, at the level DEBUG."""
+    """Logs model answers, tool calls and tool results to the logger `ragkit.agent`, at level DEBUG."""
 
     def on_llm_end(self, event: e.ModelCallEnded) -> None:
-        """Think."""
+        """Log the answer."""
         LOG.debug("%s think %s", event.run_id[:8], event.message.content or "(calls tools)")
 
     def on_tool_start(self, event: e.ToolStarted) -> None:
-        """Act."""
+        """Log the call."""
         LOG.debug("%s act %s %s", event.run_id[:8], event.call.name, dict(event.call.arguments))
 
     def on_tool_end(self, event: e.ToolEnded) -> None:
-        """Observe."""
+        """Log the result."""
         LOG.debug("%s observe %s: %s", event.run_id[:8], event.call.name, event.content[:500])
 
     def on_tool_error(self, event: e.ToolFailed) -> None:
-        """Observe."""
+        """Log the result."""
         LOG.debug("%s observe %s: %s", event.run_id[:8], event.call.name, event.content[:500])
 
 
 def enable_debug_log() -> None:
-    """Let RAGKIT_LOG=debug show what agents do on stderr, where the program has set up no log of its own."""
+    """With RAGKIT_LOG=debug, log agent runs to stderr, unless the program has configured logging."""
     if os.environ.get("RAGKIT_LOG", "").lower() == "debug" and not LOG.isEnabledFor(logging.DEBUG):
         LOG.setLevel(logging.DEBUG)
         if not LOG.hasHandlers():
@@ -202,19 +202,19 @@ def enable_debug_log() -> None:
 
 
 class ObserverDispatcher:
-    """Tells every observer of every event, and survives what they raise."""
+    """Dispatches every event to every observer, and logs their exceptions."""
 
     def __init__(self, observers: Sequence[AgentObserver]) -> None:
         self._observers = tuple(observers)
 
     @property
     def has_observers(self) -> bool:
-        """Whether there is anybody to tell."""
+        """Whether it has observers."""
         return bool(self._observers)
 
     @staticmethod
     def from_config(observers: Sequence[AgentObserver], hooks: Mapping[str, Hook]) -> ObserverDispatcher:
-        """The observers of an agent, its hooks included."""
+        """The observers of an agent, hooks included."""
         if not observers and not hooks and not LOG.isEnabledFor(logging.DEBUG):
             return _NO_OBSERVERS
         from_hooks = [HookObserver(hooks)] if hooks else []
@@ -222,17 +222,17 @@ class ObserverDispatcher:
         return ObserverDispatcher([*observers, *from_hooks, *logs])
 
     def merge(self, other: ObserverDispatcher) -> ObserverDispatcher:
-        """Both; who is in both is told once."""
+        """The union of both, without duplicates."""
         new = [one for one in other._observers if one not in self._observers]
         return ObserverDispatcher([*self._observers, *new]) if new else self
 
     def notify(self, event: e.Event) -> None:
-        """Tell everyone. An observer that raises is logged."""
+        """Dispatch an event. Exceptions of observers are logged."""
         for observer in self._observers:
             try:
                 observer.handle(event)
-            except Exception:  # a border: who watches a run cannot break it
-                LOG.exception("an observer of run %s failed at %s", event.run_id, type(event).__name__)
+            except Exception:  # an observer must not break the run
+                LOG.exception("an observer of run %s failed on %s", event.run_id, type(event).__name__)
 
 
 _NO_OBSERVERS = ObserverDispatcher(())

@@ -1,6 +1,6 @@
 """Traces for OpenTelemetry, with the attributes of its GenAI semantic conventions.
 
-The names of the attributes are written out here, as the package that holds them calls them incubating.
+The attribute names are literals, because the package that defines them marks them as incubating.
 Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/
 """
 
@@ -35,17 +35,17 @@ _ATTRIBUTE_NAMES = {
 
 
 class OpenTelemetryObserver(AgentObserver):
-    """Hands the trace of each run to OpenTelemetry when the run is over. What was said is not exported.
+    """Exports the trace of each run to OpenTelemetry when the run ends, without the texts of messages.
 
     Args:
-        provider: where spans go; by default the global tracer provider.
+        provider: the tracer provider; by default the global one.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer: Tracer = otel.get_tracer("ragkit", tracer_provider=provider)
 
     def on_agent_end(self, event: e.RunEnded) -> None:
-        """Export the trace of a run that is over."""
+        """Export the trace of a run that ended."""
         self._export(event.result, None)
 
     def on_error(self, event: e.RunFailed) -> None:
@@ -57,7 +57,7 @@ class OpenTelemetryObserver(AgentObserver):
     def _export(self, result: AgentResult, error: BaseException | None) -> None:
         try:
             self._export_span(result, result.trace.root, None, error)
-        except Exception:  # a border: a trace that cannot be exported must not break the run
+        except Exception:  # a failed export must not break the run
             LOG.exception("the trace of run %s could not be exported", result.run_id)
 
     def _export_span(

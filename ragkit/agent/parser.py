@@ -1,4 +1,4 @@
-"""Tool calls that a model wrote as text: `TOOL_CALL {...}`, in a fence or inline, with JSON as models write it."""
+"""Parse tool calls that a model wrote as text: `TOOL_CALL {...}`, in a fence or inline, with lenient JSON."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _PARAMETER_KEYS = ("parameters", "params", "arguments", "args")
 
 
 def parse_lenient_json(text: str) -> JSON:
-    """What a JSON text says: strictly read, or as well as it can be understood. None when it says nothing."""
+    """The value of a JSON text, repaired if it is malformed; None if it holds no value."""
     try:
         return _to_json_value(json.loads(text))
-    except RecursionError:  # nested deeper than any call is
+    except RecursionError:  # too deeply nested
         return None
     except json.JSONDecodeError:
         return _repair_json(text)
 
 
 def _repair_json(text: str) -> JSON:
-    import json_repair  # noqa: PLC0415 - only texts that are no JSON need it
+    import json_repair  # noqa: PLC0415 - needed for malformed JSON only
 
     try:
         return _to_json_value(json_repair.loads(text))
-    except Exception:  # noqa: BLE001 - it names no errors of its own; what it stumbles over says nothing
+    except Exception:  # noqa: BLE001 - the library documents no exceptions
         return None
 
 
 def parse_arguments(name: str, text: str, call_id: str = "") -> ToolCall:
-    """A tool call whose arguments came as JSON text. Text in which no object can be found is kept as `malformed`."""
+    """A tool call from arguments as JSON text. Text without an object is kept as `malformed`."""
     if not text.strip():
         return ToolCall(name, {}, call_id)
     found = parse_lenient_json(text) if "{" in text else None
@@ -55,18 +55,18 @@ class ToolCallParser:
     """
 
     accept_bare_json: bool = True
-    """Whether an object without the word TOOL_CALL before it counts, if it names a known tool."""
+    """Whether an object without the marker TOOL_CALL is a call if it names a known tool."""
 
     def parse(self, text: str, known: Collection[str] = ()) -> ToolCall | None:
         """The first call, or None."""
         return next(iter(self.parse_all(text, known)), None)
 
     def parse_all(self, text: str, known: Collection[str] = ()) -> list[ToolCall]:
-        """Every call, in order. `known`: names of tools; without them no bare object counts."""
+        """Every call, in order. `known`: names of tools, needed to accept bare objects."""
         return [call for call, _ in self.find_calls(text, known)]
 
     def find_calls(self, text: str, known: Collection[str] = ()) -> list[tuple[ToolCall, str]]:
-        """Every call with the text that it was read from."""
+        """Every call with its source text."""
         found = [
             (call, piece) for piece in _find_marked_json(text) for call in _to_tool_calls(parse_lenient_json(piece))
         ]
@@ -81,7 +81,7 @@ class ToolCallParser:
         ]
 
     def text_before_calls(self, text: str) -> str:
-        """The text before the first call: why it is made."""
+        """The text before the first call: the model's reason for it."""
         mark = TOOL_CALL_MARKER.search(text)
         return text[: mark.start()].rstrip().removesuffix("```").rstrip() if mark else text
 
@@ -107,10 +107,10 @@ def extract_balanced(text: str, start: int) -> str:
 
 
 def _find_marked_json(text: str) -> Iterator[str]:
-    """The objects and lists behind the word."""
+    """The objects and lists after the marker."""
     end = 0
     for mark in TOOL_CALL_MARKER.finditer(text):
-        if mark.start() < end:  # the word stands inside the arguments of the call before
+        if mark.start() < end:  # the marker is inside the arguments of the call before
             continue
         opening = _JSON_START.match(text, mark.end())
         if opening is None:
@@ -121,7 +121,7 @@ def _find_marked_json(text: str) -> Iterator[str]:
 
 
 def _find_bare_json(text: str) -> Iterator[str]:
-    """Every object and list, in fences where there are any."""
+    """Every object and list; only those in fences if there are fences."""
     pieces = [match.group(1) for match in _FENCE.finditer(text)] or [text]
     for piece in pieces:
         position = 0

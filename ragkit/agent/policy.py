@@ -1,6 +1,6 @@
-"""Which tool calls are allowed, which need a person's word, and which are refused.
+"""Tool policies: which calls are allowed, need human approval, or are denied.
 
-Pure: a policy looks at a call and decides. Asking the person is the loop's business.
+Pure: a policy only decides; the loop asks for approval.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "review", "allow")
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecision:
-    """What a policy says of a call."""
+    """The decision of a policy about a call."""
 
     decision: Decision
     reason: str = ""
@@ -37,22 +37,22 @@ class ArgumentRule:
     tool: str
     """Name of the tool; `*` and `?` stand for any characters."""
     argument: str
-    """Name of the argument; values that are no text are looked at as JSON."""
+    """Name of the argument; values other than text are matched as JSON."""
     matches: str
-    """Regular expression that is searched for."""
+    """Regular expression, searched anywhere in the value."""
     decision: Decision = "deny"
     reason: str = ""
 
     def __post_init__(self) -> None:
         if self.decision not in DECISIONS:
-            raise InvalidOption("the decision of a rule", self.decision, f"one of {', '.join(DECISIONS)}")
+            raise InvalidOption("the rule decision", self.decision, f"one of {', '.join(DECISIONS)}")
         try:
             re.compile(self.matches)
         except re.error as error:
             raise InvalidOption("`matches` of a rule", self.matches, "a regular expression") from error
 
     def applies_to(self, call: ToolCall) -> bool:
-        """Whether the rule speaks of this call."""
+        """Whether the rule matches this call."""
         if self.argument not in call.arguments or not fnmatchcase(call.name, self.tool):
             return False
         value = call.arguments[self.argument]
@@ -61,25 +61,25 @@ class ArgumentRule:
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """Rules about tools. The strictest that fits counts: deny, then review, then allow, then the default."""
+    """Rules about tools. The strictest match wins: deny, then review, then allow, then the default."""
 
     allow: Sequence[str] = ()
     """Names of tools; `*` and `?` stand for any characters."""
     review: Sequence[str] = ()
-    """Tools whose calls need a person's word."""
+    """Tools whose calls need human approval."""
     deny: Sequence[str] = ()
     """Tools that are never executed."""
     when: Sequence[ArgumentRule] = ()
     """Rules about arguments. One that says `allow` lifts a `review` by name, never a `deny`."""
     default: Decision = "allow"
-    """For tools that no rule names."""
+    """The decision for tools without a rule."""
 
     def __post_init__(self) -> None:
         if self.default not in DECISIONS:
-            raise InvalidOption("the default of a policy", self.default, f"one of {', '.join(DECISIONS)}")
+            raise InvalidOption("the policy default", self.default, f"one of {', '.join(DECISIONS)}")
 
     def decide(self, call: ToolCall) -> PolicyDecision:
-        """Judge a call."""
+        """Decide about a call."""
         rules = [rule for rule in self.when if rule.applies_to(call)]
         by_argument = {rule.decision: rule.reason or f"its {rule.argument} matches {rule.matches!r}" for rule in rules}
         if _matches_any(call.name, self.deny):
@@ -95,16 +95,16 @@ class ToolPolicy:
 
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> ToolPolicy:
-        """Read a policy from parsed YAML or JSON. Raises InvalidOption, with the key."""
+        """Build a policy from parsed YAML or JSON. Raises InvalidOption, with the key."""
         known = {one.name for one in fields(ToolPolicy)} | {"version"}
         for key in data:
             if key not in known:
-                raise InvalidOption("a key of a policy", key, f"one of {', '.join(sorted(known))}")
+                raise InvalidOption("a policy key", key, f"one of {', '.join(sorted(known))}")
         if data.get("version", 1) != 1:
-            raise InvalidOption("the version of a policy", data.get("version"), "1")
+            raise InvalidOption("the policy version", data.get("version"), "1")
         rules = data.get("when") or []
         if not isinstance(rules, list):
-            raise InvalidOption("`when` of a policy", rules, "a list of rules")
+            raise InvalidOption("`when` of the policy", rules, "a list of rules")
         return ToolPolicy(
             _read_names(data, "allow"),
             _read_names(data, "review"),
@@ -116,13 +116,13 @@ class ToolPolicy:
     @staticmethod
     def from_yaml(path: str | Path) -> ToolPolicy:
         """Read a policy file. Raises InvalidOption, with the file and the key."""
-        from ruamel.yaml import YAML  # noqa: PLC0415 - only agents with a policy file pay for it
+        from ruamel.yaml import YAML  # noqa: PLC0415 - needed for policy files only
         from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - as above
 
         try:
             data = YAML(typ="safe", pure=True).load(StringIO(Path(path).read_text("utf-8")))
         except (OSError, UnicodeDecodeError, YAMLError) as error:
-            raise InvalidOption(f"the policy {path}", str(error).splitlines()[0], "a YAML file") from error
+            raise InvalidOption(f"the policy {path}", str(error).splitlines()[0], "a readable YAML file") from error
         if not isinstance(data, dict):
             raise InvalidOption(f"the policy {path}", type(data).__name__, "a mapping")
         try:
@@ -133,7 +133,7 @@ class ToolPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A call that waits for a person's word."""
+    """A call that awaits human approval."""
 
     call: ToolCall
     reason: str
@@ -142,7 +142,7 @@ class ApprovalRequest:
 
 
 Approver: TypeAlias = Callable[[ApprovalRequest], bool | None]
-"""Asked about each call under review: True lets it pass, False refuses it, None suspends the run."""
+"""Called for each call under review: True approves, False rejects, None suspends the run."""
 
 
 def _matches_any(name: str, patterns: Sequence[str]) -> bool:
@@ -152,17 +152,17 @@ def _matches_any(name: str, patterns: Sequence[str]) -> bool:
 def _read_names(data: Mapping[str, JSON], key: str) -> tuple[str, ...]:
     names = data.get(key) or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InvalidOption(f"{key!r} of a policy", names, "a list of names")
+        raise InvalidOption(f"{key!r} of the policy", names, "a list of names")
     return tuple(str(name) for name in names)
 
 
 def _read_rule(data: JSON) -> ArgumentRule:
     known = [one.name for one in fields(ArgumentRule)]
     if not isinstance(data, Mapping) or not {"tool", "argument", "matches"} <= data.keys():
-        raise InvalidOption("a rule of a policy", data, "a mapping with tool, argument and matches")
+        raise InvalidOption("a policy rule", data, "a mapping with tool, argument and matches")
     for key in data:
         if key not in known:
-            raise InvalidOption("a key of a rule", key, f"one of {', '.join(known)}")
+            raise InvalidOption("a rule key", key, f"one of {', '.join(known)}")
     decision = cast("Decision", str(data.get("decision", "deny")))
     return ArgumentRule(
         str(data["tool"]), str(data["argument"]), str(data["matches"]), decision, str(data.get("reason", ""))

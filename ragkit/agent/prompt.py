@@ -1,4 +1,4 @@
-"""The system prompt of an agent: its instructions, and what the model must know of tools and their results."""
+"""The system prompt of an agent: its instructions, and the rules for tools and their results."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class PromptBuilder:
     """Builds the system prompt."""
 
     instructions: str = DEFAULT_INSTRUCTIONS
-    """What the agent is for; the prompt begins with it."""
+    """The task of the agent; the prompt begins with it."""
     contract: str = TOOL_CALL_INSTRUCTIONS
-    """How to call tools, for models that know no tool calls of their own."""
+    """How to call tools, for models without native tool calls."""
 
     def build(self, tools: Sequence[Tool] = (), *, native: bool = False, marked: bool = False) -> str:
         """The prompt.
 
         Args:
-            tools: what the model may call.
-            native: its service tells it about the tools; the contract and the schemas are left out.
-            marked: tool results stand between marks.
+            tools: the tools that the model may call.
+            native: the service describes the tools to the model; the contract and the schemas are left out.
+            marked: tool results stand between markers.
         """
         parts = [self.instructions]
         if tools and not native:
@@ -52,7 +52,7 @@ class PromptBuilder:
 
 
 def mark_as_data(name: str, text: str) -> str:
-    """Put a tool's result between marks. Their number is made of the text, so the text cannot close them itself."""
+    """Put a tool's result between markers with a hash of the text, so that the text cannot forge the closing marker."""
     number = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6, key=name.encode()[:64]).hexdigest()
     return f'<data tool="{name}" n="{number}">\n{text}\n</data n="{number}">'
 

@@ -1,4 +1,4 @@
-"""What a run gives back: the result, and for a run that waits for a person's word what it needs to go on."""
+"""The result of a run, and the state of a suspended run that awaits approval."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ragkit.usage.meter import AgentUsage
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """A tool call and what became of it."""
+    """A tool call and its outcome."""
 
     call: ToolCall
     content: str
-    """What the model saw."""
+    """The text for the model."""
     data: object = field(default=None, compare=False)
-    """The object behind it, in this process only."""
+    """The object behind the text; in this process only."""
     error: Exception | None = None
-    """Why there is no result; the run went on."""
+    """Why the call failed; the run continued."""
     seconds: float = 0.0
     attempts: int = 0
-    """How often the function was called; 0: it was not executed."""
+    """How often the function was called; 0: not executed."""
     chunks: int = 0
 
     @property
@@ -37,13 +37,13 @@ class ToolOutcome:
 
     @property
     def arguments(self) -> Mapping[str, JSON]:
-        """What the model sent."""
+        """The arguments that the model sent."""
         return self.call.arguments
 
 
 @dataclass(frozen=True, slots=True)
 class PendingToolCall:
-    """A tool call that waits for a person's word."""
+    """A tool call that awaits human approval."""
 
     call: ToolCall
     reason: str
@@ -51,12 +51,12 @@ class PendingToolCall:
 
 @dataclass(frozen=True, slots=True)
 class SuspendedRun:
-    """A run that waits for a person's word. Save it as JSON, decide, and hand it to `agent.run` in any process."""
+    """A run that awaits human approval. Save it as JSON, decide, and pass it to `agent.run` in any process."""
 
     run_id: str
     agent_name: str
     messages: tuple[Message, ...]
-    """The conversation; it ends with the tool calls that are waiting."""
+    """The conversation; it ends with the pending tool calls."""
     new_messages_start: int
     """Index of the first message of this run."""
     iteration: int
@@ -65,18 +65,18 @@ class SuspendedRun:
     context: Mapping[str, JSON] = field(default_factory=dict)
     state: Mapping[str, JSON] = field(default_factory=dict)
     decisions: Mapping[str, bool] = field(default_factory=dict)
-    """By id of the call: whether it may be executed."""
+    """Call id -> whether the call is approved."""
 
     def approve(self, *call_ids: str) -> SuspendedRun:
-        """Let these calls pass; without ids all that are waiting."""
+        """Approve these calls; without ids all pending ones."""
         return self._with_decisions(call_ids, True)
 
     def deny(self, *call_ids: str) -> SuspendedRun:
-        """Refuse these calls; without ids all that are waiting. The model is told."""
+        """Reject these calls; without ids all pending ones. The model gets an error result."""
         return self._with_decisions(call_ids, False)
 
     def to_json(self) -> str:
-        """Everything that is needed to go on."""
+        """Everything that is needed to resume."""
         return json.dumps(
             {
                 "run_id": self.run_id,
@@ -95,7 +95,7 @@ class SuspendedRun:
 
     @staticmethod
     def from_json(text: str) -> SuspendedRun:
-        """The inverse of `to_json`. Raises InvalidOption when `text` is something else."""
+        """The inverse of `to_json`. Raises InvalidOption for any other text."""
         try:
             data = json.loads(text)
             return SuspendedRun(
@@ -111,47 +111,47 @@ class SuspendedRun:
                 {str(key): bool(value) for key, value in data["decisions"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidOption("a suspended run", text[:60], "JSON that SuspendedRun.to_json wrote") from error
+            raise InvalidOption("a suspended run", text[:60], "the JSON of SuspendedRun.to_json") from error
 
-    def _with_decisions(self, call_ids: Sequence[str], may: bool) -> SuspendedRun:
+    def _with_decisions(self, call_ids: Sequence[str], approved: bool) -> SuspendedRun:
         waiting = [one.call.id for one in self.pending]
         for call_id in call_ids:
             if call_id not in waiting:
                 raise InvalidOption("the id of a call", call_id, f"one of {', '.join(waiting)}")
-        return replace(self, decisions={**self.decisions, **dict.fromkeys(call_ids or waiting, may)})
+        return replace(self, decisions={**self.decisions, **dict.fromkeys(call_ids or waiting, approved)})
 
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """What a run gives back."""
+    """The result of a run."""
 
     content: str
     """The final answer."""
     trace: AgentTrace = field(repr=False)
     reasoning: str
-    """What the model said or thought before it called tools and before it answered; empty where it said nothing."""
+    """The model's reasoning, and its text before tool calls."""
     usage: AgentUsage
     iterations: int
-    """Requests to the model, those for repairs included."""
+    """Requests to the model, repair requests included."""
     tool_calls: tuple[ToolOutcome, ...]
-    """Every tool call of the run and what became of it, in order; with `routing_only` those that were chosen."""
+    """Every tool call of the run with its outcome, in order; with `routing_only` the chosen calls."""
     messages: tuple[Message, ...]
-    """The whole conversation, what was there before this run included."""
+    """The whole conversation, earlier messages included."""
     parsed: object = None
-    """The answer as an object, where a form was asked for."""
+    """The answer as an object, with a `response_format`."""
     stop_reason: str = "stop"
-    """`stop`, `length`, `max_iterations`, `routing_only`, `approval`, `error`, or what the service said."""
+    """`stop`, `length`, `max_iterations`, `routing_only`, `approval`, `error`, or the reason given by the service."""
     run_id: str = ""
     agent_name: str = ""
-    """Who spoke last."""
+    """The agent that spoke last."""
     new_messages_start: int = 0
     """Index in `messages` of the first message of this run."""
     context: Mapping[str, JSON] = field(default_factory=dict)
-    """The caller's data as tools left it."""
+    """The caller's data after the run."""
     state: Mapping[str, JSON] = field(default_factory=dict)
-    """What tools keep from turn to turn."""
+    """The state of tools between turns."""
     suspended: SuspendedRun | None = None
-    """With the stop reason `approval`: what is needed to go on."""
+    """With the stop reason `approval`: the state to resume from."""
 
     @property
     def new_messages(self) -> tuple[Message, ...]:
@@ -165,12 +165,12 @@ class AgentResult:
 
     @property
     def total_cost(self) -> float | None:
-        """US dollars; None when a price is unknown."""
+        """US dollars; None if a price is unknown."""
         return self.usage.total_cost_usd
 
     @property
     def tool_calls_made(self) -> int:
-        """How many tool calls there were."""
+        """The number of tool calls."""
         return len(self.tool_calls)
 
     @property
@@ -180,11 +180,11 @@ class AgentResult:
 
 
 def attach_partial_result(error: BaseException, result: AgentResult) -> None:
-    """Let an error carry what the run had when it failed."""
+    """Attach the partial result of a run to its error."""
     error.__dict__["partial"] = result
 
 
 def partial_result(error: BaseException) -> AgentResult | None:
-    """What a run had when it failed with this error: messages, tool results, usage, trace. None: nothing."""
+    """The partial result of the run that failed with this error: messages, tool results, usage, trace; or None."""
     found = getattr(error, "partial", None)
     return found if isinstance(found, AgentResult) else None

@@ -1,4 +1,4 @@
-"""The state of one run. Everything that changes while an agent works is here, and nothing of it is shared."""
+"""The state of one run: everything that changes during it. Nothing is shared between runs."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from ragkit.usage.meter import Meter
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a run begins, beside what the user says."""
+    """The options of a run, besides its input."""
 
     context: Mapping[str, JSON] = field(default_factory=dict)
     """The caller's data; the run works on a deep copy."""
     state: Mapping[str, JSON] = field(default_factory=dict)
-    """What tools kept from earlier turns."""
+    """The state of tools from earlier turns."""
     history: Sequence[Message] = ()
-    """Messages from before this run, when no memory holds them."""
+    """Earlier messages, if there is no memory."""
     memory: ConversationMemory | None = None
     cancel: Cancellation | None = None
     agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
-    """Agents that handoffs may name."""
+    """Agents that handoffs may name, by name."""
     streaming: bool = False
-    """Whether pieces of text are wanted as they come: a streamed run, without the response cache."""
+    """Whether to stream text chunks; streamed runs skip the response cache."""
 
 
 class RunState:
@@ -49,7 +49,7 @@ class RunState:
         self.id = os.urandom(16).hex()
         self.agent = agent
         self.config: AgentConfig = agent.config
-        """The settings of the agent that is working now."""
+        """The settings of the current agent."""
         self.agents = start.agents
         self.input_messages = tuple(messages)
         self.messages: list[Message] = list(start.history)
@@ -58,11 +58,11 @@ class RunState:
         self.cancel = start.cancel
         self.streaming = start.streaming
         self.observers = ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
-        """Who is told of events: the observers of every agent that has worked in this run."""
+        """The observers of every agent that has been active in this run."""
         self.has_listeners = start.streaming or self.observers.has_observers
-        """Whether anybody hears of events; if not, the frequent ones are left out."""
+        """Whether events are received; if not, the frequent ones are not created."""
         self.final_result: AgentResult | None = None
-        """What the run gave back, when it is over."""
+        """The result, after the end of the run."""
         self.context: dict[str, JSON] = copy.deepcopy(dict(start.context)) if start.context else {}
         self.state: dict[str, JSON] = copy.deepcopy(dict(start.state)) if start.state else {}
         self.limits: Limits = agent.config.limits
@@ -81,7 +81,7 @@ class RunState:
 
     @staticmethod
     def resume(agent: AgentDefinition, suspended: SuspendedRun, start: RunOptions) -> RunState:
-        """A run that goes on where a suspended one stopped."""
+        """Resume a suspended run."""
         started = replace(start, context={**suspended.context, **start.context}, state=suspended.state)
         run = RunState(agent, (), started)
         run.id = run.trace.id = suspended.run_id
@@ -92,7 +92,7 @@ class RunState:
         return run
 
     def switch_agent(self, agent: AgentDefinition) -> None:
-        """Let another agent go on. Its observers hear from here on, beside those who heard so far."""
+        """Continue with another agent. Its observers are added to the present ones."""
         self.agent, self.config = agent, agent.config
         self.observers = self.observers.merge(
             ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
@@ -101,17 +101,17 @@ class RunState:
 
     @property
     def last_user_text(self) -> str:
-        """What the user said last."""
+        """The last user message."""
         said = (one.content for one in reversed(self.messages) if one.role is Role.USER)
         return next(said, "")
 
     @property
     def elapsed_s(self) -> float:
-        """How long it has been going on."""
+        """Seconds since the run started."""
         return time.monotonic() - self._started_at
 
     def raise_if_stopped(self) -> None:
-        """Raises RunCancelled or BudgetExceeded when the run must not go on."""
+        """Raises RunCancelled or BudgetExceeded if the run must stop."""
         if self.cancel is not None and self.cancel.cancelled:
             raise RunCancelled("the run was cancelled")
         if self.limits.is_set:
@@ -120,14 +120,14 @@ class RunState:
             self.meter.check_budget()
 
     def cap_timeout(self, timeout_s: float | None) -> float | None:
-        """The timeout, or what is left of the run's own time if that is less."""
+        """The smaller of the timeout and the remaining time of the run."""
         if self.limits.max_seconds is None:
             return timeout_s
         left = max(0.0, self.limits.max_seconds - self.elapsed_s)
         return left if timeout_s is None else min(timeout_s, left)
 
     def build_request(self) -> ModelRequest:
-        """What the model is asked now."""
+        """The next request to the model."""
         agent = self.agent
         messages = map(_mark_tool_result, self.messages) if agent.config.screening.mark_as_data else self.messages
         model = agent.config.model or agent.provider.default_model
@@ -136,7 +136,7 @@ class RunState:
     def build_result(
         self, stop_reason: str = "stop", content: str = "", *, suspended: SuspendedRun | None = None
     ) -> AgentResult:
-        """What the run has so far."""
+        """The result so far."""
         return AgentResult(
             content=content,
             trace=self.trace,
@@ -156,7 +156,7 @@ class RunState:
         )
 
     def suspend(self) -> AgentResult:
-        """What the run has so far, with what is needed to go on in another process."""
+        """The result so far, with the state to resume the run in another process."""
         suspended = SuspendedRun(
             self.id,
             self.agent.name,
@@ -183,7 +183,7 @@ class FinalAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RunAgain:
-    """The model must be asked again, with what has been added to the conversation."""
+    """The loop continues with another request to the model."""
 
     label = "run_again"
 
@@ -202,7 +202,7 @@ class Handoff:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The run ends without an answer: for a reason, or with an error that the caller gets."""
+    """The run ends without an answer, for a reason or with an error that is raised to the caller."""
 
     reason: str
     error: RagkitError | None = None
@@ -210,12 +210,12 @@ class Stopped:
 
 
 TurnOutcome = FinalAnswer | RunAgain | Handoff | Stopped
-"""How a turn ends: one of four, and nothing else."""
+"""How a turn ends."""
 
 
 def _mark_tool_result(message: Message) -> Message:
     if message.role is not Role.TOOL:
         return message
     text = mark_as_data(message.name, message.content)
-    # not `replace`: this is done for every result in every request
+    # not `replace`, which is slow: this runs for every result in every request
     return Message(Role.TOOL, text, (), message.tool_call_id, message.name, message.is_error, data=message.data)

@@ -1,7 +1,7 @@
-"""A team of agents behind one door: who answers is decided by the conversation, turn by turn.
+"""Run conversations with a team of agents that hand over to each other.
 
-`AgentRunner` lives long and holds nothing but agents; each turn is a `Run` of its own. A conversation is a
-`ConversationState`, which can be written as JSON and continued in another process.
+`AgentRunner` is stateless; each turn is a run. The state of a conversation is a `ConversationState`, which can be
+saved as JSON and continued in another process.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ragkit.records import JSON
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """A conversation between turns: all that the next turn needs."""
+    """A conversation between turns: everything that the next turn needs."""
 
     messages: tuple[Message, ...] = ()
-    """What was said, each answer with the name of the agent that gave it."""
+    """The messages; each answer has the name of its agent."""
     current_agent: str = ""
-    """Who answers next; empty: the runner's first agent."""
+    """The agent that answers next; empty: the runner's first agent."""
     state: Mapping[str, JSON] = field(default_factory=dict)
-    """What tools keep."""
+    """The state of tools."""
     data: Mapping[str, JSON] = field(default_factory=dict)
     """The caller's data."""
 
@@ -43,7 +43,7 @@ class ConversationState:
         return ConversationState(result.messages, result.agent_name, result.state, result.context)
 
     def to_dict(self) -> dict[str, JSON]:
-        """A JSON object; `from_dict` reads it."""
+        """A JSON object; `from_dict` parses it."""
         return {
             **json.loads(serialize_messages(self.messages)),
             "current_agent": self.current_agent,
@@ -52,7 +52,7 @@ class ConversationState:
         }
 
     def to_json(self) -> str:
-        """JSON that holds the whole conversation."""
+        """The whole conversation as JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @staticmethod
@@ -79,52 +79,52 @@ class ConversationState:
 
 
 RunnerContext = ConversationState | Mapping[str, JSON]
-"""A conversation, the JSON object that it was saved as, or plain data of the caller for a new one."""
+"""A conversation, the JSON object that it was saved as, or the caller's data for a new one."""
 
 
 class AgentRunner:
-    """Runs conversations with a team of agents. Safe to use from many threads; nothing in it changes.
+    """Runs conversations with a team of agents. Immutable and thread-safe.
 
     Args:
-        agents: the team; the first one answers first. Handoffs may name any of them.
+        agents: the team; the first one starts. Handoffs may name any of them.
     """
 
     def __init__(self, agents: Sequence[AgentDefinition]) -> None:
         if not agents:
-            raise InvalidOption("agents of a runner", "none", "at least one")
+            raise InvalidOption("agents of AgentRunner", [], "one or more")
         self.agents: Mapping[str, AgentDefinition] = {agent.name: agent for agent in agents}
         if len(self.agents) != len(agents):
-            raise InvalidOption("agents of a runner", [agent.name for agent in agents], "names that differ")
+            raise InvalidOption("the names of agents", [agent.name for agent in agents], "unique")
         self.entry_agent = agents[0]
 
     def run(
         self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> AgentResult:
-        """One turn. `ConversationState.of(result)` is what the next turn is given as its context."""
+        """Run one turn. Pass `ConversationState.from_result(result)` as the context of the next turn."""
         return run_to_completion(self._prepare_turn(given, context, cancel))
 
     async def arun(
         self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> AgentResult:
-        """The same as `run`, for asynchronous code."""
+        """Asynchronous version of `run`."""
         return await arun_to_completion(self._prepare_turn(given, context, cancel))
 
     def stream(
         self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> Generator[Event, None, None]:
-        """The events of one turn as they happen."""
+        """Yield the events of one turn."""
         run = self._prepare_turn(given, context, cancel, live=True)
         return drive(run)
 
     def astream(
         self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> AsyncGenerator[Event, None]:
-        """The same as `stream`, for asynchronous code."""
+        """Asynchronous version of `stream`."""
         run = self._prepare_turn(given, context, cancel, live=True)
         return adrive(run)
 
     def select_agent(self, conversation: ConversationState) -> AgentDefinition:
-        """Who answers next: who is said to, else who spoke last, else the first of the team."""
+        """The agent that answers next: the named one, else the last speaker, else the first of the team."""
         spoke = [one.agent_name for one in reversed(conversation.messages) if one.role is Role.ASSISTANT]
         for name in (conversation.current_agent, *spoke[:1]):
             if name in self.agents:

@@ -1,4 +1,4 @@
-"""What the loop asks of whoever drives it. The loop itself waits for nothing and calls nobody."""
+"""The effects that the loop yields; a driver carries them out. The loop itself does no I/O."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class CallModel:
-    """Send a request to a model. The outcome is a Completion; a ProviderError is raised into the loop."""
+    """Send a request to a model. The result is a Completion; a ProviderError is thrown into the loop."""
 
     run: RunState
     provider: Provider
     request: ModelRequest
     timeout_s: float | None
     streaming: bool = False
-    """Whether the pieces of the answer are wanted as they come."""
+    """Whether to stream the answer."""
 
     @property
     def has_events(self) -> bool:
-        """Whether events may come before the outcome."""
+        """Whether events may precede the result."""
         return self.streaming
 
 
 @dataclass(slots=True)
 class ToolJob:
-    """One tool call, checked and ready."""
+    """One validated tool call."""
 
     run: RunState
     call: ToolCall
@@ -46,10 +46,10 @@ class ToolJob:
     arguments: dict[str, object]
     timeout_s: float | None
     abandoned: bool = False
-    """Nobody waits for it any more."""
+    """The run no longer waits for it."""
 
     def create_context(self, attempt: int, tries: int, emit: Callable[[str], None]) -> ToolContext:
-        """What the tool sees of the run."""
+        """The context for the tool."""
         run = self.run
         return ToolContext(
             run.context,
@@ -65,20 +65,20 @@ class ToolJob:
         )
 
     def is_cancelled(self) -> bool:
-        """Whether the run was stopped, or has stopped waiting for this tool."""
+        """Whether the run was cancelled, or no longer waits for this tool."""
         return self.abandoned or (self.run.cancel is not None and self.run.cancel.cancelled)
 
 
 @dataclass(slots=True)
 class RunTools:
-    """Execute tools at the same time. The outcome is a list of ToolOutcomes, in the order of the jobs."""
+    """Execute tools concurrently. The result is a list of ToolOutcomes, in the order of the jobs."""
 
     run: RunState
     jobs: list[ToolJob]
 
     @property
     def single_direct_job(self) -> ToolJob | None:
-        """The only job, where it can only return and nothing limits it: who drives may call it and wait."""
+        """The only job, if it only returns and has no timeout: the driver may call it directly."""
         if len(self.jobs) != 1 or self.run.cancel is not None:
             return None
         job = self.jobs[0]
@@ -86,9 +86,9 @@ class RunTools:
 
     @property
     def has_events(self) -> bool:
-        """Whether events may come before the outcome, or somebody must watch the clock.
+        """Whether events may precede the result, or a timeout applies.
 
-        Not so for a single call of a plain function that nothing limits: no thread is needed to wait for it.
+        False for a single call of a plain function without a timeout: it needs no thread.
         """
         job = self.single_direct_job
         return job is None or job.tool.is_async
@@ -96,7 +96,7 @@ class RunTools:
 
 @dataclass(slots=True)
 class Sleep:
-    """Let so many seconds pass."""
+    """Wait `seconds`."""
 
     seconds: float
     has_events = False
@@ -104,17 +104,17 @@ class Sleep:
 
 @dataclass(slots=True)
 class RunFunction(Generic[T]):
-    """Call a function that may wait for a disk, a network or a person. The outcome is what it returns."""
+    """Call a function that may block on disk, network or user input. The result is its return value."""
 
     function: Callable[[], T]
     blocking: bool
-    """False: it takes no time worth speaking of and may be called anywhere."""
+    """False: it returns at once and may be called in an event loop."""
     has_events = False
 
 
 @dataclass(slots=True)
 class AwaitFuture(Generic[T]):
-    """Wait for a future. The outcome is its result."""
+    """Wait for a future. The result is that of the future."""
 
     future: Future[T]
     has_events = False
@@ -122,29 +122,29 @@ class AwaitFuture(Generic[T]):
 
 Effect: TypeAlias = CallModel | RunTools | Sleep | RunFunction[object] | AwaitFuture[object]
 EffectGenerator: TypeAlias = "Generator[Event | Effect, object, T]"
-"""A part of the loop: yields events and effects, is sent the outcomes of the effects, returns a T."""
+"""A generator of the loop: yields events and effects, receives the results of the effects, returns a T."""
 
 
 def call_model(effect: CallModel) -> EffectGenerator[Completion]:
-    """Ask for a completion."""
+    """Yield CallModel."""
     return cast("Completion", (yield effect))
 
 
 def run_tools(effect: RunTools) -> EffectGenerator[list[ToolOutcome]]:
-    """Ask for tools to be executed."""
+    """Yield RunTools."""
     return cast("list[ToolOutcome]", (yield effect))
 
 
 def sleep(seconds: float) -> EffectGenerator[None]:
-    """Ask for time to pass."""
+    """Yield Sleep."""
     yield Sleep(seconds)
 
 
 def run_function(work: Callable[[], T], *, waits: bool) -> EffectGenerator[T]:
-    """Ask for a function to be called."""
+    """Yield RunFunction."""
     return cast("T", (yield cast("RunFunction[object]", RunFunction(work, waits))))
 
 
 def await_future(future: Future[T]) -> EffectGenerator[T]:
-    """Ask for a future's result."""
+    """Yield AwaitFuture."""
     return cast("T", (yield cast("AwaitFuture[object]", AwaitFuture(future))))

@@ -1,4 +1,4 @@
-"""Answers of a given form: a pydantic model or a JSON Schema, read from what the model wrote."""
+"""Structured output: parse the model's answer and validate it against a pydantic model or a JSON Schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ragkit.agent.parser import extract_balanced, parse_lenient_json
 from ragkit.agent.tools.function_schema import inline_references
-from ragkit.agent.tools.schema_validator import find_violations
+from ragkit.agent.tools.schema_validator import check_schema, find_violations
 from ragkit.errors import RagkitError
 from ragkit.records import JSON
 
@@ -19,18 +19,20 @@ ResponseFormat: TypeAlias = "type[BaseModel] | Mapping[str, JSON]"
 
 
 class InvalidStructuredOutput(RagkitError):
-    """A model's answer has not the form that was asked for. The message says what is wrong."""
+    """A model's answer does not match the response format. The message lists the violations."""
 
 
 def to_json_schema(form: ResponseFormat) -> Mapping[str, JSON]:
-    """The JSON Schema of a form, with references written out."""
+    """The JSON Schema of a response format, with references written out. Raises InvalidOption for an invalid schema."""
+    if isinstance(form, Mapping):
+        check_schema(form, "response_format")
     return inline_references(form if isinstance(form, Mapping) else form.model_json_schema())
 
 
 def parse_structured_output(text: str, form: ResponseFormat) -> object:
-    """The object that an answer holds: an instance of the pydantic model, or parsed JSON for a schema.
+    """Parse an answer: an instance of the pydantic model, or JSON for a schema.
 
-    The object may stand in a fence or between words. Raises InvalidStructuredOutput.
+    The JSON may be in a fence or inside text. Raises InvalidStructuredOutput.
     """
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
     value = (
@@ -45,7 +47,7 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
         if problems:
             raise InvalidStructuredOutput("; ".join(problems))
         return value
-    from pydantic import ValidationError  # noqa: PLC0415 - only agents with a pydantic model pay for it
+    from pydantic import ValidationError  # noqa: PLC0415 - needed for pydantic models only
 
     try:
         return form.model_validate(value)
@@ -56,8 +58,8 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
 
 
 def build_repair_prompt(error: InvalidStructuredOutput) -> str:
-    """What is asked when an answer has not the right form."""
-    return f"Your answer has not the form that was asked for: {error}. Answer again, with the corrected JSON only."
+    """The repair request after an invalid answer."""
+    return f"Your answer does not match the required format: {error}. Answer again with the corrected JSON only."
 
 
 def _format_error(place: tuple[int | str, ...], message: str) -> str:

@@ -1,4 +1,4 @@
-"""The synchronous driver of the loop: it does what the loop asks for, and waits in threads. It decides nothing."""
+"""The synchronous driver of the loop: carries out its effects and waits in threads. It makes no decisions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def drive(run: RunState) -> Generator[Event, None, None]:
-    """Drive a run in this thread. Yields its events; the last one is RunEnded. Raises what ends the run."""
+    """Drive a run in this thread. Yields its events; the last one is RunEnded. Raises the error that ends the run."""
     flow = run_loop(run)
     try:
         step: Event | Effect = next(flow)
@@ -49,7 +49,7 @@ def drive(run: RunState) -> Generator[Event, None, None]:
                     outcome: object = yield from _perform_with_events(step)
                 else:
                     outcome = _perform(run, step)
-            except BaseException as error:  # noqa: BLE001 - the loop decides what an error means
+            except BaseException as error:  # noqa: BLE001 - the loop handles errors
                 step = flow.throw(error)
             else:
                 step = flow.send(outcome)
@@ -60,16 +60,16 @@ def drive(run: RunState) -> Generator[Event, None, None]:
 
 
 def _perform_with_events(effect: Effect) -> Generator[Event, None, object]:
-    """Do what has events on its way."""
+    """Perform an effect that may emit events."""
     if isinstance(effect, RunTools):
         return (yield from _run_tools(effect))
-    assert isinstance(effect, CallModel)  # noqa: S101 - nothing else has events
+    assert isinstance(effect, CallModel)  # noqa: S101 - no other effect has events
     check_request_allowed(effect.provider)
     return (yield from _stream_completion(effect))
 
 
 def _perform(run: RunState, effect: Effect) -> object:
-    """Do what has no events on its way."""
+    """Perform an effect without events."""
     if isinstance(effect, CallModel):
         check_request_allowed(effect.provider)
         return _complete(effect)
@@ -86,7 +86,7 @@ def _perform(run: RunState, effect: Effect) -> object:
 
 
 def _wait_for_result(future: Future[T], timeout_s: float | None, cancel: Cancellation | None) -> T | None:
-    """The future's result; None when the time is over first. Raises RunCancelled when the run is."""
+    """The future's result; None on timeout. Raises RunCancelled."""
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
     forget = _on_cancel(cancel, done.set)
@@ -100,7 +100,7 @@ def _wait_for_result(future: Future[T], timeout_s: float | None, cancel: Cancell
 
 
 def _on_cancel(cancel: Cancellation | None, stop: Callable[[], None]) -> Callable[[], None]:
-    """Call `stop` when the run is cancelled. Returns what ends the listening."""
+    """Call `stop` when the run is cancelled. Returns a function that unsubscribes."""
     return cancel.add_listener(stop) if cancel is not None else _do_nothing
 
 
@@ -181,7 +181,7 @@ def _run_tools(effect: RunTools) -> Generator[Event, None, list[ToolOutcome]]:
 
 
 def start_tool(index: int, job: ToolJob, put: Callable[[ToolInboxItem], None]) -> None:
-    """Execute a tool in a thread; its pieces and its outcome are put where they are waited for."""
+    """Execute a tool in a thread; put its output chunks and its outcome into the inbox."""
     emit = create_emitter(job, put)
     run_in_thread(lambda: put((index, _execute_metered(job, emit))), put)
 

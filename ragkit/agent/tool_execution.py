@@ -1,6 +1,6 @@
-"""What happens when a tool is called: tries, pieces of output, and the text that the model will see.
+"""Execute tool calls: retries, streamed output, and the text for the model.
 
-`ToolExecution` is the one body; what waits for a tool, here or in an event loop, is a few lines around it.
+`ToolExecution` has the logic; the synchronous and asynchronous functions only wait for the tool.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EmitCallback: TypeAlias = Callable[[str], None]
 
 
 class ToolTimeout(RagkitError):
-    """A tool did not answer in time; the run has stopped waiting for it."""
+    """A tool exceeded its timeout; the run no longer waits for it."""
 
     def __init__(self, tool: str, seconds: float) -> None:
         super().__init__(tool, seconds)
@@ -33,13 +33,13 @@ class ToolTimeout(RagkitError):
 
 
 class ToolRefused(RagkitError):
-    """A tool call was not allowed, by a guardrail, the policy, a person or the coherence check."""
+    """A tool call was rejected by a guardrail, the policy, the user or the coherence check."""
 
 
 class ToolExecution:
-    """A tool call that is tried until it succeeds or has no tries left; then it has an outcome.
+    """A tool call that is retried until it succeeds or has no attempts left; then it has an outcome.
 
-    Whoever drives it calls inside `with`, which keeps what the tool raises:
+    Call the tool inside `with`, which catches what it raises:
     `with attempt: attempt.succeed(collect(attempt.call(), attempt.emit))`.
     """
 
@@ -51,12 +51,12 @@ class ToolExecution:
         self._chunks = 0
 
     def emit(self, text: str) -> None:
-        """Send a piece of output on."""
+        """Emit a chunk of output."""
         self._chunks += 1
         self._emit(text)
 
     def call_tool(self) -> object:
-        """Call the tool once more, and hand back what it returns: a coroutine or generator too."""
+        """Call the tool for the next attempt. Returns its return value unchanged, also a coroutine or a generator."""
         self._attempts += 1
         job = self._job
         if job.tool.takes_context:
@@ -66,8 +66,8 @@ class ToolExecution:
         return job.tool.call_validated(job.arguments, None)
 
     def set_result(self, value: object) -> None:
-        """The tool has returned this."""
-        if type(value) is str:  # as in `collect`: the usual case, made quick
+        """Record the return value of the tool."""
+        if type(value) is str:  # fast path, as in `collect_output`
             text, data = value, None
         else:
             found = to_tool_result(value)
@@ -80,7 +80,7 @@ class ToolExecution:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """A border: whatever a tool raises goes back to the model."""
+        """Catch whatever the tool raises: it goes back to the model."""
         if not isinstance(error, Exception):
             return False
         if self._attempts > self._job.tool.retries:
@@ -92,13 +92,13 @@ class ToolExecution:
 
 
 def failed_outcome(job: ToolJob, error: Exception, seconds: float, tries: int) -> ToolOutcome:
-    """The outcome of a tool that raised, or did not answer in time."""
+    """The outcome of a tool that raised or timed out."""
     words = str(error) or type(error).__name__
     return ToolOutcome(job.call, f"Error executing {job.tool.name}: {words}", None, error, seconds, tries)
 
 
 def to_tool_result(value: object) -> ToolResult:
-    """The text of what a tool returned, and the object behind it."""
+    """The return value of a tool as text for the model, and as an object."""
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, str):
@@ -111,7 +111,7 @@ def to_tool_result(value: object) -> ToolResult:
 
 
 def execute_tool(job: ToolJob, emit: EmitCallback) -> ToolOutcome:
-    """Execute a tool, waiting here."""
+    """Execute a tool synchronously."""
     attempt = ToolExecution(job, emit)
     while attempt.outcome is None:
         with attempt:
@@ -120,7 +120,7 @@ def execute_tool(job: ToolJob, emit: EmitCallback) -> ToolOutcome:
 
 
 async def aexecute_tool(job: ToolJob, emit: EmitCallback) -> ToolOutcome:
-    """Execute a tool, awaiting."""
+    """Execute a tool asynchronously."""
     attempt = ToolExecution(job, emit)
     while attempt.outcome is None:
         with attempt:
@@ -129,8 +129,8 @@ async def aexecute_tool(job: ToolJob, emit: EmitCallback) -> ToolOutcome:
 
 
 def collect_output(value: object, emit: EmitCallback) -> object:
-    """What a function returned; a generator's pieces are sent on and joined, a coroutine is run in a new loop."""
-    if type(value) is str:  # what most tools return: the checks below take longer than many a tool
+    """The result of a call: the chunks of a generator are emitted and joined, a coroutine runs in a new event loop."""
+    if type(value) is str:  # fast path: the checks below take longer than many tools
         return value
     if inspect.isgenerator(value) or (isinstance(value, Iterator) and not isinstance(value, str)):
         return _join_pieces([_emit_piece(one, emit) for one in value])
@@ -142,7 +142,7 @@ def collect_output(value: object, emit: EmitCallback) -> object:
 
 
 async def acollect_output(value: object, emit: EmitCallback) -> object:
-    """What a function returned, awaited; an asynchronous generator's pieces are sent on and joined."""
+    """The awaited result of a call; the chunks of an asynchronous generator are emitted and joined."""
     if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
         return await _await_output(value, emit)
     return collect_output(value, emit)
@@ -161,6 +161,6 @@ def _emit_piece(value: object, emit: EmitCallback) -> ToolResult:
 
 
 def _join_pieces(pieces: list[ToolResult]) -> ToolResult:
-    """The pieces of a generator as one result; the last object that came with one stays behind the text."""
+    """The chunks of a generator as one result; it keeps the last `data` among them."""
     data = next((one.data for one in reversed(pieces) if one.data is not None), None)
     return ToolResult("".join(one.content for one in pieces), data)

@@ -1,4 +1,4 @@
-"""Steps 7 to 10 of a turn: policy, coherence, tools, record. A call that fails is answered, never raised."""
+"""Steps 7 to 10 of a turn: policy, coherence, tools, record. A failed call gets an error result; it never raises."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from ragkit.usage.analytics import AgentAnalytics
 
 @dataclass(slots=True)
 class ToolPlan:
-    """What becomes of each call of a turn. A call without an outcome will be executed."""
+    """The calls of a turn and their outcomes. Calls without an outcome will be executed."""
 
     calls: list[ToolCall]
     tools: list[Tool | None]
     outcomes: list[ToolOutcome | None]
     arguments: list[dict[str, object]] = field(default_factory=list)
     handoff_index: int | None = None
-    """Index of the call that makes another agent take over."""
+    """Index of the handoff call."""
 
     def undecided(self) -> list[int]:
-        """The calls that nothing has been decided about."""
+        """The calls without an outcome."""
         return [index for index, outcome in enumerate(self.outcomes) if outcome is None]
 
     def refuse(self, index: int, error: Exception) -> None:
-        """Answer a call with an error."""
+        """Set an error as the outcome of a call."""
         self.outcomes[index] = ToolOutcome(self.calls[index], f"Error: {error}", None, error)
         if self.handoff_index == index:
             self.handoff_index = None
 
 
 def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]) -> EffectGenerator[TurnOutcome]:
-    """Judge and execute the calls of a message. `decisions`: what a person has said, by id of the call."""
+    """Check and execute the calls of a message. `decisions`: approvals and rejections of the user, by call id."""
     plan = plan_tool_calls(run, message.tool_calls)
     if run.config.guardrails.tool_arguments:
         yield from _apply_argument_guardrails(run, plan)
@@ -65,7 +65,7 @@ def run_tool_step(run: RunState, message: Message, decisions: Mapping[str, bool]
 
 
 def plan_tool_calls(run: RunState, calls: Sequence[ToolCall]) -> ToolPlan:
-    """Find the tool of each call. The first handoff wins; later ones are answered as ignored."""
+    """Look up the tool of each call. The first handoff wins; later ones are ignored."""
     plan = ToolPlan(list(calls), [None] * len(calls), [None] * len(calls), [{} for _ in calls])
     for index, call in enumerate(calls):
         if call.name not in run.agent.registry:
@@ -115,7 +115,7 @@ def _validate_arguments(plan: ToolPlan) -> None:
 def _apply_policy(
     run: RunState, plan: ToolPlan, decisions: Mapping[str, bool]
 ) -> EffectGenerator[list[PendingToolCall]]:
-    """Step 7. Returns the calls that a person must decide about."""
+    """Step 7, policy. Returns the calls that need approval."""
     policy, span = run.config.policy, run.trace.add_span(StepType.POLICY)
     pending: list[PendingToolCall] = []
     run.decisions.update(decisions)
@@ -153,7 +153,7 @@ def _request_approval(run: RunState, call: ToolCall, reason: str) -> EffectGener
 
 
 def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
-    """Step 8."""
+    """Step 8, coherence check."""
     check, span = run.config.coherence, run.trace.add_span(StepType.COHERENCE)
     indices = [index for index in plan.undecided() if index != plan.handoff_index] if check else []
     if check is not None and indices:
@@ -182,7 +182,7 @@ def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
 
 
 def _execute_tools(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
-    """Step 9: tools run, at the same time unless the settings say otherwise; results keep their order."""
+    """Step 9: run the tools, concurrently unless configured otherwise. Results keep the order of the calls."""
     span = run.trace.start_span(StepType.TOOL_EXECUTION)
     if plan.handoff_index is not None:
         tool, call = plan.tools[plan.handoff_index], plan.calls[plan.handoff_index]
@@ -210,13 +210,13 @@ def _execute_tools(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
 
 def _create_job(run: RunState, plan: ToolPlan, index: int) -> ToolJob:
     tool = plan.tools[index]
-    assert tool is not None  # noqa: S101 - calls without a tool have been answered
+    assert tool is not None  # noqa: S101 - calls without a tool have an outcome
     timeout = tool.timeout_s if tool.timeout_s is not None else run.config.tool_timeout_s
     return ToolJob(run, plan.calls[index], tool, plan.arguments[index], run.cap_timeout(timeout))
 
 
 def _screen_output(run: RunState, outcome: ToolOutcome) -> EffectGenerator[ToolOutcome]:
-    """The outcome as the model may see it: not too long, checked by guardrails, looked at for orders."""
+    """The outcome for the model: truncated, checked by guardrails, screened for prompt injection."""
     text, limit = outcome.content, run.config.max_tool_output_chars
     if len(text) > limit:
         text = f"{text[:limit]}\n[cut off: {len(text)} characters, the first {limit} are shown]"
@@ -262,7 +262,7 @@ def _tool_event(run: RunState, outcome: ToolOutcome) -> e.ToolEnded | e.ToolFail
 
 
 def _record_results(run: RunState, plan: ToolPlan) -> None:
-    """Step 10: the results become messages, in the order of the calls."""
+    """Step 10: append the results as messages, in the order of the calls."""
     done = [outcome for outcome in plan.outcomes if outcome is not None]
     run.tool_outcomes += done
     for outcome in done:
@@ -288,4 +288,4 @@ def _find_handoff_target(run: RunState, tool: Tool | None) -> AgentDefinition:
             return run.agents[tool.target]
     name = tool.target_name if isinstance(tool, HandoffTool) else ""
     known = ", ".join(run.agents) or "none"
-    raise HandoffFailed(f"no agent is called {name!r} (known: {known}): run it through an AgentRunner that has it")
+    raise HandoffFailed(f"unknown handoff target {name!r} (available: {known}): add the agent to the AgentRunner")

@@ -1,4 +1,4 @@
-"""What both drivers need to know: which tools of a turn are done, how long the others may take, what to say."""
+"""State that both drivers share: finished jobs, timeouts and errors of a turn's tools."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ragkit.errors import ConnectionFailed, RequestTimeout, RunCancelled
 from ragkit.usage.meter import use_meter
 
 ToolInboxItem: TypeAlias = "Event | tuple[int, ToolOutcome] | BaseException"
-"""What arrives while tools run: an event, the outcome of a job, or what ends the waiting."""
+"""What arrives while tools run: an event, the outcome of a job, or an error."""
 
 
 class ToolTracker:
-    """The jobs of one turn: which are done, and how long the others may still take."""
+    """The jobs of one turn, with their outcomes and deadlines."""
 
     def __init__(self, jobs: list[ToolJob]) -> None:
         now = time.monotonic()
@@ -42,12 +42,12 @@ class ToolTracker:
         return [one for one in self._outcomes if one is not None]
 
     def seconds_left(self) -> float | None:
-        """Seconds until the next job has taken too long; None: nothing limits the waiting."""
+        """Seconds until the next job times out; None: no timeout."""
         until = min(until for until, found in zip(self._deadlines, self._outcomes, strict=True) if found is None)
         return None if until == float("inf") else max(0.0, until - time.monotonic())
 
     def receive(self, item: ToolInboxItem) -> Event | None:
-        """Note what arrived. Returns an event to pass on; raises what ends the waiting."""
+        """Record an arrival. Returns an event to pass on; raises an error that ends the run."""
         if isinstance(item, BaseException):
             raise item
         if isinstance(item, Event):
@@ -58,7 +58,7 @@ class ToolTracker:
         return None
 
     def expire_overdue(self) -> None:
-        """Give up the jobs that have taken too long."""
+        """Abandon the jobs that exceeded their timeout."""
         now = time.monotonic()
         for index, job in enumerate(self.jobs):
             if self._outcomes[index] is None and self._deadlines[index] <= now:
@@ -67,7 +67,7 @@ class ToolTracker:
                 self._set_outcome(index, failed_outcome(job, error, now - self._started_at, 1))
 
     def abandon_unfinished(self) -> None:
-        """Give up every job that is not done."""
+        """Abandon every unfinished job."""
         for index, job in enumerate(self.jobs):
             job.abandoned = job.abandoned or self._outcomes[index] is None
 
@@ -77,29 +77,29 @@ class ToolTracker:
 
 
 def run_in_thread(work: Callable[[], None], put: Callable[[BaseException], None]) -> None:
-    """Do work in a thread; what it raises is put where its results are waited for."""
+    """Run `work` in a thread; put its exception into the inbox."""
 
     def job() -> None:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the driver
             put(error)
 
     THREAD_POOL.start(job)
 
 
 def meter_tool(job: ToolJob) -> use_meter:
-    """Where the calls that a tool makes are counted."""
+    """The usage meter scope of a tool's own calls."""
     return use_meter(job.run.meter, iteration=job.run.iteration, tool=job.tool.name)
 
 
 def create_emitter(job: ToolJob, put: Callable[[Event], None]) -> Callable[[str], None]:
-    """What a tool's pieces of output are handed to."""
+    """The callback that receives a tool's output chunks."""
     return lambda text: put(ToolChunk(job.run.id, job.call, text))
 
 
 def to_chunk_event(run: RunState, delta: StreamDelta) -> Event | None:
-    """A piece of an answer as an event; None for its end."""
+    """A stream delta as an event; None for the end of the stream."""
     if isinstance(delta, TextDelta):
         return TextChunk(run.id, delta.text)
     if isinstance(delta, StreamCompleted):
@@ -108,15 +108,15 @@ def to_chunk_event(run: RunState, delta: StreamDelta) -> Event | None:
 
 
 def timeout_error(call: CallModel) -> RequestTimeout:
-    """The error of a model that did not answer in time."""
+    """The error for a model timeout."""
     return RequestTimeout(call.provider.name, f"no answer within {call.timeout_s or 0.0:g} seconds")
 
 
 def incomplete_stream_error(call: CallModel) -> ConnectionFailed:
-    """The error of a stream that ended too early."""
+    """The error for a stream that ended early."""
     return ConnectionFailed(call.provider.name, "the stream ended before the answer was complete")
 
 
 def cancelled_error() -> RunCancelled:
-    """The error of a run that was stopped from outside."""
+    """The error for a cancelled run."""
     return RunCancelled("the run was cancelled")

@@ -1,4 +1,4 @@
-"""The trace of a run: a tree of spans, each with its start, end and attributes.
+"""The trace of a run: a tree of spans with start, end and attributes.
 
 The root is the run; below it the turns of the loop, below these the eleven steps in their order, and below
 the step that executes tools the tools.
@@ -16,7 +16,7 @@ from ragkit.records import JSON
 
 
 class StepType(StrEnum):
-    """What a span stands for. The first eleven are the steps of a turn, in their order."""
+    """The type of a span. The first eleven are the steps of a turn, in order."""
 
     INPUT_GUARDRAILS = "input_guardrails"
     MEMORY = "memory"
@@ -38,12 +38,12 @@ class StepType(StrEnum):
 
 
 TURN_STEPS = tuple(StepType)[:11]
-"""The steps of a turn, in their order."""
+"""The steps of a turn, in order."""
 
 
 @dataclass(slots=True)
 class TraceSpan:
-    """A stretch of time in which one thing was done."""
+    """A timed step of a run."""
 
     type: StepType
     name: str
@@ -56,17 +56,17 @@ class TraceSpan:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration in seconds."""
         return self.ended - self.started
 
     def walk(self) -> Iterator[TraceSpan]:
-        """This span and all below it, depth first."""
+        """This span and its descendants, depth first."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def to_dict(self) -> dict[str, JSON]:
-        """The span and all below it, as JSON."""
+        """The span and its descendants as JSON."""
         return {
             "type": self.type.value,
             "name": str(self.name),
@@ -93,11 +93,11 @@ class TraceSpan:
 
 
 class AgentTrace:
-    """The spans of one run. It is written while the run goes on and left alone afterwards."""
+    """The spans of one run. It does not change after the run."""
 
     def __init__(self, trace_id: str, name: str) -> None:
         self.id = trace_id
-        """The same as the run's id."""
+        """The id of the run."""
         self.started_at = time.time()
         """Unix time, seconds."""
         self._clock_start = time.perf_counter()
@@ -110,13 +110,13 @@ class AgentTrace:
 
     @property
     def steps(self) -> list[TraceSpan]:
-        """The timeline: every span but the run and the turns themselves, in order."""
+        """The timeline: every span except those of the run and of turns, in order."""
         outer = (StepType.RUN, StepType.ITERATION)
         return [span for span in self.root.walk() if span.type not in outer]
 
     @property
     def seconds(self) -> float:
-        """How long the run took."""
+        """Duration of the run in seconds."""
         return self.root.seconds
 
     def find_spans(self, step: StepType) -> list[TraceSpan]:
@@ -124,14 +124,14 @@ class AgentTrace:
         return [span for span in self.root.walk() if span.type is step]
 
     def start_span(self, step: StepType, name: str = "") -> TraceSpan:
-        """Begin a span below the one that is open."""
+        """Start a span below the innermost open one."""
         span = TraceSpan(step, name or step, time.perf_counter() - self._clock_start, 0.0, {}, [])
         self._open_spans[-1].children.append(span)
         self._open_spans.append(span)
         return span
 
     def end_span(self, span: TraceSpan) -> None:
-        """End a span, and those below it that are still open."""
+        """End a span and its open descendants."""
         now = time.perf_counter() - self._clock_start
         while self._open_spans:
             last = self._open_spans.pop()
@@ -149,14 +149,14 @@ class AgentTrace:
             self.end_span(span)
 
     def add_span(self, step: StepType, name: str = "", attributes: dict[str, JSON] | None = None) -> TraceSpan:
-        """A span for a moment. It keeps the dictionary that it is given."""
+        """Add a span without duration. It keeps the dictionary `attributes`."""
         now = time.perf_counter() - self._clock_start
         span = TraceSpan(step, name or step, now, now, attributes or {}, [])
         self._open_spans[-1].children.append(span)
         return span
 
     def to_dict(self) -> dict[str, JSON]:
-        """The whole trace as JSON; `from_dict` reads it."""
+        """The whole trace as JSON; `from_dict` parses it."""
         return {"id": self.id, "started_at": self.started_at, "root": self.root.to_dict()}
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""`RAGAgent`: the general agent with one tool, `search_knowledge_base`, and answers whose citations are checked."""
+"""`RAGAgent`: an agent with the tool `search_knowledge_base` whose answers have verified citations."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class RAGOptions:
     """How a RAGAgent searches and answers."""
 
     top_k: int = 8
-    """Passages that the tool shows for one search."""
+    """Number of passages per search."""
     score_threshold: float | None = None
-    """Passages with a lower score are left out."""
+    """Passages with a lower score are dropped."""
     instructions: str = INSTRUCTIONS
-    """What a language model is told about its task."""
+    """The system prompt."""
     tools: Sequence[Tool] = ()
-    """Further tools beside `search_knowledge_base`."""
+    """Tools in addition to `search_knowledge_base`."""
 
 
 class RAGAgent(Agent):
-    """An agent over documents. Use `ask` for an Answer; `run`, `stream` and the rest are those of every agent."""
+    """An agent over documents. `ask` returns an Answer; `run`, `stream` and the rest are those of `Agent`."""
 
     searcher: Searcher
 
@@ -67,16 +67,16 @@ class RAGAgent(Agent):
         options: RAGOptions | None = None,
         memory: ConversationMemory | None = None,
     ) -> None:
-        """Without a provider the answers are quoted from the documents, with no model and at no cost."""
-        chosen = options or RAGOptions()
-        tool = RAGTool(searcher, top_k=chosen.top_k, score_threshold=chosen.score_threshold)
+        """Without a provider, answers are quoted from the documents: no model, no cost."""
+        options = options or RAGOptions()
+        tool = RAGTool(searcher, top_k=options.top_k, score_threshold=options.score_threshold)
         super().__init__(
             provider or ExtractiveProvider(searcher),
-            [tool.tool, *chosen.tools],
+            [tool.tool, *options.tools],
             config=config or AgentConfig(max_iterations=6, text_tool_calls=False),
             memory=memory,
             name="rag",
-            instructions=chosen.instructions,
+            instructions=options.instructions,
         )
         object.__setattr__(self, "searcher", searcher)
 
@@ -91,19 +91,19 @@ class RAGAgent(Agent):
         config: AgentConfig | None = None,
         options: RAGOptions | None = None,
     ) -> RAGAgent:
-        """An agent over documents: they are split, embedded and put into the store.
+        """An agent over documents, which are split, embedded and added to the store.
 
         Args:
-            documents: as loaders give them, or `Document("some text")`.
-            provider: who answers; None quotes the documents, with no model.
-            store: where the vectors go; None keeps them in memory.
-            embedder: None takes the shipped one.
-            config: the agent's settings.
-            options: how it searches and answers.
+            documents: the output of a loader, or `Document("some text")`.
+            provider: answers the questions; None quotes the documents, without a model.
+            store: holds the vectors; None keeps them in memory.
+            embedder: None is minilm.
+            config: settings of the agent.
+            options: settings of the search and the answer.
         """
-        chosen = store or MemoryStore(MemoryOptions())
-        searcher = DocumentSearcher(documents, chosen, embedder, top_k=(options or RAGOptions()).top_k)
-        return cls(searcher, provider, config, options)
+        options = options or RAGOptions()
+        store = store or MemoryStore(MemoryOptions())
+        return cls(DocumentSearcher(documents, store, embedder, top_k=options.top_k), provider, config, options)
 
     @classmethod
     def from_files(
@@ -114,7 +114,7 @@ class RAGAgent(Agent):
         *,
         embedder: EmbeddingProvider | None = None,
     ) -> RAGAgent:
-        """An agent over some files. Raises LoadError when one of them cannot be read."""
+        """An agent over files. Raises LoadError if one of them cannot be read."""
         documents = [document for path in paths for document in DocumentLoader.from_file(Path(path))]
         return cls.from_documents(documents, provider, store, embedder=embedder)
 
@@ -127,7 +127,7 @@ class RAGAgent(Agent):
         *,
         embedder: EmbeddingProvider | None = None,
     ) -> RAGAgent:
-        """An agent over the files of a folder. What cannot be read is left out, and logged."""
+        """An agent over the files of a directory. Files that cannot be read are skipped and logged."""
         return cls.from_documents(DocumentLoader.from_directory(Path(path)), provider, store, embedder=embedder)
 
     def ask(
@@ -137,15 +137,15 @@ class RAGAgent(Agent):
         memory: ConversationMemory | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> Answer:
-        """The answer to a question.
+        """Answer a question.
 
         Args:
-            question: in plain words.
-            memory: the conversation that it goes on with.
-            on_text: called with each piece of the answer's text as it comes; text that leads to a tool call too.
+            question: natural language.
+            memory: the conversation to continue.
+            on_text: called with each piece of text as it is streamed, including text before a tool call.
 
         Raises:
-            ProviderError, BudgetExceeded, RunError: as `run` does.
+            ProviderError, BudgetExceeded, RunError: as `run`.
         """
         for event in self.stream(question, memory=memory):
             if isinstance(event, TextChunk) and on_text is not None:
@@ -155,25 +155,25 @@ class RAGAgent(Agent):
         raise RunError("the run ended without a result")
 
     def build_answer(self, question: str, result: AgentResult) -> Answer:
-        """What a run over these documents found, with its citations looked up and checked.
+        """Build the Answer of a finished run, with verified citations.
 
         Raises:
             KnowledgeBaseError: the documents could not be searched.
         """
         last = result.new_messages[-1] if result.new_messages else Message.assistant(result.content)
         for call in result.tool_calls:
-            # a model cannot help a knowledge base that is damaged or gone: its owner can
+            # only the user can repair a knowledge base, so the error must not end as a tool message
             if isinstance(call.error, KnowledgeBaseError):
                 raise call.error
-        outcomes = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
+        searches = [call.data for call in result.tool_calls if isinstance(call.data, RetrievedPassages)]
         if isinstance(last.data, ExtractiveAnswer):
             citations = [
                 cite(quote.n, quote.hit, quote.unit.start, quote.unit.end, self.searcher) for quote in last.data.quotes
             ]
             abstained = last.data.abstained
-            text = result.content  # words of the documents alone
+            text = result.content  # quoted from the documents, so its links are safe
         else:
-            shown = _hits_by_number(outcomes, result.messages)
+            shown = _hits_by_number(searches, result.messages)
             text = sanitize_links(result.content, [question, *(hit.chunk.text for hit in shown.values())])
             citations = resolve_citations(text, shown, self.searcher)
             abstained = result.content.strip().startswith(NOT_IN_DOCUMENTS.rstrip("."))
@@ -182,7 +182,7 @@ class RAGAgent(Agent):
             text=text,
             citations=tuple(citations),
             abstained=abstained,
-            evidence=max((outcome.evidence for outcome in outcomes), default=0.0),
+            evidence=max((search.evidence for search in searches), default=0.0),
             model=_model_name(result, self.provider, self.config),
             usage=result.usage,
             trace=result.trace,
@@ -190,15 +190,15 @@ class RAGAgent(Agent):
         )
 
 
-def _hits_by_number(outcomes: Sequence[RetrievedPassages], messages: Sequence[Message]) -> dict[int, Hit]:
-    """The hits that the model was shown, in this run and in earlier turns of the conversation, by their numbers."""
+def _hits_by_number(searches: Sequence[RetrievedPassages], messages: Sequence[Message]) -> dict[int, Hit]:
+    """The hits shown to the model, in this run and in earlier turns of the conversation, by citation number."""
     earlier = [message.data for message in messages if isinstance(message.data, RetrievedPassages)]
-    return {n: hit for one in (*earlier, *outcomes) for n, hit in zip(one.numbers, one.hits, strict=True)}
+    return {n: hit for search in (*earlier, *searches) for n, hit in zip(search.numbers, search.hits, strict=True)}
 
 
 def _model_name(result: AgentResult, provider: Provider, config: AgentConfig) -> str:
-    """Who answered, as `provider:model`; the provider alone where it has no models to choose from."""
+    """The answering model as `provider:model`; only the provider if it has no choice of models."""
     calls = [span for span in result.trace.steps if span.type is StepType.LLM_CALL]
     name = calls[-1].name if calls else config.model or provider.default_model
-    named = name in {"", provider.name} or name.partition(":")[0] in {provider.name, *PROVIDERS.specs}
-    return name if named else f"{provider.name}:{name}"
+    has_prefix = name in {"", provider.name} or name.partition(":")[0] in {provider.name, *PROVIDERS.specs}
+    return name if has_prefix else f"{provider.name}:{name}"

@@ -1,9 +1,8 @@
-"""The sentences of some passages that answer a question best, without a language model.
+"""Selects the sentences of the passages that answer a question best, without a language model.
 
-Every statement of the passages gets a score: the weighted sum of what is known of it (`WEIGHTS`). The best are taken
-one by one, those of further passages by preference, none twice. The weights were fitted on questions of SQuAD 2.0, as
-those under which statements that hold the answer come first; `benchmarks/answers.py` tells what they reach, also on
-articles that they were not fitted on.
+The score of an answer unit is the weighted sum of its features (`FEATURE_WEIGHTS`). Units are selected greedily, with
+a penalty for units of the same passage and without duplicates. The weights were fitted on questions of SQuAD 2.0 so
+that units with the answer rank first; `benchmarks/answers.py` measures them, also on held-out articles.
 """
 
 from __future__ import annotations
@@ -24,130 +23,118 @@ from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 
 MAX_PASSAGES = 8
-"""Passages that sentences are taken from."""
+"""Number of passages that units are extracted from."""
 MAX_EMBEDDED_UNITS = 24
-"""Statements that are embedded: the best ones by their words. Embedding is what costs time."""
+"""Number of units that are embedded, the best ones by lexical features: embedding dominates the run time."""
 
 FEATURE_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
-        # cosine of the question with the statement; with it and the one before, or behind, in the passage
+        # cosine of the question with the unit alone, with the previous unit added, with the next unit added
         "meaning": 4.7,
         "meaning_before": 3.0,
         "meaning_after": 1.9,
-        # of the passage: cosine, less that of the nearest one; share of the question's words; BM25 over the highest
+        # of the passage: cosine minus the highest one; share of the question's terms; BM25 divided by the highest one
         "passage_meaning": 7.6,
         "passage_words": 1.8,
         "passage_bm25": 1.6,
-        # share of the question's words in the statement; what its neighbours and its headings add to that
+        # share of the question's terms in the unit; what the previous unit, the next unit and the headings add to it
         "words": 6.3,
         "words_before": 3.1,
         "words_after": 1.2,
         "words_under": 2.9,
-        # share of the words that are not there while a relative is; of names; of the noun asked for; of pairs
+        # share of the terms that match by prefix only; of names; of the asked noun; of bigrams
         "words_alike": 4.6,
         "names": -0.8,
         "noun": 0.8,
         "pairs": 1.5,
-        # the question asks for one of these, and the statement holds one that the question does not
+        # the question asks for this type, and the unit has a mention of it that is not in the question
         "date": 2.3,
         "number": 1.1,
         "person": 0.4,
         "place": 2.0,
         "name": 1.3,
-        # logarithm of the number of words; ends with a question mark or a colon
+        # logarithm of the number of words; whether the unit ends with a question mark or a colon
         "length": 0.4,
         "open": -3.0,
     }
 )
-"""What each thing that is known of a statement counts. All but the last were fitted; that one is a judgement."""
+"""The weight of each feature. All are fitted except the last, which is set by hand."""
 EXTRA_SENTENCE_PENALTY = 0.8
-"""What each further sentence of a statement costs, since an answer has room for few."""
+"""Subtracted for each sentence of a unit after the first, since an answer has room for few."""
 SAME_PASSAGE_PENALTY = 0.35
-"""What each statement that was taken costs the others of its passage: when it is the wrong one, so are they."""
-_DUPLICATE_OVERLAP = 0.9  # share of the terms: statements that have more in common say the same
+"""Subtracted from the other units of a passage for each selected one: if the passage is wrong, all of them are."""
+_DUPLICATE_OVERLAP = 0.9  # Jaccard similarity of the terms
 
 
 @dataclass(frozen=True)
 class ScoredAnswerUnit(AnswerUnit):
-    """A statement that was chosen."""
+    """A selected unit and its score."""
 
     score: float = 0.0
-    """What it was chosen by: comparable within one question only."""
+    """Comparable within one question only."""
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerCandidates:
-    """The statements of some passages and what is known of each."""
+    """The candidate units of the passages and their features."""
 
     units: list[AnswerUnit]
     features: NDArray[np.float64]
-    """(len(statements), len(WEIGHTS)): one column for each weight, in their order."""
+    """(len(units), len(FEATURE_WEIGHTS)), columns in the order of the weights."""
     unit_terms: list[frozenset[str]]
 
 
 def select_answer_units(
     question: str, hits: Sequence[Hit], searcher: Searcher, limit: int = 3
 ) -> list[ScoredAnswerUnit]:
-    """The statements of the best passages that answer a question best, best first.
+    """The units that answer a question best, best first, without duplicates; empty without passages.
 
-    They have `limit` sentences at most, taken together, unless every statement alone has more: then it is the best
-    one. What two passages say in the same words comes once. Empty without passages.
+    Together they have at most `limit` sentences. If every unit alone has more, the result is the best unit.
     """
-    found = build_candidates(question, hits, searcher)
-    scores = found.features @ np.array(list(FEATURE_WEIGHTS.values()))
+    candidates = build_candidates(question, hits, searcher)
+    scores = candidates.features @ np.array(list(FEATURE_WEIGHTS.values()))
     return [
-        ScoredAnswerUnit(
-            one.hit_index,
-            one.source,
-            one.start,
-            one.end,
-            one.text,
-            one.heading_context,
-            one.sentence_count,
-            float(scores[at]),
-        )
-        for at in select_diverse(found, scores, limit)
-        for one in [found.units[at]]
+        ScoredAnswerUnit(**vars(candidates.units[i]), score=float(scores[i]))
+        for i in select_diverse(candidates, scores, limit)
     ]
 
 
 def build_candidates(question: str, hits: Sequence[Hit], searcher: Searcher) -> AnswerCandidates:
-    """The statements of the best passages that are worth a look, with everything that is known of them."""
-    asked = QuestionTerms(question, searcher)
-    known = _LexicalScorer(question, asked, hits[:MAX_PASSAGES])
-    by_words = known.features @ np.array([FEATURE_WEIGHTS[name] for name in _LEXICAL_FEATURES])
-    kept = np.sort(np.argsort(-by_words, kind="stable")[:MAX_EMBEDDED_UNITS])
-    found = [known.units[at] for at in kept]
-    meanings = _embedding_features(question, found, kept, searcher)
-    values = np.hstack([meanings, known.features[kept]])  # in the order of WEIGHTS: it begins with the meanings
-    return AnswerCandidates(found, values, [known.unit_terms[at] for at in kept])
+    """The best units of the best passages by lexical features, with all their features."""
+    scorer = _LexicalScorer(question, QuestionTerms(question, searcher), hits[:MAX_PASSAGES])
+    scores = scorer.features @ np.array([FEATURE_WEIGHTS[name] for name in _LEXICAL_FEATURES])
+    kept = np.sort(np.argsort(-scores, kind="stable")[:MAX_EMBEDDED_UNITS])
+    units = [scorer.units[i] for i in kept]
+    # the columns follow FEATURE_WEIGHTS, which begins with the embedding features
+    features = np.hstack([_embedding_features(question, units, kept, searcher), scorer.features[kept]])
+    return AnswerCandidates(units, features, [scorer.unit_terms[i] for i in kept])
 
 
-def select_diverse(found: AnswerCandidates, scores: NDArray[np.float64], limit: int) -> list[int]:
-    """Places of the statements that make up the best answer of at most `limit` sentences, best first."""
-    left = scores - EXTRA_SENTENCE_PENALTY * np.array([one.sentence_count - 1 for one in found.units])
-    passages = np.array([one.hit_index for one in found.units])
-    taken: list[int] = []
-    room = limit
-    for _ in range(len(left)):
-        at = int(np.argmax(left))
-        left[at] = -math.inf
-        size = found.units[at].sentence_count
-        if size > room or any(_is_duplicate(found, at, one) for one in taken):
+def select_diverse(candidates: AnswerCandidates, scores: NDArray[np.float64], limit: int) -> list[int]:
+    """Indices of the units of the best answer with at most `limit` sentences, best first."""
+    units = candidates.units
+    remaining = scores - EXTRA_SENTENCE_PENALTY * np.array([unit.sentence_count - 1 for unit in units])
+    passages = np.array([unit.hit_index for unit in units])
+    selected: list[int] = []
+    sentences_left = limit
+    for _ in range(len(remaining)):
+        best = int(np.argmax(remaining))
+        remaining[best] = -math.inf
+        if units[best].sentence_count > sentences_left or any(_is_duplicate(candidates, best, i) for i in selected):
             continue
-        taken.append(at)
-        room -= size
-        left[passages == passages[at]] -= SAME_PASSAGE_PENALTY
-    return taken or ([int(np.argmax(scores))] if limit > 0 and len(scores) else [])
+        selected.append(best)
+        sentences_left -= units[best].sentence_count
+        remaining[passages == passages[best]] -= SAME_PASSAGE_PENALTY
+    return selected or ([int(np.argmax(scores))] if limit > 0 and len(scores) else [])
 
 
-def _is_duplicate(found: AnswerCandidates, first: int, second: int) -> bool:
-    """Whether two statements overlap in their document, or hold nearly the same words."""
-    one, other = found.units[first], found.units[second]
-    if one.source == other.source and one.start < other.end and other.start < one.end:
+def _is_duplicate(candidates: AnswerCandidates, i: int, j: int) -> bool:
+    """Whether two units overlap in their document, or have nearly the same terms."""
+    first, second = candidates.units[i], candidates.units[j]
+    if first.source == second.source and first.start < second.end and second.start < first.end:
         return True
-    words, others = found.unit_terms[first], found.unit_terms[second]
-    return len(words & others) >= _DUPLICATE_OVERLAP * len(words | others)
+    first_terms, second_terms = candidates.unit_terms[i], candidates.unit_terms[j]
+    return len(first_terms & second_terms) >= _DUPLICATE_OVERLAP * len(first_terms | second_terms)
 
 
 _EMBEDDING_FEATURES = ("meaning", "meaning_before", "meaning_after")
@@ -162,66 +149,65 @@ _ANSWER_TYPE_FEATURES = {
 
 
 def _embedding_features(
-    question: str, found: Sequence[AnswerUnit], places: NDArray[np.int64], searcher: Searcher
+    question: str, units: Sequence[AnswerUnit], positions: NDArray[np.int64], searcher: Searcher
 ) -> NDArray[np.float64]:
-    """Cosine of the question with each statement, alone, with the one before and with the one behind: (n, 3)."""
-    if not found:
+    """Cosine of the question with each unit: alone, with the previous unit, with the next unit; (n, 3)."""
+    if not units:
         return np.zeros((0, len(_EMBEDDING_FEATURES)))
-    rows = np.asarray(searcher.embed([one.text for one in found]), np.float64)
+    rows = np.asarray(searcher.embed([unit.text for unit in units]), np.float64)
     query = np.asarray(searcher.embed_question(question), np.float64)
-    values = np.repeat((rows @ query)[:, None], 3, axis=1)
-    for at in range(1, len(found)):
-        if found[at].hit_index == found[at - 1].hit_index and places[at] == places[at - 1] + 1:
-            both = rows[at] + rows[at - 1]
-            values[at, 1] = values[at - 1, 2] = both @ query / (np.linalg.norm(both) or 1.0)
-    return values
+    features = np.repeat((rows @ query)[:, None], 3, axis=1)
+    for i in range(1, len(units)):
+        if units[i].hit_index == units[i - 1].hit_index and positions[i] == positions[i - 1] + 1:
+            both = rows[i] + rows[i - 1]
+            features[i, 1] = features[i - 1, 2] = both @ query / (np.linalg.norm(both) or 1.0)
+    return features
 
 
 class _LexicalScorer:
-    """What is known of statements without embedding them."""
+    """Computes the features of answer units that need no embedding."""
 
-    def __init__(self, question: str, asked: QuestionTerms, hits: Sequence[Hit]) -> None:
+    def __init__(self, question: str, terms: QuestionTerms, hits: Sequence[Hit]) -> None:
         self.units = extract_answer_units(hits)
-        self.unit_terms = [frozenset(extract_terms(one.text)) for one in self.units]
-        self._question, self._question_terms, self._answer_type = question, asked, detect_answer_type(question)
-        self._passage_features = _passage_features(asked, hits)
-        rows = [self._unit_features(at) for at in range(len(self.units))]
+        self.unit_terms = [frozenset(extract_terms(unit.text)) for unit in self.units]
+        self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
+        self._passage_features = _passage_features(terms, hits)
+        rows = [self._unit_features(i) for i in range(len(self.units))]
         self.features = np.array([[row.get(name, 0.0) for name in _LEXICAL_FEATURES] for row in rows]).reshape(
             -1, len(_LEXICAL_FEATURES)
         )
 
-    def _unit_features(self, at: int) -> dict[str, float]:
-        one, there, asked = self.units[at], self.unit_terms[at], self._question_terms
-        words = asked.coverage(there)
+    def _unit_features(self, i: int) -> dict[str, float]:
+        unit, present, terms = self.units[i], self.unit_terms[i], self._question_terms
+        words = terms.coverage(present)
         row = {
-            **self._passage_features[one.hit_index],
+            **self._passage_features[unit.hit_index],
             "words": words,
-            "words_before": self._coverage_with_neighbour(at, at - 1) - words,
-            "words_after": self._coverage_with_neighbour(at, at + 1) - words,
-            "words_under": asked.coverage(there | frozenset(extract_terms(one.heading_context))) - words,
-            "words_alike": asked.prefix_coverage(there),
-            "names": asked.name_coverage(there),
-            "noun": asked.noun_coverage(there),
-            "pairs": asked.bigram_coverage(extract_terms(one.text)),
-            "length": math.log(max(3, len(one.text.split()))),
-            "open": float(one.text.endswith(("?", ":"))),
+            "words_before": self._coverage_with_neighbour(i, i - 1) - words,
+            "words_after": self._coverage_with_neighbour(i, i + 1) - words,
+            "words_under": terms.coverage(present | frozenset(extract_terms(unit.heading_context))) - words,
+            "words_alike": terms.prefix_coverage(present),
+            "names": terms.name_coverage(present),
+            "noun": terms.noun_coverage(present),
+            "pairs": terms.bigram_coverage(extract_terms(unit.text)),
+            "length": math.log(max(3, len(unit.text.split()))),
+            "open": float(unit.text.endswith(("?", ":"))),
         }
         if self._answer_type in _ANSWER_TYPE_FEATURES:
             row[_ANSWER_TYPE_FEATURES[self._answer_type]] = float(
-                contains_answer_type(self._answer_type, one.text, self._question)
+                contains_answer_type(self._answer_type, unit.text, self._question)
             )
         return row
 
-    def _coverage_with_neighbour(self, at: int, neighbour: int) -> float:
-        """The share of the asked words in a statement and its neighbour in the passage; without one in it alone."""
-        beside = 0 <= neighbour < len(self.units) and self.units[neighbour].hit_index == self.units[at].hit_index
-        return self._question_terms.coverage(
-            self.unit_terms[at] | self.unit_terms[neighbour] if beside else self.unit_terms[at]
-        )
+    def _coverage_with_neighbour(self, i: int, neighbour: int) -> float:
+        """The coverage of a unit together with its neighbour, if that is in the same passage."""
+        adjacent = 0 <= neighbour < len(self.units) and self.units[neighbour].hit_index == self.units[i].hit_index
+        present = self.unit_terms[i] | self.unit_terms[neighbour] if adjacent else self.unit_terms[i]
+        return self._question_terms.coverage(present)
 
 
-def _passage_features(asked: QuestionTerms, hits: Sequence[Hit]) -> list[dict[str, float]]:
-    """What is known of each passage as a whole; scores as distances to the best one, 0 where there are none."""
+def _passage_features(terms: QuestionTerms, hits: Sequence[Hit]) -> list[dict[str, float]]:
+    """The features of each passage; scores are relative to the best one, 0 if there is none."""
     dense = [hit.scores.get("dense") for hit in hits]
     bm25 = [hit.scores.get("lexical", 0.0) for hit in hits]
     nearest = max((cosine for cosine in dense if cosine is not None), default=0.0)
@@ -230,7 +216,7 @@ def _passage_features(asked: QuestionTerms, hits: Sequence[Hit]) -> list[dict[st
         {
             "passage_meaning": cosine - nearest if cosine is not None else 0.0,
             "passage_bm25": score / strongest if strongest > 0 else 0.0,
-            "passage_words": asked.coverage(frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))),
+            "passage_words": terms.coverage(frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))),
         }
         for hit, cosine, score in zip(hits, dense, bm25, strict=True)
     ]

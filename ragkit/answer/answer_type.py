@@ -1,7 +1,7 @@
-"""What kind of thing a question asks for, and whether a text holds one that the question does not hold already.
+"""Detects the type of answer that a question asks for, and whether a text contains such an answer.
 
-English by rules: a few patterns over question words and the shapes of dates, numbers and names. In other languages
-every question is of kind `OTHER`, which asks for nothing in particular. No model, no index.
+English only: patterns for question words, dates, numbers and names. Questions in other languages are of type `OTHER`.
+No model, no index.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class AnswerType(Enum):
     NUMBER = "number"
     """A quantity, with or without a unit: how many, how long, what share."""
     PERSON = "person"
-    """Somebody: who, whose."""
+    """A person: who, whose."""
     PLACE = "place"
-    """Somewhere: where, in what city."""
+    """A location: where, in what city."""
     NAME = "name"
     """The name of something: what company, which language, what is it called."""
     OTHER = "other"
@@ -75,9 +75,9 @@ _RULES: tuple[tuple[AnswerType, re.Pattern[str]], ...] = tuple(
 
 
 def detect_answer_type(question: str) -> AnswerType:
-    """What a question asks for, by the first rule that fits."""
-    asked = " ".join(question.lower().split())
-    return next((kind for kind, pattern in _RULES if pattern.search(asked)), AnswerType.OTHER)
+    """The type of the first rule that matches the question; `OTHER` if none does."""
+    text = " ".join(question.lower().split())
+    return next((kind for kind, pattern in _RULES if pattern.search(text)), AnswerType.OTHER)
 
 
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -97,20 +97,20 @@ _TOKEN_PATTERN = re.compile(r"\w+(?:[.,:/&'’-]\w+)*")
 
 
 def contains_answer_type(kind: AnswerType, text: str, question: str) -> bool:
-    """Whether `text` holds something of this kind that the question itself does not; True for `OTHER`."""
+    """Whether `text` contains a mention of this type that is not in the question; True for `OTHER`."""
     if kind is AnswerType.OTHER:
         return True
     known = set(_TOKEN_PATTERN.findall(question.lower()))
-    return any(not known.issuperset(_TOKEN_PATTERN.findall(found)) for found in _find_mentions(kind, text))
+    return any(not known.issuperset(_TOKEN_PATTERN.findall(mention)) for mention in _find_mentions(kind, text))
 
 
 def _find_mentions(kind: AnswerType, text: str) -> Iterator[str]:
-    """Everything of a kind in a text, in small letters. Names are words with a capital letter."""
+    """All mentions of a type in a text, in lower case. Words with a capital letter count as names."""
     number = _LIST_NUMBER.match(text)
     text = text[number.end() :] if number else text
     if kind in (AnswerType.DATE, AnswerType.NUMBER):
         pattern = _DATE_PATTERN if kind is AnswerType.DATE else _NUMBER_PATTERN
-        yield from (found[0] for found in pattern.finditer(text.lower()))
+        yield from (match[0] for match in pattern.finditer(text.lower()))
         return
     for token in _TOKEN_PATTERN.findall(text):
         word = token.lower()

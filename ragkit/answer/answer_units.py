@@ -1,8 +1,8 @@
-"""Cuts passages into statements: the pieces of text that an answer can quote, each readable on its own.
+"""Splits passages into answer units: quotable pieces of text that can be read on their own.
 
-A statement is a sentence, a row of a table with the names of its columns, or an item of a list with the line that
-introduces it. A sentence that says nothing alone ("He declined.") goes together with its neighbour. Headings, rules
-and code fences are no statements. Knows no question and no index.
+A unit is a sentence, a table row with its column names, or a list item with its introduction. A sentence that is
+unclear alone ("He declined.") is merged with its neighbour. Headings, rules and code fences are not units.
+Independent of the question and the index.
 """
 
 from __future__ import annotations
@@ -15,42 +15,41 @@ from ragkit.records import Chunk, Hit
 from ragkit.split.sentence_segmentation import sentence_spans
 
 MIN_STANDALONE_CHARS = 40
-"""Characters: a sentence below this goes together with its neighbour, and is not counted as one."""
+"""A shorter sentence is merged with its neighbour and does not count as a sentence."""
 MAX_PRONOUN_START_CHARS = 100
-"""Characters: below this, a sentence that begins with "he", "it", "this" goes together with the one before."""
+"""A shorter sentence that begins with "he", "it", "this" is merged with the previous one."""
 _MAX_MERGED_CHARS = 400
 _MAX_LEAD_CHARS = 160
-_MIN_WRAPPED_CHARS = 40  # a shorter line ends where its author wanted it to
+_MIN_WRAPPED_CHARS = 40  # a shorter line was broken on purpose
 
 
 @dataclass(frozen=True)
 class AnswerUnit:
-    """A piece of a passage. `start` and `end` are offsets into its document."""
+    """A quotable piece of a passage. `start` and `end` are offsets into its document."""
 
     hit_index: int
-    """Place of its hit in the list that was searched, from 0."""
+    """Index of its hit, from 0."""
     source: str
-    """Where its passage comes from."""
     start: int
     end: int
     text: str
-    """As it reads in an answer: the words of [start:end] on one line, with the context that a row or an item needs."""
+    """[start:end] on one line without markup, with column names for a table row and the introduction of a list item."""
     heading_context: str = ""
-    """What it stands below: title and headings of its passage, the question that it is part of the answer to."""
+    """Title and headings of the passage, and the question above the unit in an FAQ."""
     sentence_count: int = 1
-    """How many sentences it is made of, very short ones and questions left out; 1 at least."""
+    """Number of sentences, at least 1; very short ones and questions do not count."""
 
 
 def extract_answer_units(hits: Sequence[Hit]) -> list[AnswerUnit]:
-    """The statements of all passages, by hit and by place; what overlapping passages share comes once."""
-    found: dict[tuple[str, int], AnswerUnit] = {}
-    for number, hit in enumerate(hits):
-        for statement in _extract_from_chunk(hit.chunk, number):
-            # by their ends: a chunk that begins within a sentence or a row holds only the rest of it
-            place = (statement.source, statement.end)
-            if place not in found or found[place].start > statement.start:
-                found[place] = statement
-    return sorted(found.values(), key=lambda statement: (statement.hit_index, statement.start))
+    """The units of all passages, ordered by hit and offset; overlapping passages yield a unit once."""
+    units: dict[tuple[str, int], AnswerUnit] = {}
+    for hit_index, hit in enumerate(hits):
+        for unit in _extract_from_chunk(hit.chunk, hit_index):
+            # keyed by the end: a chunk that begins inside a sentence or a row has only the rest of it
+            key = (unit.source, unit.end)
+            if key not in units or units[key].start > unit.start:
+                units[key] = unit
+    return sorted(units.values(), key=lambda unit: (unit.hit_index, unit.start))
 
 
 _WORD = re.compile(r"[^\W_]")
@@ -69,35 +68,35 @@ _PRONOUN_START = re.compile(r"(?:he|she|it|they|this|these|those|that|his|her|th
 
 @dataclass(frozen=True)
 class _TextSpan:
-    """A span of a chunk on the way to becoming a statement."""
+    """A span of a chunk that becomes an answer unit."""
 
     start: int
     end: int
     raw: str
     heading_context: str
     lead: str = ""
-    """What has to be read before it."""
+    """Text to prepend."""
     columns: tuple[str, ...] = ()
     sentence_count: int = 1
 
 
-def _extract_from_chunk(chunk: Chunk, number: int) -> Iterator[AnswerUnit]:
+def _extract_from_chunk(chunk: Chunk, hit_index: int) -> Iterator[AnswerUnit]:
     pieces = _split_chunk(chunk)
-    if chunk.metadata.get("format") != "code":  # there a bar means "or"
+    if chunk.metadata.get("format") != "code":  # in code, a bar is an operator
         pieces = _attach_columns(pieces)
     for piece in _merge_fragments(_attach_leads(pieces, chunk.text), chunk.text):
         text = _to_readable_text(piece)
         if _WORD.search(text):
             start, end = chunk.start + piece.start, chunk.start + piece.end
             source = chunk.source or chunk.document_id
-            yield AnswerUnit(number, source, start, end, text, piece.heading_context, piece.sentence_count)
+            yield AnswerUnit(hit_index, source, start, end, text, piece.heading_context, piece.sentence_count)
 
 
 def _split_chunk(chunk: Chunk) -> list[_TextSpan]:
-    """The sentences of a chunk, without those that only mark or name a part of it."""
+    """The sentences of a chunk, without headings, rules and code fences."""
     names = {_normalize_heading(name) for name in (chunk.title, *chunk.heading)}
     hash_is_heading = chunk.metadata.get("format", "markdown") == "markdown"
-    found: list[_TextSpan] = []
+    pieces: list[_TextSpan] = []
     heading = question = ""
     for start, end in sentence_spans(chunk.text):
         raw = chunk.text[start:end]
@@ -108,29 +107,29 @@ def _split_chunk(chunk: Chunk) -> list[_TextSpan]:
             continue
         if _is_on_own_line(chunk.text, start, end) and raw.endswith("?"):
             question = raw
-        found.append(_TextSpan(start, end, raw, " ".join(filter(None, (chunk.header, heading, question)))))
-    return found
+        pieces.append(_TextSpan(start, end, raw, " ".join(filter(None, (chunk.header, heading, question)))))
+    return pieces
 
 
 def _with_next_text(pieces: Sequence[_TextSpan]) -> Iterator[tuple[_TextSpan, str]]:
-    """Each piece with the text of the next one; '' behind the last."""
-    for at, piece in enumerate(pieces, start=1):
-        yield piece, pieces[at].raw if at < len(pieces) else ""
+    """Each piece with the text of the next one; '' for the last."""
+    for i, piece in enumerate(pieces, start=1):
+        yield piece, pieces[i].raw if i < len(pieces) else ""
 
 
 def _normalize_heading(text: str) -> str:
-    """A heading without its marks, in small letters."""
+    """A heading without markup, in lower case."""
     return " ".join(re.sub(r"[#*_`>|]+", " ", text).lower().split()).rstrip(".:")
 
 
 def _is_on_own_line(text: str, start: int, end: int) -> bool:
-    """Whether [start:end] has lines of its own."""
+    """Whether no other text shares the lines of [start:end]."""
     line = text.rfind("\n", 0, start) + 1
     return not text[line:start].strip() and text[end : end + 1] in ("", "\n", "\r")
 
 
 def _is_table_rule(raw: str) -> bool:
-    """The line between the head and the body of a Markdown table."""
+    """Whether this is the line between header and body of a Markdown table."""
     return "|" in raw and "--" in raw and not _WORD.search(raw)
 
 
@@ -143,13 +142,13 @@ def _is_table_row(raw: str) -> bool:
 
 
 def _attach_columns(pieces: Sequence[_TextSpan]) -> list[_TextSpan]:
-    """Rows of tables with the names of their columns. The row of names is no statement, nor is the rule under it."""
-    found: list[_TextSpan] = []
+    """Attach column names to table rows, and drop table headers and rules."""
+    attached: list[_TextSpan] = []
     columns: tuple[str, ...] = ()
-    before = ""
+    previous = ""
     for piece, following in _with_next_text(pieces):
-        first = _is_table_row(piece.raw) and not _is_table_row(before)
-        before = piece.raw
+        first = _is_table_row(piece.raw) and not _is_table_row(previous)
+        previous = piece.raw
         if not _is_table_row(piece.raw):
             columns = ()
         elif first and _is_table_header(piece.raw, following):
@@ -157,12 +156,12 @@ def _attach_columns(pieces: Sequence[_TextSpan]) -> list[_TextSpan]:
             continue
         elif _is_table_rule(piece.raw):
             continue
-        found.append(replace(piece, columns=columns))
-    return found
+        attached.append(replace(piece, columns=columns))
+    return attached
 
 
 def _is_table_header(row: str, following: str) -> bool:
-    """A first row is the names of the columns when a rule follows, or another row and no cell of it is a number."""
+    """Whether a first row is a header: a rule follows, or a row of the same size and the first row has no digits."""
     if _is_table_rule(following):
         return True
     return (
@@ -173,29 +172,29 @@ def _is_table_header(row: str, following: str) -> bool:
 
 
 def _attach_leads(pieces: Sequence[_TextSpan], text: str) -> list[_TextSpan]:
-    """Items of a list with the line that introduces them, entries of a record with the one that names it."""
-    found: list[_TextSpan] = []
+    """Attach the introduction to list items, and the naming line to entries of a record."""
+    attached: list[_TextSpan] = []
     lead = ""
     names: dict[str, str] = {}
     for piece, following in _with_next_text(pieces):
         entry = _RECORD_ENTRY.match(piece.raw)
         if entry is not None:
-            found.append(_attach_record_name(piece, entry, names))
+            attached.append(_attach_record_name(piece, entry, names))
         elif _LIST_ITEM.match(piece.raw) is not None:
-            found.append(replace(piece, lead=lead))
+            attached.append(replace(piece, lead=lead))
         elif piece.raw.endswith(":") and len(piece.raw) <= _MAX_LEAD_CHARS:
             lead = piece.raw
             if not _LIST_ITEM.match(following):
-                found.append(piece)
+                attached.append(piece)
         else:
-            if found and "\n" in text[found[-1].end : piece.start]:  # else it is the rest of an item
+            if attached and "\n" in text[attached[-1].end : piece.start]:  # else it continues an item
                 lead = ""
-            found.append(piece)
-    return found
+            attached.append(piece)
+    return attached
 
 
 def _attach_record_name(piece: _TextSpan, entry: re.Match[str], names: dict[str, str]) -> _TextSpan:
-    """An entry such as `telescopes[1].lens.diameter: 23` with the line that names telescopes[1]."""
+    """Attach the line that names telescopes[1] to an entry such as `telescopes[1].lens.diameter: 23`."""
     record, key = entry.groups()
     if key in _NAMING_KEYS:
         if record not in names or key != "id":
@@ -210,28 +209,28 @@ def _attach_record_name(piece: _TextSpan, entry: re.Match[str], names: dict[str,
 
 
 def _merge_fragments(pieces: Sequence[_TextSpan], text: str) -> list[_TextSpan]:
-    """Pieces that cannot be read alone, put together with a neighbour."""
-    found: list[_TextSpan] = []
+    """Merge pieces that cannot be read alone with a neighbour."""
+    merged: list[_TextSpan] = []
     for piece in pieces:
-        if found and _should_merge(found[-1], piece, text):
-            found[-1] = _merge(found[-1], piece, text)
+        if merged and _should_merge(merged[-1], piece, text):
+            merged[-1] = _merge(merged[-1], piece, text)
         else:
-            found.append(piece)
-    return found
+            merged.append(piece)
+    return merged
 
 
 def _merge(first: _TextSpan, second: _TextSpan, text: str) -> _TextSpan:
     gap = text[first.end : second.start]
-    cut = _is_wrapped_line(first, second, text)
-    if "\n" in gap and not cut and not _ends_sentence(first.raw):  # a title, or a term and its meaning
+    wrapped = _is_wrapped_line(first, second, text)
+    if "\n" in gap and not wrapped and not _ends_sentence(first.raw):  # a title, or a term and its definition
         gap = ": "
-    whole = (
+    both_count = (
         len(first.raw) >= MIN_STANDALONE_CHARS
         and len(second.raw) >= MIN_STANDALONE_CHARS
-        and not cut
+        and not wrapped
         and not first.raw.endswith("?")
     )
-    count = first.sentence_count + (second.sentence_count if whole else 0)
+    count = first.sentence_count + (second.sentence_count if both_count else 0)
     return replace(
         first,
         end=second.end,
@@ -248,14 +247,14 @@ def _should_merge(first: _TextSpan, second: _TextSpan, text: str) -> bool:
     if gap.strip():
         return False
     if "\n" not in gap:
-        leans = len(second.raw) < MAX_PRONOUN_START_CHARS and _PRONOUN_START.match(second.raw) is not None
-        return len(first.raw) < MIN_STANDALONE_CHARS or len(second.raw) < MIN_STANDALONE_CHARS or leans
+        refers_back = len(second.raw) < MAX_PRONOUN_START_CHARS and _PRONOUN_START.match(second.raw) is not None
+        return len(first.raw) < MIN_STANDALONE_CHARS or len(second.raw) < MIN_STANDALONE_CHARS or refers_back
     if second.raw.startswith(_DOCSTRING) or _is_wrapped_line(first, second, text):
         return True
-    title = len(first.raw) < MIN_STANDALONE_CHARS and not _BULLET.match(first.raw)
-    asks = first.raw.endswith("?") and second.heading_context.endswith(first.raw)
+    is_title = len(first.raw) < MIN_STANDALONE_CHARS and not _BULLET.match(first.raw)
+    is_question = first.raw.endswith("?") and second.heading_context.endswith(first.raw)
     return (
-        (title or asks)
+        (is_title or is_question)
         and _ends_sentence(second.raw)
         and not _LIST_ITEM.match(second.raw)
         and not _KEY_VALUE_LINE.match(second.raw)
@@ -263,7 +262,7 @@ def _should_merge(first: _TextSpan, second: _TextSpan, text: str) -> bool:
 
 
 def _is_wrapped_line(first: _TextSpan, second: _TextSpan, text: str) -> bool:
-    """A line that was wrapped in a text where most were not: no stop at its end, a small letter behind the break."""
+    """Whether a line break is inside a sentence: no full stop before it, a lower-case letter after it."""
     if text.count("\n", first.end, second.start) != 1 or len(first.raw) < _MIN_WRAPPED_CHARS:
         return False
     if _ends_sentence(first.raw) or _KEY_VALUE_LINE.match(second.raw):
@@ -272,7 +271,7 @@ def _is_wrapped_line(first: _TextSpan, second: _TextSpan, text: str) -> bool:
 
 
 def _ends_sentence(raw: str) -> bool:
-    """Whether a piece ends with a stop, a colon or a quotation."""
+    """Whether a piece ends with a full stop, a colon or a quotation mark."""
     return raw.rstrip("*_`")[-1:] in _SENTENCE_ENDS
 
 
@@ -287,5 +286,5 @@ def _to_readable_text(piece: _TextSpan) -> str:
 
 
 def _strip_markup(text: str) -> str:
-    """Without the marks of lists, quotations and emphasis."""
+    """Remove the markup of lists, quotations and emphasis."""
     return _EMPHASIS.sub("", _BLOCK_MARKS.sub("", text))

@@ -1,8 +1,8 @@
-"""What answering needs of whatever holds the passages, and what it gives back."""
+"""The `Searcher` protocol that answering works on, and the `Answer` that it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -17,72 +17,71 @@ Where: TypeAlias = Mapping[str, JSON] | None
 
 
 class Searcher(Protocol):
-    """Finds passages: a knowledge base, or documents in a vector store."""
+    """Retrieves passages, from a knowledge base or from documents in a vector store."""
 
     def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The passages that speak of a question, best first."""
+        """The passages relevant to a question, best first."""
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
-        """How rare each term is among the passages: (len(terms),), above 0; the rarer, the higher."""
+        """Inverse document frequency of each term: (len(terms),), > 0."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit rows of sentences: (len(texts), dimension)."""
+        """Embeddings of length 1: (len(texts), dimension)."""
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
-        """The unit row of a question: (dimension,)."""
+        """The embedding of a question, of length 1: (dimension,)."""
 
     def document(self, source: str) -> Document | None:
-        """The document of a source as it was indexed, to hold quotes against; None when its text is not kept."""
+        """The document of a source as indexed, to verify quotes; None if its text is not stored."""
 
     def is_stale(self, source: str) -> bool:
-        """Whether the file on disk is not the one that was indexed."""
+        """Whether the file on disk has changed or is gone since it was indexed."""
 
 
 @runtime_checkable
 class FilteringSearcher(Protocol):
-    """A searcher that shows a part of another one. What is measured of the embedder is measured of `whole`, once."""
+    """A searcher that restricts another one. Both share one embedder, so one score calibration."""
 
     @property
     def inner(self) -> Searcher:
-        """The searcher behind it."""
+        """The unrestricted searcher."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer and everything that it leans on."""
+    """An answer with its citations, usage and trace."""
 
     question: str
     text: str
-    """With the number of a citation behind each statement, as [n]."""
+    """Each statement is followed by the number of its citation, as [n]."""
     citations: tuple[Citation, ...]
     abstained: bool
-    """The documents do not say: `text` tells so, and the citations are the nearest passages."""
+    """The documents do not answer the question: `text` says so, and the citations are the nearest passages."""
     evidence: float
-    """How likely it is that the passages hold an answer, in [0, 1]."""
+    """Estimated probability that the passages answer the question, in [0, 1]."""
     model: str
     usage: AgentUsage
     trace: AgentTrace
     trace_id: str
 
-    def to_json(self) -> dict[str, JSON]:
-        """The contract's shape of `ask --json`."""
+    def to_json(self, display: Callable[[str], str] = str) -> dict[str, JSON]:
+        """The output of `ask --json`. `display` formats the names of sources."""
         return {
             "question": self.question,
             "answer": self.text,
             "abstained": self.abstained,
             "evidence": round(self.evidence, 4),
-            "citations": [citation_json(citation) for citation in self.citations],
+            "citations": [_citation_json(citation, display) for citation in self.citations],
             "model": self.model,
             "usage": self.usage.to_dict(),
             "trace_id": self.trace_id,
         }
 
 
-def citation_json(citation: Citation) -> dict[str, JSON]:
-    """A citation with the keys of the contract."""
+def _citation_json(citation: Citation, display: Callable[[str], str]) -> dict[str, JSON]:
     return {
         "n": citation.n,
-        "source": citation.source,
+        "source": display(citation.source),
         "page": citation.page,
         "start_line": citation.start_line,
         "end_line": citation.end_line,

@@ -1,4 +1,4 @@
-"""Citations: a passage's exact place in its source, and whether it really stands there."""
+"""Resolves citations to exact places in their sources, and verifies that the quotes are there."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ _CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 
 
 def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation:
-    """The citation of characters [start:end] of the document that a hit's chunk is from.
-
-    It is verified by reading the place again in the text that was indexed.
-    """
+    """The citation of characters [start:end] of the hit's document, verified against the indexed text."""
     chunk = hit.chunk
     quote = chunk.text[start - chunk.start : end - chunk.start]
     document = searcher.document(chunk.source)
@@ -42,13 +39,13 @@ def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation
 
 
 def parse_citation_numbers(text: str) -> list[int]:
-    """The citation numbers that stand in an answer, as [n] or [n, m], in order of appearance, none twice."""
-    found = (int(number) for match in _CITATION_MARK.finditer(text) for number in match[1].split(","))
-    return list(dict.fromkeys(found))
+    """The distinct citation numbers of an answer, written as [n] or [n, m], in order of appearance."""
+    numbers = (int(number) for match in _CITATION_MARK.finditer(text) for number in match[1].split(","))
+    return list(dict.fromkeys(numbers))
 
 
 def cited_statement(text: str, n: int) -> str:
-    """The words of an answer that the mark [n] stands behind: its sentence, without marks."""
+    """The sentence before the first mark [n] of an answer, without citation marks; '' without such a mark."""
     for match in _CITATION_MARK.finditer(text):
         if n in (int(number) for number in match[1].split(",")):
             before = text[: match.start()]
@@ -58,13 +55,13 @@ def cited_statement(text: str, n: int) -> str:
 
 
 def find_best_quote(chunk: Chunk, statement: str) -> tuple[int, int]:
-    """The sentence of a chunk that shares most terms with a statement, as offsets into its document.
+    """The sentence of a chunk that shares the most terms with a statement, as offsets into its document.
 
-    Without a shared term it is the whole chunk.
+    Without a shared term, the whole chunk.
     """
-    wanted = set(extract_terms(statement))
+    terms = set(extract_terms(statement))
     spans = sentence_spans(chunk.text)
-    shared = [len(wanted & set(extract_terms(chunk.text[a:b]))) for a, b in spans]
+    shared = [len(terms & set(extract_terms(chunk.text[a:b]))) for a, b in spans]
     if not shared or max(shared) == 0:
         return chunk.start, chunk.end
     start, end = spans[shared.index(max(shared))]
@@ -72,13 +69,9 @@ def find_best_quote(chunk: Chunk, statement: str) -> tuple[int, int]:
 
 
 def resolve_citations(text: str, shown: Mapping[int, Hit], searcher: Searcher) -> list[Citation]:
-    """The citations of an answer that a model wrote: each [n] in it means the hit that was shown under n.
-
-    A number that no hit has is left out: it cites nothing.
-    """
-    found = []
-    for n in parse_citation_numbers(text):
-        if n in shown:
-            hit = shown[n]
-            found.append(cite(n, hit, *find_best_quote(hit.chunk, cited_statement(text, n)), searcher))
-    return found
+    """The citations of an answer written by a model: [n] refers to the hit `shown[n]`; unknown numbers are dropped."""
+    return [
+        cite(n, shown[n], *find_best_quote(shown[n].chunk, cited_statement(text, n)), searcher)
+        for n in parse_citation_numbers(text)
+        if n in shown
+    ]

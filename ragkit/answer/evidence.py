@@ -1,8 +1,9 @@
-"""How likely it is that the passages found hold an answer to the question.
+"""Estimates the probability that the retrieved passages answer the question.
 
-A logistic regression over what is known of a passage; the likeliest passage decides. Where the embedder tells
-nothing, or the hits come without cosines, a second one looks at the words alone. Both were fitted on questions of
-SQuAD 2.0, against questions about articles that were not indexed; `benchmarks/answers.py` tells what they reach.
+A logistic regression over features of a passage; the passage with the highest probability decides. A second model
+uses lexical features only: for embedders that do not separate answers from other texts, and for hits without cosines.
+Both were fitted on questions of SQuAD 2.0, with questions about articles outside the index as negatives;
+`benchmarks/answers.py` measures them.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
 
 EVIDENCE_THRESHOLD = 0.45
-"""Below this the answer is that the documents do not say."""
+"""Below this, the answer is an abstention."""
 MAX_PASSAGES = 8
-"""Passages that are looked at."""
+"""Number of passages that are scored."""
 
 EMBEDDING_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {"offset": -9.0, "nearness": 8.6, "words": 2.8, "statement_words": 4.2, "names": 1.6, "pairs": 2.7}
 )
-"""What counts where the embedder knows meanings.
+"""Weights of the features with a discriminative embedder.
 
-`nearness`: cosine of question and passage on the scale of `Ruler`. `words`: the share of the question's words that the
-passage holds, by weight; `statement_words`: that one of its statements holds. `names`: the share of the question's
-names and numbers that the passage holds, 1 where the question has none. `pairs`: the share of the question's pairs of
-neighbouring words that stand side by side in one of its statements.
+`nearness`: cosine of question and passage, normalized by `ScoreCalibration`. `words`: weighted share of the question's
+terms in the passage; `statement_words`: the highest such share in one of its answer units. `names`: weighted share of
+the question's names and numbers in the passage, 1 if the question has none. `pairs`: the highest share of the
+question's bigrams in one answer unit.
 """
 LEXICAL_WEIGHTS: Mapping[str, float] = MappingProxyType(
     {"offset": -5.5, "nearness": 0.0, "words": 5.1, "statement_words": 3.1, "names": 2.2, "pairs": 4.6}
 )
-"""The same where it does not."""
+"""Weights of the features without one."""
 
 
 def estimate_evidence(question: str, hits: Sequence[Hit], searcher: Searcher) -> float:
@@ -44,26 +45,26 @@ def estimate_evidence(question: str, hits: Sequence[Hit], searcher: Searcher) ->
     best = hits[:MAX_PASSAGES]
     if not best:
         return 0.0
-    asked = QuestionTerms(question, searcher)
-    ruler = get_calibration(searcher) if any("dense" in hit.scores for hit in best) else None
-    return 1 / (1 + math.exp(-max(_log_odds(asked, hit, ruler) for hit in best)))
+    terms = QuestionTerms(question, searcher)
+    calibration = get_calibration(searcher) if any("dense" in hit.scores for hit in best) else None
+    return 1 / (1 + math.exp(-max(_log_odds(terms, hit, calibration) for hit in best)))
 
 
-def _log_odds(asked: QuestionTerms, hit: Hit, ruler: ScoreCalibration | None) -> float:
+def _log_odds(terms: QuestionTerms, hit: Hit, calibration: ScoreCalibration | None) -> float:
     cosine = hit.scores.get("dense")
-    meant = ruler is not None and ruler.is_discriminative and cosine is not None
-    weights = EMBEDDING_WEIGHTS if meant else LEXICAL_WEIGHTS
-    nearness = ruler.normalize(cosine) if meant and ruler is not None and cosine is not None else 0.0
-    there = frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))
-    found = extract_answer_units([hit])
-    known = {
+    weights, nearness = LEXICAL_WEIGHTS, 0.0
+    if cosine is not None and calibration is not None and calibration.is_discriminative:
+        weights, nearness = EMBEDDING_WEIGHTS, calibration.normalize(cosine)
+    passage_terms = frozenset(extract_terms(f"{hit.chunk.header} {hit.chunk.text}"))
+    units = extract_answer_units([hit])
+    features = {
         "offset": 1.0,
         "nearness": nearness,
-        "words": asked.coverage(there),
+        "words": terms.coverage(passage_terms),
         "statement_words": max(
-            (asked.coverage(frozenset(extract_terms(f"{one.heading_context} {one.text}"))) for one in found), default=0
+            (terms.coverage(frozenset(extract_terms(f"{u.heading_context} {u.text}"))) for u in units), default=0
         ),
-        "names": asked.name_coverage(there) if asked.name_terms else 1.0,
-        "pairs": max((asked.bigram_coverage(extract_terms(one.text)) for one in found), default=0.0),
+        "names": terms.name_coverage(passage_terms) if terms.name_terms else 1.0,
+        "pairs": max((terms.bigram_coverage(extract_terms(unit.text)) for unit in units), default=0.0),
     }
-    return sum(weights[name] * value for name, value in known.items())
+    return sum(weights[name] * value for name, value in features.items())

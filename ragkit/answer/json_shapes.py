@@ -1,4 +1,4 @@
-"""Hits and answers as JSON, with the contract's keys and with names of sources as a person reads them."""
+"""Serializes hits and answers to JSON, with source names shortened for display."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from ragkit.retrieve.base import Explanation
 
 
 def answer_json(answer: Answer) -> dict[str, JSON]:
-    """The contract's `ask --json`, with names of sources as a person reads them."""
-    found = answer.to_json()
-    citations = found["citations"]
-    assert isinstance(citations, list)  # noqa: S101 - `to_json` made it
-    return {**found, "citations": [{**one, "source": display_name(str(one["source"]))} for one in citations]}
+    """The output of `ask --json`, with source names shortened for display."""
+    return answer.to_json(display_name)
 
 
 def hit_json(hit: Hit) -> dict[str, JSON]:
@@ -40,10 +37,12 @@ def hit_json(hit: Hit) -> dict[str, JSON]:
     }
 
 
-def explanation_json(one: Explanation, explain: bool) -> dict[str, JSON]:
-    """A hit of `search --json`; with `explain` also why it stands where it stands."""
-    found = hit_json(one.hit)
-    return {**found, "explain": {"ranks": dict(one.ranks), "shares": dict(one.contributions)}} if explain else found
+def explanation_json(explanation: Explanation, explain: bool) -> dict[str, JSON]:
+    """A hit of `search --json`; with `explain`, also its ranks and what each retriever contributed to its score."""
+    tree = hit_json(explanation.hit)
+    if explain:
+        tree["explain"] = {"ranks": dict(explanation.ranks), "shares": dict(explanation.contributions)}
+    return tree
 
 
 def _rounded_score(hit: Hit, name: str) -> float | None:

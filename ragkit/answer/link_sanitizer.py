@@ -1,7 +1,7 @@
-"""Addresses in an answer: only those that stand in the documents, letter by letter, and no image that loads by itself.
+"""Removes URLs from an answer that do not occur literally in the documents, and turns images into links.
 
-A model that was talked into it can write a secret into an address; whoever renders the answer would send it off. An
-address that it made up stands in no passage, so it is cut down to the name of its host.
+Prompt injection can make a model write a secret into a URL, and a client that renders the answer would send it. Such
+a URL occurs in no passage, so it is replaced by its host name.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _BARE_URL = re.compile(
     re.IGNORECASE,
 )
 _IMAGE_MARK = re.compile(r"!(?=\[(?!\d{1,3}\](?![(\[])))")
-"""Before the text of an image; not what calls out before a citation, as in `Yes![1]`."""
+"""The exclamation mark of an image, but not the one before a citation, as in `Yes![1]`."""
 _TRAILING_PUNCTUATION = ".,;:!?*_~`'\")]}"
-"""What may stand behind an address without being a part of it."""
+"""Characters that may follow a URL without belonging to it."""
 
 
 def sanitize_links(text: str, known: Iterable[str]) -> str:
-    """`text` with every image as a link, and every address that is in none of the `known` texts as its host alone."""
-    texts = list(known)
+    """`text` with images turned into links, and each URL that is in none of the `known` texts reduced to its host."""
+    known_texts = list(known)
 
-    def checked(found: re.Match[str]) -> str:
-        address = found[0].rstrip(_TRAILING_PUNCTUATION)
-        if any(address in one for one in texts):
-            return found[0]
-        return f"[link removed: {_host_name(address)}]{found[0][len(address) :]}"
+    def replace(match: re.Match[str]) -> str:
+        url = match[0].rstrip(_TRAILING_PUNCTUATION)
+        if any(url in known_text for known_text in known_texts):
+            return match[0]
+        return f"[link removed: {_host_name(url)}]{match[0][len(url) :]}"
 
-    return _BARE_URL.sub(checked, _QUOTED_URL.sub(checked, _IMAGE_MARK.sub("", text)))
+    return _BARE_URL.sub(replace, _QUOTED_URL.sub(replace, _IMAGE_MARK.sub("", text)))
 
 
-def _host_name(address: str) -> str:
-    """The name of the host that an address leads to, which may be shown."""
-    rest = address.partition("//")[2] or address.partition(":")[0]
+def _host_name(url: str) -> str:
+    """The host of a URL, without credentials and unsafe characters."""
+    rest = url.partition("//")[2] or url.partition(":")[0]
     host = re.split(r"[/?#\\]", rest, maxsplit=1)[0].rpartition("@")[2]
-    return "".join(sign for sign in host[:60] if sign.isalnum() or sign in ".-:")
+    return "".join(char for char in host[:60] if char.isalnum() or char in ".-:")

@@ -1,7 +1,7 @@
-"""What the cosines of an embedder mean: how near it puts a question to a text that answers it, and to another one.
+"""Calibrates the cosines of an embedder, so that scores of different embedders share one scale.
 
-Cosines of different embedders cannot be compared: for one .5 is a paraphrase, for another it is nothing. Measured on
-a few pairs of questions and answers, they can be brought to one scale.
+A cosine of 0.5 is a paraphrase for one embedder and noise for another. The scale is measured on a few pairs of
+questions and answers.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _CALIBRATION_PAIRS = (
     ),
     ("Where do these birds spend the winter?", "In autumn the flock migrates south and stays on the African coast."),
 )
-_MIN_SEPARATION = 3.0  # deviations
+_MIN_SEPARATION = 3.0  # standard deviations
 
 
 @dataclass(frozen=True)
 class ScoreCalibration:
-    """The mean cosine of a question with its answer, and with the answers to others."""
+    """The mean cosine of a question with its own answer (`related`) and with other answers (`unrelated`)."""
 
     related: float
     unrelated: float
     unrelated_std: float
-    """Standard deviation of the cosines with the answers to others."""
+    """Standard deviation of the cosines with other answers."""
 
     @property
     def is_discriminative(self) -> bool:
-        """Whether the two lie apart far enough to tell an answer from another text."""
+        """Whether the two means are far enough apart to tell an answer from another text."""
         return self.related - self.unrelated > _MIN_SEPARATION * self.unrelated_std
 
     def normalize(self, cosine: float) -> float:
-        """A cosine on the common scale: 0 is as near as any text, 1 as near as an answer. Only if `tells`."""
+        """A cosine on the common scale: 0 for unrelated texts, 1 for an answer. Requires `is_discriminative`."""
         return (cosine - self.unrelated) / (self.related - self.unrelated)
 
 
@@ -57,18 +57,18 @@ _LOCK = Lock()
 
 
 def get_calibration(searcher: Searcher) -> ScoreCalibration:
-    """The ruler of a searcher's embedder; measured when it is first asked for, which embeds sixteen sentences.
+    """The calibration of a searcher's embedder. The first call embeds sixteen sentences.
 
-    It is kept for as long as the searcher lives, which therefore must be hashable, as objects of plain classes are.
+    It is cached for the lifetime of the searcher, which must be hashable.
     """
     searcher = searcher.inner if isinstance(searcher, FilteringSearcher) else searcher
-    known = _CALIBRATIONS.get(searcher)
-    if known is None:
-        with _LOCK:  # runs that begin side by side shall not pay for it one by one
-            known = _CALIBRATIONS.get(searcher)
-            if known is None:
-                known = _CALIBRATIONS[searcher] = _calibrate(searcher)
-    return known
+    calibration = _CALIBRATIONS.get(searcher)
+    if calibration is None:
+        with _LOCK:  # concurrent first runs calibrate once
+            calibration = _CALIBRATIONS.get(searcher)
+            if calibration is None:
+                calibration = _CALIBRATIONS[searcher] = _calibrate(searcher)
+    return calibration
 
 
 def _calibrate(searcher: Searcher) -> ScoreCalibration:

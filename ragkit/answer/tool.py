@@ -1,4 +1,4 @@
-"""`search_knowledge_base`: the one tool through which an agent reads a knowledge base."""
+"""The tool `search_knowledge_base`, through which an agent reads a knowledge base."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from ragkit.store.filters.where_syntax import parse_where
 
 TOOL_NAME = "search_knowledge_base"
 SHOWN_PASSAGES_KEY = "ragkit.shown"
-"""Where a run's state keeps the ids of the passages that the model was shown: the n-th of them is [n]."""
+"""Key of the run's state with the ids of the passages shown to the model; the n-th one is cited as [n]."""
 NOTHING_FOUND = "No passage was found."
 
 
 @dataclass(frozen=True)
 class RetrievedPassages:
-    """What one search gave: the object behind the tool's text."""
+    """The result of one search: the data of the tool's result."""
 
     query: str
     hits: tuple[Hit, ...]
     numbers: tuple[int, ...]
-    """The number that each hit was shown under."""
+    """The citation number of each hit."""
     evidence: float
-    """How likely it is that they hold an answer, in [0, 1]."""
+    """Estimated probability that the hits answer the query, in [0, 1]."""
 
 
 class RAGTool:
-    """The tool over one searcher. Hand `tool` to any agent."""
+    """The search tool over one searcher. Pass `tool` to any agent."""
 
     def __init__(self, searcher: Searcher, *, top_k: int = 5, score_threshold: float | None = None) -> None:
-        """`score_threshold` leaves out hits whose score is below it."""
+        """Hits with a score below `score_threshold` are dropped."""
         self._searcher = searcher
         self._top_k = top_k
         self._threshold = score_threshold
@@ -46,12 +46,12 @@ class RAGTool:
 
     @property
     def tool(self) -> Tool:
-        """The tool, as an agent takes it."""
-        told = _tool_signature()
-        return Tool(TOOL_NAME, told.summary, self._search, told.schema, signature=told)
+        """The tool to register with an agent."""
+        signature = _tool_signature()
+        return Tool(TOOL_NAME, signature.summary, self._search, signature.schema, signature=signature)
 
     def search_knowledge_base(self, query: str, top_k: int = 0, where: str = "") -> ToolResult:
-        """The tool called by hand: numbered passages as text, and the Outcome behind it as `data`."""
+        """Call the tool directly: `content` has the numbered passages, `data` is a RetrievedPassages."""
         return self._search(query, top_k, where, context=ToolContext())
 
     def _search(self, query: str, top_k: int = 0, where: str = "", *, context: ToolContext) -> ToolResult:
@@ -63,19 +63,22 @@ class RAGTool:
             where: A condition on metadata such as `format == "pdf" and year >= 2020`; empty for none.
         """
         condition = parse_where(where) if where.strip() else None
-        hits = self._searcher.search(query, top_k or self._top_k, condition)
+        hits = self._find(query, top_k or self._top_k, condition)
         if self._threshold is not None:
             hits = [hit for hit in hits if hit.score >= self._threshold]
-        outcome = RetrievedPassages(
+        passages = RetrievedPassages(
             query, tuple(hits), self._assign_numbers(hits, context), estimate_evidence(query, hits, self._searcher)
         )
-        return ToolResult(format_passages(outcome), outcome)
+        return ToolResult(format_passages(passages), passages)
+
+    def _find(self, query: str, top_k: int, where: Where) -> list[Hit]:
+        return self._searcher.search(query, top_k, where)
 
     def _assign_numbers(self, hits: list[Hit], context: ToolContext) -> tuple[int, ...]:
-        """The number of each hit: the one that it had before, or the next free one. Calls may run side by side."""
+        """The number of each hit: its earlier one, or the next free one. Calls may run concurrently."""
         with self._lock:
-            known = context.state.get(SHOWN_PASSAGES_KEY)
-            ids = [str(one) for one in known] if isinstance(known, list) else []
+            shown = context.state.get(SHOWN_PASSAGES_KEY)
+            ids = [str(chunk_id) for chunk_id in shown] if isinstance(shown, list) else []
             ids += [hit.chunk.id for hit in hits if hit.chunk.id not in ids]
             context.state[SHOWN_PASSAGES_KEY] = list(ids)
         return tuple(ids.index(hit.chunk.id) + 1 for hit in hits)
@@ -83,20 +86,24 @@ class RAGTool:
 
 @cache
 def _tool_signature() -> ToolSignature:
-    """What the tool takes. Read once: a server makes an agent for every answer."""
+    """The tool's signature, cached because a server creates an agent for every answer."""
     return read_signature(RAGTool._search, context_type=ToolContext, hidden=("self",))
 
 
 class SemanticSearchTool(RAGTool):
-    """The tool for searching by meaning alone: exact words count for nothing more than what they mean."""
+    """The search tool with dense retrieval only."""
 
     def __init__(self, searcher: MultiModeSearcher, *, top_k: int = 5, score_threshold: float | None = None) -> None:
-        """`searcher` is a knowledge base; `score_threshold` is a cosine here."""
-        super().__init__(_DenseSearcher(searcher), top_k=top_k, score_threshold=score_threshold)
+        """`searcher` is a knowledge base; `score_threshold` is a cosine."""
+        super().__init__(searcher, top_k=top_k, score_threshold=score_threshold)
+        self._dense_searcher = searcher
+
+    def _find(self, query: str, top_k: int, where: Where) -> list[Hit]:
+        return self._dense_searcher.search(query, top_k, where, "dense")
 
 
 class MultiModeSearcher(Searcher, Protocol):
-    """A searcher that can be told how to search."""
+    """A searcher with a choice of retrieval mode."""
 
     def search(
         self,
@@ -105,34 +112,20 @@ class MultiModeSearcher(Searcher, Protocol):
         where: Where = None,
         mode: Literal["dense", "lexical", "hybrid"] | None = None,
     ) -> list[Hit]:
-        """The passages that speak of a question, best first."""
+        """The passages relevant to a question, best first."""
 
 
-class _DenseSearcher:
-    """A searcher held to one mode."""
-
-    def __init__(self, searcher: MultiModeSearcher) -> None:
-        self._searcher = searcher
-        self.term_weights = searcher.term_weights
-        self.embed = searcher.embed
-        self.embed_question = searcher.embed_question
-        self.document = searcher.document
-        self.is_stale = searcher.is_stale
-
-    def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        return self._searcher.search(question, top_k, where, "dense")
-
-
-def format_passages(outcome: RetrievedPassages) -> str:
-    """The passages as a model reads them: number, place and text."""
-    if not outcome.hits:
+def format_passages(passages: RetrievedPassages) -> str:
+    """The passages as text for a model: number, place and content."""
+    if not passages.hits:
         return NOTHING_FOUND
-    here = Path.cwd()  # asked once: it lets other threads go first each time
-    return "\n\n".join(_format_passage(n, hit, here) for n, hit in zip(outcome.numbers, outcome.hits, strict=True))
+    directory = Path.cwd()  # called once: each call releases the GIL
+    hits = zip(passages.numbers, passages.hits, strict=True)
+    return "\n\n".join(_format_passage(n, hit, directory) for n, hit in hits)
 
 
-def _format_passage(n: int, hit: Hit, here: Path) -> str:
+def _format_passage(n: int, hit: Hit, directory: Path) -> str:
     chunk = hit.chunk
     place = f"page {chunk.page}" if chunk.page is not None else f"lines {chunk.start_line}-{chunk.end_line}"
     heading = f", under {' > '.join(chunk.heading)}" if chunk.heading else ""
-    return f"[{n}] {display_name(chunk.source, here)}, {place}{heading}\n{chunk.text}"
+    return f"[{n}] {display_name(chunk.source, directory)}, {place}{heading}\n{chunk.text}"

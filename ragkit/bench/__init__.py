@@ -1,1 +1,1 @@
-"""Vector stores side by side: the same rows and queries, held against exact search and what the machine can do."""
+"""Benchmarks of vector stores on the same rows and queries, compared with exact search and memory bandwidth."""

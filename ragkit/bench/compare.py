@@ -1,4 +1,4 @@
-"""Two results side by side, and one held against a baseline."""
+"""Compares two results of a benchmark, and checks a result against a baseline."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ragkit.bench.results import BenchBaseline, SavedStoreResult
 from ragkit.errors import InvalidOption, MissingExtra
 
 RECALL_TOLERANCE = 0.01
-"""How far a recall may fall: a share of the queries' answers, not of the recall."""
+"""The absolute drop in recall that is accepted."""
 HIGHER_IS_BETTER = ("recall", "qps_1", "qps_n", "build_rate", "add_rate", "delete_rate", "read_gb_s", "recall_after")
 CHECKED_METRICS = ("recall", "recall_after", "p50_ms", "qps_n", "build_rate", "disk_bytes")
-"""What `--check` holds against the baseline; recall and p50 under each filter too. The rest is too unsteady."""
+"""The metrics that `--check` compares, with recall and p50 of each filter. The others vary too much between runs."""
 NEUTRAL_METRICS = ("asked", "raw_bytes", "import_s", "put_s")
-"""Figures of which none is better than another."""
+"""Metrics without a better direction."""
 
 
 @dataclass(frozen=True)
 class MetricDifference:
-    """One figure of one store in two results."""
+    """One metric of one store in two results."""
 
     label: str
     sweep_point: str
@@ -31,81 +31,81 @@ class MetricDifference:
 
     @property
     def relative_change(self) -> float:
-        """How much better it is now, as a share of what it was: below 0 it is worse."""
+        """The improvement as a share of the old value; negative if it is worse."""
         if not self.before:
             return 0.0
-        up = (self.after - self.before) / abs(self.before)
-        return up if higher_is_better(self.metric) else -up
+        change = (self.after - self.before) / abs(self.before)
+        return change if higher_is_better(self.metric) else -change
 
 
-def higher_is_better(figure: str) -> bool:
-    """Whether more of it is better."""
-    return figure.rpartition(":")[2] in HIGHER_IS_BETTER
+def higher_is_better(metric: str) -> bool:
+    """Whether a higher value of a metric is better."""
+    return metric.rpartition(":")[2] in HIGHER_IS_BETTER
 
 
 def find_regressions(baseline: BenchBaseline, now: Sequence[SavedStoreResult], tolerance: float) -> list[str]:
-    """What is worse now than in the baseline by more than the tolerance, a line each; empty: all is well.
+    """One line for each metric that is worse than in the baseline by more than the tolerance; empty if none is.
 
-    Both are of the same rows and queries: `check_comparable` says so before anything is measured.
+    Both must have the same rows and queries, which `check_comparable` verifies before the run.
     """
-    present = {line.label: line for line in now}
-    found: list[str] = []
+    current = {store.label: store for store in now}
+    regressions: list[str] = []
     for before in baseline.stores:
-        after = present.get(before.label)
+        after = current.get(before.label)
         if before.status != "ok":
             continue
         if after is None or after.status != "ok":
-            found.append(f"{before.label}: {after.status if after else 'not measured'}, and was ok")
+            regressions.append(f"{before.label}: {after.status if after else 'not measured'} (was ok)")
             continue
-        found += _store_regressions(before, after, tolerance)
-    return found
+        regressions += _store_regressions(before, after, tolerance)
+    return regressions
 
 
 def check_comparable(baseline: BenchBaseline, data: str, top_k: int, threads: int) -> None:
-    """Raises InvalidOption when the baseline is of other rows or queries, or was asked for otherwise."""
-    for what, met, wanted in (
-        ("the rows and queries", baseline.data_fingerprint, data),
+    """Raises InvalidOption if the baseline has other rows, queries, `top_k` or number of threads."""
+    for name, value, expected in (
+        ("data fingerprint", baseline.data_fingerprint, data),
         ("top_k", baseline.top_k, top_k),
-        ("the threads", baseline.threads, threads),
+        ("number of threads", baseline.threads, threads),
     ):
-        if met != wanted:
-            raise InvalidOption(f"--check: {what} of the baseline", met, f"{wanted!r}, as measured now,")
+        if value != expected:
+            raise InvalidOption(f"--check: {name} of the baseline", value, f"{expected!r}, as in this run")
 
 
 def _store_regressions(before: SavedStoreResult, after: SavedStoreResult, tolerance: float) -> list[str]:
-    found = []
-    for figure, value in before.metrics.items():
-        filtered = figure.endswith((":recall", ":p50_ms"))
-        if figure not in after.metrics or not (figure in CHECKED_METRICS or filtered):
+    regressions = []
+    for metric, value in before.metrics.items():
+        filtered = metric.endswith((":recall", ":p50_ms"))
+        if metric not in after.metrics or not (metric in CHECKED_METRICS or filtered):
             continue
-        one = MetricDifference(before.label, "{}", figure, value, after.metrics[figure])
-        is_recall = "recall" in figure
-        if (is_recall and one.after < one.before - RECALL_TOLERANCE) or (
-            not is_recall and one.relative_change < -tolerance
+        change = MetricDifference(before.label, "{}", metric, value, after.metrics[metric])
+        is_recall = "recall" in metric
+        if (is_recall and change.after < change.before - RECALL_TOLERANCE) or (
+            not is_recall and change.relative_change < -tolerance
         ):
-            found.append(
-                f"{one.label}: {figure} was {one.before:.4g} and is {one.after:.4g} ({-one.relative_change:.0%} worse)"
-            )
-    return found
+            values = f"{change.before:.4g} -> {change.after:.4g}"
+            regressions.append(f"{change.label}: {metric} {values} ({-change.relative_change:.0%} worse)")
+    return regressions
 
 
 @dataclass(frozen=True)
 class BenchComparison:
-    """What `compare` has found."""
+    """The differences between two runs."""
 
     before: str
-    """Names of the runs."""
+    """Id of the earlier run."""
     after: str
+    """Id of the later run."""
     differences: tuple[MetricDifference, ...]
     only_in: Mapping[str, tuple[str, ...]]
-    """By run, the stores that the other one lacks."""
+    """By run id, the stores that only this run has."""
 
 
 def compare_runs(a: Path, b: Path | None = None) -> BenchComparison:
-    """Hold two results against each other: the medians of every figure that both have, by store.
+    """Compare the medians of all metrics that two results have in common, by store.
 
     Args:
-        a, b: directories that a benchmark has written to, whose latest run is taken, or files `DIR/runs/RUN.json`.
+        a, b: directories with results, of which the latest run is used, or files `DIR/runs/RUN.json`.
             Without `b`, the last two runs of `a`.
 
     Raises:
@@ -124,13 +124,13 @@ def compare_runs(a: Path, b: Path | None = None) -> BenchComparison:
     with duckdb.connect() as connection:
         rows = connection.execute(
             """
-            WITH taken AS (
+            WITH medians AS (
                 SELECT 1 AS side, label, setting, figure, median(value) AS value FROM read_parquet($before) GROUP BY ALL
                 UNION ALL
                 SELECT 2, label, setting, figure, median(value) FROM read_parquet($after) GROUP BY ALL
             )
             SELECT x.label, x.setting, x.figure, x.value, y.value
-            FROM taken x JOIN taken y USING (label, setting, figure)
+            FROM medians x JOIN medians y USING (label, setting, figure)
             WHERE x.side = 1 AND y.side = 2 ORDER BY x.label, x.setting, x.figure
             """,
             {"before": str(before), "after": str(after)},
@@ -142,22 +142,24 @@ def compare_runs(a: Path, b: Path | None = None) -> BenchComparison:
             }
             for side in (before, after)
         }
-    only = {one.stem: tuple(sorted(stores[one] - stores[other])) for one, other in ((before, after), (after, before))}
+    only = {run.stem: tuple(sorted(stores[run] - stores[other])) for run, other in ((before, after), (after, before))}
     return BenchComparison(
         before.stem, after.stem, tuple(MetricDifference(*row) for row in rows if row[2] not in NEUTRAL_METRICS), only
     )
 
 
 def _measurements_path(place: Path, back: int = 0) -> Path:
-    """The Parquet file of a run: that of a file in `runs`, or the latest of a directory, or one before it."""
+    """The Parquet file of the run RUN.json, or of the latest run in a directory, or `back` runs before it."""
     if place.suffix == ".json":
         path = place.parent.parent / "figures" / f"{place.stem}.parquet"
         if not path.is_file():
-            raise InvalidOption("bench compare", str(place), "a file in the `runs` of a directory of results")
+            raise InvalidOption(
+                "bench compare: argument", str(place), "a file DIR/runs/RUN.json of `ragkit bench --out`"
+            )
         return path
-    # the name of a run begins with its time
+    # run ids begin with the time, so they sort by age
     runs = sorted((place / "figures").glob("*.parquet"))
     if len(runs) <= back:
-        wanted = "a directory with a result" if not back else "a directory with two results"
-        raise InvalidOption("bench compare", str(place), f"{wanted} of `ragkit bench --out`")
+        expected = "a directory with two results" if back else "a directory with a result"
+        raise InvalidOption("bench compare: argument", str(place), f"{expected} of `ragkit bench --out`")
     return runs[-1 - back]

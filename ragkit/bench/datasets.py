@@ -1,6 +1,6 @@
-"""The rows and queries of a benchmark, written where every process of it can map them.
+"""The vectors and queries of a benchmark, in files that its processes map into memory.
 
-Rows are made here, read from a file in ann-benchmarks' layout, or handed over. Nothing here knows a store.
+Vectors are generated, read from an ann-benchmarks file, or passed by the caller. Independent of the stores.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from ragkit.errors import InvalidOption, InvalidVector, MissingExtra
 from ragkit.store.base import Rows
 
 FILTER_FIELD = "bucket"
-"""The metadata that filters ask for: a number from 0 to BUCKETS - 1, drawn by lot for each row."""
+"""The metadata field that filters use: a random integer from 0 to BUCKETS - 1 for each row."""
 BUCKETS = 10_000
 BLOCK_ROWS = 20_000
-"""Rows that are made, scaled or compared at once."""
+"""Rows that are generated, normalized or compared at once."""
 CLUSTER_SPREAD = 0.8
-"""How far a made row is from the middle of its cluster, whose length is 1."""
+"""Mean distance of a generated row from its cluster centre, which has length 1."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A folder of arrays: `rows.npy`, `queries.npy`, `buckets.npy`, `texts.npy` with `texts.bin`."""
+    """A directory of arrays: `rows.npy`, `queries.npy`, `buckets.npy`, `texts.npy` with `texts.bin`."""
 
     folder: Path
     name: str
-    """For people: what it is and how many."""
+    """Description with the number of rows, for reports."""
     base_count: int
-    """How many rows a store is built with; those behind them are added later."""
+    """Number of rows that a store is built with; the rows after them are added later."""
     seed: int
-    """Of the rows that are deleted."""
+    """Selects the rows to delete."""
 
     @property
     def rows(self) -> Rows:
-        """All rows, (base + added, dimension), of length 1, mapped."""
+        """All rows, (base + added, dimension), of length 1, memory-mapped."""
         return np.load(self.folder / "rows.npy", mmap_mode="r")  # type: ignore[no-any-return]
 
     @property
@@ -51,26 +51,26 @@ class Dataset:
 
     @property
     def buckets(self) -> NDArray[np.int32]:
-        """Of each row, the number that filters ask for."""
+        """The bucket of each row, (base + added,)."""
         return np.load(self.folder / "buckets.npy")  # type: ignore[no-any-return]
 
     @property
     def deleted_rows(self) -> NDArray[np.int64]:
-        """The hundredth of the base rows that is deleted, rising."""
-        lot = np.random.default_rng(self.seed + 1)
-        return np.sort(lot.choice(self.base_count, max(1, self.base_count // 100), replace=False))
+        """The 1 % of the base rows that is deleted, in ascending order."""
+        rng = np.random.default_rng(self.seed + 1)
+        return np.sort(rng.choice(self.base_count, max(1, self.base_count // 100), replace=False))
 
     def texts(self, first: int, last: int) -> list[str]:
-        """The texts of some rows."""
+        """The texts of the rows [first:last]."""
         ends = np.load(self.folder / "texts.npy", mmap_mode="r")
         with (self.folder / "texts.bin").open("rb") as file:
             file.seek(int(ends[first]))
             raw = file.read(int(ends[last] - ends[first]))
-        cuts = (ends[first : last + 1] - ends[first]).tolist()
-        return [raw[a:b].decode() for a, b in pairwise(cuts)]
+        offsets = (ends[first : last + 1] - ends[first]).tolist()
+        return [raw[a:b].decode() for a, b in pairwise(offsets)]
 
     def fingerprint(self) -> str:
-        """The same for the same rows and queries: shape, all queries, and a thousand rows."""
+        """Digest of the shape, all queries and a thousand rows."""
         rows = self.rows
         digest = blake2b(repr((rows.shape, self.base_count, self.seed)).encode(), digest_size=8)
         digest.update(rows[:: max(1, len(rows) // 1000)].tobytes())
@@ -79,102 +79,100 @@ class Dataset:
 
 
 def bucket_limit(share: float) -> int:
-    """The bucket below which a filter of this share ends."""
+    """The bucket below which a filter selects this share of the rows."""
     return max(1, round(share * BUCKETS))
 
 
 def generate_dataset(folder: Path, rows: int, dimension: int, *, queries: int = 200, seed: int = 1) -> Dataset:
-    """Rows in clusters, as embeddings of texts are: a few directions carry most of what differs within a cluster.
+    """Generate clustered rows that resemble text embeddings: a few directions carry most of the variance in a cluster.
 
-    There are about as many clusters as the square root of the rows, of very different sizes. Queries are drawn as
-    rows are, and are none of them.
+    There are about sqrt(rows) clusters of very different sizes. Queries have the same distribution and are not rows.
     """
-    lot = np.random.default_rng(seed)
-    centres = _normalize_rows(lot.standard_normal((max(2, round(rows**0.5)), dimension), np.float32))
+    rng = np.random.default_rng(seed)
+    centres = _normalize_rows(rng.standard_normal((max(2, round(rows**0.5)), dimension), np.float32))
     weights = (1 + np.arange(dimension)) ** -0.25
-    turn = np.linalg.qr(lot.standard_normal((dimension, dimension)))[0]
-    shape = (CLUSTER_SPREAD * weights[:, None] / np.linalg.norm(weights) * turn).astype(np.float32)
-    sizes = lot.pareto(2.0, len(centres)) + 0.2
+    rotation = np.linalg.qr(rng.standard_normal((dimension, dimension)))[0]
+    shape = (CLUSTER_SPREAD * weights[:, None] / np.linalg.norm(weights) * rotation).astype(np.float32)
+    sizes = rng.pareto(2.0, len(centres)) + 0.2
     sizes /= sizes.sum()
 
-    def drawn(n: int) -> Rows:
-        noise = lot.standard_normal((n, dimension), np.float32) @ shape
-        return _normalize_rows(centres[lot.choice(len(centres), n, p=sizes)] + noise)
+    def draw(n: int) -> Rows:
+        noise = rng.standard_normal((n, dimension), np.float32) @ shape
+        return _normalize_rows(centres[rng.choice(len(centres), n, p=sizes)] + noise)
 
     total = rows + max(1, rows // 100)
     folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "queries.npy", drawn(queries))
+    np.save(folder / "queries.npy", draw(queries))
     out = open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(total, dimension))
     for first in range(0, total, BLOCK_ROWS):
-        out[first : first + BLOCK_ROWS] = drawn(len(out[first : first + BLOCK_ROWS]))
+        out[first : first + BLOCK_ROWS] = draw(len(out[first : first + BLOCK_ROWS]))
     out.flush()
     _write_metadata(folder, (f"row {number}" for number in range(total)), total, seed)
-    return Dataset(folder, f"{rows:,} rows x {dimension}, made in clusters, seed {seed}", rows, seed)
+    return Dataset(folder, f"{rows:,} rows x {dimension}, generated in clusters, seed {seed}", rows, seed)
 
 
 @dataclass(frozen=True)
 class ExternalVectors:
-    """Rows from elsewhere: chunks of a knowledge base, say."""
+    """Vectors from another source, such as the chunks of a knowledge base."""
 
     name: str
     rows: NDArray[np.floating]
-    """(n, dimension), none of them zero; they are scaled to length 1."""
+    """(n, dimension), not zero; they are normalized to length 1."""
     queries: NDArray[np.floating] | None = None
-    """(q, dimension); None holds back rows and asks for the nearest of those that remain."""
+    """(q, dimension); None holds out some of the rows as queries."""
     texts: Sequence[str] | None = None
     """One for each row."""
     shuffle: bool = True
-    """Neighbours in the list may belong together: which rows are added last is then drawn by lot."""
+    """Select the rows to add later at random, since adjacent rows may be related."""
 
 
-def write_dataset(folder: Path, given: ExternalVectors, *, queries: int = 200, seed: int = 1) -> Dataset:
-    """Write rows from elsewhere for the processes of a benchmark. A hundredth of them is left to be added later.
+def write_dataset(folder: Path, vectors: ExternalVectors, *, queries: int = 200, seed: int = 1) -> Dataset:
+    """Write vectors for the processes of a benchmark. 1 % of the rows is kept for the add measurement.
 
     Raises:
         InvalidOption: there are fewer than 20 rows.
         InvalidVector: a row is zero or not finite.
     """
-    lot = np.random.default_rng(seed)
-    order = lot.permutation(len(given.rows)) if given.shuffle else np.arange(len(given.rows))
-    asked = given.queries
-    if asked is None:
-        held = max(1, min(queries, len(order) // 10))
-        asked, order = given.rows[order[:held]], order[held:]
-    if len(order) < 20 or not len(asked):
-        raise InvalidOption("data", f"{len(given.rows)} rows", "at least 30 rows")
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(vectors.rows)) if vectors.shuffle else np.arange(len(vectors.rows))
+    query_rows = vectors.queries
+    if query_rows is None:
+        held_out = max(1, min(queries, len(order) // 10))
+        query_rows, order = vectors.rows[order[:held_out]], order[held_out:]
+    if len(order) < 20 or not len(query_rows):
+        raise InvalidOption("data", f"{len(vectors.rows)} rows", "at least 30 rows")
     folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "queries.npy", _normalize_rows(np.asarray(asked[:queries], np.float32)))
-    out = open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(len(order), given.rows.shape[1]))
+    np.save(folder / "queries.npy", _normalize_rows(np.asarray(query_rows[:queries], np.float32)))
+    out = open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(len(order), vectors.rows.shape[1]))
     for first in range(0, len(order), BLOCK_ROWS):
         out[first : first + BLOCK_ROWS] = _normalize_rows(
-            np.asarray(given.rows[order[first : first + BLOCK_ROWS]], np.float32), first
+            np.asarray(vectors.rows[order[first : first + BLOCK_ROWS]], np.float32), first
         )
     out.flush()
-    texts = given.texts
+    texts = vectors.texts
     _write_metadata(folder, (texts[i] if texts else f"row {i}" for i in order.tolist()), len(order), seed)
     base = len(order) - max(1, len(order) // 100)
-    return Dataset(folder, f"{given.name}: {base:,} rows x {given.rows.shape[1]}", base, seed)
+    return Dataset(folder, f"{vectors.name}: {base:,} rows x {vectors.rows.shape[1]}", base, seed)
 
 
 def read_hdf5(file: Path) -> ExternalVectors:
-    """A file in ann-benchmarks' layout: rows in `train`, queries in `test`. Its own neighbours are not used.
+    """Read an ann-benchmarks file: rows in `train`, queries in `test`. Its neighbours are ignored.
 
-    Rows are scaled to length 1 and compared by their cosine, also those of a Euclidean data set: neighbours and
-    recall are computed anew.
+    Rows are normalized and compared by cosine, even if the data set is Euclidean, so the neighbours are recomputed.
 
     Raises:
         MissingExtra: h5py is not installed.
-        InvalidOption: it is no such file.
+        InvalidOption: the file has another layout.
     """
     try:
-        import h5py  # noqa: PLC0415 - only a benchmark of such a file needs it
+        import h5py  # noqa: PLC0415 - optional dependency
     except ImportError as error:
-        raise MissingExtra("a HDF5 file", extra="bench") from error
+        raise MissingExtra("reading HDF5 files", extra="bench") from error
     try:
         with h5py.File(file, "r") as opened:
             rows, queries = np.asarray(opened["train"], np.float32), np.asarray(opened["test"], np.float32)
     except (OSError, KeyError, ValueError) as error:
-        raise InvalidOption("--hdf5", str(file), f"a file in ann-benchmarks' layout ({error})") from error
+        raise InvalidOption("--hdf5", str(file), f"a file in the ann-benchmarks layout: {error}") from error
     return ExternalVectors(file.stem, rows, queries, shuffle=False)
 
 

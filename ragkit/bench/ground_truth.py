@@ -1,7 +1,7 @@
-"""What exact search answers, and how much of it a store has found.
+"""Computes the exact results, and the recall of a store against them.
 
-A hit counts when its score, computed here from the row, reaches the score of the k-th nearest row: rows that tie with
-it count too, whichever of them a store returns, and what a store says of its own scores is not asked.
+A hit counts if its score, computed here in float64, reaches the score of the k-th nearest row. So all rows that tie
+with the k-th one count, and the scores that a store reports are ignored.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from ragkit.store.base import Rows
 
 Mask = NDArray[np.bool_]
 TIE_TOLERANCE = 1e-6
-"""Scores that differ by no more than this are the same."""
+"""Scores with a smaller difference are equal."""
 EXTRA_CANDIDATES = 22
-"""Candidates beyond k that are scored again in float64."""
+"""Candidates beyond k that are rescored in float64."""
 
 
 def condition_name(share: float) -> str:
-    """What the filter of a share is called: `f50`, `f0.1`."""
+    """The name of the filter that selects a share of the rows: `f50`, `f0.1`."""
     return f"f{share * 100:g}"
 
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """Under one condition, what each query must find."""
+    """The exact results of all queries under one filter condition."""
 
     kth_scores: NDArray[np.float64]
-    """(queries,): the score of the last row that counts."""
+    """(queries,): the score of the k-th nearest row."""
     expected_count: int
-    """How many hits are complete: top_k, or all rows that match where they are fewer."""
+    """Number of hits of a complete result: top_k, or all matching rows if they are fewer."""
     matching_rows: Mask
     """(rows,): which rows match."""
 
     def recall(self, rows: Rows, query: Rows, number: int, found: Sequence[int]) -> float:
-        """How much of what query `number` must find is among the rows found: 0 to 1."""
+        """The recall of the rows found for query `number`, in [0, 1]."""
         if not self.expected_count:
             return 1.0 if not found else 0.0
         distinct = np.fromiter((row for row in dict.fromkeys(found) if self.matching_rows[row]), np.int64)
@@ -52,7 +52,7 @@ class GroundTruth:
 
 
 def condition_masks(data: Dataset, shares: Sequence[float]) -> dict[str, Mask]:
-    """Which rows match: all that a store is built with, those of each filter, and those that remain at the end."""
+    """The matching rows by condition: `all` base rows, each filter, and `after` all additions and deletions."""
     buckets = data.buckets
     built = np.arange(len(buckets)) < data.base_count
     masks = {"all": built, **{condition_name(share): built & (buckets < bucket_limit(share)) for share in shares}}
@@ -62,7 +62,7 @@ def condition_masks(data: Dataset, shares: Sequence[float]) -> dict[str, Mask]:
 
 
 def compute_ground_truth(data: Dataset, shares: Sequence[float], top_k: int) -> dict[str, GroundTruth]:
-    """Exact search under every condition: float32 products choose the candidates, float64 decides."""
+    """Exact search under every condition: candidates by float32 products, rescored in float64."""
     rows, queries = data.rows, data.queries
     masks = condition_masks(data, shares)
     best = {name: _TopRows(len(queries), top_k + EXTRA_CANDIDATES) for name in masks}
@@ -95,23 +95,26 @@ class _TopRows:
 
 
 def _rescore(rows: Rows, queries: Rows, best: _TopRows, mask: Mask, top_k: int) -> GroundTruth:
-    wanted = min(top_k, int(mask.sum()))
-    bar = np.full(len(queries), np.inf)
-    for number, query in enumerate(queries if wanted else ()):
+    expected = min(top_k, int(mask.sum()))
+    kth_scores = np.full(len(queries), np.inf)
+    for number, query in enumerate(queries if expected else ()):
         scores = rows[best.rows[number]].astype(np.float64) @ query.astype(np.float64)
-        bar[number] = np.sort(scores)[::-1][wanted - 1]
-    return GroundTruth(bar, wanted, mask)
+        kth_scores[number] = np.sort(scores)[::-1][expected - 1]
+    return GroundTruth(kth_scores, expected, mask)
 
 
 def save_ground_truth(folder: Path, truths: Mapping[str, GroundTruth]) -> None:
-    """Write for the processes of a benchmark."""
+    """Write the exact results for the processes of a benchmark."""
     for name, truth in truths.items():
         np.savez(
-            folder / f"truth-{name}.npz", bar=truth.kth_scores, wanted=truth.expected_count, allowed=truth.matching_rows
+            folder / f"truth-{name}.npz",
+            kth_scores=truth.kth_scores,
+            expected_count=truth.expected_count,
+            matching_rows=truth.matching_rows,
         )
 
 
 def load_ground_truth(folder: Path, name: str) -> GroundTruth:
-    """What `save` wrote for one condition."""
+    """Read the exact results of one condition."""
     with np.load(folder / f"truth-{name}.npz") as arrays:
-        return GroundTruth(arrays["bar"], int(arrays["wanted"]), arrays["allowed"])
+        return GroundTruth(arrays["kth_scores"], int(arrays["expected_count"]), arrays["matching_rows"])

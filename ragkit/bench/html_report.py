@@ -1,4 +1,4 @@
-"""A result as one HTML page: tables and pictures, nothing to fetch, no script."""
+"""Renders a result as one self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ragkit.bench.results import BenchResult
 from ragkit.bench.tables import ResultTable, build_tables, describe_conditions, incomplete_stores
 
 ALT_TEXTS = {
-    "recall-qps": "Queries a second on one thread against recall, a line for each store",
+    "recall-qps": "Queries per second on one thread against recall, one line per store",
     "latency": "Latency percentiles of each store",
-    "filters": "Latency of each store by the share of the rows that a filter lets through",
-    "build-disk": "Build rate, disk and memory of each store",
+    "filters": "Latency of each store by filter selectivity",
+    "build-disk": "Build rate, disk usage and peak memory of each store",
 }
 STYLE = """
 :root { color-scheme: light; }
@@ -26,39 +26,40 @@ table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabu
   width: 100%; }
 th, td { padding: .34rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e8e8e8; }
 th { color: #666; font-weight: 600; vertical-align: bottom; white-space: normal; border-bottom: 2px solid #ccc; }
-th:first-child, td:first-child { text-align: left; font-weight: 600; } td.say { text-align: left; white-space: normal; }
-tr.floor td { color: #777; font-style: italic; } img { width: 100%; height: auto; margin: .8rem 0; }
+th:first-child, td:first-child { text-align: left; font-weight: 600; }
+td.text { text-align: left; white-space: normal; }
+tr.reference td { color: #777; font-style: italic; } img { width: 100%; height: auto; margin: .8rem 0; }
 footer { margin-top: 3rem; font-size: .8rem; color: #777; }
 """
 
 
-def render_bench_report(outcome: BenchResult, pictures: Mapping[str, bytes]) -> str:
-    """The report, pictures (PNG, by name) inlined."""
-    found = [
+def render_bench_report(outcome: BenchResult, plots: Mapping[str, bytes]) -> str:
+    """The HTML report with inlined plots (PNG, by name)."""
+    sections = [
         f"<h1>Vector stores on {escape(str(outcome.data['name']))}</h1>",
         "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in describe_conditions(outcome)) + "</ul>",
-        *(_render_picture(name, raw) for name, raw in pictures.items()),
+        *(_render_picture(name, png) for name, png in plots.items()),
         *(_render_table(table) for table in build_tables(outcome)),
         _render_incomplete(outcome),
         _render_versions(outcome),
         f"<footer>Run {escape(outcome.run_id)} of <code>ragkit bench</code>,"
-        f" data {escape(str(outcome.data['fingerprint']))}. Recall counts every row whose score reaches that of the"
-        f" last wanted one; a first call is never timed.</footer>",
+        f" data {escape(str(outcome.data['fingerprint']))}. Recall counts every row whose score reaches the score of"
+        f" the k-th nearest row; first calls are not timed.</footer>",
     ]
     head = "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-    body = "\n".join(found)
+    body = "\n".join(sections)
     return f"{head}<title>ragkit bench</title><style>{STYLE}</style>\n{body}</html>\n"
 
 
-def _render_picture(name: str, raw: bytes) -> str:
-    return f"<img alt='{escape(ALT_TEXTS.get(name, name))}' src='data:image/png;base64,{b64encode(raw).decode()}'>"
+def _render_picture(name: str, png: bytes) -> str:
+    return f"<img alt='{escape(ALT_TEXTS.get(name, name))}' src='data:image/png;base64,{b64encode(png).decode()}'>"
 
 
 def _render_table(table: ResultTable) -> str:
     first = len(table.rows) - table.reference_rows
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     rows = "".join(
-        f"<tr{' class=floor' if number >= first else ''}>"
+        f"<tr{' class=reference' if number >= first else ''}>"
         + "".join(f"<td>{escape(cell)}</td>" for cell in row)
         + "</tr>"
         for number, row in enumerate(table.rows)
@@ -71,18 +72,18 @@ def _render_table(table: ResultTable) -> str:
 
 def _render_incomplete(outcome: BenchResult) -> str:
     rows = "".join(
-        f"<tr><td>{escape(label)}</td><td>{escape(status)}</td><td class=say>{escape(reason)}</td></tr>"
+        f"<tr><td>{escape(label)}</td><td>{escape(status)}</td><td class=text>{escape(reason)}</td></tr>"
         for label, status, reason in incomplete_stores(outcome)
     )
-    return f"<h2>Not measured, or not in full</h2><table>{rows}</table>" if rows else ""
+    return f"<h2>Not or only partly measured</h2><table>{rows}</table>" if rows else ""
 
 
 def _render_versions(outcome: BenchResult) -> str:
     core = outcome.machine["versions"]
-    rows = [("all", core if isinstance(core, dict) else {})]
+    rows = [("all stores", core if isinstance(core, dict) else {})]
     rows += [(line.entry.label, line.versions) for line in outcome.stores if line.versions]
     cells = "".join(
-        f"<tr><td>{escape(label)}</td><td class=say>"
+        f"<tr><td>{escape(label)}</td><td class=text>"
         f"{escape(', '.join(f'{name} {version}' for name, version in versions.items() if version))}</td></tr>"
         for label, versions in rows
     )

@@ -1,4 +1,4 @@
-"""What a benchmark ran on: figures of another machine say nothing about this one."""
+"""Describes the machine and the package versions of a benchmark run."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ from ragkit.store import STORES
 
 
 def describe_machine() -> dict[str, JSON]:
-    """Processor, cores, memory, system and the versions that every store runs on."""
+    """Processor, cores, memory, operating system and the versions of the core packages."""
     return {
         "cpu": _cpu_name(),
         "cores": len(available_cores()),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
-        "versions": {name: _installed_version(name) for name in ("ragkit", "numpy", "numkong")},
+        "versions": {
+            "ragkit": _installed_version(DISTRIBUTION),
+            **{n: _installed_version(n) for n in ("numpy", "numkong")},
+        },
         "load_before": round(os.getloadavg()[0], 2),
     }
 
 
 def package_versions(store: str) -> dict[str, str]:
-    """The packages of a store's optional dependency group, with their versions; empty for stores of the core."""
+    """Versions of the packages in a store's optional dependency group; empty for stores without one."""
     if store == REFERENCE_NAME:
         return {"numpy": _installed_version("numpy")}
     extra = STORES.extra(store) if store in STORES.names() else ""
-    found = {}
-    for line in requires(DISTRIBUTION) or []:
-        said = match(r"([A-Za-z0-9_.-]+).*extra == ['\"]([a-z0-9-]+)['\"]", line)
-        if extra and said and said[2] == extra:
-            found[said[1]] = _installed_version(said[1])
-    return found
+    versions = {}
+    with suppress(PackageNotFoundError):  # not installed: run from the source tree
+        for line in requires(DISTRIBUTION) or []:
+            requirement = match(r"([A-Za-z0-9_.-]+).*extra == ['\"]([a-z0-9-]+)['\"]", line)
+            if extra and requirement and requirement[2] == extra:
+                versions[requirement[1]] = _installed_version(requirement[1])
+    return versions
 
 
 def _installed_version(package: str) -> str:

@@ -1,4 +1,4 @@
-"""The floors beside the stores: a matrix in memory and one product with it, and how fast this machine reads at all."""
+"""Reference measurements: exact search with numpy, and the memory bandwidth of this machine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ragkit.records import Document, SearchResult
 from ragkit.store.base import Filter, Rows
 
 REFERENCE_NAME = "numpy"
-"""What the floor is called in a settings file. No store has this name."""
+"""The name of the reference in a settings file. No store has this name."""
 
 
 class NumpyReference:
-    """Exact search as numpy does it: all rows in memory, one product, the best of it. No checks, no texts, no files."""
+    """Exact search with one matrix product over all rows in memory, without validation and files."""
 
     persistent = False
 
@@ -25,7 +25,7 @@ class NumpyReference:
         self.clear()
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove all rows."""
         self._matrix: Rows = np.zeros((0, 0), np.float32)
         self._pending: list[Rows] = []
         self._documents: list[Document] = []
@@ -34,7 +34,7 @@ class NumpyReference:
         self._row_by_id: dict[str, int] = {}
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> None:
-        """Put rows with new ids in."""
+        """Add rows with new ids."""
         start = len(self._documents)
         self._documents.extend(documents)
         self._row_by_id.update((document.id, start + number) for number, document in enumerate(documents))
@@ -45,7 +45,7 @@ class NumpyReference:
         )
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """The nearest rows; of filters it knows `{field: {"$lt": n}}` alone."""
+        """The nearest rows. The only supported filter is `{FILTER_FIELD: {"$lt": n}}`."""
         if self._pending:
             self._matrix = np.concatenate([self._matrix.reshape(-1, len(query_embedding)), *self._pending])
             self._pending = []
@@ -54,44 +54,44 @@ class NumpyReference:
             keep = keep & (self._buckets < cast("Mapping[str, int]", filter[FILTER_FIELD])["$lt"])
         if keep.all():
             rows, scores = None, self._matrix @ query_embedding
-        elif keep.mean() > 0.2:  # gathering the rows would cost more than the product with all of them
+        elif keep.mean() > 0.2:  # copying the matching rows would cost more than the product with all rows
             rows, scores = None, np.where(keep, self._matrix @ query_embedding, np.float32(-2))
         else:
             rows = np.flatnonzero(keep)
             scores = self._matrix[rows] @ query_embedding
         count = min(top_k, int(keep.sum()))
-        at = np.argpartition(-scores, count - 1)[:count] if count else np.zeros(0, np.int64)
-        at = at[np.argsort(-scores[at], kind="stable")]
-        found = at if rows is None else rows[at]
+        best = np.argpartition(-scores, count - 1)[:count] if count else np.zeros(0, np.int64)
+        best = best[np.argsort(-scores[best], kind="stable")]
+        best_rows = best if rows is None else rows[best]
         return [
             SearchResult(self._documents[row], score)
-            for row, score in zip(found.tolist(), scores[at].tolist(), strict=True)
+            for row, score in zip(best_rows.tolist(), scores[best].tolist(), strict=True)
         ]
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Take rows out of what is found."""
-        self._live_mask[[self._row_by_id[one] for one in ids]] = False
+        """Mark rows as deleted."""
+        self._live_mask[[self._row_by_id[row_id] for row_id in ids]] = False
         return len(ids)
 
     def count(self) -> int:
-        """How many rows are there."""
+        """Number of rows."""
         return int(self._live_mask.sum())
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no resources to release."""
 
     def read_seconds(self, times: int = 7) -> float:
-        """How long one thread takes to read the matrix once, in seconds: the best of some.
+        """Time of one thread to read the matrix once, in seconds: the minimum of `times` runs.
 
-        The product of the matrix with itself, or with one row, reads each number once and does nothing else that takes
-        time. No exact search over float32 rows is faster on one thread of this machine.
+        A dot product of the matrix with itself, or with one row, is limited by memory bandwidth. It is a lower bound
+        for exact search over float32 rows on one thread.
         """
         flat, row = self._matrix.reshape(-1), self._matrix[0].copy()
-        taken = []
+        seconds = []
         for rows, other in ((flat, flat), (self._matrix, row)):
             np.dot(rows, other)
             for _ in range(times):
-                begun = time.perf_counter()
+                started_at = time.perf_counter()
                 np.dot(rows, other)
-                taken.append(time.perf_counter() - begun)
-        return min(taken)
+                seconds.append(time.perf_counter() - started_at)
+        return min(seconds)

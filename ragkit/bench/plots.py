@@ -1,7 +1,7 @@
-"""A result as pictures: recall against speed, latencies, filters, building and keeping.
+"""Plots a result: recall against throughput, latencies, filters, build and storage.
 
-Colours are those of Okabe and Ito, two of them darker so that they can be read as text: people who see fewer colours
-can tell them apart. Every line has a shape and a label of its own as well.
+The colours are the colour-blind safe palette of Okabe and Ito, two of them darkened to be legible as text. Every line
+also has its own marker and label.
 """
 
 from __future__ import annotations
@@ -35,40 +35,41 @@ LABEL_POINTS = 9
 
 
 def render_plots(outcome: BenchResult) -> dict[str, bytes]:
-    """PNG files by name, without a suffix; those that nothing was measured for are left out."""
-    lines = [line for line in outcome.stores if "p50_ms" in line.medians()]
-    if not lines:
+    """PNG files by name without suffix; plots without measurements are omitted."""
+    stores = [store for store in outcome.stores if "p50_ms" in store.medians()]
+    if not stores:
         return {}
-    looks = {
-        line.entry.label: (COLOURS[number % len(COLOURS)], MARKERS[(number + number // 10) % len(MARKERS)])
-        for number, line in enumerate(one for one in outcome.stores if one.entry.name != REFERENCE_NAME)
+    styles = {
+        store.entry.label: (COLOURS[number % len(COLOURS)], MARKERS[(number + number // 10) % len(MARKERS)])
+        for number, store in enumerate(s for s in outcome.stores if s.entry.name != REFERENCE_NAME)
     }
-    looks |= {line.entry.label: (PALE, "o") for line in outcome.stores if line.entry.name == REFERENCE_NAME}
-    found = {
-        "recall-qps": _plot_recall_qps(outcome, lines, looks),
-        "latency": _plot_latency(outcome, lines, looks),
-        "filters": _plot_filters(outcome, lines, looks),
-        "build-disk": _plot_storage(outcome, lines, looks),
+    styles |= {store.entry.label: (PALE, "o") for store in outcome.stores if store.entry.name == REFERENCE_NAME}
+    figures = {
+        "recall-qps": _plot_recall_qps(outcome, stores, styles),
+        "latency": _plot_latency(outcome, stores, styles),
+        "filters": _plot_filters(outcome, stores, styles),
+        "build-disk": _plot_storage(outcome, stores, styles),
     }
-    return {name: _to_png(figure) for name, figure in found.items() if figure is not None}
+    return {name: _to_png(figure) for name, figure in figures.items() if figure is not None}
 
 
 PlotStyles = Mapping[str, tuple[str, str]]
+"""Colour and marker by label."""
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Of (recall, speed), those that no other point beats in both, by rising recall."""
-    kept: list[tuple[float, float]] = []
-    for recall, speed in sorted(points, reverse=True):
-        if not kept or speed > kept[-1][1]:
-            kept.append((recall, speed))
-    return kept[::-1]
+    """The (recall, throughput) points that no other point beats in both, by ascending recall."""
+    front: list[tuple[float, float]] = []
+    for recall, qps in sorted(points, reverse=True):
+        if not front or qps > front[-1][1]:
+            front.append((recall, qps))
+    return front[::-1]
 
 
-def spread_labels(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places moved as little as is easy so that each is a gap from the next, between low and high where they fit."""
-    order = sorted(range(len(places)), key=lambda one: places[one])
-    moved = [places[one] for one in order]
+def spread_labels(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move label positions apart so that neighbours have a distance of `gap`, within [low, high] if they fit."""
+    order = sorted(range(len(positions)), key=lambda i: positions[i])
+    moved = [positions[i] for i in order]
     for _ in range(200):
         for a, b in pairwise(range(len(moved))):
             short = gap - (moved[b] - moved[a])
@@ -77,42 +78,41 @@ def spread_labels(places: Sequence[float], gap: float, low: float, high: float) 
                 moved[b] += short / 2
         if moved:
             shift = max(0.0, low - moved[0]) - max(0.0, moved[-1] - high)
-            moved = [one + shift for one in moved] if moved[-1] - moved[0] <= high - low else moved
-    back = [0.0] * len(places)
-    for place, one in zip(moved, order, strict=True):
-        back[one] = place
-    return back
+            moved = [position + shift for position in moved] if moved[-1] - moved[0] <= high - low else moved
+    result = [0.0] * len(positions)
+    for position, i in zip(moved, order, strict=True):
+        result[i] = position
+    return result
 
 
-def _plot_recall_qps(outcome: BenchResult, lines: Sequence[StoreResult], looks: PlotStyles) -> Figure:
+def _plot_recall_qps(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
     figure, axes = _new_figure(
-        "Recall against speed",
-        f"queries a second on one thread, by recall@{outcome.settings['top_k']}; up and to the right is better",
+        "Recall against throughput",
+        f"queries per second on one thread, by recall@{outcome.settings['top_k']}; up and to the right is better",
         outcome,
         5.8,
     )
     ends: list[tuple[str, float, float]] = []
-    every: list[tuple[float, float]] = []
-    for line in lines:
-        colour, shape = looks[line.entry.label]
-        points = [(found["recall"], found["qps_1"]) for _, found in line.curve_points()]
+    all_points: list[tuple[float, float]] = []
+    for store in stores:
+        colour, marker = styles[store.entry.label]
+        points = [(medians["recall"], medians["qps_1"]) for _, medians in store.curve_points()]
         best = pareto_front(points)
-        is_floor = line.entry.name == REFERENCE_NAME
-        every += [] if is_floor else points
-        axes.plot(*zip(*points, strict=True), shape, color=colour, alpha=0.35, ms=6, mew=0)
-        axes.plot(*zip(*best, strict=True), f"-{shape}", color=colour, lw=1.8, ms=7, mec="white", mew=0.8)
-        ends.append((line.entry.label, *best[-1]))
-    low = min([recall for recall, _ in every] or [0.99])
+        all_points += [] if store.entry.name == REFERENCE_NAME else points
+        axes.plot(*zip(*points, strict=True), marker, color=colour, alpha=0.35, ms=6, mew=0)
+        axes.plot(*zip(*best, strict=True), f"-{marker}", color=colour, lw=1.8, ms=7, mec="white", mew=0.8)
+        ends.append((store.entry.label, *best[-1]))
+    low = min([recall for recall, _ in all_points] or [0.99])
     span = max(1 - low, 0.002)
     axes.set_xlim(low - 0.06 * span, 1 + 0.03 * span)
     axes.set_yscale("log")
     axes.set_xlabel(f"recall@{outcome.settings['top_k']}")
-    axes.set_ylabel("queries a second, one thread")
-    whole = pareto_front(every)
-    if len(whole) > 1:
-        axes.plot(*zip(*whole, strict=True), color=INK, lw=7, alpha=0.10, solid_capstyle="round", zorder=0)
+    axes.set_ylabel("queries per second, one thread")
+    front = pareto_front(all_points)
+    if len(front) > 1:
+        axes.plot(*zip(*front, strict=True), color=INK, lw=7, alpha=0.10, solid_capstyle="round", zorder=0)
         axes.annotate(
-            "best of all", whole[0], (-2, 9), textcoords="offset points", color=PALE, fontsize=8.5, fontstyle="italic"
+            "Pareto front", front[0], (-2, 9), textcoords="offset points", color=PALE, fontsize=8.5, fontstyle="italic"
         )
     read = read_lower_bound(outcome)
     if read:
@@ -127,28 +127,28 @@ def _plot_recall_qps(outcome: BenchResult, lines: Sequence[StoreResult], looks: 
             fontsize=8.5,
         )
     _format_ticks(axes, "y")
-    _label_lines(axes, ends, looks)
+    _label_lines(axes, ends, styles)
     return figure
 
 
-def _plot_latency(outcome: BenchResult, lines: Sequence[StoreResult], looks: PlotStyles) -> Figure:
-    ordered = sorted(lines, key=lambda line: -line.medians()["p50_ms"])
+def _plot_latency(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
+    ordered = sorted(stores, key=lambda store: -store.medians()["p50_ms"])
     figure, axes = _new_figure(
-        "How long a query takes",
-        "one thread: half of the queries stay under the large mark (p50), 95 of 100 under the ring, 99 under the bar",
+        "Query latency",
+        "one thread; large marker: p50, ring: p95, bar: p99",
         outcome,
         1.9 + 0.36 * len(ordered),
         across=(0.2, 0.96),
         grid="x",
     )
-    for place, line in enumerate(ordered):
-        colour, shape = looks[line.entry.label]
-        found = line.medians()
-        p50, p95, p99 = found["p50_ms"], found["p95_ms"], found["p99_ms"]
+    for place, store in enumerate(ordered):
+        colour, marker = styles[store.entry.label]
+        medians = store.medians()
+        p50, p95, p99 = medians["p50_ms"], medians["p95_ms"], medians["p99_ms"]
         axes.plot([p50, p99], [place, place], color=colour, lw=2.2, alpha=0.45, solid_capstyle="butt")
         axes.plot(p99, place, "|", color=colour, ms=11, mew=2)
         axes.plot(p95, place, "o", mfc="white", mec=colour, mew=1.6, ms=6.5)
-        axes.plot(p50, place, shape, color=colour, ms=8.5, mec="white", mew=0.8)
+        axes.plot(p50, place, marker, color=colour, ms=8.5, mec="white", mew=0.8)
         axes.annotate(
             format_number(p50), (p50, place), (-9, 0), textcoords="offset points", ha="right", va="center",
             fontsize=LABEL_POINTS, color=INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
@@ -164,79 +164,82 @@ def _plot_latency(outcome: BenchResult, lines: Sequence[StoreResult], looks: Plo
             color=PALE, fontsize=8.5, va="center",
         )  # fmt: skip
     axes.set_ylim(-0.6, len(ordered) - 0.2)
-    _label_stores(axes, ordered, looks)
+    _label_stores(axes, ordered, styles)
     axes.set_xlabel("milliseconds")
     _format_ticks(axes, "x")
     return figure
 
 
-def _plot_filters(outcome: BenchResult, lines: Sequence[StoreResult], looks: PlotStyles) -> Figure | None:
+def _plot_filters(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure | None:
     shares = [*cast("Sequence[float]", outcome.settings["shares"])]
-    measured = [line for line in lines if any(f"{condition_name(share)}:p50_ms" in line.medians() for share in shares)]
+    measured = [
+        store for store in stores if any(f"{condition_name(share)}:p50_ms" in store.medians() for share in shares)
+    ]
     if not measured:
         return None
     figure, axes = _new_figure(
-        "Asking with a filter",
-        "median time of a query, by the share of the rows that the filter lets through; a ring: recall below 0.99",
+        "Filtered queries",
+        "median latency, by the share of the rows that the filter selects; ring: recall below 0.99",
         outcome,
         5.4,
     )
     ends: list[tuple[str, float, float]] = []
-    for line in measured:
-        colour, shape = looks[line.entry.label]
-        found = line.medians()
-        points = [(1.0, found["p50_ms"], found["recall"])]
+    for store in measured:
+        colour, marker = styles[store.entry.label]
+        medians = store.medians()
+        points = [(1.0, medians["p50_ms"], medians["recall"])]
         for share in sorted(shares, reverse=True):
             name = condition_name(share)
-            if f"{name}:p50_ms" in found:
-                points.append((share, found[f"{name}:p50_ms"], found[f"{name}:recall"]))
+            if f"{name}:p50_ms" in medians:
+                points.append((share, medians[f"{name}:p50_ms"], medians[f"{name}:recall"]))
         axes.plot(
-            [x for x, _, _ in points], [y for _, y, _ in points], f"-{shape}",
+            [x for x, _, _ in points], [y for _, y, _ in points], f"-{marker}",
             color=colour, lw=1.6, ms=6.5, mec="white", mew=0.7, alpha=0.9,
         )  # fmt: skip
         for x, y, recall in points:
             if recall < 0.99:
                 axes.plot(x, y, "o", mfc="none", mec=INK, mew=1.1, ms=13)
-        ends.append((line.entry.label, points[-1][0], points[-1][1]))
+        ends.append((store.entry.label, points[-1][0], points[-1][1]))
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(1.35, min(shares) / 1.25)
     axes.xaxis.set_major_locator(FixedLocator([1.0, *shares]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: "all" if value > 0.99 else format_share(value)))
-    axes.set_xlabel("rows that the filter lets through")
+    axes.set_xlabel("share of the rows that the filter selects")
     axes.set_ylabel("milliseconds, p50")
     _format_ticks(axes, "y")
-    _label_lines(axes, ends, looks)
+    _label_lines(axes, ends, styles)
     return figure
 
 
-def _plot_storage(outcome: BenchResult, lines: Sequence[StoreResult], looks: PlotStyles) -> Figure:
-    ordered = sorted(lines, key=lambda line: line.medians().get("build_rate", 0.0))
+def _plot_storage(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
+    ordered = sorted(stores, key=lambda store: store.medians().get("build_rate", 0.0))
     figure = Figure(figsize=(WIDTH_INCHES, 2.1 + 0.33 * len(ordered)), dpi=DPI)
     panels = figure.subplots(1, 3, sharey=True)
     for axes, title, name in zip(
         panels,
-        ("rows a second, built", "disk, of the rows' own bytes", "peak memory, of the same"),
+        ("build rate, rows per second", "disk usage / size of the rows", "peak memory / size of the rows"),
         ("build_rate", "disk", "memory"),
         strict=True,
     ):
         _draw_bars(
             axes,
-            [_storage_value(line.medians(), name) for line in ordered],
-            [looks[line.entry.label][0] for line in ordered],
+            [_storage_value(store.medians(), name) for store in ordered],
+            [styles[store.entry.label][0] for store in ordered],
         )
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
     panels[0].set_ylim(-0.6, len(ordered) - 0.4)
-    _label_stores(panels[0], ordered, looks)
+    _label_stores(panels[0], ordered, styles)
     height = figure.get_figheight()
     figure.subplots_adjust(left=0.17, right=0.98, top=1 - 1.05 / height, bottom=0.48 / height, wspace=0.09)
-    _draw_title(figure, "Building and keeping", "longer is better on the left, shorter on the right", outcome)
+    subtitle = "build rate: higher is better; disk usage and memory: lower is better"
+    _draw_title(figure, "Build and storage", subtitle, outcome)
     return figure
 
 
 def _draw_bars(axes: Axes, values: Sequence[float | None], colours: Sequence[str]) -> None:
-    """A bar a line, with its number; where there is none it says so."""
+    """One bar per store with its value; a dash for a missing value."""
     _style_axes(axes, "x")
     axes.tick_params(labelbottom=False)
     axes.set_xlim(0, max(value for value in [*values, 1.0] if value is not None) * 1.24)
@@ -248,12 +251,12 @@ def _draw_bars(axes: Axes, values: Sequence[float | None], colours: Sequence[str
         )  # fmt: skip
 
 
-def _storage_value(found: Mapping[str, float], name: str) -> float | None:
+def _storage_value(medians: Mapping[str, float], name: str) -> float | None:
     if name == "disk":
-        return found["disk_bytes"] / found["raw_bytes"] if "disk_bytes" in found else None
+        return medians["disk_bytes"] / medians["raw_bytes"] if "disk_bytes" in medians else None
     if name == "memory":
-        return max((found[one] for one in ("build_memory", "query_memory") if one in found), default=None)
-    return found.get(name)
+        return max((medians[key] for key in ("build_memory", "query_memory") if key in medians), default=None)
+    return medians.get(name)
 
 
 def _new_figure(
@@ -277,8 +280,8 @@ def _draw_title(figure: Figure, title: str, subtitle: str, outcome: BenchResult)
     height = figure.get_figheight()
     figure.text(0.012, 1 - 0.14 / height, title, fontsize=14, fontweight="bold", color=INK, va="top")
     figure.text(0.012, 1 - 0.44 / height, subtitle, fontsize=9, color=PALE, va="top")
-    said = f"{outcome.data['name']} · {outcome.machine['cpu']}, {outcome.machine['cores']} cores"
-    figure.text(0.988, 1 - 0.18 / height, said, fontsize=7.5, color=PALE, va="top", ha="right")
+    source = f"{outcome.data['name']} · {outcome.machine['cpu']}, {outcome.machine['cores']} cores"
+    figure.text(0.988, 1 - 0.18 / height, source, fontsize=7.5, color=PALE, va="top", ha="right")
 
 
 def _style_axes(axes: Axes, grid: Literal["x", "y", "both"]) -> None:
@@ -292,7 +295,7 @@ def _style_axes(axes: Axes, grid: Literal["x", "y", "both"]) -> None:
 
 
 def _format_ticks(axes: Axes, which: str) -> None:
-    """Numbers as people write them, also on a logarithmic axis."""
+    """Plain numbers instead of powers of ten, also on a logarithmic axis."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     if high / low < 3000:
@@ -301,26 +304,26 @@ def _format_ticks(axes: Axes, which: str) -> None:
     axis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
 
 
-def _label_stores(axes: Axes, lines: Sequence[StoreResult], looks: PlotStyles) -> None:
-    axes.set_yticks(range(len(lines)), [line.entry.label for line in lines], fontsize=9.5)
-    for tick, line in zip(axes.get_yticklabels(), lines, strict=True):
-        tick.set_color(looks[line.entry.label][0])
+def _label_stores(axes: Axes, stores: Sequence[StoreResult], styles: PlotStyles) -> None:
+    axes.set_yticks(range(len(stores)), [store.entry.label for store in stores], fontsize=9.5)
+    for tick, store in zip(axes.get_yticklabels(), stores, strict=True):
+        tick.set_color(styles[store.entry.label][0])
 
 
-def _label_lines(axes: Axes, ends: Sequence[tuple[str, float, float]], looks: PlotStyles) -> None:
-    """The name of each line at the right edge, tied to the line's end, none over another."""
+def _label_lines(axes: Axes, ends: Sequence[tuple[str, float, float]], styles: PlotStyles) -> None:
+    """Label each line at the right edge without overlaps, connected to the end of the line."""
     axes.set_xlim(axes.get_xlim())
-    axes.set_ylim(axes.get_ylim())  # fixed from here on: what follows is counted in pixels
+    axes.set_ylim(axes.get_ylim())  # freeze the limits: the label positions below are in pixels
     edge = axes.get_window_extent()
     low, high, right = edge.y0, edge.y1, edge.x1
-    at = [axes.transData.transform((x, y)) for _, x, y in ends]
+    pixels = [axes.transData.transform((x, y)) for _, x, y in ends]
     gap = 1.45 * LABEL_POINTS * DPI / 72
-    places = spread_labels([float(y) for _, y in at], gap, low, high)
-    for (label, x, y), place in zip(ends, places, strict=True):
+    positions = spread_labels([float(y) for _, y in pixels], gap, low, high)
+    for (label, x, y), position in zip(ends, positions, strict=True):
         axes.annotate(
-            label, (x, y), (right + 16 * DPI / 72, place), textcoords="figure pixels", va="center",
-            annotation_clip=False, fontsize=LABEL_POINTS, color=looks[label][0],
-            arrowprops={"arrowstyle": "-", "color": looks[label][0], "lw": 0.7, "alpha": 0.6, "relpos": (0, 0.5),
+            label, (x, y), (right + 16 * DPI / 72, position), textcoords="figure pixels", va="center",
+            annotation_clip=False, fontsize=LABEL_POINTS, color=styles[label][0],
+            arrowprops={"arrowstyle": "-", "color": styles[label][0], "lw": 0.7, "alpha": 0.6, "relpos": (0, 0.5),
                         "shrinkA": 1, "shrinkB": 4},
         )  # fmt: skip
 

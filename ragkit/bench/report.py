@@ -1,16 +1,16 @@
-"""Writes a result into a directory, where results gather: a JSON and two Parquet files a run, pictures, one page.
+"""Writes a result into a directory: one JSON and two Parquet files per run, plots and an HTML report.
 
-DIR/runs/RUN.json        the medians, with machine, settings and versions; what `--check` takes
-DIR/figures/RUN.parquet  each figure of each round
-DIR/queries/RUN.parquet  each query's time
+DIR/runs/RUN.json        medians, machine, settings and versions; the input of `--check`
+DIR/figures/RUN.parquet  each metric of each round
+DIR/queries/RUN.parquet  the latency of each query
 DIR/report.html, *.png   the latest run
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 from ragkit.bench.html_report import render_bench_report
@@ -35,52 +35,49 @@ QUERY_SCHEMA = pa.schema([
 
 
 def write_report(directory: Path, outcome: BenchResult) -> Path:
-    """Write everything; returns the page. Files of earlier runs stay."""
+    """Write all files of a run and return the path of the HTML report. Files of earlier runs stay."""
     for folder, schema, rows in (
         ("figures", MEASUREMENT_SCHEMA, _measurement_rows(outcome)),
         ("queries", QUERY_SCHEMA, _query_rows(outcome)),
     ):
         (directory / folder).mkdir(parents=True, exist_ok=True)
-        table = pa.Table.from_pylist(list(rows), schema=schema)
-        _write_atomically(directory / folder / f"{outcome.run_id}.parquet", partial(pq.write_table, table))
+        parquet = BytesIO()
+        pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), parquet)
+        _write_atomically(directory / folder / f"{outcome.run_id}.parquet", parquet.getvalue())
     text = json.dumps(outcome.to_json(), indent=1, ensure_ascii=False) + "\n"
     (directory / "runs").mkdir(exist_ok=True)
-    _write_atomically(directory / "runs" / f"{outcome.run_id}.json", lambda path: path.write_text(text, "utf-8"))
-    pictures = render_plots(outcome)
-    for name, raw in pictures.items():
-        _write_atomically(directory / f"{name}.png", partial(_write_bytes, raw))
+    _write_atomically(directory / "runs" / f"{outcome.run_id}.json", text.encode())
+    plots = render_plots(outcome)
+    for name, png in plots.items():
+        _write_atomically(directory / f"{name}.png", png)
     report = directory / "report.html"
-    _write_atomically(report, lambda path: path.write_text(render_bench_report(outcome, pictures), "utf-8"))
+    _write_atomically(report, render_bench_report(outcome, plots).encode())
     return report
 
 
 def _measurement_rows(outcome: BenchResult) -> Iterator[dict[str, object]]:
-    for line in outcome.stores:
-        for one in line.measurements:
+    for store in outcome.stores:
+        for measurement in store.measurements:
             yield {
-                "run": outcome.run_id, "label": line.entry.label, "store": line.entry.name,
-                "setting": json.dumps(dict(one.sweep_point), sort_keys=True), "figure": one.name, "round": one.round,
-                "value": one.value,
+                "run": outcome.run_id, "label": store.entry.label, "store": store.entry.name,
+                "setting": json.dumps(dict(measurement.sweep_point), sort_keys=True), "figure": measurement.name,
+                "round": measurement.round, "value": measurement.value,
             }  # fmt: skip
 
 
 def _query_rows(outcome: BenchResult) -> Iterator[dict[str, object]]:
-    for line in outcome.stores:
-        for one in line.latencies:
-            setting = json.dumps(dict(one.sweep_point), sort_keys=True)
-            for query, ms in enumerate(one.ms):
+    for store in outcome.stores:
+        for latencies in store.latencies:
+            setting = json.dumps(dict(latencies.sweep_point), sort_keys=True)
+            for query, ms in enumerate(latencies.ms):
                 yield {
-                    "run": outcome.run_id, "label": line.entry.label, "setting": setting, "condition": one.condition,
-                    "round": one.round, "query": query, "ms": ms,
+                    "run": outcome.run_id, "label": store.entry.label, "setting": setting,
+                    "condition": latencies.condition, "round": latencies.round, "query": query, "ms": ms,
                 }  # fmt: skip
 
 
-def _write_bytes(raw: bytes, path: Path) -> None:
-    path.write_bytes(raw)
-
-
-def _write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write beside it and put it in its place, so that nobody meets half a file."""
-    beside = path.with_name(f".{path.name}.part")
-    write(beside)
-    beside.replace(path)
+def _write_atomically(path: Path, content: bytes) -> None:
+    """Write to a temporary file and rename it, so that no reader sees a partial file."""
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_bytes(content)
+    temporary.replace(path)

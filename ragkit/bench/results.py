@@ -1,4 +1,4 @@
-"""What a benchmark has found: figures as they came, their medians, and the JSON that holds them."""
+"""The results of a benchmark: raw measurements, their medians, and the JSON file."""
 
 from __future__ import annotations
 
@@ -16,58 +16,57 @@ from ragkit.records import JSON
 
 StoreStatus: TypeAlias = Literal["ok", "missing", "failed", "time limit", "interrupted"]
 FORMAT_VERSION = 1
-"""Of the JSON file."""
+"""Version of the JSON file."""
 
 METRIC_DESCRIPTIONS: Mapping[str, str] = {
-    "recall": "share of the nearest rows that were found",
-    "p50_ms": "time of a query that half of them stay under, one thread",
-    "p95_ms": "the same for 95 of 100",
-    "p99_ms": "the same for 99 of 100",
-    "qps_1": "queries a second, one thread",
-    "qps_n": "queries a second, several threads",
-    "cpu_ms": "time of all cores for a query; of a server, the client's part",
-    "asked": "queries of a round",
-    "build_s": "putting all rows in, up to the first answer",
-    "put_s": "the same without the first answer",
-    "build_cpu_s": "the same as build_s, in time of all cores",
-    "build_rate": "rows a second, up to the first answer",
-    "import_s": "importing the packages",
-    "open_ms": "opening in a new process, files not in memory",
-    "cold_ms": "the same, and a first answer",
-    "disk_bytes": "files on the disk",
-    "raw_bytes": "the rows themselves, as float32",
-    "build_memory": "peak memory while building, over the bytes of the rows; packages not counted",
-    "query_memory": "the same while answering",
-    "add_ms": "adding 1 %, up to an answer",
-    "add_rate": "the same in rows a second",
-    "delete_ms": "deleting 1 %, up to an answer",
-    "delete_rate": "the same in rows a second",
-    "p50_ms_after": "as p50_ms, after both",
-    "recall_after": "as recall, after both",
-    "read_ms": "reading all rows once, one thread",
-    "read_gb_s": "the same as a bandwidth",
-    "dollars": "US dollars for a million queries, one thread",
+    "recall": "share of the k nearest rows that were found",
+    "p50_ms": "median latency of a query, one thread",
+    "p95_ms": "95th percentile of the latency, one thread",
+    "p99_ms": "99th percentile of the latency, one thread",
+    "qps_1": "queries per second, one thread",
+    "qps_n": "queries per second, several threads",
+    "cpu_ms": "CPU time per query, all cores; without the server of a client-server store",
+    "asked": "queries per round",
+    "build_s": "time to add all rows and answer a first query",
+    "put_s": "time to add all rows",
+    "build_cpu_s": "CPU time of build_s, all cores",
+    "build_rate": "rows per second of build_s",
+    "import_s": "time to import the packages",
+    "open_ms": "time to open the store in a new process, files not cached",
+    "cold_ms": "open_ms and a first query",
+    "disk_bytes": "size of the files on disk",
+    "raw_bytes": "size of the rows as float32",
+    "build_memory": "peak memory of the build divided by raw_bytes, without the packages",
+    "query_memory": "peak memory of the queries divided by raw_bytes, without the packages",
+    "add_ms": "time to add 1 % of the rows and answer a query",
+    "add_rate": "rows per second of add_ms",
+    "delete_ms": "time to delete 1 % of the rows and answer a query",
+    "delete_rate": "rows per second of delete_ms",
+    "p50_ms_after": "p50_ms after adding and deleting",
+    "recall_after": "recall after adding and deleting",
+    "read_ms": "time to read all rows once, one thread",
+    "read_gb_s": "memory bandwidth of read_ms",
+    "dollars": "US dollars per million queries, one thread",
 }
-"""What each figure is. Under a filter its name is preceded by the filter's: `f1:p50_ms`."""
+"""The metrics by name. Those of a filter have its name as a prefix: `f1:p50_ms`."""
 SEARCH_METRICS = ("recall", "p50_ms", "p95_ms", "p99_ms", "qps_1", "cpu_ms", "asked")
-"""The figures of a round: those that a point of a curve has."""
+"""The metrics of a round, which each sweep point has."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number as it was measured."""
+    """One measured value."""
 
     sweep_point: SweepPoint
-    """The point of the curve; empty: the entry as it stands."""
     name: str
     value: float
     round: int = 0
-    """Counted from 0; figures that are taken once have 0."""
+    """From 0; metrics that are measured once have round 0."""
 
 
 @dataclass(frozen=True)
 class QueryLatencies:
-    """Each query of a round, in milliseconds, in the order of the queries."""
+    """The latency of each query of a round in milliseconds, in the order of the queries."""
 
     sweep_point: SweepPoint
     condition: str
@@ -77,75 +76,75 @@ class QueryLatencies:
 
 @dataclass
 class StoreResult:
-    """All that is known of one entry. It grows while the benchmark runs."""
+    """All measurements of one entry. They are appended during the run."""
 
     entry: BenchEntry
     status: StoreStatus = "ok"
     reason: str = ""
-    """Why it is not ok."""
+    """Why the status is not ok, or what was skipped."""
     versions: dict[str, str] = field(default_factory=dict)
-    """Of the packages that it needs beyond the core."""
+    """Versions of the packages in the store's optional dependency group."""
     measurements: list[Measurement] = field(default_factory=list)
     latencies: list[QueryLatencies] = field(default_factory=list)
 
     def medians(self, setting: SweepPoint | None = None) -> dict[str, float]:
-        """Of each figure the median of its rounds, at one point of the curve; None: the entry as it stands."""
-        taken: dict[str, list[float]] = {}
-        for figure in self.measurements:
-            if dict(figure.sweep_point) == dict(setting or {}):
-                taken.setdefault(figure.name, []).append(figure.value)
-        return {name: median(values) for name, values in taken.items()}
+        """The median over the rounds of each metric, at one sweep point; None: without a sweep."""
+        values_by_name: dict[str, list[float]] = {}
+        for measurement in self.measurements:
+            if dict(measurement.sweep_point) == dict(setting or {}):
+                values_by_name.setdefault(measurement.name, []).append(measurement.value)
+        return {name: median(values) for name, values in values_by_name.items()}
 
     def curve_points(self) -> Iterator[tuple[SweepPoint, dict[str, float]]]:
-        """Each point that was measured, with its medians."""
+        """Each measured sweep point with its medians."""
         for point in self.entry.sweep_points():
-            figures = self.medians(point)
-            if "recall" in figures:
-                yield point, figures
+            medians = self.medians(point)
+            if "recall" in medians:
+                yield point, medians
 
 
 @dataclass(frozen=True)
 class BenchResult:
-    """A benchmark's whole result."""
+    """The complete result of a benchmark."""
 
     run_id: str
-    """Its name: the time at which it began, and something drawn by lot."""
+    """Start time and a random suffix."""
     machine: Mapping[str, JSON]
     data: Mapping[str, JSON]
     settings: Mapping[str, JSON]
     stores: tuple[StoreResult, ...]
 
     def to_json(self) -> dict[str, JSON]:
-        """The shape of the JSON file and of `bench --json`."""
+        """The content of the JSON file and the output of `bench --json`."""
         return {
             "format": FORMAT_VERSION,
             "run": self.run_id,
             "machine": self.machine,
             "data": self.data,
             "settings": self.settings,
-            "stores": [_store_json(line) for line in self.stores],
+            "stores": [_store_json(store) for store in self.stores],
         }
 
 
-def _store_json(line: StoreResult) -> dict[str, JSON]:
+def _store_json(store: StoreResult) -> dict[str, JSON]:
     curve: list[JSON] = [
         {"setting": dict(setting), **_round_values({name: figures[name] for name in SEARCH_METRICS if name in figures})}
-        for setting, figures in line.curve_points()
+        for setting, figures in store.curve_points()
     ]
     return {
-        "label": line.entry.label,
-        "store": line.entry.name,
-        "status": line.status,
-        "reason": line.reason,
-        "versions": dict(line.versions),
-        "options": _public_options(line.entry.options),
-        "figures": _round_values(line.medians()),
-        "curve": curve if line.entry.sweep else [],
+        "label": store.entry.label,
+        "store": store.entry.name,
+        "status": store.status,
+        "reason": store.reason,
+        "versions": dict(store.versions),
+        "options": _public_options(store.entry.options),
+        "figures": _round_values(store.medians()),
+        "curve": curve if store.entry.sweep else [],
     }
 
 
 def _public_options(options: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The options as they may be passed on: without keys, and without passwords in addresses."""
+    """The options without secrets, and without passwords in URLs."""
     return {
         name: mask_passwords(value) if isinstance(value, str) else value
         for name, value in options.items()
@@ -159,7 +158,7 @@ def _round_values(figures: Mapping[str, float]) -> dict[str, JSON]:
 
 @dataclass(frozen=True)
 class SavedStoreResult:
-    """One entry of a result that was read back."""
+    """One store of a result that was read from a file."""
 
     label: str
     status: str
@@ -168,7 +167,7 @@ class SavedStoreResult:
 
 @dataclass(frozen=True)
 class BenchBaseline:
-    """A result that was read back, as far as others are held against it."""
+    """A result that was read from a file, to compare other results with."""
 
     run_id: str
     cpu: str
@@ -180,29 +179,29 @@ class BenchBaseline:
 
 
 def read_baseline(path: Path) -> BenchBaseline:
-    """A JSON file that a benchmark wrote. Raises InvalidOption."""
+    """Read a result file. Raises InvalidOption if it is not one."""
     try:
         tree = json.loads(path.read_text("utf-8"))
         if tree["format"] != FORMAT_VERSION:
             raise InvalidOption(
-                "--check", str(path), f"a result of format {FORMAT_VERSION}, this one is of {tree['format']},"
+                "--check", str(path), f"a result of format {FORMAT_VERSION}; this one has format {tree['format']}"
             )
-        lines = tuple(SavedStoreResult(one["label"], one["status"], one["figures"]) for one in tree["stores"])
+        stores = tuple(SavedStoreResult(store["label"], store["status"], store["figures"]) for store in tree["stores"])
         return BenchBaseline(
             run_id=tree["run"],
             cpu=tree["machine"]["cpu"],
             data_fingerprint=tree["data"]["fingerprint"],
             top_k=tree["settings"]["top_k"],
             threads=tree["settings"]["threads"],
-            stores=lines,
+            stores=stores,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidOption("--check", str(path), f"a result of `ragkit bench` ({error})") from error
+        raise InvalidOption("--check", str(path), f"a result file of `ragkit bench`: {error}") from error
 
 
 def to_saved_results(outcome: BenchResult) -> tuple[SavedStoreResult, ...]:
-    """The lines of a result, as they are when they are read back."""
+    """The stores of a result as `read_baseline` returns them."""
     return tuple(
-        SavedStoreResult(line.entry.label, line.status, cast("dict[str, float]", _round_values(line.medians())))
-        for line in outcome.stores
+        SavedStoreResult(store.entry.label, store.status, cast("dict[str, float]", _round_values(store.medians())))
+        for store in outcome.stores
     )

@@ -1,4 +1,4 @@
-"""What a benchmark is asked to do: the settings file, read and checked.
+"""Reads and validates the settings file of a benchmark.
 
     data: {rows: 10000, dimension: 384}
     rounds: 3
@@ -6,8 +6,8 @@
       - {name: sqlite}
       - {name: faiss, label: faiss hnsw, options: {method: hnsw}, sweep: {ef_search: [16, 64, 256]}}
 
-An option may name a variable of the environment, `${PGVECTOR_DSN}`. Whether a store exists and takes its options is
-seen when its turn comes: one that does not is a row of the result, with its reason.
+An option may refer to an environment variable, `${PGVECTOR_DSN}`. Store names and their options are not validated
+here: a store that cannot be opened is reported in the result, with the reason.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from ragkit.errors import InvalidOption, did_you_mean
 from ragkit.records import JSON
 
 SweepPoint = Mapping[str, JSON]
-"""Options that differ from those of the entry: one point of a curve. Empty: the entry as it stands."""
+"""Options that override those of the entry: one point of a curve. Empty: the entry without a sweep."""
 
 _HERE = Path(__file__).resolve().parent
 
 
-def _require_at_least(option: str, met: float, least: float) -> None:
-    if not met >= least:
-        raise InvalidOption(option, met, f">= {least:g}")
+def _require_at_least(option: str, value: float, minimum: float) -> None:
+    if not value >= minimum:
+        raise InvalidOption(option, value, f">= {minimum:g}")
 
 
 @dataclass(frozen=True)
 class BenchEntry:
-    """One line of the benchmark: a store with its options."""
+    """One store of the benchmark with its options."""
 
     name: str
-    """As the registry of stores knows it, or `numpy` for the floor."""
+    """The registered name of a store, or `numpy` for the reference."""
     label: str = ""
-    """What it is called in tables and plots; empty takes the name. No two are the same."""
+    """The unique name in tables and plots; empty: the name."""
     options: Mapping[str, JSON] = field(default_factory=dict)
-    """Of the store. `path` is filled in, and so are `collection`, `table` and `namespace`."""
+    """Options of the store. `path`, `collection`, `table` and `namespace` have defaults."""
     sweep: Mapping[str, tuple[JSON, ...]] = field(default_factory=dict)
-    """Options that a search can change, and the values to try: each combination is a point of the curve."""
+    """Options to vary and their values; each combination is one point of the curve."""
     dollars_per_hour: float | None = None
-    """What the machine behind it costs, in US dollars; None: not known."""
+    """Cost of the server, in US dollars; None: unknown."""
     dollars_per_million_queries: float | None = None
-    """For a service that is paid by the query; None: not known."""
+    """Cost of a service with a price per query, in US dollars; None: unknown."""
 
     def __post_init__(self) -> None:
         if not self.label:
             object.__setattr__(self, "label", self.name)
 
     def sweep_points(self) -> Iterator[SweepPoint]:
-        """The entry as it stands, then every combination of the sweep."""
+        """The empty point, then every combination of the sweep."""
         yield {}
         if self.sweep:
             for values in product(*self.sweep.values()):
@@ -66,12 +66,12 @@ class BenchEntry:
 
 @dataclass(frozen=True)
 class GeneratedData:
-    """The rows that are made when no others are given."""
+    """The size of a generated dataset."""
 
     rows: int = 10_000
-    """How many, at least 100."""
+    """At least 100."""
     dimension: int = 384
-    """Columns of a row, at least 2."""
+    """At least 2."""
 
     def __post_init__(self) -> None:
         _require_at_least("data.rows", self.rows, 100)
@@ -80,34 +80,33 @@ class GeneratedData:
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """All of a settings file."""
+    """The content of a settings file."""
 
     stores: tuple[BenchEntry, ...]
-    """The lines of the benchmark, in the order of its tables."""
     data: GeneratedData = GeneratedData()
-    """The rows that are made when no others are given."""
+    """The generated dataset, if no other data is given."""
     top_k: int = 10
-    """How many hits a search asks for."""
+    """Hits per query."""
     queries: int = 200
-    """How many questions a round asks, at most."""
+    """Queries per round, at most."""
     filtered_queries: int = 50
-    """The same, for each of the filters."""
+    """Queries per round and filter, at most."""
     rounds: int = 3
-    """How often every store is asked. A figure is the median of its rounds."""
+    """Number of rounds. A metric is the median of its rounds."""
     round_seconds: float = 2.0
-    """A round ends after this long even if questions are left over; 20 are always asked."""
+    """Time limit of a round, in seconds; at least 20 queries run."""
     warm_up: int = 10
-    """Questions asked before each measurement, and not measured."""
+    """Queries before each measurement that are not measured."""
     shares: tuple[float, ...] = (0.5, 0.1, 0.01, 0.001)
-    """Of the rows that the filters let through."""
+    """Shares of the rows that the filters select, between 0 and 1."""
     threads: int = 0
-    """How many threads ask at once, beside the figures for one; 0 takes the number of cores."""
+    """Threads of the concurrent measurement; 0: the number of cores."""
     batch: int = 1000
-    """Rows of one call that puts rows in."""
+    """Rows per add call."""
     seed: int = 1
-    """Of everything that is drawn by lot."""
+    """Seed of all random choices."""
     store_seconds: float = 300.0
-    """How long a store may take in all; what was measured by then is kept."""
+    """Time limit of one store, in seconds; measurements before the limit are kept."""
 
     def __post_init__(self) -> None:
         if not self.stores:
@@ -115,7 +114,7 @@ class BenchSettings:
         labels = [entry.label for entry in self.stores]
         for label in labels:
             if labels.count(label) > 1:
-                raise InvalidOption("label", label, "a label that no other store has")
+                raise InvalidOption("label", label, "unique")
         for option in ("top_k", "queries", "filtered_queries", "rounds", "warm_up", "batch"):
             _require_at_least(option, getattr(self, option), 1)
         _require_at_least("threads", self.threads, 0)
@@ -123,11 +122,11 @@ class BenchSettings:
             _require_at_least(option, getattr(self, option), 0.001)
         for share in self.shares:
             if not 0 < share < 1:
-                raise InvalidOption("shares", share, "a share of the rows, between 0 and 1,")
+                raise InvalidOption("shares", share, "between 0 and 1 (exclusive)")
 
     @property
     def thread_count(self) -> int:
-        """How many threads ask at once, once 0 is resolved."""
+        """The number of threads, with 0 resolved to the number of cores."""
         return self.threads or len(available_cores())
 
 
@@ -137,7 +136,7 @@ def available_cores() -> list[int]:
 
 
 def find_shipped_settings(name: str) -> Path | None:
-    """The settings file that is shipped under this name (`quick`, `full`), or None."""
+    """The packaged settings file of this name (`quick`, `full`), or None."""
     packaged = _HERE / "settings_files"
     folder = packaged if packaged.is_dir() else _HERE.parent.parent / "configs"
     path = folder / f"bench-{name}.yaml"
@@ -145,7 +144,7 @@ def find_shipped_settings(name: str) -> Path | None:
 
 
 def read_settings(file: str | Path) -> BenchSettings:
-    """A settings file, or one of those that are shipped by its name. Raises InvalidOption with file and key."""
+    """Read a settings file, or a packaged one by name. Raises InvalidOption with file and key."""
     from ruamel.yaml import YAML  # noqa: PLC0415 - a benchmark without a file does not pay for it
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - as above
 
@@ -153,9 +152,10 @@ def read_settings(file: str | Path) -> BenchSettings:
     try:
         tree = YAML(typ="safe", pure=True).load(StringIO(path.read_text("utf-8")))
     except FileNotFoundError as error:
-        raise InvalidOption("--settings", str(file), "`quick`, `full` or a file that is there") from error
+        raise InvalidOption("--settings", str(file), "`quick`, `full` or an existing file") from error
     except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise InvalidOption(f"the settings {path}", " ".join(str(error).split()), "a YAML file") from error
+        reason = " ".join(str(error).split())
+        raise InvalidOption("--settings", str(path), f"a valid YAML file: {reason}") from error
     try:
         return parse_settings(tree)
     except InvalidOption as error:
@@ -163,13 +163,13 @@ def read_settings(file: str | Path) -> BenchSettings:
 
 
 def parse_settings(tree: object) -> BenchSettings:
-    """Parsed YAML as settings. Raises InvalidOption with the key."""
-    table = _require_mapping("the settings", tree)
+    """Validate parsed YAML. Raises InvalidOption with the key."""
+    table = _require_mapping("settings", tree)
     values = _check_keys(BenchSettings, table, "")
     listed = table.get("stores")
     if not isinstance(listed, list):
         raise InvalidOption("stores", listed, "a list of stores")
-    values["stores"] = tuple(_parse_entry(one, f"stores[{number}]") for number, one in enumerate(listed))
+    values["stores"] = tuple(_parse_entry(entry, f"stores[{number}]") for number, entry in enumerate(listed))
     if "data" in table:
         values["data"] = GeneratedData(
             **_parse_numbers(GeneratedData, _require_mapping("data", table["data"]), "data.")
@@ -177,15 +177,15 @@ def parse_settings(tree: object) -> BenchSettings:
     if "shares" in table:
         if not isinstance(table["shares"], list):
             raise InvalidOption("shares", table["shares"], "a list of shares")
-        values["shares"] = tuple(_parse_number("shares", one, float) for one in table["shares"])
+        values["shares"] = tuple(_parse_number("shares", share, float) for share in table["shares"])
     for option, value in values.items():
         if option not in {"stores", "data", "shares"}:
             values[option] = _parse_number(option, value, float if option.endswith("seconds") else int)
-    return BenchSettings(**values)  # type: ignore[arg-type]  # each was checked by its field above
+    return BenchSettings(**values)  # type: ignore[arg-type]  # validated above
 
 
 def expand_variables(options: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The options with `${NAME}` filled in from the environment. Raises InvalidOption where it is not set."""
+    """Replace `${NAME}` by the value of the environment variable. Raises InvalidOption if it is not set."""
     return {option: _expand_variable(option, value) for option, value in options.items()}
 
 
@@ -193,10 +193,10 @@ def _expand_variable(option: str, value: JSON) -> JSON:
     if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
         return value
     name, _, fallback = value[2:-1].partition(":-")
-    found = os.environ.get(name) or fallback
-    if not found:
-        raise InvalidOption(option, value, f"the environment variable {name}, which is not set,")
-    return found
+    expanded = os.environ.get(name) or fallback
+    if not expanded:
+        raise InvalidOption(option, value, "an environment variable that is set")
+    return expanded
 
 
 def _parse_entry(tree: object, where: str) -> BenchEntry:
@@ -204,31 +204,31 @@ def _parse_entry(tree: object, where: str) -> BenchEntry:
     if not isinstance(values.get("name"), str):
         raise InvalidOption(f"{where}.name", values.get("name"), "the name of a store")
     if not isinstance(values.get("label", ""), str):
-        raise InvalidOption(f"{where}.label", values["label"], "a word or two")
+        raise InvalidOption(f"{where}.label", values["label"], "a string")
     values["options"] = _require_mapping(f"{where}.options", values.get("options") or {})
     sweep = _require_mapping(f"{where}.sweep", values.get("sweep") or {})
-    for option, tried in sweep.items():
-        if not isinstance(tried, list) or not tried:
-            raise InvalidOption(f"{where}.sweep.{option}", tried, "a list of values")
-    values["sweep"] = {option: tuple(cast("list[JSON]", tried)) for option, tried in sweep.items()}
+    for option, choices in sweep.items():
+        if not isinstance(choices, list) or not choices:
+            raise InvalidOption(f"{where}.sweep.{option}", choices, "a list of values")
+    values["sweep"] = {option: tuple(cast("list[JSON]", choices)) for option, choices in sweep.items()}
     for price in ("dollars_per_hour", "dollars_per_million_queries"):
         if values.get(price) is not None:
             values[price] = _parse_number(f"{where}.{price}", values[price], float)
-    return BenchEntry(**values)  # type: ignore[arg-type]  # each was checked by its field above
+    return BenchEntry(**values)  # type: ignore[arg-type]  # validated above
 
 
 def _check_keys(
     kind: type[BenchSettings | BenchEntry | GeneratedData], table: Mapping[str, object], where: str
 ) -> dict[str, object]:
-    known = [one.name for one in fields(kind)]
+    known = [field.name for field in fields(kind)]
     for key in table:
         if key not in known:
-            hint = did_you_mean(key, known)
-            raise InvalidOption(f"{where}{key}", table[key], f"another key{hint}: one of {', '.join(known)}")
+            expected = f"one of {', '.join(known)}{did_you_mean(key, known)}"
+            raise InvalidOption(f"key of {where.rstrip('.') or 'settings'}", key, expected)
     missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
     for key in missing:
         if key not in table:
-            raise InvalidOption(f"{where}{key}", None, "a value for it")
+            raise InvalidOption(f"{where}{key}", None, "set")
     return dict(table)
 
 
@@ -236,11 +236,11 @@ def _parse_numbers(kind: type[GeneratedData], table: Mapping[str, object], where
     return {key: int(_parse_number(where + key, value, int)) for key, value in _check_keys(kind, table, where).items()}
 
 
-def _parse_number(option: str, met: object, kind: type[int] | type[float]) -> float:
-    whole = kind is int
-    if isinstance(met, bool) or not isinstance(met, int if whole else int | float) or not math.isfinite(met):
-        raise InvalidOption(option, met, "a whole number" if whole else "a number")
-    return met
+def _parse_number(option: str, value: object, kind: type[int] | type[float]) -> float:
+    allowed = int if kind is int else int | float
+    if isinstance(value, bool) or not isinstance(value, allowed) or not math.isfinite(value):
+        raise InvalidOption(option, value, "an integer" if kind is int else "a number")
+    return value
 
 
 def _require_mapping(where: str, tree: object) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The other end of a store's process: starts it, asks it, watches its memory, and ends it."""
+"""Starts the worker process of a store, sends it requests, monitors its memory and terminates it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ragkit.records import JSON
 SINGLE_THREAD_ENV = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 )
-"""Libraries that share out one search among several threads are told not to."""
+"""Limits libraries that split one search among several threads to one thread."""
 POLL_SECONDS = 0.02
-"""Between two looks at the memory."""
+"""Interval of the memory samples."""
 
 
-class StoreProcessFailed(Exception):  # a signal inside this package, never seen by a caller
-    """The process of a store ended with an error; `missing` where what it needs is not here."""
+class StoreProcessFailed(Exception):  # internal to this package, never raised to a caller
+    """The process of a store ended with an error; `is_missing` if a package or the store itself is missing."""
 
     def __init__(self, reason: str, missing: bool = False) -> None:
         super().__init__(reason, missing)
@@ -37,38 +37,43 @@ class StoreProcessFailed(Exception):  # a signal inside this package, never seen
 
 
 class StoreTimeout(StoreProcessFailed):
-    """A store took longer than it may."""
+    """A store exceeded its time limit."""
 
 
 class StoreProcess:
-    """A process with one store. `folder` is for its files alone."""
+    """The worker process of one store, with a directory of its own."""
 
     def __init__(self, job: BenchJob, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "job.json"
         path.write_text(json.dumps(asdict(job)))
-        self._stderr_path = folder / "said.txt"
-        with self._stderr_path.open("wb") as said:
-            self._process = subprocess.Popen(  # noqa: S603 - this very program
+        self._stderr_path = folder / "stderr.txt"
+        with self._stderr_path.open("wb") as stderr:
+            self._process = subprocess.Popen(  # noqa: S603 - runs this package
                 [sys.executable, "-m", "ragkit.bench.worker", str(path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=stderr,
                 env={**os.environ, **SINGLE_THREAD_ENV},
-                start_new_session=True,  # an interrupt is for us to deal with, and reaches it when we end it
+                start_new_session=True,  # Ctrl-C reaches only the parent, which terminates the worker
             )
         self._buffer = b""
         self.pid = self._process.pid
         self.memory = MemoryMonitor(self.pid)
 
-    def request(self, what: str, seconds: float, **arguments: JSON) -> dict[str, JSON]:
-        """Have it do something. Raises StoreProcessFailed with its reason, or StoreTimeout after so many seconds."""
+    def request(self, method: str, seconds: float, **arguments: JSON) -> dict[str, JSON]:
+        """Call a method of the worker's StoreBench.
+
+        Raises:
+            StoreProcessFailed: the worker ended with an error.
+            StoreTimeout: there was no response within `seconds`.
+        """
         assert self._process.stdin is not None  # noqa: S101 - it was started with pipes
-        with suppress(BrokenPipeError):  # it has ended: reading tells why
-            self._process.stdin.write(json.dumps({"do": what, "with": arguments}).encode() + b"\n")
+        with suppress(BrokenPipeError):  # the worker has ended; reading the response reports why
+            self._process.stdin.write(json.dumps({"do": method, "with": arguments}).encode() + b"\n")
             self._process.stdin.flush()
-        answer: dict[str, JSON] = json.loads(self._read_line(time.monotonic() + seconds))
-        return answer
+        response: dict[str, JSON] = json.loads(self._read_line(time.monotonic() + seconds))
+        return response
 
     def _read_line(self, deadline: float) -> bytes:
         assert self._process.stdout is not None  # noqa: S101 - as above
@@ -76,7 +81,7 @@ class StoreProcess:
         while b"\n" not in self._buffer:
             ready = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]
             if not ready:
-                raise StoreTimeout("reached its time limit")
+                raise StoreTimeout("time limit exceeded")
             piece = os.read(pipe, 1 << 16)
             if not piece:
                 raise self._exit_error()
@@ -87,8 +92,8 @@ class StoreProcess:
     def _exit_error(self) -> StoreProcessFailed:
         code = self._process.wait()
         if code < 0:
-            return StoreProcessFailed(f"its process was ended by {signal.Signals(-code).name}")
-        lines = self._stderr_path.read_text("utf-8", "replace").strip().splitlines() or ["its process ended"]
+            return StoreProcessFailed(f"worker process was killed by {signal.Signals(-code).name}")
+        lines = self._stderr_path.read_text("utf-8", "replace").strip().splitlines() or ["worker process exited"]
         last = next((line for line in reversed(lines) if ": " in line and not line.startswith(" ")), lines[-1])
         kind, _, reason = last.partition(": ")
         if not kind.startswith("ragkit.errors."):
@@ -96,7 +101,7 @@ class StoreProcess:
         return StoreProcessFailed(reason, missing=kind.rpartition(".")[2] in {"MissingExtra", "UnknownName"})
 
     def terminate(self) -> None:
-        """End it, however it is. Ending twice is fine."""
+        """Kill the process. Safe to call twice."""
         self.memory.stop()
         if self._process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
@@ -109,7 +114,7 @@ class StoreProcess:
 
 
 class MemoryMonitor:
-    """The most memory that a process had at once, by looking often. Knows nothing where there is no /proc."""
+    """Samples the peak memory of a process. Reports 0 on systems without /proc."""
 
     def __init__(self, process: int) -> None:
         self._status_path = Path(f"/proc/{process}/status")
@@ -119,7 +124,7 @@ class MemoryMonitor:
         self._thread.start()
 
     def current_bytes(self) -> int:
-        """Resident bytes, mapped files included; 0 where nobody knows."""
+        """Resident memory in bytes, including mapped files; 0 if unknown."""
         with suppress(OSError, ValueError):
             for line in self._status_path.read_text().splitlines():
                 if line.startswith("VmRSS:"):
@@ -127,12 +132,12 @@ class MemoryMonitor:
         return 0
 
     def reset_peak(self) -> int:
-        """Forget the peak; returns what there is now."""
+        """Reset the peak and return the current memory in bytes."""
         self.peak_bytes = self.current_bytes()
         return self.peak_bytes
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._stopped.set()
         self._thread.join()
 
@@ -142,12 +147,12 @@ class MemoryMonitor:
 
 
 def folder_bytes(folder: Path) -> int:
-    """What the files of a folder take on the disk."""
+    """Disk usage of the files in a directory, in bytes."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
 
 def drop_page_cache(folder: Path) -> None:
-    """Have the system forget what it holds of these files in memory, where it can be asked to."""
+    """Evict the files of a directory from the page cache, on systems with posix_fadvise."""
     for path in folder.rglob("*") if hasattr(os, "posix_fadvise") else ():
         if path.is_file():
             with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""A result as tables of text: for the terminal and for the report alike."""
+"""Formats a result as text tables, for the terminal and the HTML report."""
 
 from __future__ import annotations
 
@@ -16,76 +16,76 @@ NO_VALUE = "–"
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Text in columns; the first is the store, the others are numbers."""
+    """A table of text cells; the first column is the store, the others are numbers."""
 
     title: str
     note: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     reference_rows: int = 0
-    """So many of the last rows are no stores."""
+    """Number of rows at the end that are references, not stores."""
 
 
 def build_tables(outcome: BenchResult) -> list[ResultTable]:
-    """The result in three tables, stores in the order of their p50, floors last; what was never asked is left out."""
-    lines = sorted(
-        (line for line in outcome.stores if "p50_ms" in line.medians()),
-        key=lambda line: (line.entry.name == REFERENCE_NAME, line.medians()["p50_ms"]),
+    """Three tables with the stores sorted by p50 and references last; stores without queries are omitted."""
+    stores = sorted(
+        (store for store in outcome.stores if "p50_ms" in store.medians()),
+        key=lambda store: (store.entry.name == REFERENCE_NAME, store.medians()["p50_ms"]),
     )
-    if not lines:
+    if not stores:
         return []
-    return [_search_table(outcome, lines), _filter_table(outcome, lines), _storage_table(lines)]
+    return [_search_table(outcome, stores), _filter_table(outcome, stores), _storage_table(stores)]
 
 
 def describe_conditions(outcome: BenchResult) -> list[str]:
-    """What must be said beside the tables: what was measured, on what, and which stores have fallen out."""
+    """The notes above the tables: data, machine, threads and the lower bound of exact search."""
     settings, machine, data = outcome.settings, outcome.machine, outcome.data
-    said = [
+    notes = [
         f"{data['name']}, {data['queries']} queries; top {settings['top_k']};"
-        f" {_format_rounds(settings['rounds'])}, stores asked in turn",
+        f" {_format_rounds(settings['rounds'])}, stores queried in turn",
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']},"
         f" Python {machine['python']}",
-        f"one thread on one core but for q/s of {settings['threads']} threads; a store's server has what it takes",
+        f"one thread on one core, except q/s with {settings['threads']} threads; servers of stores are not limited",
     ]
     read = read_lower_bound(outcome)
     if read:
         milliseconds, bandwidth = read
-        said.append(
-            f"no exact search over float32 rows on one thread is faster than {milliseconds:.3g} ms:"
-            f" reading them once takes that long ({bandwidth:.1f} GB/s)"
+        notes.append(
+            f"lower bound for exact search over float32 rows on one thread: {milliseconds:.3g} ms,"
+            f" the time to read all rows once ({bandwidth:.1f} GB/s)"
         )
-    return said
+    return notes
 
 
 def incomplete_stores(outcome: BenchResult) -> list[tuple[str, str, str]]:
-    """(label, status, reason) of every line that is not as it should be."""
+    """(label, status, reason) of every store that is not or only partly measured."""
     return [
-        (line.entry.label, "" if line.status == "ok" else line.status, line.reason)
-        for line in outcome.stores
-        if line.reason
+        (store.entry.label, "" if store.status == "ok" else store.status, store.reason)
+        for store in outcome.stores
+        if store.reason
     ]
 
 
 def read_lower_bound(outcome: BenchResult) -> tuple[float, float] | None:
-    """How long reading all rows once takes, in milliseconds, and the bandwidth of it in GB/s; None: not measured.
+    """The time to read all rows once, in milliseconds, and the bandwidth in GB/s; None: not measured.
 
-    Of the best round, since it is a bound: other work on the machine can only make it look looser.
+    The best round counts, since other load on the machine can only slow it down.
     """
-    figures = [figure for line in outcome.stores for figure in line.measurements]
-    times = [figure.value for figure in figures if figure.name == "read_ms"]
-    bandwidths = [figure.value for figure in figures if figure.name == "read_gb_s"]
+    measurements = [measurement for store in outcome.stores for measurement in store.measurements]
+    times = [measurement.value for measurement in measurements if measurement.name == "read_ms"]
+    bandwidths = [measurement.value for measurement in measurements if measurement.name == "read_gb_s"]
     return (min(times), max(bandwidths)) if times and bandwidths else None
 
 
 def format_number(value: float) -> str:
-    """Three digits that count: `0.123`, `12.3`, `1,230`, `1,234,567`."""
+    """Three significant digits below 1,000, integers above: `0.123`, `12.3`, `1,230`, `1,234,567`."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
 
 def format_share(share: float) -> str:
-    """`50 %`, `0.1 %`, in one piece."""
+    """`50 %`, `0.1 %`, with a non-breaking space."""
     return f"{share * 100:g}\u00a0%"
 
 
@@ -93,7 +93,7 @@ def _format_rounds(rounds: JSON) -> str:
     return "one round" if rounds == 1 else f"medians of {rounds} rounds"
 
 
-def _search_table(outcome: BenchResult, lines: Sequence[StoreResult]) -> ResultTable:
+def _search_table(outcome: BenchResult, stores: Sequence[StoreResult]) -> ResultTable:
     columns: tuple[tuple[str, Callable[[MedianValues], str]], ...] = (
         (f"recall@{outcome.settings['top_k']}", _recall_cell("recall")),
         ("p50 ms", _number_cell("p50_ms")),
@@ -104,10 +104,10 @@ def _search_table(outcome: BenchResult, lines: Sequence[StoreResult]) -> ResultT
         (f"q/s, {outcome.settings['threads']} threads", _number_cell("qps_n")),
         ("$/M queries", _number_cell("dollars")),
     )
-    return _make_table("Asking", "The time that a caller waits for hits with their texts and metadata.", columns, lines)
+    return _make_table("Queries", "Latency until the caller has the hits with texts and metadata.", columns, stores)
 
 
-def _filter_table(outcome: BenchResult, lines: Sequence[StoreResult]) -> ResultTable:
+def _filter_table(outcome: BenchResult, stores: Sequence[StoreResult]) -> ResultTable:
     shares = outcome.settings["shares"]
     columns: list[tuple[str, Callable[[MedianValues], str]]] = []
     for share in shares if isinstance(shares, list) else ():
@@ -116,52 +116,52 @@ def _filter_table(outcome: BenchResult, lines: Sequence[StoreResult]) -> ResultT
             (f"{format_share(share)}: p50 ms", _number_cell(f"{name}:p50_ms")),
             ("recall", _recall_cell(f"{name}:recall")),
         ]
-    note = "A filter on one number, which lets this share of the rows through."
-    return _make_table("Asking with a filter", note, columns, lines)
+    note = "A filter on one numeric field that selects this share of the rows."
+    return _make_table("Filtered queries", note, columns, stores)
 
 
-def _storage_table(lines: Sequence[StoreResult]) -> ResultTable:
+def _storage_table(stores: Sequence[StoreResult]) -> ResultTable:
     columns: tuple[tuple[str, Callable[[MedianValues], str]], ...] = (
         ("build rows/s", _number_cell("build_rate")),
         ("CPU s", _number_cell("build_cpu_s")),
         ("add 1\u00a0% ms", _number_cell("add_ms")),
         ("delete 1\u00a0% ms", _number_cell("delete_ms")),
-        ("recall then", _recall_cell("recall_after")),
+        ("recall after", _recall_cell("recall_after")),
         ("cold open ms", _number_cell("cold_ms")),
         ("disk / rows", _ratio_cell("disk_bytes")),
-        ("memory / rows", _number_cell("build_memory")),
-        ("asking", _number_cell("query_memory")),
+        ("build memory / rows", _number_cell("build_memory")),
+        ("query memory / rows", _number_cell("query_memory")),
     )
     note = (
-        "Up to the first answer each time. Disk and peak memory over the bytes of the rows as float32;"
-        " memory while building and while asking, without the packages themselves."
+        "Times include the first query. Disk usage and peak memory are relative to the size of the rows as float32;"
+        " memory is without the packages."
     )
-    return _make_table("Building and keeping", note, columns, lines)
+    return _make_table("Build and storage", note, columns, stores)
 
 
 def _make_table(
-    title: str, note: str, columns: Sequence[tuple[str, Callable[[MedianValues], str]]], lines: Sequence[StoreResult]
+    title: str, note: str, columns: Sequence[tuple[str, Callable[[MedianValues], str]]], stores: Sequence[StoreResult]
 ) -> ResultTable:
-    figures = [line.medians() for line in lines]
+    medians = [store.medians() for store in stores]
     used = [
-        (name, write)
-        for name, write in columns
-        if name == "recall" or any(write(found) != NO_VALUE for found in figures)
+        (name, cell)
+        for name, cell in columns
+        if name == "recall" or any(cell(values) != NO_VALUE for values in medians)
     ]
     rows = tuple(
-        (line.entry.label, *(write(found) for _, write in used)) for line, found in zip(lines, figures, strict=True)
+        (store.entry.label, *(cell(values) for _, cell in used)) for store, values in zip(stores, medians, strict=True)
     )
-    floors = sum(line.entry.name == REFERENCE_NAME for line in lines)
-    return ResultTable(title, note, ("store", *(name for name, _ in used)), rows, floors)
+    references = sum(store.entry.name == REFERENCE_NAME for store in stores)
+    return ResultTable(title, note, ("store", *(name for name, _ in used)), rows, references)
 
 
 def _number_cell(name: str) -> Callable[[MedianValues], str]:
-    return lambda figures: format_number(figures[name]) if name in figures else NO_VALUE
+    return lambda medians: format_number(medians[name]) if name in medians else NO_VALUE
 
 
 def _recall_cell(name: str) -> Callable[[MedianValues], str]:
-    return lambda figures: f"{figures[name]:.4f}" if name in figures else NO_VALUE
+    return lambda medians: f"{medians[name]:.4f}" if name in medians else NO_VALUE
 
 
 def _ratio_cell(name: str) -> Callable[[MedianValues], str]:
-    return lambda figures: format_number(figures[name] / figures["raw_bytes"]) if name in figures else NO_VALUE
+    return lambda medians: format_number(medians[name] / medians["raw_bytes"]) if name in medians else NO_VALUE

@@ -1,7 +1,7 @@
-"""The process that one store has to itself: `python -m ragkit.bench.worker JOB.json`.
+"""The process that measures one store: `python -m ragkit.bench.worker JOB.json`.
 
-It reads a request a line, `{"do": "round", "with": {...}}`, and answers each with a line of figures. An error ends it:
-what it says last on its standard error is the reason.
+It reads one request per line, `{"do": "measure_queries", "with": {...}}`, and answers each with one line of metrics.
+An error ends the process; the last line on standard error is the reason.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import os
 import sys
 from pathlib import Path
 
-from ragkit.bench.measure import BenchJob, StoreBench, operations
+from ragkit.bench.measure import BenchJob, StoreBench
 
 
 def main(job: Path) -> None:
-    """Serve until the standard input ends."""
-    # Packages print to standard output as they like: answers go to where it pointed before.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    """Serve requests until standard input ends."""
+    # Libraries may print to standard output, so it is redirected to standard error.
+    responses = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    known = dict(operations(StoreBench(BenchJob(**json.loads(job.read_text("utf-8"))))))
+    bench = StoreBench(BenchJob(**json.loads(job.read_text("utf-8"))))
     for line in sys.stdin:
-        asked = json.loads(line)
-        figures = known[asked["do"]](**asked["with"])
-        answers.write(json.dumps(figures) + "\n")
-        answers.flush()
+        request = json.loads(line)
+        metrics = getattr(bench, request["do"])(**request["with"])
+        responses.write(json.dumps(metrics) + "\n")
+        responses.flush()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line: `ragkit VERB ...`. One file a verb, imported when the verb is used."""
+"""The command line: `ragkit COMMAND ...`. One module per command, imported when the command is used."""
 
 from __future__ import annotations
 
@@ -25,75 +25,81 @@ EXIT_VERIFY_FAILED, EXIT_UNSUPPORTED, EXIT_PARTIAL_FAILURE, EXIT_INTERRUPTED = 5
 
 VERBS = {
     "init": "write a commented ragkit.yaml and .ragkitignore, and a sample folder on request",
-    "index": "bring the knowledge base in line with folders and files",
-    "search": "find passages",
+    "index": "index files, folders and web pages",
+    "search": "search for passages",
     "ask": "answer a question with citations",
-    "chat": "answer questions, one after the other",
-    "status": "say what is in the knowledge base",
+    "chat": "answer questions in a conversation",
+    "status": "show what the knowledge base holds",
     "list": "list documents or chunks",
     "show": "show a document or a chunk",
-    "rm": "take a file or folder out",
-    "clear": "take everything out",
-    "copy": "move to another vector store without embedding anything again",
-    "verify": "check that catalog, vectors and lexical index agree",
-    "eval": "tell whether it finds and answers what it should",
-    "tune": "find the settings that suit your documents and questions",
-    "why": "say why a search does not bring a passage",
-    "serve": "put it behind a page and OpenAI's API",
+    "rm": "remove files and folders from the index",
+    "clear": "remove all documents",
+    "copy": "copy to another vector store without embedding again",
+    "verify": "check catalog, vectors and lexical index",
+    "eval": "evaluate retrieval and answers",
+    "tune": "find the best settings for your documents and questions",
+    "why": "explain why a search misses a passage",
+    "serve": "serve a web UI and an OpenAI-compatible API",
     "mcp": "serve the knowledge base to MCP clients",
     "models": "list models with limits and prices",
-    "usage": "say what was spent",
-    "bench": "measure vector stores side by side",
-    "pipeline": "list, show and check pipeline files",
-    "doctor": "say what is installed and what to run if not",
+    "usage": "show tokens and costs",
+    "bench": "benchmark vector stores",
+    "pipeline": "list, show and validate pipeline files",
+    "doctor": "check the installation",
 }
 
 
 class VerbGroup(click.Group):
-    """The group: verbs are found in `ragkit.cli.<verb>`, so that --help imports none of them."""
+    """The group of all commands. They are in `ragkit.cli.<name>_`, and --help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which one meets them."""
+        """The names, in the order of VERBS."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb, imported."""
+        """Import a command."""
         if cmd_name not in VERBS:
             return None
         command = import_module(f"ragkit.cli.{cmd_name}_").command
-        assert isinstance(command, click.Command)  # noqa: S101 - each file of the folder holds one
+        assert isinstance(command, click.Command)  # noqa: S101 - every module defines it
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The verbs with a line each, from the table above."""
-        with formatter.section("Verbs"):
+        """Write one line per command, from VERBS."""
+        with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Says the nearest right verb when there is none of this name."""
+        """Resolve a command. The error for an unknown name suggests the closest one."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(str(UnknownName("verb", args[0], tuple(VERBS))), ctx)
+            raise click.UsageError(str(UnknownName("command", args[0], tuple(VERBS))), ctx)
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=VerbGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="ragkit")
-@click.option("--kb", metavar="DIR", help="The knowledge base (default: .ragkit, or RAGKIT_KB).")
-@click.option("--config", metavar="FILE", help="A pipeline file instead of the ragkit.yaml that is found.")
-@click.option("-q", "--quiet", is_flag=True, help="Say only what was asked for, and errors.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more.")
-@click.option("--no-color", is_flag=True, help="No colours (also NO_COLOR).")
+@click.option("--kb", metavar="DIR", help="Directory of the knowledge base (default: .ragkit, or RAGKIT_KB).")
+@click.option("--config", metavar="FILE", help="Pipeline file (default: the ragkit.yaml found).")
+@click.option("-q", "--quiet", is_flag=True, help="Print only results and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Print more details.")
+@click.option("--no-color", is_flag=True, help="Disable colors (also NO_COLOR).")
 @click.pass_context
 def cli(ctx: click.Context, /, **flags: object) -> None:
-    """Cited answers over a folder of documents.
+    """Search documents and answer questions with citations.
 
     \b
         ragkit index docs/
         ragkit ask "How do I retry?"
     """
     ctx.obj = dict(flags)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def exit_code(error: RagkitError) -> int:
@@ -110,14 +116,11 @@ def exit_code(error: RagkitError) -> int:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The entry point: runs a verb and turns errors into one line and an exit code."""
+    """Entry point: run a command; print errors as one line and exit with their code."""
     try:
         code = cli.main(arguments, prog_name="ragkit", standalone_mode=False)
-    except click.exceptions.Abort:
-        echo("interrupted; what was done is kept", err=True)
-        code = EXIT_INTERRUPTED
-    except KeyboardInterrupt:
-        echo("interrupted; what was done is kept", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        echo("interrupted; completed work is kept", err=True)
         code = EXIT_INTERRUPTED
     except click.ClickException as error:
         error.show()
@@ -127,11 +130,10 @@ def main(arguments: list[str] | None = None) -> None:
         echo(f"{lead}{error}", err=True)
         code = exit_code(error)
     except BrokenPipeError:
-        # the reader has gone (head, less): point stdout at nothing, so that its flush at exit stays quiet
+        # the reader closed the pipe (head, less): without stdout, the flush at exit raises no error
         sys.stdout = None
         code = EXIT_ERROR
     except OSError as error:
-        # what no part foresaw: a folder that may not be entered, a disk that fails under a read
         click.echo(f"error: {error.filename or 'a file'}: {error.strerror or error}", err=True)
         code = EXIT_ERROR
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,4 +1,4 @@
-"""`ragkit bench`: vector stores side by side, on your own chunks or on others, and results held against each other."""
+"""`ragkit bench`: benchmark vector stores and compare results."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.records import JSON
 
 BATCH_SIZE = 500
-"""Chunks read at once."""
+"""Chunks per read from the catalog."""
 
 
 @dataclass(frozen=True)
 class DatasetSource:
-    """Where the rows come from; nothing given: the knowledge base, or made rows where there is none."""
+    """Source of the vectors. Default: the knowledge base, or generated vectors if there is none."""
 
     generated: bool = False
     hdf5: Path | None = None
     questions: Path | None = None
-    """Asked of the knowledge base."""
+    """Questions for the knowledge base."""
 
     def __post_init__(self) -> None:
         if self.generated + (self.hdf5 is not None) + (self.questions is not None) > 1:
-            raise InvalidOption("--generate, --hdf5, --questions", "more than one of them", "one")
+            raise InvalidOption("--generate, --hdf5, --questions", "several", "used one at a time")
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,24 +46,26 @@ class DatasetSource:
     "--settings", "file", default="quick", metavar="quick|full|FILE", show_default=True, help="What to measure."
 )
 @click.option(
-    "--questions", type=Path, metavar="FILE", help="Ask these of the knowledge base, a question a line (or .jsonl)."
+    "--questions", type=Path, metavar="FILE", help="Questions for the knowledge base, one per line (or .jsonl)."
 )
-@click.option("--generate", type=int, metavar="N", help="Make N rows instead of taking a knowledge base's.")
-@click.option("--dim", type=int, metavar="D", help="Columns of the rows that are made.")
-@click.option("--hdf5", type=Path, metavar="FILE", help="Rows and queries from a file in ann-benchmarks' layout.")
-@click.option("--stores", metavar="A,B", help="Only these lines of the settings, by label or store.")
-@click.option("-k", "top_k", type=int, help="How many hits a search asks for.")
-@click.option("--rounds", type=int, help="How often every store is asked.")
-@click.option("--threads", type=int, help="How many threads ask at once, beside the figures for one.")
-@click.option("--seed", type=int, help="Of everything that is drawn by lot.")
-@click.option("--store-seconds", type=float, help="How long one store may take in all.")
-@click.option("--scratch", type=Path, metavar="DIR", help="Where the stores lie meanwhile (default: the system's).")
-@click.option("--out", type=Path, metavar="DIR", help="Write results, pictures and a report; earlier runs stay.")
-@click.option("--check", type=Path, metavar="FILE", help="Exit with 1 where a figure is worse than in this result.")
-@click.option("--tolerance", type=float, default=0.15, show_default=True, help="By which share it may be worse.")
+@click.option("--generate", type=int, metavar="N", help="Generate N vectors instead of reading a knowledge base.")
+@click.option("--dim", type=int, metavar="D", help="Dimension of generated vectors.")
+@click.option("--hdf5", type=Path, metavar="FILE", help="Vectors and queries from an ann-benchmarks file.")
+@click.option("--stores", metavar="A,B", help="Only these stores of the settings, by label or name.")
+@click.option("-k", "top_k", type=int, help="Hits per search.")
+@click.option("--rounds", type=int, help="Rounds of queries per store.")
+@click.option("--threads", type=int, help="Concurrent threads, in addition to one.")
+@click.option("--seed", type=int, help="Random seed.")
+@click.option("--store-seconds", type=float, help="Time limit per store.")
+@click.option(
+    "--scratch", type=Path, metavar="DIR", help="Directory for the stores (default: the system's temporary directory)."
+)
+@click.option("--out", type=Path, metavar="DIR", help="Write results, plots and a report; earlier runs are kept.")
+@click.option("--check", type=Path, metavar="FILE", help="Exit with 1 if a metric is worse than in this result.")
+@click.option("--tolerance", type=float, default=0.15, show_default=True, help="Allowed relative difference.")
 @with_common_options
 def command(
-    shell: CliContext,
+    context: CliContext,
     file: str,
     questions: Path | None,
     generate: int | None,
@@ -80,7 +82,7 @@ def command(
     check: Path | None,
     tolerance: float,
 ) -> int:
-    """Measure vector stores on this machine: recall, speed, building, filters, memory, disk.
+    """Benchmark vector stores: recall, latency, build time, filters, memory, disk.
 
     \b
         ragkit bench --kb .ragkit              # on your own chunks
@@ -103,12 +105,12 @@ def command(
         data = replace(settings.data, rows=generate or settings.data.rows, dimension=dim or settings.data.dimension)
         settings = replace(settings, data=data)
     plan = BenchPlan(settings, source, scratch, out, read_baseline(check) if check else None, tolerance)
-    return _run_benchmark(shell, plan)
+    return _run_benchmark(context, plan)
 
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What the flags come to."""
+    """The validated options."""
 
     settings: BenchSettings
     source: DatasetSource
@@ -118,49 +120,49 @@ class BenchPlan:
     tolerance: float
 
 
-def _run_benchmark(shell: CliContext, plan: BenchPlan) -> int:
-    """Measure, write, say; returns the exit code."""
+def _run_benchmark(context: CliContext, plan: BenchPlan) -> int:
+    """Run the benchmark and report the results; returns the exit code."""
     write_report = _load_report_writer() if plan.out else None
     if not plan.tolerance >= 0:
         raise InvalidOption("--tolerance", plan.tolerance, ">= 0")
 
-    def tell(outcome: BenchResult, worse: list[str]) -> None:
-        written = str(write_report(plan.out, outcome)) if write_report and plan.out else None
-        if shell.json:
-            shell.write_json({**outcome.to_json(), "report": written, "regressions": [*worse]})
+    def report(result: BenchResult, regressions: list[str]) -> None:
+        path = str(write_report(plan.out, result)) if write_report and plan.out else None
+        if context.json:
+            context.write_json({**result.to_json(), "report": path, "regressions": [*regressions]})
         else:
-            print_results(outcome)
-        if written:
-            shell.log(f"report: {written}")
-        for line in worse:
-            shell.log(f"worse: {line}")
+            print_results(result)
+        if path:
+            context.log(f"report: {path}")
+        for line in regressions:
+            context.log(f"worse: {line}")
 
     with (
         tempfile.TemporaryDirectory(prefix="ragkit-bench-", dir=plan.scratch) as folder,
-        BenchProgress(shell) as progress,
+        BenchProgress(context) as progress,
     ):
-        data = _load_dataset(shell, plan.settings, Path(folder) / "data", plan.source)
+        data = _load_dataset(context, plan.settings, Path(folder) / "data", plan.source)
         if plan.baseline:
             settings = plan.settings
             check_comparable(plan.baseline, data.fingerprint(), settings.top_k, settings.thread_count)
         run = BenchRun(plan.settings, data, progress.handle_event)
         try:
-            outcome = run.run()
+            result = run.run()
         except KeyboardInterrupt:
             progress.stop()
-            tell(run.result, [])
+            report(run.result, [])
             raise
     baseline = plan.baseline
-    if baseline and baseline.cpu != outcome.machine["cpu"]:
-        shell.log(f"the baseline is of another machine ({baseline.cpu}): its times say little here")
-    worse = find_regressions(baseline, to_saved_results(outcome), plan.tolerance) if baseline else []
-    tell(outcome, worse)
-    measured = any(line.status == "ok" for line in outcome.stores)
-    return EXIT_ERROR if worse or not measured else 0
+    if baseline and baseline.cpu != result.machine["cpu"]:
+        context.log(f"the baseline was measured on another machine ({baseline.cpu}): times are not comparable")
+    regressions = find_regressions(baseline, to_saved_results(result), plan.tolerance) if baseline else []
+    report(result, regressions)
+    measured = any(store.status == "ok" for store in result.stores)
+    return EXIT_ERROR if regressions or not measured else 0
 
 
 def _load_report_writer() -> Callable[[Path, BenchResult], Path]:
-    """What writes a report. Asked for first: what is not installed is said before an hour of measuring, not after."""
+    """The report writer, imported before the benchmark so that a missing extra fails early. Raises MissingExtra."""
     from ragkit.bench.report import write_report
 
     return write_report
@@ -170,59 +172,59 @@ def _load_report_writer() -> Callable[[Path, BenchResult], Path]:
 @click.argument("before", type=Path)
 @click.argument("after", type=Path, required=False)
 @with_common_options
-def compare_(shell: CliContext, before: Path, after: Path | None) -> None:
-    """Hold two results against each other: directories (their latest run) or files DIR/runs/RUN.json.
+def compare_(context: CliContext, before: Path, after: Path | None) -> None:
+    """Compare two results: directories (their latest run) or files DIR/runs/RUN.json.
 
-    With one directory, its last two runs.
+    With one directory, compare its last two runs.
     """
-    found = compare_runs(before, after)
-    shell.write_json(_comparison_json(found)) if shell.json else print_comparison(found)
+    comparison = compare_runs(before, after)
+    context.write_json(_comparison_json(comparison)) if context.json else print_comparison(comparison)
 
 
-def _comparison_json(found: BenchComparison) -> dict[str, JSON]:
+def _comparison_json(comparison: BenchComparison) -> dict[str, JSON]:
     return {
-        "before": found.before,
-        "after": found.after,
+        "before": comparison.before,
+        "after": comparison.after,
         "differences": [
             {
-                "label": one.label, "setting": one.sweep_point, "figure": one.metric, "before": one.before,
-                "after": one.after, "better_by": one.relative_change,
+                "label": change.label, "setting": change.sweep_point, "figure": change.metric, "before": change.before,
+                "after": change.after, "better_by": change.relative_change,
             }
-            for one in found.differences
+            for change in comparison.differences
         ],
-        "only": {run: list(labels) for run, labels in found.only_in.items()},
+        "only": {run: list(labels) for run, labels in comparison.only_in.items()},
     }  # fmt: skip
 
 
 def _select_stores(settings: BenchSettings, stores: str | None) -> BenchSettings:
-    """The settings with these lines alone, by label or store."""
+    """The settings with only these stores, by label or name."""
     if stores is None:
         return settings
-    wanted = [one.strip() for one in stores.split(",")]
-    for one in wanted:
-        if not any(one in {entry.label, entry.name} for entry in settings.stores):
-            known = dict.fromkeys(name for entry in settings.stores for name in (entry.label, entry.name))
-            raise UnknownName("store of these settings", one, tuple(known))
-    return replace(settings, stores=tuple(e for e in settings.stores if {e.label, e.name} & {*wanted}))
+    selected = [name.strip() for name in stores.split(",")]
+    known = dict.fromkeys(name for entry in settings.stores for name in (entry.label, entry.name))
+    for name in selected:
+        if name not in known:
+            raise UnknownName("store of these settings", name, tuple(known))
+    return replace(settings, stores=tuple(e for e in settings.stores if {e.label, e.name} & {*selected}))
 
 
-def _load_dataset(shell: CliContext, settings: BenchSettings, folder: Path, source: DatasetSource) -> Dataset:
-    """The rows: made, from a file, from the knowledge base, or made after all where there is none to be found."""
+def _load_dataset(context: CliContext, settings: BenchSettings, folder: Path, source: DatasetSource) -> Dataset:
+    """The dataset: from a file, from the knowledge base, or generated."""
     if source.hdf5 is not None:
         return write_dataset(folder, read_hdf5(source.hdf5), queries=settings.queries, seed=settings.seed)
-    nothing = source.questions is None and shell.kb == Path(".ragkit") and not shell.kb.exists()
-    if source.generated or nothing:
+    missing = source.questions is None and context.kb == Path(".ragkit") and not context.kb.exists()
+    if source.generated or missing:
         if not source.generated:
-            shell.log("no knowledge base here (--kb DIR): made rows are used")
+            context.log("no knowledge base found (use --kb DIR): using generated vectors")
         data = settings.data
         return generate_dataset(folder, data.rows, data.dimension, queries=settings.queries, seed=settings.seed)
-    with shell.open_knowledge_base() as kb:
-        given = _load_chunks(kb, shell.kb, source.questions)
-    return write_dataset(folder, given, queries=settings.queries, seed=settings.seed)
+    with context.open_knowledge_base() as kb:
+        vectors = _load_chunks(kb, context.kb, source.questions)
+    return write_dataset(folder, vectors, queries=settings.queries, seed=settings.seed)
 
 
-def _load_chunks(kb: KnowledgeBase, place: Path, questions: Path | None) -> ExternalVectors:
-    """The chunks of a knowledge base with their rows; questions of a file, else some chunks are held back."""
+def _load_chunks(kb: KnowledgeBase, directory: Path, questions: Path | None) -> ExternalVectors:
+    """The chunks of a knowledge base with their vectors. Without questions, some chunks are held out as queries."""
     with kb.reader.snapshot() as view:
         arrays = view.arrays
         keys = arrays.chunk_keys.tolist()
@@ -232,20 +234,22 @@ def _load_chunks(kb: KnowledgeBase, place: Path, questions: Path | None) -> Exte
             for first in range(0, len(keys), BATCH_SIZE)
             for chunk in view.chunks(keys[first : first + BATCH_SIZE])
         ]
-    asked = None
+    queries = None
     if questions is not None:
-        asked = np.stack([kb.embed_question(line) for line in _read_questions(questions)])
-    return ExternalVectors(f"chunks of {place}", rows, asked, texts)
+        queries = np.stack([kb.embed_question(line) for line in _read_questions(questions)])
+    return ExternalVectors(f"chunks of {directory}", rows, queries, texts)
 
 
 def _read_questions(file: Path) -> list[str]:
-    """The questions of a file: a line each, or the `question` of each line's JSON."""
+    """The questions of a file, one per line, or one JSON object with `question` per line."""
     try:
         lines = [line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()]
         if file.suffix == ".jsonl":
             lines = [str(json.loads(line)["question"]) for line in lines]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidOption("--questions", str(file), f"lines of text, or JSON with a `question`, ({error})") from error
+        raise InvalidOption(
+            "--questions", str(file), f"a file with one question or JSON object with `question` per line: {error}"
+        ) from error
     if not lines:
-        raise InvalidOption("--questions", str(file), "a file with a question a line")
+        raise InvalidOption("--questions", str(file), "a file with one question per line")
     return lines

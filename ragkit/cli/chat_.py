@@ -1,4 +1,4 @@
-"""`ragkit chat`: questions and cited answers, one after the other."""
+"""`ragkit chat`: a conversation of questions and cited answers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ PROMPT = "> "
 
 
 @click.command()
-@click.option("--model", metavar="PROVIDER:MODEL", help="Who answers (default: as the pipeline says).")
-@max_cost_option("What the whole conversation may cost")
+@click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
+@max_cost_option("Maximum cost of the whole conversation")
 @with_common_options
-def command(shell: CliContext, model: str | None, max_cost: float | None) -> None:
-    """Answer questions, each with what was said before in mind. An empty line or Ctrl-D ends it."""
-    with shell.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
+def command(context: CliContext, model: str | None, max_cost: float | None) -> None:
+    """Answer questions in a conversation. An empty line or Ctrl-D ends it."""
+    with context.open_knowledge_base() as kb, use_meter(Meter(budget_usd=max_cost)):
         conversation = kb.chat(model=model)
         while question := _next_question():
             kb.check_budget(conversation, question, known=max_cost is not None)
             answer = conversation.ask(question)
-            if shell.json:
-                shell.write_json(answer_json(answer))
+            if context.json:
+                context.write_json(answer_json(answer))
             else:
-                print_answer(shell, answer, streamed=False)
+                print_answer(context, answer, streamed=False)
 
 
 def _next_question() -> str:
-    """The next line that was typed; empty at the end."""
+    """The next line of input; empty at the end."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().strip()
     try:

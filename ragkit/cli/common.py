@@ -1,4 +1,4 @@
-"""What every verb shares: its common options, where the knowledge base is, and how things are printed."""
+"""Common options of all commands, and output helpers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 
 from ragkit.cli.terminal import echo
+from ragkit.errors import RagkitError
 from ragkit.index.source_ids import display_name
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.knowledge_base.stored_settings import read_stored_pipeline
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import JSON, Chunk
+from ragkit.records import JSON, Chunk, Citation
 
 _JSON_CONTROL_CHARS = re.compile("[\x7f-\x9f\u2028\u2029]")
-"""What JSON lets stand though some readers end a line there, or obey it."""
+"""Characters that are valid in JSON but that some readers treat as line ends or control characters."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,7 +30,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class CliContext:
-    """The flags that every verb takes, before it or after it."""
+    """The common options, given before or after the command."""
 
     kb: Path
     config: str | None
@@ -38,24 +39,24 @@ class CliContext:
     json: bool
 
     def log(self, line: str = "", *, level: int = 0) -> None:
-        """A line for the person, on stderr: nothing with -q, and lines of level 1 only with -v."""
+        """Print a line to stderr: nothing with -q, and level 1 only with -v."""
         if not self.quiet and (level == 0 or self.verbose):
             echo(line, err=True)
 
     def write(self, line: str = "") -> None:
-        """A line of the answer, on stdout."""
+        """Print a line to stdout."""
         echo(line)
 
     def write_json(self, value: Mapping[str, JSON]) -> None:
-        """One JSON object on one line, on stdout."""
+        """Print a JSON object as one line to stdout."""
         text = json.dumps(value, ensure_ascii=False)
-        click.echo(_JSON_CONTROL_CHARS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text))
+        click.echo(_JSON_CONTROL_CHARS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
     def load_pipeline(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> Pipeline | None:
-        """The pipeline that was asked for; None: what the knowledge base was built with."""
-        chosen = name or os.environ.get("RAGKIT_PIPELINE") or self.config or Pipeline.find()
-        if chosen is not None:
-            return Pipeline.load(chosen, overrides)
+        """The pipeline by name, environment, option or file; None: that of the knowledge base."""
+        selected = name or os.environ.get("RAGKIT_PIPELINE") or self.config or Pipeline.find()
+        if selected is not None:
+            return Pipeline.load(selected, overrides)
         if not overrides:
             return None
         stored = read_stored_pipeline(self.kb)
@@ -64,60 +65,61 @@ class CliContext:
         )
 
     def open_knowledge_base(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> KnowledgeBase:
-        """The knowledge base, held against the pipeline that was asked for. It must be there."""
+        """Open the knowledge base with the selected pipeline. Raises NotAKnowledgeBase, SettingsMismatch."""
         kb = KnowledgeBase.open(self.kb, self.load_pipeline(name, overrides))
         kb.require_exists()
         return kb
 
     def report_freshness(self, kb: KnowledgeBase) -> dict[str, JSON]:
-        """Look whether the sources changed since the last run; say so, and give it as JSON."""
-        found = kb.freshness()
-        for line in found.messages():
+        """Log if sources changed since the last index run; returns the report as JSON."""
+        freshness = kb.freshness()
+        for line in freshness.messages():
             self.log(f"note: {line}")
-        return found.to_json()
+        return freshness.to_json()
 
 
 def with_common_options(function: Callable[Concatenate[CliContext, P], R]) -> Callable[P, R]:
-    """Give a verb the common options; it receives them as a Shell."""
+    """Add the common options to a command; it receives them as a CliContext."""
 
-    @click.option("--kb", "kb_", metavar="DIR", help="The knowledge base (default: .ragkit, or RAGKIT_KB).")
-    @click.option("--config", "config_", metavar="FILE", help="A pipeline file instead of the ragkit.yaml found.")
-    @click.option("-q", "--quiet", "quiet_", is_flag=True, help="Say only what was asked for, and errors.")
-    @click.option("-v", "--verbose", "verbose_", is_flag=True, help="Say more.")
-    @click.option("--no-color", "no_color_", is_flag=True, help="No colours (also NO_COLOR).")
-    @click.option("--json", "json_", is_flag=True, help="JSON on stdout.")
+    @click.option(
+        "--kb", "kb_", metavar="DIR", help="Directory of the knowledge base (default: .ragkit, or RAGKIT_KB)."
+    )
+    @click.option("--config", "config_", metavar="FILE", help="Pipeline file (default: the ragkit.yaml found).")
+    @click.option("-q", "--quiet", "quiet_", is_flag=True, help="Print only results and errors.")
+    @click.option("-v", "--verbose", "verbose_", is_flag=True, help="Print more details.")
+    @click.option("--no-color", "no_color_", is_flag=True, help="Disable colors (also NO_COLOR).")
+    @click.option("--json", "json_", is_flag=True, help="Print JSON.")
     @click.pass_context
     @wraps(function)
     def command(ctx: click.Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
         own = {name: kwargs.pop(f"{name}_") for name in ("kb", "config", "quiet", "verbose", "no_color", "json")}
-        before = ctx.obj or {}
-        if own["no_color"] or before.get("no_color") or os.environ.get("NO_COLOR"):
+        parent = ctx.obj or {}
+        if own["no_color"] or parent.get("no_color") or os.environ.get("NO_COLOR"):
             ctx.color = False
-        kb = own["kb"] or before.get("kb") or os.environ.get("RAGKIT_KB") or ".ragkit"
-        config = own["config"] or before.get("config")
-        shell = CliContext(
+        kb = own["kb"] or parent.get("kb") or os.environ.get("RAGKIT_KB") or ".ragkit"
+        config = own["config"] or parent.get("config")
+        context = CliContext(
             Path(str(kb)),
             str(config) if config else None,
-            bool(own["quiet"] or before.get("quiet")),
-            bool(own["verbose"] or before.get("verbose")),
+            bool(own["quiet"] or parent.get("quiet")),
+            bool(own["verbose"] or parent.get("verbose")),
             bool(own["json"]),
         )
-        return function(shell, *args, **kwargs)
+        return function(context, *args, **kwargs)
 
     return command
 
 
-def format_location(chunk: Chunk) -> str:
-    """Where a chunk stands, as a person reads it: `guide.md:10-24` or `paper.pdf, page 3`."""
-    name = display_name(chunk.source)
-    if chunk.page is not None:
-        return f"{name}, page {chunk.page}"
-    lines = f"{chunk.start_line}" if chunk.start_line == chunk.end_line else f"{chunk.start_line}-{chunk.end_line}"
-    return f"{name}:{lines}"
+def format_location(item: Chunk | Citation) -> str:
+    """`guide.md:10-24`, or `paper.pdf, page 3`."""
+    name = display_name(item.source)
+    if item.page is not None:
+        return f"{name}, page {item.page}"
+    return f"{name}:{item.start_line}" + (f"-{item.end_line}" if item.end_line != item.start_line else "")
 
 
 def chunk_json(chunk: Chunk) -> dict[str, JSON]:
-    """The contract's line of `list --chunks --json`."""
+    """A line of `list --chunks --json`."""
     return {
         "id": chunk.id,
         "source": display_name(chunk.source),
@@ -139,9 +141,18 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_size(count: float) -> str:
-    """Bytes for people: `1.4 MB`."""
+    """A number of bytes as text: `1.4 MB`."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file and create its parent directories. Raises RagkitError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    except OSError as error:
+        raise RagkitError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Money on the command line: the option that limits it, and how amounts are written."""
+"""The --max-cost option, and the format of costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def _check_finite(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     if value is not None and not isfinite(value):
-        raise click.BadParameter(f"{value} is no amount of US dollars", param=parameter)
+        raise click.BadParameter(f"must be a finite amount of US dollars (got {value})", param=parameter)
     return value
 
 
@@ -32,7 +32,7 @@ def max_cost_option(help_text: str) -> Callable[[Command], Command]:
 
 
 def format_usd(cost: float | None) -> str:
-    """`$0.0012`, `no cost`, `price unknown`. Two digits that say something, however small the amount."""
+    """`$0.0012`, `no cost` or `price unknown`; small amounts have two significant digits."""
     if cost is None:
         return "price unknown"
     if cost == 0:

@@ -1,13 +1,13 @@
-"""`ragkit doctor`: what is installed, what works, and what to run where it does not."""
+"""`ragkit doctor`: check the installation, and suggest commands that fix problems."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, distributions, requires, version
 from importlib.util import find_spec
 from re import match
 
@@ -20,6 +20,9 @@ from ragkit.distribution import DISTRIBUTION, install_command
 from ragkit.errors import RagkitError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
+PACKAGE = "ragkit"
+"""The package of this distribution, and the name of an unrelated distribution."""
+_REINSTALL = f"pip install --force-reinstall {DISTRIBUTION}"
 API_KEY_VARIABLES = (
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",
@@ -32,34 +35,51 @@ API_KEY_VARIABLES = (
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
     detail: str
     fix: str = ""
-    """A command that helps, when it is not well; an optional thing that is missing is well, and has one too."""
+    """A command that helps: to fix a failed check, or to install something optional."""
 
 
 @click.command()
 @with_common_options
-def command(shell: CliContext) -> int:
-    """Say what is installed and whether it works. Exits with 1 when something that is needed does not."""
-    checks = [*_check_core(), *_check_extras(), *_check_keys(), *_check_knowledge_base(shell)]
-    if shell.json:
-        shell.write_json({"checks": [{"name": c.name, "ok": c.ok, "what": c.detail, "fix": c.fix} for c in checks]})
+def command(context: CliContext) -> int:
+    """Check the installation, API keys and the knowledge base. Exits with 1 if a check fails."""
+    core, extras = list(_check_core()), list(_check_extras())
+    rest = [*_check_keys(), *_check_knowledge_base(context)]
+    checks = [*core, *extras, *rest]
+    if context.json:
+        context.write_json({"checks": [{"name": c.name, "ok": c.ok, "what": c.detail, "fix": c.fix} for c in checks]})
     else:
-        for check in checks:
+        for check in (*core, *_summarize_extras(extras), *rest):
             mark = click.style("ok  ", fg="green") if check.ok else click.style("FAIL", fg="red")
             fix = f"  -> {check.fix}" if check.fix else ""
-            shell.write(f"{mark} {check.name}: {check.detail}{fix}")
+            context.write(f"{mark} {check.name}: {check.detail}{fix}")
     return 0 if all(check.ok for check in checks) else EXIT_ERROR
 
 
 def _check_core() -> Iterator[Check]:
     yield Check("ragkit", True, f"{__version__} on Python {'.'.join(map(str, sys.version_info[:3]))}")
+    if conflicts := _conflicting_distributions():
+        names = " ".join(conflicts)
+        detail = f"{', '.join(conflicts)} also provides the package `{PACKAGE}` and can shadow {DISTRIBUTION}"
+        yield Check("distribution", False, detail, f"pip uninstall -y {names} && {_REINSTALL}")
     yield _run_check("sqlite", _check_sqlite, "use a Python whose sqlite3 has FTS5")
-    yield _run_check("embedder minilm", _check_minilm, f"pip install --force-reinstall {DISTRIBUTION}")
+    yield _run_check("embedder minilm", _check_minilm, _REINSTALL)
+
+
+def _conflicting_distributions() -> list[str]:
+    """Other installed distributions that are named `ragkit`, or provide the package `ragkit`."""
+    names = set()
+    for distribution in distributions():
+        name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
+        files = distribution.read_text("RECORD") or ""
+        if name == PACKAGE or files.startswith(f"{PACKAGE}/") or f"\n{PACKAGE}/" in files:
+            names.add(name)
+    return sorted(names - {DISTRIBUTION})
 
 
 def _check_sqlite() -> str:
@@ -69,24 +89,38 @@ def _check_sqlite() -> str:
 
 
 def _check_minilm() -> str:
-    # here: the doctor's patient may be the import itself
+    # imported here: the import may be what fails
     from ragkit.embed.minilm import MiniLM
 
     model = MiniLM()
-    return f"{model.fingerprint}, {len(model.probe())} columns"
+    return f"{model.fingerprint}, {len(model.probe())} dimensions"
 
 
 def _check_extras() -> Iterator[Check]:
-    """Every optional dependency group, and whether its packages are here."""
+    """One check per extra. `fix` installs it if packages are missing."""
     groups: dict[str, list[str]] = {}
-    for line in requires(DISTRIBUTION) or []:
-        found = match(r"([A-Za-z0-9_.-]+).*extra == ['\"]([a-z0-9-]+)['\"]", line)
-        if found and found[2] not in ("all", "test"):
-            groups.setdefault(found[2], []).append(found[1])
+    try:
+        requirements = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        requirements = []
+    for line in requirements:
+        extra_match = match(r"([A-Za-z0-9_.-]+).*extra == ['\"]([a-z0-9-]+)['\"]", line)
+        if extra_match and extra_match[2] not in ("all", "test"):
+            groups.setdefault(extra_match[2], []).append(extra_match[1])
     for extra, packages in sorted(groups.items()):
         missing = [name for name in packages if not _is_installed(name)]
         fix = install_command(extra) if missing else ""
         yield Check(f"extra {extra}", True, f"not installed: {', '.join(missing)}" if missing else "installed", fix)
+
+
+def _summarize_extras(extras: Sequence[Check]) -> Iterator[Check]:
+    """Two lines: the extras that are installed, and those that are not."""
+    installed = [extra.name.removeprefix("extra ") for extra in extras if not extra.fix]
+    missing = [extra.name.removeprefix("extra ") for extra in extras if extra.fix]
+    if installed:
+        yield Check("extras installed", True, ", ".join(installed))
+    if missing:
+        yield Check("extras not installed", True, ", ".join(missing), install_command("NAME"))
 
 
 def _is_installed(package: str) -> bool:
@@ -98,25 +132,26 @@ def _is_installed(package: str) -> bool:
 
 
 def _check_keys() -> Iterator[Check]:
-    there = [key for key in API_KEY_VARIABLES if os.environ.get(key)]
-    yield Check("keys", True, ", ".join(there) + " set" if there else "none set: answers are quoted, at no cost")
+    keys = [key for key in API_KEY_VARIABLES if os.environ.get(key)]
+    detail = f"{', '.join(keys)} set" if keys else "none set: answers are extractive, at no cost"
+    yield Check("keys", True, detail)
 
 
-def _check_knowledge_base(shell: CliContext) -> Iterator[Check]:
-    if not shell.kb.exists():
-        yield Check("knowledge base", True, f"none at {shell.kb}", "ragkit index FOLDER")
+def _check_knowledge_base(context: CliContext) -> Iterator[Check]:
+    if not context.kb.exists():
+        yield Check("knowledge base", True, f"none at {context.kb}", "ragkit index FOLDER")
         return
 
-    def look() -> str:
-        with KnowledgeBase.open(shell.kb) as kb:
+    def count() -> str:
+        with KnowledgeBase.open(context.kb) as kb:
             status = kb.status()
-        return f"{status.documents} documents, {status.chunks} chunks at {shell.kb}"
+        return f"{status.documents} documents, {status.chunks} chunks at {context.kb}"
 
-    yield _run_check("knowledge base", look, f"ragkit verify --kb {shell.kb}")
+    yield _run_check("knowledge base", count, f"ragkit verify --kb {context.kb}")
 
 
-def _run_check(name: str, look: Callable[[], str], fix: str) -> Check:
+def _run_check(name: str, check: Callable[[], str], fix: str) -> Check:
     try:
-        return Check(name, True, look())
+        return Check(name, True, check())
     except (RagkitError, ImportError, OSError, sqlite3.Error) as error:
         return Check(name, False, str(error), fix)

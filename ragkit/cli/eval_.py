@@ -1,4 +1,4 @@
-"""`ragkit eval`: figures of retrieval and of answers, for people and for CI."""
+"""`ragkit eval`: evaluate retrieval and answers, for users and for CI."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import click
 
 from ragkit import __version__
 from ragkit.cli import EXIT_BUDGET_EXCEEDED, EXIT_ERROR
-from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.common import CliContext, with_common_options, write_file
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.eval_models import EvalModels, open_eval_models
-from ragkit.cli.files import write_file
 from ragkit.errors import RagkitError
 from ragkit.evaluate.html_report import render_evaluation_report
 from ragkit.evaluate.junit import to_junit_xml
@@ -35,7 +34,7 @@ from ragkit.records import JSON, Citation
 
 @dataclass(frozen=True)
 class EvalOptions:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     questions: Path | None
     pipeline: str | None
@@ -49,27 +48,43 @@ class EvalOptions:
 
 @click.command()
 @click.argument("questions", required=False, type=click.Path(path_type=Path))
-@click.option("--auto", type=click.IntRange(min=1), metavar="N", help="Make N questions of the documents themselves.")
-@click.option("--write-with", metavar="PROVIDER:MODEL", help="Let a model write the questions of --auto.")
-@click.option("--judge", metavar="PROVIDER:MODEL", help="Let a model judge faithfulness and relevance of answers.")
-@max_cost_option("Stop judging and writing questions before they cost more")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the questions made, and of the intervals.")
-@click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the questions made, as .jsonl.")
-@click.option("-k", "--depth", type=click.IntRange(min=1), default=10, show_default=True, help="Figures are @k.")
-@click.option("--retrieval-only", is_flag=True, help="Ask for no answers.")
-@click.option("--model", metavar="PROVIDER:MODEL", help="Who answers (default: as the pipeline says).")
-@click.option("--pipeline", metavar="FILE|NAME", help="A pipeline that reads this knowledge base in another way.")
-@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change a value of the pipeline.")
-@click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Compare with an earlier --out.")
+@click.option("--auto", type=click.IntRange(min=1), metavar="N", help="Generate N questions from the documents.")
+@click.option("--write-with", metavar="PROVIDER:MODEL", help="Generate the questions of --auto with a model.")
+@click.option("--judge", metavar="PROVIDER:MODEL", help="Judge faithfulness and relevance of answers with a model.")
+@max_cost_option("Maximum cost of judging and generating questions")
 @click.option(
-    "--max-drop", type=click.FloatRange(min=0), default=0.02, show_default=True, help="Allowed: exit 1 beyond."
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Random seed of generated questions and confidence intervals.",
+)
+@click.option(
+    "--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the generated questions as .jsonl."
+)
+@click.option("-k", "--depth", type=click.IntRange(min=1), default=10, show_default=True, help="k of the metrics @k.")
+@click.option("--retrieval-only", is_flag=True, help="Evaluate retrieval only, without answers.")
+@click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
+@click.option("--pipeline", metavar="FILE|NAME", help="Pipeline with other retrieval or answer settings.")
+@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a setting of the pipeline.")
+@click.option(
+    "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Compare with the --out file of an earlier run."
+)
+@click.option(
+    "--max-drop",
+    type=click.FloatRange(min=0),
+    default=0.02,
+    show_default=True,
+    help="Allowed drop of a metric; exit with 1 beyond.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JSON.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write it as a page to read.")
-@click.option("--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="Write it as JUnit XML.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as HTML.")
+@click.option(
+    "--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JUnit XML."
+)
 @with_common_options
 def command(
-    shell: CliContext,
+    context: CliContext,
     questions: Path | None,
     auto: int | None,
     write_with: str | None,
@@ -88,10 +103,10 @@ def command(
     html: Path | None,
     junit_file: Path | None,
 ) -> int:
-    """Put QUESTIONS to the knowledge base: does it find, and does it answer?
+    """Evaluate retrieval and answers with QUESTIONS.
 
-    QUESTIONS is a .jsonl or .csv file with `question`, `answers`, `sources` and `answerable`, or a folder in the shape
-    of the BEIR benchmark, which is indexed into a knowledge base of its own for the time of the run.
+    QUESTIONS is a .jsonl or .csv file with `question`, `answers`, `sources` and `answerable`, or a folder in BEIR
+    format, whose documents are indexed into a temporary knowledge base.
 
     \b
         ragkit eval questions.jsonl --html report.html
@@ -99,138 +114,143 @@ def command(
         ragkit eval questions.jsonl --baseline eval.json --max-drop 0.02
         ragkit eval questions.jsonl --judge openai:gpt-4o-mini --max-cost 0.50
 
-    What a model judged or wrote is kept in the knowledge base: the same is not paid twice.
+    Responses of the models are cached in the knowledge base, so that repeated runs cost nothing.
     """
     if (questions is None) == (auto is None):
-        raise click.UsageError("name a file of questions, or let --auto N make some")
+        raise click.UsageError("give either a file of questions or --auto N")
     if write_with is not None and auto is None:
-        raise click.UsageError("--write-with writes the questions of --auto N")
+        raise click.UsageError("--write-with requires --auto N")
     if judge is not None and retrieval_only:
-        raise click.UsageError("--judge judges answers, and --retrieval-only asks for none")
-    wanted = EvalOptions(questions, pipeline, overrides, auto, seed, depth, retrieval_only, model)
+        raise click.UsageError("--judge and --retrieval-only cannot be combined")
+    options = EvalOptions(questions, pipeline, overrides, auto, seed, depth, retrieval_only, model)
     with (
-        open_eval_models(shell, judge, write_with, max_cost) as help_,
-        _open_inputs(shell, wanted, help_) as (kb, asked),
+        open_eval_models(context, judge, write_with, max_cost) as models,
+        _open_inputs(context, options, models) as (kb, dataset),
     ):
         if write is not None:
-            write_file(write, "".join(json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in asked))
-        _warn_unknown_sources(shell, kb, asked)
-        _warn_unlabelled_questions(shell, asked)
-        outcomes = _run_questions(shell, kb, asked, wanted, help_)
-        found = replace(build_report(outcomes, _settings_json(kb, wanted), seed), models=help_.to_dict())
-    changes = compare_with_baseline(found, baseline, max_drop, seed) if baseline is not None else []
-    _write_reports(found, changes, ReportFiles(out, html, junit_file), max_drop)
-    if shell.json:
+            write_file(
+                write, "".join(json.dumps(question.to_dict(), ensure_ascii=False) + "\n" for question in dataset)
+            )
+        _warn_unknown_sources(context, kb, dataset)
+        _warn_unlabelled_questions(context, dataset)
+        results = _run_questions(context, kb, dataset, options, models)
+        report = replace(build_report(results, _settings_json(kb, options), seed), models=models.to_dict())
+    changes = compare_with_baseline(report, baseline, max_drop, seed) if baseline is not None else []
+    _write_reports(report, changes, ReportFiles(out, html, junit_file), max_drop)
+    if context.json:
         compared: list[JSON] = [{"name": c.name, "before": c.before, "now": c.now, "p": c.p} for c in changes]
-        shell.write_json({**found.to_dict(), "compared": compared, "dropped": [c.name for c in changes if c.dropped]})
+        context.write_json(
+            {**report.to_dict(), "compared": compared, "dropped": [c.name for c in changes if c.dropped]}
+        )
     else:
-        _print_report(shell, found, changes)
-        for line in help_.summary_lines():
-            shell.write(line)
-    for one in changes:
-        if one.dropped:
-            shell.log(f"{one.name} fell by {one.before - one.now:.4f}; at most {max_drop:g} was allowed")
-    if help_.budget_error is not None:
-        shell.log(f"error: {help_.budget_error}; what was judged is kept")
+        _print_report(context, report, changes)
+        for line in models.summary_lines():
+            context.write(line)
+    for change in changes:
+        if change.dropped:
+            context.log(f"{change.name} dropped by {change.before - change.now:.4f} (allowed: {max_drop:g})")
+    if models.budget_error is not None:
+        context.log(f"error: {models.budget_error}; completed judgments are kept")
         return EXIT_BUDGET_EXCEEDED
-    return EXIT_ERROR if any(one.dropped for one in changes) else 0
+    return EXIT_ERROR if any(change.dropped for change in changes) else 0
 
 
 @contextmanager
 def _open_inputs(
-    shell: CliContext, wanted: EvalOptions, models: EvalModels
+    context: CliContext, options: EvalOptions, models: EvalModels
 ) -> Iterator[tuple[KnowledgeBase, list[Question]]]:
-    """The knowledge base and the questions. A BEIR folder brings its own documents."""
-    folder = wanted.questions
+    """The knowledge base and the questions. The documents of a BEIR folder are indexed."""
+    folder = options.questions
     if folder is not None and (folder / "corpus.jsonl").exists():
-        asked = read_questions(folder)
+        questions = read_questions(folder)
         with TemporaryDirectory(prefix="ragkit-eval-") as scratch:
             names = write_beir_documents(folder, Path(scratch) / "documents")
-            chosen = shell.load_pipeline(wanted.pipeline, wanted.overrides) or Pipeline.default()
-            with KnowledgeBase.open(Path(scratch) / "kb", chosen) as kb:
-                shell.log(f"indexing {len(names):,} documents of {folder}")
+            selected = context.load_pipeline(options.pipeline, options.overrides) or Pipeline.default()
+            with KnowledgeBase.open(Path(scratch) / "kb", selected) as kb:
+                context.log(f"indexing {len(names):,} documents of {folder}")
                 kb.index(Path(scratch) / "documents")
-                yield kb, [one.with_renamed_sources(names) for one in asked]
+                yield kb, [question.with_renamed_sources(names) for question in questions]
         return
-    with shell.open_knowledge_base(wanted.pipeline, wanted.overrides) as kb:
-        if wanted.auto is None:
-            assert folder is not None  # noqa: S101 - one of the two was given
+    with context.open_knowledge_base(options.pipeline, options.overrides) as kb:
+        if options.auto is None:
+            assert folder is not None  # noqa: S101 - checked in `command`
             yield kb, read_questions(folder)
             return
         if models.writer is not None:
-            made = models.write_questions(kb, wanted.auto, wanted.seed)
+            generated = models.write_questions(kb, options.auto, options.seed)
         else:
-            documents = [found for source, _, _ in kb.documents() if (found := kb.document(source)) is not None]
-            made = [
-                one.with_display_sources(display_name)
-                for one in generate_questions(documents, extract_terms, wanted.auto, wanted.seed)
+            documents = [d for source, _, _ in kb.documents() if (d := kb.document(source)) is not None]
+            generated = [
+                question.with_display_sources(display_name)
+                for question in generate_questions(documents, extract_terms, options.auto, options.seed)
             ]
-        if len(made) < wanted.auto:
-            shell.log(f"the documents give {len(made)} questions, not {wanted.auto}")
-        if not made:
-            raise RagkitError("no question can be made of these documents: write some into a file")
-        yield kb, made
+        if len(generated) < options.auto:
+            context.log(f"only {len(generated)} of {options.auto} questions could be generated from the documents")
+        if not generated:
+            raise RagkitError("no questions could be generated from the documents: write a file of questions")
+        yield kb, generated
 
 
-def _warn_unknown_sources(shell: CliContext, kb: KnowledgeBase, asked: Sequence[Question]) -> None:
-    """A source that is not there makes every figure low: said before, not found out afterwards."""
-    there = [display_name(source) for source, _, _ in kb.documents()]
-    ends = {"/".join(name.split("/")[at:]) for name in there for at in range(name.count("/") + 1)} | set(there)
-    missing = sorted({name for one in asked for name in one.sources} - ends)
+def _warn_unknown_sources(context: CliContext, kb: KnowledgeBase, questions: Sequence[Question]) -> None:
+    """Warn about expected sources that are not in the knowledge base: they count as missed in every metric."""
+    known = [display_name(source) for source, _, _ in kb.documents()]
+    suffixes = {"/".join(name.split("/")[at:]) for name in known for at in range(name.count("/") + 1)} | set(known)
+    missing = sorted({name for question in questions for name in question.sources} - suffixes)
     if missing:
-        shell.log(
-            f"{len(missing)} of the sources that the questions name are not in the knowledge base, {missing[0]!r} for "
-            "one: what they answer counts as missed"
+        context.log(
+            f"{len(missing)} sources of the questions are not in the knowledge base (such as {missing[0]!r}): "
+            "they count as missed"
         )
 
 
-def _warn_unlabelled_questions(shell: CliContext, asked: Sequence[Question]) -> None:
-    """A question of which nothing is known counts in few figures, most often by a slip of the pen in a key."""
-    bare = [one for one in asked if one.answerable and not one.answers and not one.sources]
-    if bare:
-        shell.log(
-            f"{len(bare)} of {len(asked)} questions have neither `answers` nor `sources`, {bare[0].text[:60]!r} for "
-            "one: all that counts of them is a refusal, as wrong; add either, or `answerable: false` where documents"
-            " are silent"
+def _warn_unlabelled_questions(context: CliContext, questions: Sequence[Question]) -> None:
+    """Warn about questions without labels, which is often a typo in a key."""
+    unlabelled = [q for q in questions if q.answerable and not q.answers and not q.sources]
+    if unlabelled:
+        context.log(
+            f"{len(unlabelled)} of {len(questions)} questions have neither `answers` nor `sources` (such as "
+            f"{unlabelled[0].text[:60]!r}): only refusals are scored, as wrong; add either, or `answerable: false`"
         )
 
 
 def _run_questions(
-    shell: CliContext, kb: KnowledgeBase, asked: Sequence[Question], wanted: EvalOptions, models: EvalModels
+    context: CliContext, kb: KnowledgeBase, questions: Sequence[Question], options: EvalOptions, models: EvalModels
 ) -> list[QuestionResult]:
-    ask = None if wanted.retrieval_only else (lambda question: kb.ask(question, model=wanted.model))
-    depths = Depths(wanted.depth, max(50, 5 * wanted.depth))
-    kb.search(asked[0].text, 1)  # the embedder is loaded now, not in the time of the first question
-    found: list[QuestionResult] = []
+    ask = None if options.retrieval_only else (lambda question: kb.ask(question, model=options.model))
+    depths = Depths(options.depth, max(50, 5 * options.depth))
+    kb.search(
+        questions[0].text, 1
+    )  # load the embedder now, so that it does not count in the latency of the first question
+    results: list[QuestionResult] = []
     system = EvaluatedSystem(kb.search, ask, display_name, lambda cited: _cited_text(kb, cited))
-    shows = sys.stderr.isatty() and not shell.quiet
-    for outcome in evaluate_questions(system, asked, depths):
-        found.append(models.judge_outcome(outcome))
-        if shows:
-            click.echo(f"\r{len(found)} of {len(asked)} questions", err=True, nl=len(found) == len(asked))
-    return found
+    show_progress = sys.stderr.isatty() and not context.quiet
+    for result in evaluate_questions(system, questions, depths):
+        results.append(models.judge_outcome(result))
+        if show_progress:
+            click.echo(f"\r{len(results)} of {len(questions)} questions", err=True, nl=len(results) == len(questions))
+    return results
 
 
 def _cited_text(kb: KnowledgeBase, cited: Citation) -> str:
-    """The whole chunk of a citation."""
+    """The text of the cited chunk, or the quote if the chunk is gone."""
     chunk = kb.chunk(cited.chunk_id)
     return chunk.text if chunk is not None else cited.quote
 
 
-def _settings_json(kb: KnowledgeBase, wanted: EvalOptions) -> dict[str, JSON]:
+def _settings_json(kb: KnowledgeBase, options: EvalOptions) -> dict[str, JSON]:
     return {
         "ragkit": __version__,
         "python": platform.python_version(),
         "pipeline": kb.pipeline.name,
-        "model": None if wanted.retrieval_only else (wanted.model or kb.pipeline.answer.provider),
-        "questions": f"--auto {wanted.auto}" if wanted.auto else str(wanted.questions),
-        "seed": wanted.seed,
+        "model": None if options.retrieval_only else (options.model or kb.pipeline.answer.provider),
+        "questions": f"--auto {options.auto}" if options.auto else str(options.questions),
+        "seed": options.seed,
     }
 
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """Where the report is written to; None: not in this form."""
+    """Files of the report; None: not written."""
 
     json: Path | None
     html: Path | None
@@ -238,33 +258,33 @@ class ReportFiles:
 
 
 def _write_reports(
-    found: EvaluationReport, changes: Sequence[MetricChange], files: ReportFiles, max_drop: float
+    report: EvaluationReport, changes: Sequence[MetricChange], files: ReportFiles, max_drop: float
 ) -> None:
     if files.json is not None:
-        write_file(files.json, json.dumps(found.to_dict(), ensure_ascii=False) + "\n")
+        write_file(files.json, json.dumps(report.to_dict(), ensure_ascii=False) + "\n")
     if files.html is not None:
-        write_file(files.html, render_evaluation_report(found, changes) + "\n")
+        write_file(files.html, render_evaluation_report(report, changes) + "\n")
     if files.junit is not None:
-        write_file(files.junit, to_junit_xml(found, changes, max_drop))
+        write_file(files.junit, to_junit_xml(report, changes, max_drop))
 
 
-def _print_report(shell: CliContext, found: EvaluationReport, changes: Sequence[MetricChange]) -> None:
-    before = {one.name: one for one in changes}
-    head = f"{'figure':<24}{'mean':>8}   {'95 % interval':<18}{'questions':>9}"
-    shell.write(click.style(head + (f"{'before':>10}{'p':>8}" if changes else ""), bold=True))
-    for name, one in found.metrics.items():
-        line = f"{name:<24}{one.mean:>8.4f}   {f'{one.low:.4f} to {one.high:.4f}':<18}{one.n:>9}"
-        old = before.get(name)
-        if old is not None:
-            line = click.style(line + f"{old.before:>10.4f}{old.p:>8.3f}", fg="red" if old.dropped else None)
-        shell.write(line)
-    times = found.milliseconds
+def _print_report(context: CliContext, report: EvaluationReport, changes: Sequence[MetricChange]) -> None:
+    changes_by_name = {change.name: change for change in changes}
+    head = f"{'metric':<24}{'mean':>8}   {'95 % interval':<18}{'questions':>9}"
+    context.write(click.style(head + (f"{'before':>10}{'p':>8}" if changes else ""), bold=True))
+    for name, metric in report.metrics.items():
+        line = f"{name:<24}{metric.mean:>8.4f}   {f'{metric.low:.4f} to {metric.high:.4f}':<18}{metric.n:>9}"
+        change = changes_by_name.get(name)
+        if change is not None:
+            line = click.style(line + f"{change.before:>10.4f}{change.p:>8.3f}", fg="red" if change.dropped else None)
+        context.write(line)
+    times = report.milliseconds
     parts = [
-        f"{what} {times[f'{what}_p50']:.1f} ms (p95 {times[f'{what}_p95']:.1f})"
-        for what in ("search", "ask")
-        if f"{what}_p50" in times
+        f"{step} {times[f'{step}_p50']:.1f} ms (p95 {times[f'{step}_p95']:.1f})"
+        for step in ("search", "ask")
+        if f"{step}_p50" in times
     ]
-    cost = "price unknown" if found.cost_usd is None else f"cost ${found.cost_usd:.4f}"
-    shell.write(f"{len(found.outcomes)} questions; {', '.join(parts)}; {cost}")
-    for failed in found.failed_questions[:5]:
-        shell.log(f"{failed.question.id}: {failed.error}")
+    cost = "price unknown" if report.cost_usd is None else f"cost ${report.cost_usd:.4f}"
+    context.write(f"{len(report.outcomes)} questions; {', '.join(parts)}; {cost}")
+    for failed in report.failed_questions[:5]:
+        context.log(f"{failed.question.id}: {failed.error}")

@@ -1,4 +1,4 @@
-"""The models that help `ragkit eval`: who judges, who writes questions, what they may cost, and what is kept."""
+"""The models of `ragkit eval` that judge answers and write questions, with their budget and cache."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.tokens import Tokens
 
 CACHE_FILE = "judged.sqlite"
-"""In the directory of the knowledge base: what models judged and wrote."""
+"""Cache of model responses, in the directory of the knowledge base."""
 
 
 @dataclass
 class EvalModels:
-    """The models of one run, with one purse."""
+    """The models of one run, with one budget."""
 
-    shell: CliContext
+    context: CliContext
     meter: Meter
     judge: Judge | None = None
     writer: QuestionWriter | None = None
     budget_error: BudgetExceeded | None = None
-    """Why judging stopped before the end."""
+    """Why judging stopped early."""
     unjudged_count: int = field(default=0)
 
     def write_questions(self, kb: KnowledgeBase, count: int, seed: int) -> list[Question]:
-        """Questions that the model wrote, and a fifth that the documents do not answer."""
-        assert self.writer is not None  # noqa: S101 - asked for with --write-with
-        outside = round(count * OFF_TOPIC_SHARE)
+        """Questions written by the model, with a share of OFF_TOPIC_SHARE that the documents do not answer."""
+        assert self.writer is not None  # noqa: S101 - set by --write-with
+        off_topic = round(count * OFF_TOPIC_SHARE)
         with use_meter(self.meter):
-            made = self.writer.write(list(kb.chunks()), count - outside, seed)
+            questions = self.writer.write(list(kb.chunks()), count - off_topic, seed)
         self._log_dropped()
-        documents = [found for source, _, _ in kb.documents() if (found := kb.document(source)) is not None]
+        documents = [d for source, _, _ in kb.documents() if (d := kb.document(source)) is not None]
         return [
-            *(one.with_display_sources(display_name) for one in made),
-            *generate_off_topic_questions(documents, extract_terms, outside, seed),
+            *(question.with_display_sources(display_name) for question in questions),
+            *generate_off_topic_questions(documents, extract_terms, off_topic, seed),
         ]
 
     def judge_outcome(self, outcome: QuestionResult) -> QuestionResult:
-        """The outcome with what the judge says, as long as there is money for one."""
+        """The result with the judgment, as long as the budget lasts."""
         if self.judge is None:
             return outcome
         if self.budget_error is not None:
@@ -72,70 +72,69 @@ class EvalModels:
             return outcome
 
     def to_dict(self) -> dict[str, dict[str, JSON]]:
-        """`judge` and `writer` as a report has them."""
-        found = {"writer": self.writer, "judge": self.judge}
-        return {name: one.to_dict() for name, one in found.items() if one is not None}
+        """`judge` and `writer` for the report."""
+        models = {"writer": self.writer, "judge": self.judge}
+        return {name: model.to_dict() for name, model in models.items() if model is not None}
 
     def summary_lines(self) -> Sequence[str]:
-        """What they cost, for people."""
-        found = []
-        for what, model in (("judged by", self.judge), ("questions written by", self.writer)):
-            if model is not None:
-                one = model.model
-                saved = (
-                    f", {one.cache_hits} known (saved {format_usd(one.usage.saved_cost_usd)})" if one.cache_hits else ""
-                )
-                cost = format_usd(one.usage.total_cost_usd)
-                found.append(f"{what} {one.label}: {one.requests} requests, {cost}{saved}")
+        """Requests and costs of the models, as text."""
+        lines = []
+        for task, user in (("judged by", self.judge), ("questions written by", self.writer)):
+            if user is not None:
+                model = user.model
+                hits = f", {model.cache_hits} cache hits (saved {format_usd(model.usage.saved_cost_usd)})"
+                cost = format_usd(model.usage.total_cost_usd)
+                saved = hits if model.cache_hits else ""
+                lines.append(f"{task} {model.label}: {model.requests} requests, {cost}{saved}")
         if self.judge is not None and self.judge.failures:
-            found.append(f"{len(self.judge.failures)} answers were not judged: {self.judge.failures[0]}")
+            lines.append(f"{len(self.judge.failures)} answers were not judged: {self.judge.failures[0]}")
         if self.budget_error is not None:
-            found.append(f"{self.unjudged_count} answers were not judged: {self.budget_error}")
-        return found
+            lines.append(f"{self.unjudged_count} answers were not judged: {self.budget_error}")
+        return lines
 
     def _log_dropped(self) -> None:
-        assert self.writer is not None  # noqa: S101 - as above
+        assert self.writer is not None  # noqa: S101 - set by --write-with
         dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(self.writer.drop_counts.items()))
         if dropped:
-            self.shell.log(f"{self.writer.passage_count} passages were shown; not kept: {dropped}")
+            self.context.log(f"{self.writer.passage_count} passages sent to the model; discarded questions: {dropped}")
 
 
 @contextmanager
 def open_eval_models(
-    shell: CliContext, judge: str | None, writer: str | None, max_cost: float | None
+    context: CliContext, judge: str | None, writer: str | None, max_cost: float | None
 ) -> Iterator[EvalModels]:
-    """The models that were asked for. Raises UnknownName, MissingExtra, AuthenticationFailed, PriceUnknown."""
-    found = EvalModels(shell, Meter(budget_usd=max_cost))
+    """Open the selected models. Raises UnknownName, MissingExtra, AuthenticationFailed, PriceUnknown."""
+    models = EvalModels(context, Meter(budget_usd=max_cost))
     if judge is None and writer is None:
-        yield found
+        yield models
         return
     providers = {name: _find_provider(name) for name in (judge, writer) if name is not None}
-    ledger = Ledger(shell.kb / FILE_NAME)
-    with DiskCache(shell.kb / CACHE_FILE) as cache:
+    ledger = Ledger(context.kb / FILE_NAME)
+    with DiskCache(context.kb / CACHE_FILE) as cache:
         try:
             for name in dict.fromkeys(name for name in (judge, writer) if name is not None):
-                _check_price(providers[name], name, found.meter)
+                _check_price(providers[name], name, models.meter)
             if judge is not None:
                 model = StructuredModel(
                     providers[judge], model_name(judge), cache, ledger.call_recorder("judge", "eval")
                 )
-                found.judge = Judge(model)
+                models.judge = Judge(model)
             if writer is not None:
                 model = StructuredModel(
                     providers[writer], model_name(writer), cache, ledger.call_recorder("questions", "eval")
                 )
-                found.writer = QuestionWriter(model)
-            yield found
+                models.writer = QuestionWriter(model)
+            yield models
         finally:
             ledger.close()
 
 
 def _find_provider(name: str) -> Provider:
     kind = name.partition(":")[0]
-    found = detect_provider() if kind == AUTO else None if kind == EXTRACTIVE else _find_named_provider(name)
-    if found is None:
-        raise RagkitError(f"{name} is no model: name one as provider:model, and set the key of its service")
-    return found
+    provider = detect_provider() if kind == AUTO else None if kind == EXTRACTIVE else _find_named_provider(name)
+    if provider is None:
+        raise RagkitError(f"{name} is not a model: use provider:model and set its API key")
+    return provider
 
 
 def _find_named_provider(name: str) -> Provider:
@@ -145,10 +144,10 @@ def _find_named_provider(name: str) -> Provider:
     return get_provider(name)
 
 
-def _check_price(provider: Provider, name: str, purse: Meter) -> None:
-    """A budget means nothing where nobody knows the price."""
-    if purse.budget_usd is None or not provider.remote:
+def _check_price(provider: Provider, name: str, meter: Meter) -> None:
+    """Raises PriceUnknown if there is a budget, but no price."""
+    if meter.budget_usd is None or not provider.remote:
         return
     model = model_name(name) or provider.default_model
-    if purse.prices.chat_cost(provider.name, model, Tokens(1000, 100)) is None:
-        raise PriceUnknown(f"{provider.name}:{model}", purse.budget_usd)
+    if meter.prices.chat_cost(provider.name, model, Tokens(1000, 100)) is None:
+        raise PriceUnknown(f"{provider.name}:{model}", meter.budget_usd)

@@ -12,7 +12,7 @@ from ragkit.cli import EXIT_ERROR
 from ragkit.cli.common import CliContext, with_common_options
 
 PIPELINE_TEMPLATE = """\
-# How ragkit builds and searches the index of this folder. Every line may be left out.
+# How ragkit builds and searches the index of this folder. Every line is optional.
 # Check it with `ragkit pipeline validate`; see all settings with `ragkit pipeline show --resolved`.
 extends: default
 
@@ -25,7 +25,7 @@ extends: default
 """
 
 IGNORE_TEMPLATE = """\
-# Files that ragkit does not index, written as in a .gitignore (which is honoured too).
+# Files that ragkit does not index, in the syntax of .gitignore (which is respected too).
 node_modules/
 *.log
 """
@@ -45,7 +45,7 @@ def sample_directory() -> Path:
 @click.argument("folder", default=".", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--sample", is_flag=True, help="Write the sample folder and its questions too, for a first try.")
 @with_common_options
-def command(shell: CliContext, folder: Path, sample: bool) -> int:
+def command(context: CliContext, folder: Path, sample: bool) -> int:
     """Write a commented ragkit.yaml and .ragkitignore. Existing files are not changed.
 
     \b
@@ -59,15 +59,15 @@ def command(shell: CliContext, folder: Path, sample: bool) -> int:
         created |= {name: _copy_sample(folder, name) for name in SAMPLE_NAMES}
     written = [str(folder / name) for name, is_new in created.items() if is_new]
     existing = [str(folder / name) for name, is_new in created.items() if not is_new]
-    if shell.json:
-        shell.write_json({"written": written, "there": existing})
+    if context.json:
+        context.write_json({"written": written, "there": existing})
         return 0 if written else EXIT_ERROR
     for name in written:
-        shell.write(f"wrote {name}")
+        context.write(f"wrote {name}")
     for name in existing:
-        shell.log(f"{name} exists: not changed")
+        context.log(f"{name} exists: not changed")
     if written:
-        shell.log(f"next: ragkit index {folder / 'sample' if sample else '.'}")
+        context.log(f"next: ragkit index {folder / 'sample' if sample else '.'}")
     return 0 if written else EXIT_ERROR
 
 

@@ -1,4 +1,4 @@
-"""`ragkit mcp`: the knowledge base for MCP clients, over stdio or HTTP."""
+"""`ragkit mcp`: serve the knowledge base to MCP clients, over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--http", is_flag=True, help="Serve over streamable HTTP instead of stdin and stdout.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on.")
-@click.option("--port", default=8322, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: address to listen on.")
+@click.option("--port", default=8322, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help=f"Bearer tokens, one a line (also {TOKEN_ENV}). Needed beyond loopback.")  # fmt: skip
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A further name that it is asked for by.")
-@click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="A site whose pages may ask.")
-@click.option("--allow-index", is_flag=True, help="Let clients bring the index in line with its own sources.")
-@click.option("--model", metavar="PROVIDER:MODEL", help="Who answers `ask` (default: as the pipeline says).")
-@max_cost_option("Do not begin an answer that is likely to cost more, and stop it when it does")
-@click.option("--client-config", is_flag=True, help="Print what goes into an MCP client's settings, and end.")
+              help=f"Bearer tokens, one per line (also {TOKEN_ENV}). Required unless on loopback.")  # fmt: skip
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional allowed Host name.")
+@click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="Allowed CORS origin.")
+@click.option("--allow-index", is_flag=True, help="Allow clients to update the index from its sources.")
+@click.option("--model", metavar="PROVIDER:MODEL", help="Model of `ask` (default: that of the pipeline).")
+@max_cost_option("Maximum cost of one answer")
+@click.option("--client-config", is_flag=True, help="Print the configuration for an MCP client and exit.")
 @with_common_options
 def command(
-    shell: CliContext,
+    context: CliContext,
     http: bool,
     host: str,
     port: int,
@@ -47,7 +47,7 @@ def command(
     max_cost: float | None,
     client_config: bool,
 ) -> None:
-    """Serve the knowledge base to MCP clients: assistants, editors, agents. They can read it, and no more.
+    """Serve the knowledge base to MCP clients: assistants, editors, agents. Read-only by default.
 
     \b
         ragkit mcp --client-config
@@ -56,51 +56,53 @@ def command(
     """
     if client_config:
         extra = [*(["--allow-index"] if allow_index else []), *(["--model", model] if model else [])]
-        shell.write_json(_client_config(shell, extra))
+        context.write_json(_client_config(context, extra))
         return
     # imported here, because --client-config works without the SDK
     from ragkit.server.mcp import McpServer
     from ragkit.server.mcp_tools import McpAskOptions, McpTools
     from ragkit.server.settings import ServerSettings
 
-    with shell.open_knowledge_base() as kb:
+    with context.open_knowledge_base() as kb:
         kb.require_ready()
-        kb.agent(model)  # a model that cannot be asked is met now, not by the first question
-        index = (lambda: _run_index(shell)) if allow_index else None
+        kb.agent(model)  # fail now, not at the first question, if the model cannot be used
+        index = (lambda: _run_index(context)) if allow_index else None
         server = McpServer(McpTools(kb, McpAskOptions(model, max_cost), index))
         if http:
-            settings = ServerSettings(host, port, load_tokens(shell, token_file), hosts, origins)
-            _serve_http(shell, server, settings)
+            settings = ServerSettings(host, port, load_tokens(context, token_file), hosts, origins)
+            _serve_http(context, server, settings)
             return
-        shell.log(f"{format_count(kb.status().documents, 'document')} of {shell.kb} over stdin and stdout", level=1)
+        context.log(f"{format_count(kb.status().documents, 'document')} of {context.kb} over stdin and stdout", level=1)
         if sys.stdin.isatty():
-            shell.log("an MCP client starts this by itself: `ragkit mcp --client-config` says how; Ctrl-C ends it")
+            context.log(
+                "MCP clients start this command themselves: see `ragkit mcp --client-config`; press Ctrl-C to stop"
+            )
         asyncio.run(server.serve_stdio())
 
 
-def _serve_http(shell: CliContext, server: McpServer, settings: ServerSettings) -> None:
+def _serve_http(context: CliContext, server: McpServer, settings: ServerSettings) -> None:
     from ragkit.server.mcp_http import MCP_PATH, create_mcp_app
     from ragkit.server.serve import run, socket_url
 
     sock = bind_socket(settings)
     address = f"{socket_url(sock)}{MCP_PATH}"
-    shell.log(f"{shell.kb} is served at {address} (Ctrl-C stops it)")
-    if shell.json:
-        shell.write_json({"url": address, "kb": str(shell.kb)})
-    configure_logging(shell)
+    context.log(f"serving {context.kb} at {address} (press Ctrl-C to stop)")
+    if context.json:
+        context.write_json({"url": address, "kb": str(context.kb)})
+    configure_logging(context)
     run(create_mcp_app(server, settings), settings, sock, last=True)
 
 
-def _run_index(shell: CliContext) -> IndexReport:
-    """Bring the knowledge base in line with the sources that it has. Its own instance: searches go on beside it."""
-    with shell.open_knowledge_base() as kb:
+def _run_index(context: CliContext) -> IndexReport:
+    """Update the index from its sources, with its own instance: searches continue meanwhile."""
+    with context.open_knowledge_base() as kb:
         return kb.index(*kb.status().sources)
 
 
-def _client_config(shell: CliContext, extra: list[str]) -> dict[str, JSON]:
-    """The entry that most MCP clients take: how to start this server for this knowledge base."""
+def _client_config(context: CliContext, extra: list[str]) -> dict[str, JSON]:
+    """The configuration with which most MCP clients start this server."""
     program = shutil.which("ragkit")
-    start = [program] if program else [sys.executable, "-m", "ragkit"]
-    config = ["--config", str(Path(shell.config).resolve())] if shell.config else []
-    arguments: list[JSON] = [*start[1:], "mcp", "--kb", str(shell.kb.resolve()), *config, *extra]
-    return {"mcpServers": {"ragkit": {"command": start[0], "args": arguments}}}
+    executable = [program] if program else [sys.executable, "-m", "ragkit"]
+    config = ["--config", str(Path(context.config).resolve())] if context.config else []
+    arguments: list[JSON] = [*executable[1:], "mcp", "--kb", str(context.kb.resolve()), *config, *extra]
+    return {"mcpServers": {"ragkit": {"command": executable[0], "args": arguments}}}

@@ -1,9 +1,10 @@
-"""How an index run is shown: a bar on a terminal, a line now and then elsewhere. All of it on stderr."""
+"""Progress on stderr: a bar on a terminal, else a log line now and then."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ragkit.cli.common import CliContext
@@ -11,56 +12,66 @@ from ragkit.index.report import FileRead, IndexEvent, PlanCreated, TextsEmbedded
 from ragkit.index.source_ids import display_name
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
+    from rich.progress import Progress, ProgressColumn, TaskID
 
 LOG_INTERVAL_S = 15.0
-"""Between two lines where there is no terminal."""
+"""Seconds between two log lines."""
 
 
-class CountProgress:
-    """A bar over things that are counted one way, on a terminal; elsewhere a line now and then."""
+class ProgressBar:
+    """A progress bar, or log lines without a terminal. Use it in a `with` block."""
 
-    def __init__(self, shell: CliContext, what: str, verb: str) -> None:
-        self._shell = shell
-        self._noun, self._verb = what, verb
-        self._bar: Bar | None = None
+    def __init__(self, context: CliContext, columns: Callable[[], Sequence[ProgressColumn]] = tuple) -> None:
+        """`columns` creates the columns of the bar; by default, those of Rich."""
+        self._context = context
+        self._columns = columns
+        self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._logged_at = time.monotonic()
+        self._stopped = False
 
-    def __enter__(self) -> CountProgress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Remove the bar; later updates are ignored. Idempotent."""
+        self._stopped = True
         if self._bar is not None:
             self._bar.stop()
 
-    def update(self, done: int, total: int) -> None:
-        """Show how far it is."""
-        if self._bar is None and not self._shell.quiet and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress as Bar
-
-            self._bar = Bar(console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(self._verb, total=total)
-            self._bar.start()
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=done, total=total)
+    def update(self, done: int, total: int | None, line: str, **fields: str) -> None:
+        """Show `done` of `total` with the fields of the columns; without a terminal, log `line`."""
+        if self._stopped or self._context.quiet:
+            return
+        if sys.stderr.isatty():
+            self._update_bar(done, total, fields)
         elif time.monotonic() - self._logged_at >= LOG_INTERVAL_S:
             self._logged_at = time.monotonic()
-            self._shell.log(f"{done:,} of {total:,} {self._noun} {self._verb}")
+            self._context.log(line)
+
+    def _update_bar(self, done: int, total: int | None, fields: dict[str, str]) -> None:
+        if self._bar is None or self._task is None:
+            # imported here to keep runs without a terminal fast
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(*self._columns(), console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(fields.pop("description", ""), total=total, **fields)  # type: ignore[arg-type]
+            self._bar.start()
+        self._bar.update(self._task, completed=done, total=total, **fields)  # type: ignore[arg-type]
 
 
 class IndexProgress:
-    """Told of every event of a run, in a `with` block."""
+    """Shows the progress of an index run. Use it in a `with` block."""
 
-    def __init__(self, shell: CliContext) -> None:
-        self._shell = shell
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
+    def __init__(self, context: CliContext) -> None:
+        self._context = context
+        self._bar = ProgressBar(context, _index_columns)
         self._total_files = self._files_read = self._chunks = self._embedded = 0
-        self._started = self._logged_at = time.monotonic()
-        self._stopped = False
+        self._started_at = time.monotonic()
 
     def __enter__(self) -> IndexProgress:
         return self
@@ -69,57 +80,42 @@ class IndexProgress:
         self.stop()
 
     def stop(self) -> None:
-        """Take the bar away; events after this are not shown."""
-        self._stopped = True
-        if self._bar is not None:
-            self._bar.stop()
+        """Remove the bar; later events are not shown."""
+        self._bar.stop()
 
     def handle_event(self, event: IndexEvent) -> None:
         """Show one event."""
-        if self._stopped:
-            return
         if isinstance(event, PlanCreated):
             self._total_files = event.files
-            if event.files and not self._shell.quiet and sys.stderr.isatty():
-                self._start_bar()
         elif isinstance(event, FileRead):
             self._files_read += 1
             self._chunks += event.chunks
             if event.error:
-                self._shell.log(f"{display_name(event.source)}: {event.error}", level=1)
+                self._context.log(f"{display_name(event.source)}: {event.error}", level=1)
         elif isinstance(event, TextsEmbedded):
             self._embedded += event.texts
-        self._update()
-
-    def _start_bar(self) -> None:
-        # here, not at the head: a run without a terminal shall not pay for the import
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        self._bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(compact=True),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._bar.add_task("indexing", total=None, rate="")
-        self._bar.start()
+        if self._total_files:
+            self._update()
 
     def _update(self) -> None:
-        rate = self._embedded / max(time.monotonic() - self._started, 1e-9)
-        if self._bar is not None and self._task is not None:
-            # files that are not yet read count as the mean of those that are
-            guess = self._chunks * self._total_files // max(self._files_read, 1)
-            text = f"{self._files_read}/{self._total_files} files" + (
-                f", {rate:.0f} chunks/s" if self._embedded else ""
-            )
-            self._bar.update(self._task, completed=self._embedded, total=max(guess, self._embedded) or None, rate=text)
-        elif time.monotonic() - self._logged_at >= LOG_INTERVAL_S:
-            self._logged_at = time.monotonic()
-            self._shell.log(
-                f"{self._files_read} of {self._total_files} files read, {self._embedded:,} chunks embedded ({rate:.0f}/s)"
-            )
+        rate = self._embedded / max(time.monotonic() - self._started_at, 1e-9)
+        # unread files are estimated to have as many chunks as the mean of those read
+        estimate = self._chunks * self._total_files // max(self._files_read, 1)
+        files = f"{self._files_read}/{self._total_files} files" + (f", {rate:.0f} chunks/s" if self._embedded else "")
+        line = (
+            f"{self._files_read} of {self._total_files} files read, {self._embedded:,} chunks embedded ({rate:.0f}/s)"
+        )
+        total = max(estimate, self._embedded) or None
+        self._bar.update(self._embedded, total, line, description="indexing", rate=files)
+
+
+def _index_columns() -> Sequence[ProgressColumn]:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    return (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(compact=True),
+    )

@@ -1,4 +1,4 @@
-"""`ragkit rm`: take files and folders out of the knowledge base."""
+"""`ragkit rm`: remove files and folders from the index."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ragkit.cli.common import CliContext, format_count, with_common_options
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @with_common_options
-def command(shell: CliContext, sources: tuple[str, ...]) -> int:
-    """Take files out, and folders with all below them. The files themselves are not touched."""
-    with shell.open_knowledge_base() as kb:
+def command(context: CliContext, sources: tuple[str, ...]) -> int:
+    """Remove files, and folders with everything below them, from the index. Source files are not touched."""
+    with context.open_knowledge_base() as kb:
         removed = kb.remove(*sources)
-    if shell.json:
-        shell.write_json({"kb": str(shell.kb), "removed": removed})
+    if context.json:
+        context.write_json({"kb": str(context.kb), "removed": removed})
     else:
-        shell.write(f"{format_count(removed, 'document')} removed")
+        context.write(f"{format_count(removed, 'document')} removed")
     if not removed:
-        shell.log("nothing of that name is in it: see ragkit list")
+        context.log("no documents match: see ragkit list")
     return 0 if removed else EXIT_ERROR

@@ -1,4 +1,4 @@
-"""`ragkit search`: passages, without an answer."""
+"""`ragkit search`: search for passages."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from ragkit.store.filters.where_syntax import parse_where
 from ragkit.usage.meter import Meter, use_meter
 
 PREVIEW_CHARS = 320
-"""Characters of a passage that are printed."""
+"""Maximum characters of a printed passage."""
 
 
 @click.command()
 @click.argument("question")
-@click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="How many passages.")
-@click.option("--where", metavar="EXPR", help="""A condition on metadata: 'format == "pdf" and year >= 2020'.""")
-@click.option("--mode", type=click.Choice(["dense", "lexical", "hybrid"]), help="How to search.")
-@click.option("--explain", is_flag=True, help="Say why each passage stands where it stands.")
+@click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="Number of passages.")
+@click.option("--where", metavar="EXPR", help="""Filter on metadata: 'format == "pdf" and year >= 2020'.""")
+@click.option("--mode", type=click.Choice(["dense", "lexical", "hybrid"]), help="Retrieval mode.")
+@click.option("--explain", is_flag=True, help="Show the scores and ranks of each passage.")
 @with_common_options
 def command(
-    shell: CliContext, question: str, top_k: int | None, where: str | None, mode: SearchMode | None, explain: bool
+    context: CliContext, question: str, top_k: int | None, where: str | None, mode: SearchMode | None, explain: bool
 ) -> None:
-    """Find the passages that speak of QUESTION.
+    """Search for passages that answer QUESTION.
 
     \b
         ragkit search "refund period" -k 3
         ragkit search "refund period" --where 'format == "pdf"'
     """
-    condition = parse_where(where) if where else None
+    filter_ = parse_where(where) if where else None
     meter = Meter()
-    with use_meter(meter), shell.open_knowledge_base() as kb:
-        found = kb.explain(question, top_k, condition, mode)
-        freshness = shell.report_freshness(kb)
-    if shell.json:
-        hits: list[JSON] = [explanation_json(one, explain) for one in found]
+    with use_meter(meter), context.open_knowledge_base() as kb:
+        explanations = kb.explain(question, top_k, filter_, mode)
+        freshness = context.report_freshness(kb)
+    if context.json:
+        hits: list[JSON] = [explanation_json(explanation, explain) for explanation in explanations]
         usage = meter.usage().to_dict()
-        shell.write_json({"question": question, "hits": hits, "usage": usage, "freshness": freshness})
+        context.write_json({"question": question, "hits": hits, "usage": usage, "freshness": freshness})
         return
-    for one in found:
-        _print_hit(shell, one, explain)
-    if not found:
-        shell.log("nothing found")
+    for explanation in explanations:
+        _print_hit(context, explanation, explain)
+    if not explanations:
+        context.log("no results")
 
 
-def _print_hit(shell: CliContext, one: Explanation, explain: bool) -> None:
-    hit = one.hit
+def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> None:
+    hit = explanation.hit
     heading = " > ".join(hit.chunk.heading)
-    shell.write(
+    context.write(
         f"{hit.rank}. {click.style(format_location(hit.chunk), bold=True)}" + (f"  {heading}" if heading else "")
     )
     if explain:
         scores = ", ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
-        ranks = ", ".join(f"{name} #{rank}" for name, rank in one.ranks.items())
-        shares = " + ".join(f"{share:.3f} {name}" for name, share in one.contributions.items())
-        shell.write(f"   score {hit.score:.3f} = {shares}; {scores}; {ranks}")
+        ranks = ", ".join(f"{name} #{rank}" for name, rank in explanation.ranks.items())
+        shares = " + ".join(f"{share:.3f} {name}" for name, share in explanation.contributions.items())
+        context.write(f"   score {hit.score:.3f} = {shares}; {scores}; {ranks}")
     text = " ".join(hit.chunk.text.split())
-    shell.write(f"   {text[:PREVIEW_CHARS]}{'...' if len(text) > PREVIEW_CHARS else ''}\n")
+    context.write(f"   {text[:PREVIEW_CHARS]}{'...' if len(text) > PREVIEW_CHARS else ''}\n")

@@ -1,4 +1,4 @@
-"""`ragkit serve`: the knowledge base behind a page and OpenAI's API."""
+"""`ragkit serve`: serve a web UI and an OpenAI-compatible API."""
 
 from __future__ import annotations
 
@@ -24,31 +24,37 @@ if TYPE_CHECKING:
 
 TOKEN_ENV = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 WORKER_ENV = "RAGKIT_SERVER_WORKER"
-"""Environment variable: what a worker process is told by the one that starts it. Tokens are not in it."""
+"""Environment variable with the settings for worker processes, as JSON, without tokens."""
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="0: any free port.")
 @click.option("--model", "models", multiple=True, metavar="PROVIDER:MODEL",
-              help="Who answers (default: as the pipeline says). Again: what else requests may choose.")  # fmt: skip
+              help="Model (default: that of the pipeline). Repeat to offer more models.")  # fmt: skip
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help=f"Bearer tokens, one a line (also {TOKEN_ENV}). Needed beyond loopback.")  # fmt: skip
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A further name that it is asked for by.")
-@click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="A site whose pages may ask.")
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
-@click.option("--max-running", type=click.IntRange(min=1), help="Answers at the same time (default: 8).")
-@click.option("--max-waiting", type=click.IntRange(min=0), help="Answers that may wait for a turn (default: 64).")
-@click.option("--max-seconds", type=click.FloatRange(min=0, min_open=True), help="For one answer (default: 120).")
+              help=f"Bearer tokens, one per line (also {TOKEN_ENV}). Required unless on loopback.")  # fmt: skip
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional allowed Host name.")
+@click.option("--allow-origin", "origins", multiple=True, metavar="URL", help="Allowed CORS origin.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of worker processes.")
+@click.option("--max-running", type=click.IntRange(min=1), help="Maximum running answers (default: 8).")
+@click.option("--max-waiting", type=click.IntRange(min=0), help="Maximum waiting answers (default: 64).")
+@click.option(
+    "--max-seconds", type=click.FloatRange(min=0, min_open=True), help="Timeout of one answer (default: 120)."
+)
 @click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD",
-              help="For one answer (default: 0.25).")  # fmt: skip
-@click.option("--rate", type=click.IntRange(min=1), help="Requests a minute for each token (default: 600).")
+              help="Maximum cost of one answer (default: 0.25).")  # fmt: skip
+@click.option("--rate", type=click.IntRange(min=1), help="Requests per minute and token (default: 600).")
 @click.option("--grace", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="Answers may go on for so long when it is stopped (default: 10).")  # fmt: skip
-@click.option("--keep-days", type=click.FloatRange(min=0, min_open=True), help="For sessions and traces (default: 90).")
+              help="Time for running answers to finish at shutdown (default: 10).")  # fmt: skip
+@click.option(
+    "--keep-days",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Retention of sessions and traces in days (default: 90).",
+)
 @with_common_options
 def command(
-    shell: CliContext,
+    context: CliContext,
     host: str,
     port: int,
     models: tuple[str, ...],
@@ -64,7 +70,7 @@ def command(
     grace: float | None,
     keep_days: float | None,
 ) -> None:
-    """Serve the knowledge base: a page, OpenAI's API under /v1, sessions and traces.
+    """Serve a web UI, an OpenAI-compatible API under /v1, sessions and traces.
 
     \b
         ragkit serve
@@ -78,7 +84,7 @@ def command(
         if isinstance(error, RagkitError):
             raise
         raise MissingExtra("`ragkit serve`", "server") from error
-    given: dict[str, Any] = {
+    overrides: dict[str, Any] = {
         "max_running": max_running,
         "max_waiting": max_waiting,
         "answer_seconds": max_seconds,
@@ -86,29 +92,29 @@ def command(
         "requests_per_minute": rate,
         "shutdown_seconds": grace,
     }
-    limits = ServerLimits(**{name: value for name, value in given.items() if value is not None})
+    limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
     retention = Retention() if keep_days is None else Retention(days=keep_days)
-    tokens = load_tokens(shell, token_file)
+    tokens = load_tokens(context, token_file)
     settings = ServerSettings(host, port, tokens, hosts, origins, models, split_limits(limits, workers), retention)
-    with shell.open_knowledge_base() as kb:
+    with context.open_knowledge_base() as kb:
         for model in models or (None,):
-            kb.agent(model)  # a model that cannot be asked is met now, not by the first client
+            kb.agent(model)  # fail now, not at the first request, if a model cannot be used
         sock = bind_socket(settings)
-        shell.log(f"{shell.kb} is served at {socket_url(sock)} (Ctrl-C stops it)")
-        if shell.json:
-            shell.write_json({"url": socket_url(sock), "kb": str(shell.kb)})
-        configure_logging(shell)
+        context.log(f"serving {context.kb} at {socket_url(sock)} (press Ctrl-C to stop)")
+        if context.json:
+            context.write_json({"url": socket_url(sock), "kb": str(context.kb)})
+        configure_logging(context)
         if workers == 1:
             run(create_application(kb, settings), settings, sock, last=True)
             return
     os.environ[TOKEN_ENV] = "\n".join(settings.tokens)
-    worker = {**asdict(settings), "tokens": [], "kb": str(shell.kb), "config": shell.config, "quiet": shell.quiet}
-    os.environ[WORKER_ENV] = json.dumps(worker)
+    worker = {"kb": str(context.kb), "config": context.config, "quiet": context.quiet}
+    os.environ[WORKER_ENV] = json.dumps({**worker, "settings": {**asdict(settings), "tokens": []}})
     run_workers("ragkit.cli.serve_:create_worker_application", settings, sock, workers)
 
 
 def create_application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bool = True) -> FastAPI:
-    """The application for a knowledge base, with MCP at /mcp where that is installed.
+    """The application for a knowledge base, with MCP at /mcp if it is installed.
 
     `alone`: no other process serves the same port.
     """
@@ -124,47 +130,41 @@ def create_application(kb: KnowledgeBase, settings: ServerSettings, *, alone: bo
 
 
 def create_worker_application() -> FastAPI:
-    """The application of one of several worker processes, as the one that started it said."""
-    from ragkit.server.settings import Retention, ServerLimits, ServerSettings
+    """The application of a worker process, configured by WORKER_ENV."""
+    from pydantic import TypeAdapter
+
+    from ragkit.server.settings import ServerSettings
 
     worker = json.loads(os.environ[WORKER_ENV])
-    shell = CliContext(Path(worker["kb"]), worker["config"], worker["quiet"], verbose=False, json=False)
-    settings = ServerSettings(
-        worker["host"],
-        worker["port"],
-        load_tokens(shell, None),
-        tuple(worker["hosts"]),
-        tuple(worker["origins"]),
-        tuple(worker["models"]),
-        ServerLimits(**worker["limits"]),
-        Retention(**worker["retention"]),
-    )
-    configure_logging(shell)
-    return create_application(shell.open_knowledge_base(), settings, alone=False)
+    context = CliContext(Path(worker["kb"]), worker["config"], worker["quiet"], verbose=False, json=False)
+    tokens = load_tokens(context, None)
+    settings = TypeAdapter(ServerSettings).validate_python({**worker["settings"], "tokens": tokens})
+    configure_logging(context)
+    return create_application(context.open_knowledge_base(), settings, alone=False)
 
 
 def bind_socket(settings: ServerSettings) -> socket.socket:
-    """The socket of an address. Raises InvalidOption when it is not to be had."""
+    """The listening socket. Raises InvalidOption if the address cannot be used."""
     from ragkit.server.serve import create_socket
 
     try:
         return create_socket(settings)
     except OSError as error:
         address = f"{settings.host}:{settings.port}"
-        wanted = f"a free one of this machine ({error.strerror}); try --port 0"
-        raise InvalidOption("the address", address, wanted) from error
+        expected = f"a free address of this machine ({error.strerror}), such as with --port 0"
+        raise InvalidOption("address", address, expected) from error
 
 
-def load_tokens(shell: CliContext, file: Path | None) -> tuple[str, ...]:
-    """The bearer tokens that the operator gave, in the environment and in a file; says so when others can read it."""
+def load_tokens(context: CliContext, file: Path | None) -> tuple[str, ...]:
+    """The bearer tokens of the environment and a file. Logs a note if other users can read the file."""
     if file and file.stat().st_mode & 0o077:
-        shell.log(f"note: {file} can be read by others on this machine: chmod 600 {file}")
+        context.log(f"note: {file} is readable by other users: chmod 600 {file}")
     text = os.environ.get(TOKEN_ENV, "") + "\n" + (file.read_text("utf-8") if file else "")
     return tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
 
 
-def configure_logging(shell: CliContext) -> None:
-    """Let the server's logs go to stderr; with -q only what is wrong."""
+def configure_logging(context: CliContext) -> None:
+    """Log to stderr; with -q, warnings and errors only."""
     from ragkit.server.logs import log_to_stderr
 
-    log_to_stderr("WARNING" if shell.quiet else "INFO")
+    log_to_stderr("WARNING" if context.quiet else "INFO")

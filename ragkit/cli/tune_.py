@@ -1,4 +1,4 @@
-"""`ragkit tune`: many settings on one's own questions, and the best of them as a pipeline file."""
+"""`ragkit tune`: find the best settings by grid search."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.common import CliContext, with_common_options, write_file
 from ragkit.cli.costs import max_cost_option
-from ragkit.cli.files import write_file
 from ragkit.errors import RagkitError
 from ragkit.tune.grid import read_grid
 from ragkit.tune.report import format_remarks, format_trial_table, format_winner_file, tune_result_to_json
@@ -21,21 +20,23 @@ from ragkit.tune.search import GridSearch, TuneResult
 @click.argument("grid", type=click.Path(path_type=Path))
 @click.option(
     "--work", type=click.Path(path_type=Path), default=Path(".ragkit-tune"), show_default=True, metavar="DIR",
-    help="Indexes and results: a run goes on where it stopped.",
+    help="Directory of indexes and results, to resume an interrupted run.",
 )  # fmt: skip
 @click.option(
     "--write", type=click.Path(path_type=Path), default=Path("tuned.yaml"), show_default=True, metavar="FILE",
-    help="Write the winner as a pipeline file.",
+    help="Write the best settings as a pipeline file.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
-    "--plot", "picture", type=click.Path(path_type=Path), metavar="FILE", help="Draw quality against latency."
+    "--plot", "picture", type=click.Path(path_type=Path), metavar="FILE", help="Plot quality against latency."
 )
-@max_cost_option("Stop before all trials together cost more")
-@click.option("--jobs", type=click.IntRange(min=0), default=0, help="Workers that read and split files.")
+@max_cost_option("Maximum cost of all trials")
+@click.option(
+    "--jobs", type=click.IntRange(min=0), default=0, help="Number of worker processes that load and split files."
+)
 @with_common_options
 def command(
-    shell: CliContext,
+    context: CliContext,
     grid: Path,
     work: Path,
     write: Path,
@@ -44,47 +45,47 @@ def command(
     max_cost: float | None,
     jobs: int,
 ) -> int:
-    """Try the settings that GRID spans on your own questions.
+    """Find the best settings of GRID for your own questions.
 
     GRID is a YAML file with `documents`, `questions`, `metric` and `grid`: options of a pipeline file, each with a list
-    of values. Half of the questions choose the winner, the other half tells how good it is. Whatever two settings
-    share, reading, splitting and every vector, is done once.
+    of values. Half of the questions select the best settings, the other half evaluates them. Trials share loaded
+    files, chunks and embeddings.
 
     \b
         ragkit tune grid.yaml --plot tuned.png
         ragkit index docs/ --pipeline tuned.yaml
     """
     if write.exists() and not force:
-        raise RagkitError(f"{write} is there already: name another file with --write, or add --force")
+        raise RagkitError(f"{write} exists: choose another file with --write, or add --force")
     if picture is not None:
-        _load_plotter()  # a missing extra is told now, not after an hour
-    read = read_grid(grid)
-    shell.log(f"{len(read.trials)} trials")
-    tuned = GridSearch(read, work, jobs, shell.log).run(max_cost)
-    write_file(write, format_winner_file(tuned, dt.datetime.now(dt.UTC).date()))
+        _load_plotter()  # fail now, not after all trials, if the extra is missing
+    search_grid = read_grid(grid)
+    context.log(f"{len(search_grid.trials)} trials")
+    result = GridSearch(search_grid, work, jobs, context.log).run(max_cost)
+    write_file(write, format_winner_file(result, dt.datetime.now(dt.UTC).date()))
     if picture is not None:
-        write_file(picture, _load_plotter()(tuned))
-    if shell.json:
-        shell.write_json(
-            {**tune_result_to_json(tuned), "written": str(write), "plot": str(picture) if picture else None}
+        write_file(picture, _load_plotter()(result))
+    if context.json:
+        context.write_json(
+            {**tune_result_to_json(result), "written": str(write), "plot": str(picture) if picture else None}
         )
         return 0
-    _print_table(shell, tuned)
-    shell.log(f"written: {write}" + (f", {picture}" if picture else ""))
+    _print_table(context, result)
+    context.log(f"wrote {write}" + (f", {picture}" if picture else ""))
     return 0
 
 
 def _load_plotter() -> Callable[[TuneResult], bytes]:
-    """What draws; Matplotlib is imported here and not by those who want no picture. Raises MissingExtra."""
+    """The plot function; imports Matplotlib only if a plot is requested. Raises MissingExtra."""
     from ragkit.tune.plot import render_plot
 
     return render_plot
 
 
-def _print_table(shell: CliContext, tuned: TuneResult) -> None:
-    head, *rows = format_trial_table(tuned)
-    shell.write(click.style(head, bold=True))
+def _print_table(context: CliContext, result: TuneResult) -> None:
+    head, *rows = format_trial_table(result)
+    context.write(click.style(head, bold=True))
     for row in rows:
-        shell.write(click.style(row, fg="green") if row.startswith("*") else row)
-    for line in format_remarks(tuned):
-        shell.write(line)
+        context.write(click.style(row, fg="green") if row.startswith("*") else row)
+    for line in format_remarks(result):
+        context.write(line)

@@ -1,4 +1,4 @@
-"""`ragkit usage`: what was spent on a knowledge base."""
+"""`ragkit usage`: show tokens and costs of a knowledge base."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ NO_TOOL = "(no tool)"
 
 
 @click.command()
-@click.option("--by", type=click.Choice(list(GROUPS)), help="Only this table (default: all of them).")
-@click.option("--since", metavar="WHEN", help="From 2026-11-20, 2026-11-20T14:30 or 7d (days back) on, in UTC.")
-@click.option("--until", metavar="WHEN", help="Up to then; a day is included.")
+@click.option("--by", type=click.Choice(list(GROUPS)), help="Only this table (default: all).")
+@click.option("--since", metavar="WHEN", help="Start: 2026-11-20, 2026-11-20T14:30 or 7d (days ago), in UTC.")
+@click.option("--until", metavar="WHEN", help="End, in the same formats; a day is included.")
 @with_common_options
-def command(shell: CliContext, by: str | None, since: str | None, until: str | None) -> None:
-    """Say what was spent on the knowledge base: by day, model, tool, pipeline and verb.
+def command(context: CliContext, by: str | None, since: str | None, until: str | None) -> None:
+    """Show tokens and costs by day, model, tool, pipeline and command.
 
-    Every call of a model, an embedder or a reranker that used tokens is on record, local ones too.
+    All calls of models, embedders and rerankers that used tokens are recorded, including local ones.
 
     \b
         ragkit usage --since 7d
         ragkit usage --by model --json
     """
     period = Period.parse(since, until)
-    with shell.open_knowledge_base() as kb:
+    with context.open_knowledge_base() as kb:
         total = kb.ledger.total_spending(period)
         tables = {group: kb.ledger.spending_by(group, period) for group in GROUPS if by in {None, group}}
-    if shell.json:
-        shell.write_json(_usage_json(shell, period, total, tables))
+    if context.json:
+        context.write_json(_usage_json(context, period, total, tables))
         return
-    shell.write(_format_row("total", total))
+    context.write(_format_row("total", total))
     for group, rows in tables.items():
         if rows:
-            _print_group(shell, group, rows)
+            _print_group(context, group, rows)
     if total.total_cost_usd is None:
-        shell.log(f"calls whose price is known cost {format_usd(total.known_cost_usd)}; put the others into "
-                  "configs/prices.yaml")  # fmt: skip
+        context.log(f"calls with a known price cost {format_usd(total.known_cost_usd)}; add the other prices to "
+                    "configs/prices.yaml")  # fmt: skip
 
 
 def _usage_json(
-    shell: CliContext, period: Period, total: Spending, tables: dict[str, list[Spending]]
+    context: CliContext, period: Period, total: Spending, tables: dict[str, list[Spending]]
 ) -> dict[str, JSON]:
-    found: dict[str, JSON] = {
-        "kb": str(shell.kb),
+    usage: dict[str, JSON] = {
+        "kb": str(context.kb),
         "since": period.since.isoformat() if period.since else None,
         "until": period.until.isoformat() if period.until else None,
         "total": total.to_dict(),
     }
     for group, rows in tables.items():
-        found[f"by_{group}"] = [{group: row.name, **row.to_dict()} for row in rows]
-    return found
+        usage[f"by_{group}"] = [{group: row.name, **row.to_dict()} for row in rows]
+    return usage
 
 
-def _print_group(shell: CliContext, group: str, rows: Sequence[Spending]) -> None:
-    shell.write(f"\nby {group}")
+def _print_group(context: CliContext, group: str, rows: Sequence[Spending]) -> None:
+    context.write(f"\nby {group}")
     names = [row.name or NO_TOOL for row in rows]
     width = max(map(len, names))
     for name, row in zip(names, rows, strict=True):
-        shell.write(_format_row(f"  {name:{width}}", row))
+        context.write(_format_row(f"  {name:{width}}", row))
 
 
 def _format_row(name: str, row: Spending) -> str:

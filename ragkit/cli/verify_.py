@@ -1,4 +1,4 @@
-"""`ragkit verify`: does the knowledge base hold what it says?"""
+"""`ragkit verify`: check the integrity of the knowledge base."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 
 
 @click.command()
-@click.option("--repair", is_flag=True, help="Make again what is wrong, from the sources.")
+@click.option("--repair", is_flag=True, help="Repair problems from the sources.")
 @with_common_options
-def command(shell: CliContext, repair: bool) -> int:
-    """Check every row, vector and term against what was written. Exits with 5 when something is wrong."""
-    with KnowledgeBase.open(shell.kb, shell.load_pipeline(), check=False) as kb:
-        found = kb.verify(repair=repair)
-    if shell.json:
-        shell.write_json({
-            "kb": found.kb, "sound": found.is_sound, "documents": found.documents, "chunks": found.chunks,
-            "vectors": found.vectors, "problems": [{"part": p.part, "what": p.message} for p in found.problems],
-            "repaired": list(found.repaired),
+def command(context: CliContext, repair: bool) -> int:
+    """Check catalog, vectors and lexical index against their checksums. Exits with 5 if there are problems."""
+    with KnowledgeBase.open(context.kb, context.load_pipeline(), check=False) as kb:
+        report = kb.verify(repair=repair)
+    if context.json:
+        context.write_json({
+            "kb": report.kb, "sound": report.is_sound, "documents": report.documents, "chunks": report.chunks,
+            "vectors": report.vectors, "problems": [{"part": p.part, "what": p.message} for p in report.problems],
+            "repaired": list(report.repaired),
         })  # fmt: skip
     else:
-        for line in found.repaired:
-            shell.write(f"repaired: {line}")
-        for problem in found.problems:
-            shell.write(f"{problem.part}: {problem.message}")
-        counted = f"{format_count(found.documents, 'document')}, {format_count(found.chunks, 'chunk')}"
-        shell.write(f"{counted}: sound" if found.is_sound else f"{format_count(len(found.problems), 'problem')}: "
-                  f"ragkit verify --repair --kb {shell.kb}")  # fmt: skip
-    return 0 if found.is_sound else EXIT_VERIFY_FAILED
+        for line in report.repaired:
+            context.write(f"repaired: {line}")
+        for problem in report.problems:
+            context.write(f"{problem.part}: {problem.message}")
+        counted = f"{format_count(report.documents, 'document')}, {format_count(report.chunks, 'chunk')}"
+        context.write(f"{counted}: sound" if report.is_sound else f"{format_count(len(report.problems), 'problem')}: "
+                  f"ragkit verify --repair --kb {context.kb}")  # fmt: skip
+    return 0 if report.is_sound else EXIT_VERIFY_FAILED

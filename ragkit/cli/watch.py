@@ -1,4 +1,4 @@
-"""How `ragkit index --watch` tells of its runs: a line for each file that changed."""
+"""Output of `ragkit index --watch`: one line per changed file."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from ragkit.knowledge_base.watch import IndexCompleted, IndexFailed, watch_and_i
 
 
 def watch_sources(
-    shell: CliContext,
+    context: CliContext,
     kb: KnowledgeBase,
     sources: Sequence[Path],
     run: IndexOptions,
     show: Callable[[IndexReport], None],
 ) -> int:
-    """Index after every change until Ctrl-C, which ends it between two steps of a run; returns the exit code.
+    """Index after every change until Ctrl-C; returns the exit code.
 
-    `show` tells of the first run, and with --json of every one.
+    `show` prints the report of the first run, and with --json that of every run.
     """
     first = True
     try:
         for outcome in watch_and_index(kb, [source.resolve() for source in sources], run):
             if isinstance(outcome, IndexFailed):
-                shell.log(f"{_now()} error: {outcome.error}; trying again")
+                context.log(f"{_now()} error: {outcome.error}; retrying")
                 continue
-            if first or shell.json:
+            if first or context.json:
                 show(outcome.report)
             else:
-                _print_changes(shell, outcome)
+                _print_changes(context, outcome)
             if first:
-                shell.log(f"watching {', '.join(map(str, sources))}: Ctrl-C ends it")
+                context.log(f"watching {', '.join(map(str, sources))} (press Ctrl-C to stop)")
             first = False
     except KeyboardInterrupt:
-        shell.log("no longer watching; what was done is kept")
+        context.log("stopped watching; completed work is kept")
     return EXIT_INTERRUPTED
 
 
-def _print_changes(shell: CliContext, ran: IndexCompleted) -> None:
-    for note in ran.report.notes:
-        shell.log(f"note: {note}")
-    for source in ran.removed_sources:
-        shell.write(f"{_now()} removed {display_name(source)}")
-    for file in ran.files_read:
+def _print_changes(context: CliContext, run: IndexCompleted) -> None:
+    for note in run.report.notes:
+        context.log(f"note: {note}")
+    for source in run.removed_sources:
+        context.write(f"{_now()} removed {display_name(source)}")
+    for file in run.files_read:
         if file.error:
-            shell.write(f"{_now()} failed {display_name(file.source)}: {file.error}")
+            context.write(f"{_now()} failed {display_name(file.source)}: {file.error}")
         else:
-            shell.write(f"{_now()} indexed {display_name(file.source)}, {format_count(file.chunks, 'chunk')}")
+            context.write(f"{_now()} indexed {display_name(file.source)}, {format_count(file.chunks, 'chunk')}")
 
 
 def _now() -> str:

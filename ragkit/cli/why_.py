@@ -1,4 +1,4 @@
-"""`ragkit why`: where the passage that was expected stood, and what would have kept it."""
+"""`ragkit why`: explain why a search misses a passage."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ragkit.store.filters.where_syntax import parse_where
 
 @click.command()
 @click.argument("question")
-@click.option("--expect", required=True, metavar="FILE[:LINE]", help="Where the answer stands.")
-@click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="How many passages the search gives.")
-@click.option("--where", metavar="EXPR", help="The condition on metadata that the search had.")
-@click.option("--pipeline", metavar="FILE|NAME", help="A pipeline that reads this knowledge base in another way.")
-@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change a value of the pipeline.")
+@click.option("--expect", required=True, metavar="FILE[:LINE]", help="Location of the expected passage.")
+@click.option("-k", "--top-k", type=click.IntRange(min=1), metavar="N", help="Number of passages of the search.")
+@click.option("--where", metavar="EXPR", help="Filter on metadata of the search.")
+@click.option("--pipeline", metavar="FILE|NAME", help="Pipeline with other retrieval settings.")
+@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a setting of the pipeline.")
 @with_common_options
 def command(
-    shell: CliContext,
+    context: CliContext,
     question: str,
     expect: str,
     top_k: int | None,
@@ -29,22 +29,22 @@ def command(
     pipeline: str | None,
     overrides: tuple[str, ...],
 ) -> int:
-    """Say why a search for QUESTION does not bring the passage that answers it.
+    """Explain why a search for QUESTION misses the passage that answers it.
 
     \b
         ragkit why "refund period" --expect contracts/terms.md:14
 
-    Exits with 1 when the passage is not among the hits.
+    Exits with 1 if the passage is not among the hits.
     """
     file, line = _parse_location(expect)
-    condition = parse_where(where) if where else None
-    with shell.open_knowledge_base(pipeline, overrides) as kb:
-        found = diagnose(kb, DiagnosisQuery(question, top_k, condition), file, line)
-    if shell.json:
-        shell.write_json(_why_json(found))
+    filter_ = parse_where(where) if where else None
+    with context.open_knowledge_base(pipeline, overrides) as kb:
+        diagnosis = diagnose(kb, DiagnosisQuery(question, top_k, filter_), file, line)
+    if context.json:
+        context.write_json(_why_json(diagnosis))
     else:
-        _print(shell, found, expect)
-    return 0 if found.rank is not None else EXIT_ERROR
+        _print(context, diagnosis, expect)
+    return 0 if diagnosis.rank is not None else EXIT_ERROR
 
 
 def _parse_location(expect: str) -> tuple[str, int | None]:
@@ -52,44 +52,42 @@ def _parse_location(expect: str) -> tuple[str, int | None]:
     return (file, int(line)) if colon and line.isdigit() and int(line) > 0 else (expect, None)
 
 
-def _why_json(found: Diagnosis) -> dict[str, JSON]:
+def _why_json(diagnosis: Diagnosis) -> dict[str, JSON]:
     return {
-        "question": found.question,
-        "source": display_name(found.source),
-        "line": found.line,
-        "chunk": chunk_json(found.chunk) if found.chunk else None,
-        "not_loaded": found.not_indexed_reason,
+        "question": diagnosis.question,
+        "source": display_name(diagnosis.source),
+        "line": diagnosis.line,
+        "chunk": chunk_json(diagnosis.chunk) if diagnosis.chunk else None,
+        "not_loaded": diagnosis.not_indexed_reason,
         "stages": [
-            {"name": one.name, "rank": one.rank, "score": one.score, "of": one.ranking_size, "best": one.top_score}
-            for one in found.stages
+            {"name": s.name, "rank": s.rank, "score": s.score, "of": s.ranking_size, "best": s.top_score}
+            for s in diagnosis.stages
         ],
-        "top_k": found.top_k,
-        "rank": found.rank,
-        "shared_words": list(found.shared_words),
-        "missing_words": list(found.missing_words),
-        "advice": list(found.advice),
+        "top_k": diagnosis.top_k,
+        "rank": diagnosis.rank,
+        "shared_words": list(diagnosis.shared_words),
+        "missing_words": list(diagnosis.missing_words),
+        "advice": list(diagnosis.advice),
     }
 
 
-def _print(shell: CliContext, found: Diagnosis, expect: str) -> None:
-    if found.chunk is None:
-        shell.write(f"{expect} is not in the index: {found.not_indexed_reason}")
+def _print(context: CliContext, diagnosis: Diagnosis, expect: str) -> None:
+    if diagnosis.chunk is None:
+        context.write(f"{expect} is not in the index: {diagnosis.not_indexed_reason}")
         return
-    shell.write(f"{click.style(format_location(found.chunk), bold=True)}  {found.chunk.header}")
-    for one in found.stages:
-        if one.rank is None:
-            shell.write(f"  {one.name:<10} not among {one.ranking_size:,}")
+    context.write(f"{click.style(format_location(diagnosis.chunk), bold=True)}  {diagnosis.chunk.header}")
+    for stage in diagnosis.stages:
+        if stage.rank is None:
+            context.write(f"  {stage.name:<10} not among {stage.ranking_size:,}")
         else:
-            shell.write(
-                f"  {one.name:<10} {one.rank:>5} of {one.ranking_size:,}   score {one.score:.3f}, the best {one.top_score:.3f}"
-            )
-    kept = f"hit {found.rank}" if found.rank is not None else f"cut: only {found.top_k} are kept"
-    shell.write(f"  {'given':<10} {kept}")
-    if found.shared_words or found.missing_words:
-        shell.write(
-            f"  words      shared: {', '.join(found.shared_words) or 'none'}; missing: {', '.join(found.missing_words) or 'none'}"
-        )
-    if found.rank is None:
-        shell.write("what would have kept it:")
-        for advice in found.advice:
-            shell.write(f"  - {advice}")
+            scores = f"score {stage.score:.3f}, best {stage.top_score:.3f}"
+            context.write(f"  {stage.name:<10} {stage.rank:>5} of {stage.ranking_size:,}   {scores}")
+    result = f"hit {diagnosis.rank}" if diagnosis.rank is not None else f"cut off: top_k is {diagnosis.top_k}"
+    context.write(f"  {'result':<10} {result}")
+    if diagnosis.shared_words or diagnosis.missing_words:
+        shared, missing = ", ".join(diagnosis.shared_words), ", ".join(diagnosis.missing_words)
+        context.write(f"  {'words':<10} shared: {shared or 'none'}; missing: {missing or 'none'}")
+    if diagnosis.rank is None:
+        context.write("what would include it:")
+        for advice in diagnosis.advice:
+            context.write(f"  - {advice}")

@@ -1,4 +1,4 @@
-"""Small parts that can be used without an agent: a message list in OpenAI's form, a tool executor, a cost tracker."""
+"""Components for use without an agent: a message list in OpenAI's format, a tool executor, a cost tracker."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ LOG = logging.getLogger("ragkit.agent")
 
 
 class ConversationManager:
-    """The messages of a conversation as OpenAI's chat API writes them."""
+    """The messages of a conversation in the format of OpenAI's chat API."""
 
     def __init__(self) -> None:
         self._messages: list[dict[str, JSON]] = []
 
     def add_user(self, text: str) -> None:
-        """Add what a user said."""
+        """Add a user message."""
         self._messages.append({"role": "user", "content": text})
 
     def add_assistant(self, text: str) -> None:
-        """Add what a model said."""
+        """Add an assistant message."""
         self._messages.append({"role": "assistant", "content": text})
 
     def add_tool_calls(self, text: str, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> None:
-        """Add what a model said, and what it wants to have executed."""
+        """Add an assistant message with tool calls."""
         calls: list[JSON] = [_to_openai_call(call) if isinstance(call, ToolCall) else call for call in tool_calls]
         self._messages.append({"role": "assistant", "content": text, "tool_calls": calls})
 
@@ -43,7 +43,7 @@ class ConversationManager:
         return [dict(message) for message in self._messages]
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         self._messages.clear()
 
     def __len__(self) -> int:
@@ -51,19 +51,19 @@ class ConversationManager:
 
 
 class ToolExecutor:
-    """Executes tool calls of a registry. It never raises: a failure is a text that a model can act on."""
+    """Executes tool calls with the tools of a registry. A failure is returned as text for the model, never raised."""
 
     def __init__(self, registry: ToolRegistry) -> None:
         self.registry = registry
 
     def execute(self, tool_call: ToolCall | Mapping[str, JSON]) -> str:
-        """The result of one call, ours or in OpenAI's form, as text; `Error executing <name>: ...` on failure."""
+        """The result of a ToolCall or of OpenAI's equivalent as text; `Error executing <name>: ...` on failure."""
         call = tool_call if isinstance(tool_call, ToolCall) else _from_openai_call(tool_call)
         LOG.info("Executing tool %s %s", call.name, canonical_json(dict(call.arguments)))
         try:
             value = self.registry.get(call.name).execute(call.arguments)
             return to_tool_result(collect_output(value, lambda _: None)).content
-        except Exception as error:  # a border: whatever a tool raises goes back to the model
+        except Exception as error:  # whatever a tool raises goes back to the model
             LOG.exception("Tool failed %s", call.name)
             return f"Error executing {call.name}: {error}"
 
@@ -77,24 +77,24 @@ class ToolExecutor:
 
 @dataclass(frozen=True, slots=True)
 class CostEntry:
-    """One cost, in US dollars, and what is known of it."""
+    """A cost in US dollars, with metadata."""
 
     cost: float
     metadata: Mapping[str, JSON] = field(default_factory=dict)
 
 
 class CostTracker:
-    """Adds costs up."""
+    """Sums costs."""
 
     def __init__(self) -> None:
         self._entries: list[CostEntry] = []
 
     def add(self, cost: float, metadata: Mapping[str, JSON] | None = None) -> None:
-        """Add US dollars."""
+        """Add a cost in US dollars."""
         self._entries.append(CostEntry(cost, dict(metadata or {})))
 
     def get_total(self) -> float:
-        """US dollars in all."""
+        """The total in US dollars."""
         return sum(entry.cost for entry in self._entries)
 
     def get_entries(self) -> list[CostEntry]:
@@ -102,7 +102,7 @@ class CostTracker:
         return list(self._entries)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         self._entries.clear()
 
 

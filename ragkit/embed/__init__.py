@@ -1,4 +1,4 @@
-"""The embedders, by the name that a pipeline file gives them."""
+"""The registry of embedders."""
 
 from __future__ import annotations
 

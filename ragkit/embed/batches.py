@@ -1,4 +1,4 @@
-"""Work cut into batches and spread over threads. Knows nothing of models."""
+"""Split work into batches, and run batches in threads."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from contextvars import copy_context
 
 
 def usable_cpu_count() -> int:
-    """Cores that this process may use, which in a container are fewer than there are."""
+    """Number of CPUs that this process may use; in a container fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def batch_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places of texts, long ones first; a batch holds texts of one length and at most `budget` tokens, or one text.
+    """Yield batches of text indexes, longest texts first. Each index occurs once.
 
-    Texts of one length need no padding, which costs time, and no mask. Each place comes once.
+    A batch holds texts of equal length, which need no padding and no mask: at most `budget` tokens, or one text.
     """
-    places_of: dict[int, list[int]] = defaultdict(list)
-    for place, length in enumerate(lengths):
-        places_of[length].append(place)
-    for length in sorted(places_of, reverse=True):
-        places = places_of[length]
+    indexes_by_length: dict[int, list[int]] = defaultdict(list)
+    for index, length in enumerate(lengths):
+        indexes_by_length[length].append(index)
+    for length in sorted(indexes_by_length, reverse=True):
+        indexes = indexes_by_length[length]
         size = max(1, budget // length)
-        for first in range(0, len(places), size):
-            yield places[first : first + size]
+        for start in range(0, len(indexes), size):
+            yield indexes[start : start + size]
 
 
 def run_batches_in_threads(compute: Callable[[list[int]], None], batches: Sequence[list[int]], threads: int) -> None:
-    """Compute every batch, at most `threads` at a time. At an error or Ctrl-C what has not begun is dropped.
+    """Compute all batches, at most `threads` at a time. An error or Ctrl-C cancels batches that have not started.
 
-    Context variables travel with the work: a meter counts what is reported there.
+    Each batch runs in a copy of the caller's context, so that the current meter counts its usage.
     """
     if min(threads, len(batches)) <= 1:
         for batch in batches:
@@ -40,7 +40,7 @@ def run_batches_in_threads(compute: Callable[[list[int]], None], batches: Sequen
         return
     pool = ThreadPoolExecutor(min(threads, len(batches)), thread_name_prefix="embed")
     try:
-        for done in [pool.submit(copy_context().run, compute, batch) for batch in batches]:
-            done.result()
+        for future in [pool.submit(copy_context().run, compute, batch) for batch in batches]:
+            future.result()
     finally:
         pool.shutdown(cancel_futures=True)

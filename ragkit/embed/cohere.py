@@ -1,4 +1,4 @@
-"""Embeddings by Cohere, and what its reranker shares with them. Adapts the package `cohere`, version 2 of the API."""
+"""Embeddings by Cohere, API version 2; also the client of the Cohere reranker. Adapts the package `cohere`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SERVICE = "cohere"
 
 
 class CohereEmbeddingProvider(ServiceEmbedder):
-    """Cohere's embeddings: texts as `search_document`, questions as `search_query`. The key is COHERE_API_KEY."""
+    """Cohere embeddings: texts as `search_document`, questions as `search_query`. The API key is COHERE_API_KEY."""
 
     service = SERVICE
     model_dimensions: ClassVar[Mapping[str, int]] = {
@@ -35,10 +35,9 @@ class CohereEmbeddingProvider(ServiceEmbedder):
     }
 
     def __init__(self, options: CohereEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` goes before the one in the environment."""
+        """`api_key` takes precedence over the one in the environment."""
         self._options = options or CohereEmbeddingOptions()
-        super().__init__(self._options)
-        self._api_key = api_key
+        super().__init__(self._options, api_key=api_key)
 
     @property
     def input_types(self) -> tuple[str, ...]:
@@ -67,7 +66,7 @@ class CohereEmbeddingProvider(ServiceEmbedder):
 
 
 def create_client(key: str | None, base_url: str, http: httpx.Client) -> cohere.ClientV2:
-    """Cohere's own client over `http`, without its retries. Raises AuthenticationFailed where no key is set."""
+    """A Cohere client over `http`, without retries. Raises AuthenticationFailed if no API key is set."""
     return cohere.ClientV2(
         api_key=resolve_api_key(SERVICE, key, "COHERE_API_KEY", "CO_API_KEY"),
         base_url=base_url or os.environ.get("CO_API_URL") or None,
@@ -79,15 +78,15 @@ def create_client(key: str | None, base_url: str, http: httpx.Client) -> cohere.
 
 @contextmanager
 def translate_errors(timeout_s: float) -> Iterator[None]:
-    """Cohere's errors, and those of its HTTP client, as ours."""
+    """Translate errors of the SDK and of its HTTP client."""
     try:
         yield
     except httpx.TimeoutException as error:
-        raise RequestTimeout(SERVICE, f"no answer in {timeout_s:g} s") from error
+        raise RequestTimeout(SERVICE, f"no response within {timeout_s:g} s") from error
     except ApiError as error:
         if error.status_code is None or error.status_code < 400:
-            raise ConnectionFailed(SERVICE, f"no whole answer came ({error.body})") from error
-        said = error.body.get("message", "") if isinstance(error.body, dict) else str(error.body or "")
-        raise error_from_status(SERVICE, error.status_code, str(said), error.headers) from error
+            raise ConnectionFailed(SERVICE, f"incomplete response ({error.body})") from error
+        message = error.body.get("message", "") if isinstance(error.body, dict) else str(error.body or "")
+        raise error_from_status(SERVICE, error.status_code, str(message), error.headers) from error
     except (httpx.HTTPError, json.JSONDecodeError) as error:
-        raise ConnectionFailed(SERVICE, f"no whole answer came ({error})") from error
+        raise ConnectionFailed(SERVICE, f"incomplete response ({error})") from error

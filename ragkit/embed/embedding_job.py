@@ -1,6 +1,6 @@
-"""Texts embedded in the background, batch by batch. What has come is kept when a later batch fails.
+"""Embed texts in the background, batch by batch; completed batches survive the failure of a later one.
 
-Knows nothing of services: an embedder that keeps `BatchingEmbedder` says how its texts are cut, any other gets all in one.
+A `BatchingEmbedder` defines its batches; other embedders get all texts in one batch.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import TypeAlias
 from ragkit.embed.base import BatchingEmbedder, EmbeddingProvider, Rows
 
 EmbeddedPart: TypeAlias = tuple[list[int], Rows]
-"""Places of some texts, and their rows."""
+"""Indexes of some texts, and their vectors."""
 
 STOP_EVENT: ContextVar[Event | None] = ContextVar("ragkit_embedding_stopped", default=None)
-"""Set when nobody waits for the rows any more: an embedder that is about to wait, or to try again, gives up then."""
+"""Set when the job is cancelled: embedders must not wait or retry any more."""
 
 
 class EmbeddingJob:
-    """Texts on their way to an embedder. Begins at once, with the caller's context, so that its meter counts.
+    """A background embedding of texts. Starts immediately, in a copy of the caller's context.
 
-    Take `ready` as often as you like, `rest` once, and `close` it in any case. For one thread.
+    Call `take_finished` any number of times, `iter_remaining` once, and always `close`. Not thread-safe.
     """
 
     def __init__(self, embedder: EmbeddingProvider, texts: Sequence[str]) -> None:
@@ -35,17 +35,17 @@ class EmbeddingJob:
         self._pool = ThreadPoolExecutor(max(1, min(workers, len(batches))), thread_name_prefix="ragkit-embed")
         self._pending: dict[Future[Rows], list[int]] = {}
         for batch in batches:
-            part = [texts[place] for place in batch]
-            self._pending[self._pool.submit(copy_context().run, self._embed, part)] = batch
+            batch_texts = [texts[index] for index in batch]
+            self._pending[self._pool.submit(copy_context().run, self._embed, batch_texts)] = batch
 
     def take_finished(self) -> list[EmbeddedPart]:
-        """What has come since it was last asked. Waits for nothing and raises nothing."""
+        """The batches completed since the last call. Never blocks, never raises."""
         done = [future for future in self._pending if future.done() and future.exception() is None]
         return [(self._pending.pop(future), future.result()) for future in done]
 
     def iter_remaining(self) -> Iterator[EmbeddedPart]:
-        """Wait for what is missing. At an error what is under way still comes, then the error is raised."""
-        first: BaseException | None = None
+        """Yield the remaining batches as they complete. An error is raised after the running batches."""
+        first_error: BaseException | None = None
         while self._pending:
             for future in wait(self._pending, return_when=FIRST_COMPLETED).done:
                 batch = self._pending.pop(future)
@@ -53,13 +53,13 @@ class EmbeddingJob:
                 if error is None:
                     yield batch, future.result()
                 else:
-                    first = first or error
+                    first_error = first_error or error
                     self._cancel_pending()
-        if first is not None:
-            raise first
+        if first_error is not None:
+            raise first_error
 
     def close(self) -> None:
-        """Drop what has not begun, and wait for what is under way: it may be paid for. `ready` gives it then."""
+        """Cancel batches that have not started, and wait for running ones; `take_finished` returns them."""
         self._cancel_pending()
         self._pool.shutdown()
 

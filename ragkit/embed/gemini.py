@@ -22,19 +22,18 @@ _RETRY_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class GeminiEmbeddingProvider(ServiceEmbedder):
-    """Gemini's embeddings: texts as `RETRIEVAL_DOCUMENT`, questions as `RETRIEVAL_QUERY`. The key is GEMINI_API_KEY.
+    """Gemini embeddings: texts as `RETRIEVAL_DOCUMENT`, questions as `RETRIEVAL_QUERY`. The API key is GEMINI_API_KEY.
 
-    Where the service does not count the tokens of a request, they are estimated.
+    Tokens are estimated if the service does not count them.
     """
 
     service = "gemini"
     model_dimensions: ClassVar[Mapping[str, int]] = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
 
     def __init__(self, options: GeminiEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` goes before the one in the environment."""
+        """`api_key` takes precedence over the one in the environment."""
         self._options = options or GeminiEmbeddingOptions()
-        super().__init__(self._options)
-        self._api_key = api_key
+        super().__init__(self._options, api_key=api_key)
 
     @property
     def input_types(self) -> tuple[str, ...]:
@@ -57,12 +56,13 @@ class GeminiEmbeddingProvider(ServiceEmbedder):
             )
             raise error_from_status(self.service, error.code, str(error.message or error.status), headers) from error
         except httpx2.TimeoutException as error:
-            raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
+            raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error
         except (httpx2.HTTPError, json.JSONDecodeError, errors.UnknownApiResponseError) as error:
-            raise ConnectionFailed(self.service, f"no whole answer came ({error})") from error
+            raise ConnectionFailed(self.service, f"incomplete response ({error})") from error
         usage = answer.usage_metadata
         return EmbeddingResponse(
-            [one.values or [] for one in answer.embeddings or []], usage.prompt_token_count if usage else None
+            [embedding.values or [] for embedding in answer.embeddings or []],
+            usage.prompt_token_count if usage else None,
         )
 
     @cached_property
@@ -80,11 +80,11 @@ class GeminiEmbeddingProvider(ServiceEmbedder):
 
 
 def _read_retry_delay(error: errors.APIError) -> str:
-    """The seconds to wait that stand in the error itself, as `RetryInfo`; '' where none do."""
-    told = error.details.get("error") if isinstance(error.details, dict) else None
-    details = told.get("details") if isinstance(told, dict) else None
-    for one in details if isinstance(details, list) else []:
-        found = _RETRY_DELAY.fullmatch(str(one.get("retryDelay", ""))) if isinstance(one, dict) else None
-        if found:
-            return found[1]
+    """Seconds to wait, from `RetryInfo` in the error body; '' without one."""
+    body = error.details.get("error") if isinstance(error.details, dict) else None
+    details = body.get("details") if isinstance(body, dict) else None
+    for detail in details if isinstance(details, list) else []:
+        match = _RETRY_DELAY.fullmatch(str(detail.get("retryDelay", ""))) if isinstance(detail, dict) else None
+        if match:
+            return match[1]
     return ""

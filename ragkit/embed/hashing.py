@@ -1,6 +1,6 @@
-"""Counts of hashed words and letter triples: no model, the same rows on every machine.
+"""An embedder that hashes words and character trigrams: no model, identical vectors on every machine.
 
-It finds shared words and shared stems, not meaning. For tests, and for folders where speed is all that counts.
+It matches shared words and stems, not meaning. For tests, and when only speed matters.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
 from ragkit.embed.options import HashingOptions
 
 HASHING_VERSION = 1
-"""Raised whenever a row changes for the same text and dimension."""
+"""Incremented whenever a vector changes for the same text and dimension."""
 TRIGRAM_WEIGHT = 0.5
-"""Length of the part of a word that its letter triples make up, against 1 for the word itself."""
+"""Norm of the trigram features of a word, relative to 1 for the word itself."""
 
 _WORD = re.compile(r"\w+")
 
 
 class HashingEmbedder:
-    """A bag of words, each hashed to one column and its letter triples to others.
+    """Bag of words: each word and each of its character trigrams is hashed to one column.
 
-    A word that comes n times counts 1 + log n. A text without words gets the row that is 1 in the first column.
-    Every method may be called from several threads at once.
+    A word that occurs n times has the weight 1 + log n. A text without words has the first unit vector. Thread-safe.
     """
 
     provider = "local"
@@ -41,21 +40,21 @@ class HashingEmbedder:
 
     @property
     def dimension(self) -> int:
-        """As the options say."""
+        """`options.dimension`."""
         return self._options.dimension
 
     @property
     def max_tokens(self) -> int:
-        """No text is too long: 2,147,483,647."""
+        """No limit: 2,147,483,647."""
         return 2**31 - 1
 
     @property
     def fingerprint(self) -> str:
-        """The version of the method and the dimension."""
+        """Version of the method, and dimension."""
         return f"hashing-{HASHING_VERSION}:{self.dimension}"
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
-        """One row per text, in order: (len(texts), dimension)."""
+        """One vector per text, in order: (len(texts), dimension)."""
         rows = np.empty((len(texts), self.dimension), np.float64)
         for place, text in enumerate(texts):
             rows[place] = self._sum_features(text)
@@ -63,19 +62,19 @@ class HashingEmbedder:
         return normalize_rows(rows)
 
     def embed_query(self, text: str) -> Row:
-        """The row of a question: (dimension,)."""
+        """The vector of a question: (dimension,)."""
         return cast("Row", self.embed_texts([text])[0])
 
     def probe(self) -> Row:
-        """The row of a fixed sentence: (dimension,)."""
+        """The vector of PROBE_TEXT: (dimension,)."""
         return self.embed_query(PROBE_TEXT)
 
     def token_starts(self, text: str) -> NDArray[np.int64]:
-        """Character offset of each word's start: (n_words,), rising. Punctuation is no word."""
+        """Character offset of each word: (n_words,), ascending. Punctuation is ignored."""
         return np.array([match.start() for match in _WORD.finditer(text)], np.int64)
 
     def _sum_features(self, text: str) -> NDArray[np.float64]:
-        # sorted: a sum of floats depends on its order, a bag of words must not
+        # sorted, since a float sum depends on the order of its terms
         counts = sorted(Counter(_WORD.findall(text.lower())).items())
         if not counts:
             return np.zeros(self.dimension)
@@ -87,12 +86,12 @@ class HashingEmbedder:
 
 @lru_cache(maxsize=16_384)
 def _hash_features(word: str, dimension: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Columns and signed weights of a word: itself first, then the letter triples of `<word>`."""
+    """Columns and signed weights of a word: the word itself, then the trigrams of `<word>`."""
     framed = f"<{word}>"
-    triples = [framed[place : place + 3] for place in range(len(framed) - 2)]
-    # the hash of a str differs from one process to the next, crc32 does not; a lone surrogate may stand in a word
-    hashes = np.array([crc32(part.encode("utf-8", "surrogatepass")) for part in (word, *triples)], np.int64)
-    values = np.full(len(hashes), TRIGRAM_WEIGHT / np.sqrt(len(triples)))
+    trigrams = [framed[place : place + 3] for place in range(len(framed) - 2)]
+    # crc32, since hash() of a str differs between processes; a word may contain lone surrogates
+    hashes = np.array([crc32(part.encode("utf-8", "surrogatepass")) for part in (word, *trigrams)], np.int64)
+    values = np.full(len(hashes), TRIGRAM_WEIGHT / np.sqrt(len(trigrams)))
     values[0] = 1
-    # a sign of its own lets words that fall together cancel out instead of looking alike
+    # random signs: colliding words cancel out instead of looking similar
     return (hashes >> 1) % dimension, np.where(hashes & 1, values, -values)

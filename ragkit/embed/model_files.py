@@ -1,4 +1,4 @@
-"""The files of the models that ship with ragkit: a card in JSON, and files whose hashes it holds."""
+"""Read the files of the bundled models: a model card in JSON, and files with SHA-256 hashes in the card."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REINSTALL_COMMAND = f"pip install --force-reinstall {DISTRIBUTION}"
 
 
 def read_model_card(path: Path, keys: Set[str]) -> Mapping[str, JSON]:
-    """What a card says. Raises KnowledgeBaseDamaged when it cannot be read, or lacks one of these keys."""
+    """The content of a model card. Raises KnowledgeBaseDamaged if it cannot be read or lacks one of `keys`."""
     try:
         card = json.loads(path.read_bytes())
     except OSError as error:
@@ -23,18 +23,18 @@ def read_model_card(path: Path, keys: Set[str]) -> Mapping[str, JSON]:
     except ValueError as error:
         raise KnowledgeBaseDamaged(str(path), "is not JSON", REINSTALL_COMMAND) from error
     if not isinstance(card, dict) or not keys <= card.keys():
-        raise KnowledgeBaseDamaged(str(path), "is not the card of a model", REINSTALL_COMMAND)
+        raise KnowledgeBaseDamaged(
+            str(path), f"is not a model card: it needs the keys {', '.join(sorted(keys))}", REINSTALL_COMMAND
+        )
     return card
 
 
 def read_verified(path: Path, sha256: str | None) -> bytes:
-    """The bytes of a file, once they are known to be the right ones. Raises KnowledgeBaseDamaged."""
+    """The bytes of a file whose SHA-256 matches. Raises KnowledgeBaseDamaged."""
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error.strerror})", REINSTALL_COMMAND) from error
     if hashlib.sha256(raw).hexdigest() != sha256:
-        raise KnowledgeBaseDamaged(
-            str(path), "is cut short or altered: its sha256 is not the one it was shipped with", REINSTALL_COMMAND
-        )
+        raise KnowledgeBaseDamaged(str(path), "is truncated or altered (SHA-256 checksum mismatch)", REINSTALL_COMMAND)
     return raw

@@ -1,4 +1,4 @@
-"""Embeddings by a model that runs in Ollama: on this machine or a near one, at no cost. Adapts the package `ollama`."""
+"""Embeddings by a local Ollama server. Adapts the package `ollama`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragkit.errors import ConnectionFailed, InvalidRequest, RequestTimeout
 
 
 class OllamaEmbeddingProvider(ServiceEmbedder):
-    """Embeddings by Ollama, at OLLAMA_HOST or on this machine. It costs nothing and needs no key."""
+    """Ollama embeddings, from OLLAMA_HOST or this machine. Free, without API key."""
 
     service = "ollama"
 
@@ -27,7 +27,7 @@ class OllamaEmbeddingProvider(ServiceEmbedder):
 
     @property
     def input_types(self) -> tuple[str, ...]:
-        """The prompts, where there are any."""
+        """The prompts, if any."""
         prompts = (self._options.document_prompt, self._options.query_prompt)
         return prompts if any(prompts) else ()
 
@@ -43,19 +43,21 @@ class OllamaEmbeddingProvider(ServiceEmbedder):
             )
         except ollama.ResponseError as error:
             if error.status_code == 404:
-                hint = f"it has no model {self.model!r}: ollama pull {self.model}"
+                hint = f"unknown model {self.model!r}: run `ollama pull {self.model}`"
                 raise InvalidRequest(self.service, hint, status=404) from error
             raise error_from_status(self.service, error.status_code, error.error) from error
         except httpx.TimeoutException as error:
-            raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
+            raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error
         except ConnectionError as error:
-            raise ConnectionFailed(self.service, "it cannot be reached: ollama serve, or set OLLAMA_HOST") from error
+            raise ConnectionFailed(
+                self.service, "server unreachable: run `ollama serve`, or set OLLAMA_HOST"
+            ) from error
         except (httpx.HTTPError, json.JSONDecodeError, pydantic.ValidationError) as error:
-            raise ConnectionFailed(self.service, f"no whole answer came ({error})") from error
+            raise ConnectionFailed(self.service, f"incomplete response ({error})") from error
         return EmbeddingResponse([list(row) for row in answer.embeddings], answer.prompt_eval_count)
 
     def request_cost(self, tokens: int) -> float | None:
-        """Nothing: 0.0."""
+        """Always 0.0."""
         return 0.0
 
     @cached_property

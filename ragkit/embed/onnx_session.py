@@ -1,4 +1,4 @@
-"""One ONNX model on the CPU: token ids in, rows out. Adapts the package `onnxruntime`; knows nothing of texts."""
+"""Run an ONNX model on the CPU: token ids -> vectors. Adapts the package `onnxruntime`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LOAD_ERRORS = (
     ort_errors.NotImplemented,
     ort_errors.RuntimeException,
 )
-"""What onnxruntime raises for a model that it cannot read or does not know the operators of; they share no parent."""
+"""Errors of onnxruntime for an invalid model or unsupported operators; they have no common base class."""
 
 
 class OnnxSession:
-    """A loaded model. Safe to call from several threads; each call computes on the thread that makes it."""
+    """A loaded model. Thread-safe; each call computes on the calling thread."""
 
     def __init__(self, model: bytes, path: str) -> None:
-        """Load the bytes of a model; `path` is for messages. Raises KnowledgeBaseDamaged."""
+        """Load a model from bytes; `path` is used in messages. Raises KnowledgeBaseDamaged."""
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
@@ -38,6 +38,6 @@ class OnnxSession:
             raise KnowledgeBaseDamaged(path, reason, "pip install --upgrade onnxruntime") from error
 
     def run(self, ids: Sequence[Sequence[int]]) -> Rows:
-        """Token ids of texts of one length, (texts, tokens) -> (texts, dimension)."""
+        """Token ids of texts of equal length, (texts, tokens) -> (texts, dimension)."""
         (rows,) = self._session.run(["rows"], {"input_ids": np.array(ids, np.int64)})
         return np.asarray(rows, np.float32)

@@ -1,4 +1,4 @@
-"""Embeddings by OpenAI, and by every server that speaks as OpenAI does. Adapts the package `openai`."""
+"""Embeddings by OpenAI and OpenAI-compatible servers. Adapts the package `openai`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragkit.errors import ConnectionFailed, RequestTimeout
 
 
 class OpenAIEmbeddingProvider(ServiceEmbedder):
-    """OpenAI's embeddings. The key is OPENAI_API_KEY, the address may be OPENAI_BASE_URL."""
+    """OpenAI embeddings. The API key is OPENAI_API_KEY; OPENAI_BASE_URL may hold the URL."""
 
     service = "openai"
     model_dimensions: ClassVar[Mapping[str, int]] = {
@@ -27,10 +27,9 @@ class OpenAIEmbeddingProvider(ServiceEmbedder):
     }
 
     def __init__(self, options: OpenAIEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` goes before the one in the environment. A server of your own (`base_url`) may need none."""
+        """`api_key` takes precedence over the one in the environment. A server at `base_url` may need none."""
         self._options = options or OpenAIEmbeddingOptions()
-        super().__init__(self._options)
-        self._api_key = api_key
+        super().__init__(self._options, api_key=api_key)
 
     def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/embeddings`. Raises ProviderError."""
@@ -40,20 +39,22 @@ class OpenAIEmbeddingProvider(ServiceEmbedder):
                 model=self.model, input=list(texts), dimensions=width if width else openai.omit
             )
         except openai.APITimeoutError as error:
-            raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
+            raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error
         except openai.APIStatusError as error:
             raise error_from_status(self.service, error.status_code, error.message, error.response.headers) from error
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:
-            raise ConnectionFailed(self.service, f"{self._client.base_url} gave no whole answer ({error})") from error
-        ordered = sorted(answer.data, key=lambda one: one.index)
+            raise ConnectionFailed(
+                self.service, f"incomplete response from {self._client.base_url} ({error})"
+            ) from error
+        ordered = sorted(answer.data, key=lambda item: item.index)
         return EmbeddingResponse(
-            [one.embedding for one in ordered], answer.usage.total_tokens if answer.usage else None
+            [item.embedding for item in ordered], answer.usage.total_tokens if answer.usage else None
         )
 
     @cached_property
     def _client(self) -> openai.OpenAI:
-        elsewhere = self._options.base_url or os.environ.get("OPENAI_BASE_URL", "")
-        key = resolve_api_key(self.service, self._api_key, "OPENAI_API_KEY", optional=bool(elsewhere))
-        client = openai.OpenAI(api_key=key, base_url=elsewhere or None, timeout=self._options.timeout_s, max_retries=0)
+        base_url = self._options.base_url or os.environ.get("OPENAI_BASE_URL", "")
+        key = resolve_api_key(self.service, self._api_key, "OPENAI_API_KEY", optional=bool(base_url))
+        client = openai.OpenAI(api_key=key, base_url=base_url or None, timeout=self._options.timeout_s, max_retries=0)
         self.close_on_finalize(client.close)
         return client

@@ -1,4 +1,4 @@
-"""The options of the embedders: plain values, importable without any of their packages."""
+"""Options of the local embedders. Importable without optional dependencies."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from ragkit.errors import InvalidOption
 
 @dataclass(frozen=True, slots=True)
 class MiniLMOptions:
-    """How the shipped model is run. None of these changes a vector."""
+    """How the bundled model runs. No option changes a vector."""
 
     threads: int = 0
-    """Texts computed side by side; 0 means one for every core this process may use."""
+    """Number of threads; 0: one per CPU that this process may use."""
     token_budget: int = 256
-    """Tokens that are computed in one go, at least one text. Small batches stay in the processor's cache."""
+    """Maximum number of tokens per batch (at least one text). Small batches fit into the CPU cache."""
 
     def __post_init__(self) -> None:
         if self.threads < 0:
-            raise InvalidOption("embed.threads", self.threads, "0 (every core) or a number above it")
+            raise InvalidOption("embed.threads", self.threads, "0 (one thread per CPU) or greater")
         if self.token_budget < 1:
             raise InvalidOption("embed.token_budget", self.token_budget, ">= 1")
 
 
 @dataclass(frozen=True, slots=True)
 class HashingOptions:
-    """How words are counted."""
+    """Options of `hashing`."""
 
     dimension: int = 256
-    """Columns of every row. Fewer columns let more words fall together."""
+    """Dimension of the vectors. A smaller dimension has more hash collisions."""
 
     def __post_init__(self) -> None:
         if self.dimension < 1:

@@ -1,4 +1,4 @@
-"""Any sentence-transformers model, run on this machine. Adapts the package `sentence-transformers`."""
+"""Local sentence-transformers models. Adapts the package `sentence-transformers`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows
+from ragkit.embed.base import PROBE_TEXT, Row, Rows, normalize_rows, replace_surrogates
 from ragkit.embed.service_options import SentenceTransformersOptions
 from ragkit.errors import InvalidOption
 from ragkit.records import content_id
@@ -25,9 +25,9 @@ UNLIMITED_TOKENS = 2**31 - 1
 
 
 class SentenceTransformersEmbedder:
-    """A sentence-transformers model. Loaded when it is first needed; no code of a model is ever run.
+    """A sentence-transformers model, loaded on first use. Remote code of models is never executed.
 
-    Every method may be called from several threads at once: one computes at a time.
+    Thread-safe: one thread computes at a time.
     """
 
     def __init__(self, options: SentenceTransformersOptions | None = None) -> None:
@@ -36,12 +36,12 @@ class SentenceTransformersEmbedder:
 
     @property
     def dimension(self) -> int:
-        """As the model has it, or as the options cut it."""
+        """`options.dimensions`, or the dimension of the model."""
         return self._options.dimensions or int(self._model.get_embedding_dimension() or 0)
 
     @property
     def fingerprint(self) -> str:
-        """The model, its version, its files where it is a folder, and what changes a vector: not device and batches."""
+        """Model, revision, files of a model folder, and all options that change a vector."""
         options = self._options
         settings = (options.revision, options.document_prompt, options.query_prompt, options.precision)
         digest = content_id(*settings, str(options.dimensions), *_list_files(Path(options.model)))[:16]
@@ -49,26 +49,26 @@ class SentenceTransformersEmbedder:
 
     @property
     def max_tokens(self) -> int:
-        """Tokens of one text that the model reads, special tokens included."""
+        """Maximum number of tokens of a text, including special tokens."""
         return int(self._model.max_seq_length or UNLIMITED_TOKENS)
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
-        """One row per text, in order: (len(texts), dimension)."""
+        """One vector per text, in order: (len(texts), dimension)."""
         return self._embed([self._options.document_prompt + text for text in texts])
 
     def embed_query(self, text: str) -> Row:
-        """The row of a question: (dimension,)."""
+        """The vector of a question: (dimension,)."""
         return cast("Row", self._embed([self._options.query_prompt + text])[0])
 
     def probe(self) -> Row:
-        """The row of a fixed sentence: (dimension,)."""
+        """The vector of PROBE_TEXT: (dimension,)."""
         return cast("Row", self._encode([PROBE_TEXT])[0])
 
     def token_starts(self, text: str) -> NDArray[np.int64]:
-        """Character offset of each token's start: (n_tokens,), never falling. Special tokens are left out."""
+        """Character offset of each token, without special tokens: (n_tokens,), non-decreasing."""
         with self._lock:
             tokens = self._model.tokenizer(
-                _replace_surrogates(text), add_special_tokens=False, return_offsets_mapping=True, verbose=False
+                replace_surrogates(text), add_special_tokens=False, return_offsets_mapping=True, verbose=False
             )
         return np.array([start for start, end in tokens["offset_mapping"] if end > start], np.int64)
 
@@ -83,7 +83,7 @@ class SentenceTransformersEmbedder:
         model = self._model
         with self._lock:
             rows = model.encode(
-                [_replace_surrogates(text) for text in texts],
+                [replace_surrogates(text) for text in texts],
                 batch_size=self._options.batch_size,
                 show_progress_bar=False,
                 convert_to_numpy=True,
@@ -91,11 +91,11 @@ class SentenceTransformersEmbedder:
         return normalize_rows(np.asarray(rows, np.float32))
 
     def _count_tokens(self, texts: Sequence[str]) -> int:
-        """Tokens that the model read of some texts."""
+        """Number of tokens of texts, after truncation."""
         if not texts:
             return 0
         with self._lock:
-            tokens = self._model.tokenizer([_replace_surrogates(text) for text in texts], verbose=False)["input_ids"]
+            tokens = self._model.tokenizer([replace_surrogates(text) for text in texts], verbose=False)["input_ids"]
         return sum(min(len(ids), self.max_tokens) for ids in tokens)
 
     @cached_property
@@ -111,18 +111,13 @@ class SentenceTransformersEmbedder:
                 model_kwargs={"torch_dtype": TORCH_DTYPES[options.precision]},
             )
         except (OSError, ValueError) as error:
-            wanted = "the folder of a sentence-transformers model, or its name on the Hugging Face hub"
-            raise InvalidOption("embed.model", options.model, wanted) from error
+            expected = "the folder of a sentence-transformers model, or its name on the Hugging Face hub"
+            raise InvalidOption("embed.model", options.model, expected) from error
 
 
 def _list_files(folder: Path) -> list[str]:
-    """Names and sizes of the files of a model's folder; none where it is no folder."""
+    """Names and sizes of the files of a model folder; the name itself if it is no folder."""
     if not folder.is_dir():
         return [str(folder)]
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [f"{path.relative_to(folder)}:{path.stat().st_size}" for path in files]
-
-
-def _replace_surrogates(text: str) -> str:
-    """The text with every lone surrogate, which UTF-8 cannot hold, replaced by U+FFFD. Offsets stay the same."""
-    return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text)

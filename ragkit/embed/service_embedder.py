@@ -1,4 +1,4 @@
-"""What all embedders have in common that are services: batches, splitting, money. Knows none of them."""
+"""The base class of embedding services: batching, deduplication, usage and cost."""
 
 from __future__ import annotations
 
@@ -21,36 +21,38 @@ from ragkit.usage.meter import current_meter, record_embedding
 from ragkit.usage.tokens import estimate_tokens
 
 TextKind: TypeAlias = Literal["document", "query"]
-"""Some models embed the same words otherwise when they are a question."""
+"""Some models embed questions and documents differently."""
 
 BLANK_PLACEHOLDER = "."
-"""Sent in the place of a text of white space, which most services refuse."""
+"""Sent instead of a blank text, which most services reject."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingResponse:
-    """What a service answered."""
+    """Response of a service."""
 
     rows: Sequence[Sequence[float]] | NDArray[np.floating]
-    """One for each text, in order, of any length."""
+    """One vector per text, in order, not normalized."""
     tokens: int | None
-    """As the service counted them; None where it does not say."""
+    """Tokens counted by the service; None if unknown."""
 
 
 class ServiceEmbedder(ABC):
-    """An embedder that asks a service. A subclass sends one request and translates its errors: no more.
+    """An embedding service. A subclass only implements a single request and translates its errors.
 
-    Texts go out in batches, several side by side; a batch that the service finds too large is halved. Every answer
-    is reported to the meter that counts. Equal texts of one call are sent once. Safe to use from many threads.
+    Texts are sent in parallel batches; a batch that the service rejects as too large is halved. Each response is
+    reported to the current meter. Equal texts of one call are sent once. Thread-safe.
     """
 
     service: ClassVar[str]
-    """The service, as prices and messages name it."""
+    """Name of the service in prices and messages."""
     model_dimensions: ClassVar[Mapping[str, int]] = {}
-    """Model -> columns, of models that are known."""
+    """Model -> dimension, for known models."""
 
-    def __init__(self, options: ModelOptions) -> None:
+    def __init__(self, options: ModelOptions, *, api_key: str | None = None) -> None:
+        """`api_key` takes precedence over the one in the environment."""
         self._service_options = options
+        self._api_key = api_key
         self._executor = RequestExecutor(self.service, options)
         self._lock = Lock()
         self._batch_limits = (options.batch_size, options.batch_tokens)
@@ -58,71 +60,71 @@ class ServiceEmbedder(ABC):
 
     @abstractmethod
     def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
-        """One request. Raises ProviderError, and nothing else, when it fails."""
+        """Send one request. Raises only ProviderError."""
 
     @property
     def provider(self) -> str:
-        """The service, as the price book knows it."""
+        """The service name in the price book."""
         return self.service
 
     @property
     def model(self) -> str:
-        """The model's name as the service knows it."""
+        """The model name of the service."""
         return self._service_options.model
 
     @property
     def dimension(self) -> int:
-        """Columns of every row. A model that is not known here is asked once."""
+        """Dimension of the vectors. For an unknown model, one request determines it."""
         if not self._dimension:
             self.embed_query(PROBE_TEXT)
         return self._dimension
 
     @property
     def concurrency(self) -> int:
-        """Requests under way at once."""
+        """Maximum number of parallel requests."""
         return self._service_options.concurrency
 
     @property
     def fingerprint(self) -> str:
-        """Service, model, columns, and what tells a text from a question. The address is no part of it."""
+        """Service, model, dimension and input types. The URL is not part of it."""
         width = self._service_options.dimensions or self.model_dimensions.get(self.model) or "own"
         return ":".join(str(part) for part in (self.service, self.model, width, *self.input_types) if part)
 
     @property
     def input_types(self) -> tuple[str, ...]:
-        """What is sent, or put before texts, to tell a text from a question; empty where nothing is."""
+        """Parameters or prefixes that distinguish documents from questions; empty if there are none."""
         return ()
 
     def batches(self, texts: Sequence[str]) -> list[list[int]]:
-        """Places of texts in order, cut by count and by estimated tokens; what the service found too large counts."""
-        (size, tokens), found, spent = self._batch_limits, list[list[int]](), 0
-        for place, text in enumerate(texts):
+        """Indexes of texts, in order, split by number of texts and estimated tokens."""
+        (size, tokens), batches, used = self._batch_limits, list[list[int]](), 0
+        for index, text in enumerate(texts):
             cost = estimate_tokens(text)
-            if not found or len(found[-1]) >= size or spent + cost > tokens:
-                found.append([])
-                spent = 0
-            found[-1].append(place)
-            spent += cost
-        return found
+            if not batches or len(batches[-1]) >= size or used + cost > tokens:
+                batches.append([])
+                used = 0
+            batches[-1].append(index)
+            used += cost
+        return batches
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
-        """One row per text, in order: (len(texts), dimension).
+        """One vector per text, in order: (len(texts), dimension).
 
         Raises:
-            ProviderError: the service refused, or cannot be reached. Keep what came before with `CachedEmbedder`.
+            ProviderError: the service rejected a request or is unreachable. `CachedEmbedder` keeps completed batches.
         """
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        sent = [_sanitize_text(text) for text in texts]
-        unique = list(dict.fromkeys(sent))
+        inputs = [_sanitize_text(text) for text in texts]
+        unique = list(dict.fromkeys(inputs))
         rows = self._embed_batch(unique, "document") if len(self.batches(unique)) == 1 else self._embed_batches(unique)
-        if len(unique) == len(sent):
+        if len(unique) == len(inputs):
             return rows
-        place = {text: at for at, text in enumerate(unique)}
-        return rows[[place[text] for text in sent]]
+        index_of = {text: i for i, text in enumerate(unique)}
+        return rows[[index_of[text] for text in inputs]]
 
     def embed_query(self, text: str) -> Row:
-        """The row of a question: (dimension,). Raises ProviderError."""
+        """The vector of a question: (dimension,). Raises ProviderError."""
         return cast("Row", self._embed_batch([_sanitize_text(text)], "query")[0])
 
     def _embed_batches(self, texts: Sequence[str]) -> Rows:
@@ -137,45 +139,50 @@ class ServiceEmbedder(ABC):
         return rows
 
     def _embed_batch(self, texts: Sequence[str], kind: TextKind) -> Rows:
-        """The rows of one batch, which is halved for as long as the service finds it too large."""
+        """The vectors of one batch, which is halved while the service rejects it as too large."""
         tokens = sum(map(estimate_tokens, texts))
         try:
-            answered = self._executor.execute(lambda: self._request_checked(texts, kind), tokens)
+            response = self._executor.execute(lambda: self._request_checked(texts, kind), tokens)
         except InvalidRequest as error:
             if len(texts) == 1 or not is_too_large(error):
                 raise
             self._lower_batch_limits(len(texts) // 2, tokens // 2)
         else:
-            self._record_usage(tokens if answered.tokens is None else answered.tokens)
-            return normalize_rows(np.asarray(answered.rows, np.float32))
+            self._record_usage(tokens if response.tokens is None else response.tokens)
+            return normalize_rows(np.asarray(response.rows, np.float32))
         half = len(texts) // 2
         return np.concatenate([self._embed_batch(texts[:half], kind), self._embed_batch(texts[half:], kind)])
 
     def _request_checked(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
-        """The answer to one request, once its rows are as many, and as wide, as they must be."""
-        answered = self.request(texts, kind)
-        widths = {len(row) for row in answered.rows}
+        """Send a request, and validate the number, dimension and values of the vectors."""
+        response = self.request(texts, kind)
+        widths = {len(row) for row in response.rows}
         with self._lock:
             self._dimension = self._dimension or max(widths, default=0)
-        if len(answered.rows) != len(texts) or widths != {self._dimension}:
-            met = f"{len(answered.rows)} rows of {' or '.join(map(str, sorted(widths)))} columns"
-            raise ProviderError(self.service, f"{self.model} gave {met}: {len(texts)} of {self._dimension} are wanted")
-        if not np.isfinite(np.asarray(answered.rows, np.float32)).all():
-            raise ProviderError(self.service, f"{self.model} gave a row that is not finite: report it to the service")
-        return answered
+        if len(response.rows) != len(texts) or widths != {self._dimension}:
+            got = f"{len(response.rows)} vectors of dimension {' or '.join(map(str, sorted(widths)))}"
+            raise ProviderError(
+                self.service,
+                f"{self.model} must return {len(texts)} vectors of dimension {self._dimension} (got {got})",
+            )
+        if not np.isfinite(np.asarray(response.rows, np.float32)).all():
+            raise ProviderError(
+                self.service, f"{self.model} returned a vector that is not finite: report it to the service"
+            )
+        return response
 
     def _lower_batch_limits(self, texts: int, tokens: int) -> None:
-        """Later batches are no larger than this."""
+        """Limit the size of later batches."""
         with self._lock:
             self._batch_limits = (max(1, min(self._batch_limits[0], texts)), max(1, min(self._batch_limits[1], tokens)))
 
     def request_cost(self, tokens: int) -> float | None:
-        """US dollars of one request with so many tokens; None where the price is unknown."""
+        """Cost of a request with `tokens` tokens, in US dollars; None if the price is unknown."""
         meter = current_meter()
         return meter.prices.embedding_cost(self.service, self.model, tokens) if meter else None
 
     def close_on_finalize(self, close: Callable[[], object]) -> None:
-        """Have the SDK's client closed when this embedder goes: its connections would stay open."""
+        """Close the SDK's client when this embedder is garbage collected; its connections would stay open."""
         finalize(self, close)
 
     def _record_usage(self, tokens: int) -> None:
@@ -183,5 +190,5 @@ class ServiceEmbedder(ABC):
 
 
 def _sanitize_text(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 cannot hold; never blank."""
+    """The text without lone surrogates, which UTF-8 cannot encode; never blank."""
     return text.encode("utf-8", "replace").decode("utf-8") if text.strip() else BLANK_PLACEHOLDER

@@ -1,6 +1,6 @@
-"""The options of the embedders that are services: plain values, importable without any of their packages.
+"""Options of the embedding services and of sentence-transformers. Importable without optional dependencies.
 
-Keys are none of them: they come from the environment, by the names that the services themselves use.
+API keys are no options: they come from the environment variables of the services.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from ragkit.errors import InvalidOption
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """How texts are sent to a service. None of these changes a vector."""
+    """How texts are sent to a service. No option changes a vector."""
 
     batch_size: int = 64
-    """Texts of one request at most."""
+    """Maximum number of texts per request."""
     batch_tokens: int = 50_000
-    """Tokens of one request at most, estimated; a text that is longer goes alone."""
+    """Maximum number of estimated tokens per request; a longer text is sent alone."""
     concurrency: int = 4
-    """Requests under way at once."""
+    """Maximum number of parallel requests."""
     requests_per_minute: int = 0
-    """Requests sent in a minute at most; 0: no limit but the service's own."""
+    """Maximum number of requests per minute; 0: no limit."""
     tokens_per_minute: int = 0
-    """Tokens sent in a minute at most, estimated; 0: no limit but the service's own."""
+    """Maximum number of estimated tokens per minute; 0: no limit."""
     attempts: int = 8
-    """How often a request is sent at most when the service is busy or cannot be reached."""
+    """Maximum number of attempts per request when the service is busy or unreachable."""
     timeout_s: float = 60.0
-    """Seconds that one request may take."""
+    """Timeout of a request, in seconds."""
     base_url: str = ""
-    """Where the service is; empty: its own address, or the one in the environment."""
+    """URL of the service; empty: its default, or the one in the environment."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "batch_tokens", "concurrency", "attempts"):
@@ -38,46 +38,46 @@ class ServiceOptions:
                 raise InvalidOption(f"embed.{name}", getattr(self, name), ">= 1")
         for name in ("requests_per_minute", "tokens_per_minute"):
             if getattr(self, name) < 0:
-                raise InvalidOption(f"embed.{name}", getattr(self, name), "0 (no limit) or a number above it")
+                raise InvalidOption(f"embed.{name}", getattr(self, name), "0 (no limit) or greater")
         if not self.timeout_s > 0:
             raise InvalidOption("embed.timeout_s", self.timeout_s, "> 0")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions(ServiceOptions):
-    """Which model of a service, and how wide its rows are."""
+    """Options of a service with a choice of models."""
 
     model: str = ""
-    """The model's name as the service knows it."""
+    """The model name of the service."""
     dimensions: int = 0
-    """Columns of every row, where the model lets you choose; 0: as many as it has."""
+    """Dimension of the vectors, if the model supports a choice; 0: the default of the model."""
 
     def __post_init__(self) -> None:
         ServiceOptions.__post_init__(self)
         if not self.model:
             raise InvalidOption("embed.model", self.model, "the name of a model")
         if self.dimensions < 0:
-            raise InvalidOption("embed.dimensions", self.dimensions, "0 (the model's own) or a number above it")
+            raise InvalidOption("embed.dimensions", self.dimensions, "0 (the model's default) or greater")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIEmbeddingOptions(ModelOptions):
-    """OpenAI, or any server that speaks as it does (`base_url`)."""
+    """OpenAI, or an OpenAI-compatible server (`base_url`)."""
 
     model: str = "text-embedding-3-small"
-    """The model's name as the service knows it."""
+    """The model name of the service."""
     batch_size: int = 128
-    """Texts of one request at most. The service takes 2,048."""
+    """Maximum number of texts per request. The service accepts 2,048."""
 
 
 @dataclass(frozen=True, slots=True)
 class CohereEmbeddingOptions(ModelOptions):
-    """Cohere, version 2 of its interface."""
+    """Cohere, API version 2."""
 
     model: str = "embed-v4.0"
-    """The model's name as the service knows it."""
+    """The model name of the service."""
     batch_size: int = 96
-    """Texts of one request at most. The service takes 96."""
+    """Maximum number of texts per request. The service accepts 96."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,64 +85,64 @@ class GeminiEmbeddingOptions(ModelOptions):
     """Google Gemini."""
 
     model: str = "gemini-embedding-001"
-    """The model's name as the service knows it."""
+    """The model name of the service."""
     batch_size: int = 100
-    """Texts of one request at most. The service takes 100."""
+    """Maximum number of texts per request. The service accepts 100."""
 
 
 @dataclass(frozen=True, slots=True)
 class VoyageEmbeddingOptions(ModelOptions):
-    """Voyage, the embedder that Anthropic recommends."""
+    """Voyage, recommended by Anthropic."""
 
     model: str = "voyage-3.5"
-    """The model's name as the service knows it."""
+    """The model name of the service."""
     batch_size: int = 128
-    """Texts of one request at most. The service takes 1,000."""
+    """Maximum number of texts per request. The service accepts 1,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class OllamaEmbeddingOptions(ModelOptions):
-    """A model that runs in Ollama."""
+    """A model served by Ollama."""
 
     model: str = "nomic-embed-text"
-    """The model's name as `ollama list` shows it."""
+    """The model name, as in `ollama list`."""
     batch_size: int = 32
-    """Texts of one request at most."""
+    """Maximum number of texts per request."""
     concurrency: int = 2
-    """Requests under way at once: they share one processor."""
+    """Maximum number of parallel requests, which share one processor."""
     timeout_s: float = 300.0
-    """Seconds that one request may take; the first one loads the model."""
+    """Timeout of a request, in seconds; the first request loads the model."""
     document_prompt: str = ""
-    """Put before every text; `search_document: ` for nomic-embed-text."""
+    """Prefix of every text; `search_document: ` for nomic-embed-text."""
     query_prompt: str = ""
-    """Put before every question; `search_query: ` for nomic-embed-text."""
+    """Prefix of every question; `search_query: ` for nomic-embed-text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceTransformersOptions:
-    """A sentence-transformers model, run on this machine."""
+    """A local sentence-transformers model."""
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"
-    """A folder that holds the model, or its name on the Hugging Face hub, from where it is fetched once."""
+    """Model folder, or model name on the Hugging Face hub, from which it is downloaded once."""
     revision: str = ""
-    """Which version of a model on the hub: a tag or a commit; empty: the newest."""
+    """Tag or commit of a model on the hub; empty: the latest."""
     device: str = ""
-    """`cpu`, `cuda`, `mps`, `cuda:1`; empty: the best there is."""
+    """`cpu`, `cuda`, `mps`, `cuda:1`; empty: the best available."""
     batch_size: int = 32
-    """Texts computed in one go."""
+    """Texts per batch."""
     dimensions: int = 0
-    """Only the first columns of every row, for models that were trained for it; 0: all."""
+    """Truncate vectors to this dimension, for models trained for it (Matryoshka); 0: no truncation."""
     document_prompt: str = ""
-    """Put before every text; `passage: ` for the models of the E5 family."""
+    """Prefix of every text; `passage: ` for E5 models."""
     query_prompt: str = ""
-    """Put before every question; `query: ` for the models of the E5 family."""
+    """Prefix of every question; `query: ` for E5 models."""
     precision: Literal["float32", "float16", "bfloat16"] = "float32"
-    """What the model computes in. The rows are float32 in any case."""
+    """Data type of the computation. Vectors are always float32."""
 
     def __post_init__(self) -> None:
         if not self.model:
-            raise InvalidOption("embed.model", self.model, "a folder, or a name on the Hugging Face hub")
+            raise InvalidOption("embed.model", self.model, "a model folder, or a model name on the Hugging Face hub")
         if self.batch_size < 1:
             raise InvalidOption("embed.batch_size", self.batch_size, ">= 1")
         if self.dimensions < 0:
-            raise InvalidOption("embed.dimensions", self.dimensions, "0 (all) or a number above it")
+            raise InvalidOption("embed.dimensions", self.dimensions, "0 (no truncation) or greater")

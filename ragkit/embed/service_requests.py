@@ -1,6 +1,6 @@
-"""Requests to a service: at its pace, again after a failure that may pass. Knows nothing of what is asked.
+"""Send requests to a service, with rate limits, retries and backoff.
 
-The SDKs' own retries are switched off where this is used: two of them in a row would multiply.
+Adapters disable the retries of the SDKs: nested retries would multiply.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from ragkit.masking import is_valid_key, mask_secrets, register_secret
 T = TypeVar("T")
 
 INITIAL_BACKOFF_S = 0.5
-"""Before the second attempt; doubled for each one after it."""
+"""Delay before the second attempt, in seconds; doubled for each further attempt."""
 MAX_BACKOFF_S = 30.0
 MAX_RETRY_AFTER_S = 300.0
-"""A service that says to come back later than this is not waited for."""
+"""No retry if the service asks to wait longer than this, in seconds."""
 BURST_WINDOW_S = 5.0
-"""Of a limit per minute so many seconds' worth may be used at once."""
+"""Share of a per-minute limit that may be used at once, in seconds."""
 
 _TOO_LARGE = re.compile(r"too (?:large|long|many|big)|maximum|exceed|at most|max[ _](?:allowed|tokens|batch)", re.I)
 _QUOTA_EXCEEDED = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.I)
 
 
 class RateLimiter:
-    """When the next request may go out. Safe to use from many threads."""
+    """Computes when the next request may be sent. Thread-safe."""
 
     def __init__(
         self, requests_per_minute: int, tokens_per_minute: int, clock: Callable[[], float] = time.monotonic
@@ -53,7 +53,7 @@ class RateLimiter:
         self._paused_until = clock()
 
     def reserve(self, tokens: int) -> float:
-        """Take a place for a request with so many tokens: the seconds to wait before it is sent."""
+        """Reserve a request with `tokens` tokens; returns the seconds to wait before sending it."""
         with self._lock:
             now = self._clock()
             wait = self._paused_until - now
@@ -64,18 +64,18 @@ class RateLimiter:
             return max(0.0, wait)
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for so long: the service has said so."""
+        """Send no requests for `seconds`, as requested by the service."""
         with self._lock:
             self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     def pause_remaining(self) -> float:
-        """Seconds until the service may be asked again."""
+        """Seconds until requests may be sent again."""
         with self._lock:
             return max(0.0, self._paused_until - self._clock())
 
 
 class RequestExecutor:
-    """Sends requests to one service, so many at once, and again where that may help."""
+    """Sends requests to one service, with limited concurrency and retries."""
 
     def __init__(self, service: str, options: ServiceOptions) -> None:
         self._service, self._options = service, options
@@ -83,10 +83,10 @@ class RequestExecutor:
         self._slots = Semaphore(options.concurrency)
 
     def execute(self, send: Callable[[], T], tokens: int) -> T:
-        """What `send` gives. `tokens` is about how many the request has.
+        """Call `send` and return its result. `tokens` is the estimated size of the request.
 
         Raises:
-            ProviderError: the service refused, or did so `attempts` times in a row.
+            ProviderError: an error that is not retryable, or the error of the last attempt.
         """
         for attempt in range(1, self._options.attempts + 1):
             self._sleep_unless_stopped(self._rate_limiter.reserve(tokens))
@@ -102,7 +102,7 @@ class RequestExecutor:
     def _back_off(self, error: ProviderError, attempt: int) -> None:
         after = error.retry_after if isinstance(error, RateLimited) else None
         if after is None:
-            # jitter, so that requests that failed together do not come back together
+            # jitter, so that requests that failed together are not retried together
             self._sleep_unless_stopped(
                 random.uniform(0.5, 1) * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2 ** (attempt - 1))
             )
@@ -115,61 +115,61 @@ class RequestExecutor:
     def _sleep_unless_stopped(self, seconds: float) -> None:
         stopped = STOP_EVENT.get() or Event()
         if stopped.wait(seconds) if seconds > 0 else stopped.is_set():
-            raise ConnectionFailed(self._service, "given up: another request failed, or the run was stopped")
+            raise ConnectionFailed(self._service, "cancelled: another request failed, or the run was stopped")
 
 
 def error_from_status(
     service: str, status: int, message: str, headers: Mapping[str, str] | None = None
 ) -> ProviderError:
-    """The error of our tree for an HTTP status of 400 or above. `message` is what the service said."""
-    said = " ".join(mask_secrets(message).split())[:500] or "no reason given"
+    """The ragkit error for an HTTP status >= 400. `message` is the error message of the service."""
+    reason = " ".join(mask_secrets(message).split())[:500] or "no reason given"
     if status in {401, 403}:
-        return AuthenticationFailed(service, f"the key was refused ({said}): check it", status=status)
-    if status == 429 and _QUOTA_EXCEEDED.search(said):
-        return AuthenticationFailed(service, f"the account has no money left ({said})", status=status)
+        return AuthenticationFailed(service, f"the API key was rejected ({reason}): check it", status=status)
+    if status == 429 and _QUOTA_EXCEEDED.search(reason):
+        return AuthenticationFailed(service, f"the account has no credit left ({reason})", status=status)
     if status == 429:
-        return RateLimited(service, f"too many requests ({said})", retry_after=parse_retry_after(headers or {}))
+        return RateLimited(service, f"too many requests ({reason})", retry_after=parse_retry_after(headers or {}))
     if status == 408:
-        return RequestTimeout(service, f"it gave up on the request ({said})", status=status)
+        return RequestTimeout(service, f"the service timed out ({reason})", status=status)
     if status >= 500 or status == 409:
-        return ConnectionFailed(service, f"it failed with status {status} ({said})", status=status)
-    return InvalidRequest(service, f"it refused the request with status {status} ({said})", status=status)
+        return ConnectionFailed(service, f"the service failed with status {status} ({reason})", status=status)
+    return InvalidRequest(service, f"the request was rejected with status {status} ({reason})", status=status)
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a service asks to wait, by its headers: a number or a date. None where it says nothing."""
-    given = {name.lower(): value.strip() for name, value in headers.items()}
+    """Seconds to wait, from the header `retry-after-ms` or `retry-after` (number or date); None without one."""
+    values = {name.lower(): value.strip() for name, value in headers.items()}
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        if re.fullmatch(r"\d+(\.\d+)?", given.get(name, "")):
-            return float(given[name]) * unit
+        if re.fullmatch(r"\d+(\.\d+)?", values.get(name, "")):
+            return float(values[name]) * unit
     try:
-        return max(0.0, parsedate_to_datetime(given.get("retry-after", "")).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(values.get("retry-after", "")).timestamp() - time.time())
     except ValueError:
         return None
 
 
 def is_too_large(error: InvalidRequest) -> bool:
-    """Whether fewer texts in one request would help."""
+    """Whether a smaller batch may succeed."""
     return error.status == 413 or (error.status in {400, 422} and _TOO_LARGE.search(error.message) is not None)
 
 
 def resolve_api_key(service: str, given: str | None, *variables: str, optional: bool = False) -> str:
-    """The key of a service: as given, or from the first of the variables that is set.
+    """The API key of a service: the given one, or the first environment variable that is set.
 
     Args:
-        service: for the message.
-        given: by the caller, if at all.
-        variables: of the environment.
-        optional: the server that is asked may need none: 'none' then.
+        service: used in messages.
+        given: the key passed by the caller, if any.
+        variables: names of environment variables.
+        optional: return 'none' if there is no key, for servers without authentication.
 
     Raises:
-        AuthenticationFailed: there is none, or it cannot be one.
+        AuthenticationFailed: there is no key, or it contains invalid characters.
     """
-    found = given or next((os.environ[name] for name in variables if os.environ.get(name)), "")
-    found = found.strip()  # a key that was read from a file often ends with a line break
-    if not found and not optional:
-        raise AuthenticationFailed(service, f"no key is set: export {variables[0]}=...")
-    if not is_valid_key(found):
-        raise AuthenticationFailed(service, "the key has a character that no key has: copy it again")
-    register_secret(found)
-    return found or "none"
+    key = given or next((os.environ[name] for name in variables if os.environ.get(name)), "")
+    key = key.strip()  # keys read from files often end with a line break
+    if not key and not optional:
+        raise AuthenticationFailed(service, f"no API key is set: export {variables[0]}=...")
+    if not is_valid_key(key):
+        raise AuthenticationFailed(service, "the API key contains an invalid character: copy it again")
+    register_secret(key)
+    return key or "none"

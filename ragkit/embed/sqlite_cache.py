@@ -1,4 +1,4 @@
-"""A cache of vectors in one SQLite file. Several threads and processes may use the file at once."""
+"""A vector cache in a SQLite file, for concurrent threads and processes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ragkit.embed.base import Row
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
 
 BUSY_TIMEOUT_S = 30.0
-"""How long another process may write before this one gives up."""
+"""Seconds to wait for a lock of another process."""
 
 
 class SqliteVectorCache:
-    """Rows of float32 by key. Close it, or use it as a context manager."""
+    """float32 vectors by key. Close it, or use it as a context manager."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file; it is made if missing, its folder is not.
+        """Open or create the file; its folder must exist.
 
         Raises:
-            KnowledgeBaseDamaged: the file is no SQLite file, or cannot be opened.
-            KnowledgeBaseLocked: another process has been writing for more than half a minute.
+            KnowledgeBaseDamaged: the file is not a SQLite file, or cannot be opened.
+            KnowledgeBaseLocked: another process holds a lock for more than BUSY_TIMEOUT_S.
         """
         self._path = path
         self._lock = Lock()
@@ -42,20 +42,20 @@ class SqliteVectorCache:
             raise
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        """The rows of those keys that are known. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
+        """The cached vectors of these keys. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
         query = "SELECT key, row FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
         with self._lock, self._translate_errors():
-            found = self._connection.execute(query, (json.dumps(list(keys)),)).fetchall()
-        return {key: np.frombuffer(raw, "<f4").astype(np.float32) for key, raw in found if len(raw) % 4 == 0}
+            rows = self._connection.execute(query, (json.dumps(list(keys)),)).fetchall()
+        return {key: np.frombuffer(raw, "<f4").astype(np.float32) for key, raw in rows if len(raw) % 4 == 0}
 
     def put_many(self, rows: Mapping[str, Row]) -> None:
-        """Keep these rows, all or none. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
+        """Store these vectors, atomically. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
         values = [(key, np.asarray(row, "<f4").tobytes()) for key, row in rows.items()]
         with self._lock, self._translate_errors(), self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", values)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
@@ -74,5 +74,7 @@ class SqliteVectorCache:
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise KnowledgeBaseLocked(str(self._path), "another process") from error
-            reason = f"cannot be used as a cache of vectors ({error})"
-            raise KnowledgeBaseDamaged(str(self._path), reason, f"rm {self._path}, which costs only time") from error
+            reason = f"cannot be used as a vector cache ({error})"
+            raise KnowledgeBaseDamaged(
+                str(self._path), reason, f"`rm {self._path}` (the vectors are computed again)"
+            ) from error

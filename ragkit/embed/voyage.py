@@ -1,4 +1,4 @@
-"""Embeddings by Voyage, which Anthropic recommends. Adapts the package `voyageai`."""
+"""Embeddings by Voyage, recommended by Anthropic. Adapts the package `voyageai`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ragkit.embed.service_requests import error_from_status, resolve_api_key
 from ragkit.errors import ConnectionFailed, RequestTimeout
 
 MAX_CONNECTIONS = 32
-"""Kept open at most."""
+"""Maximum number of open connections."""
 
 
 class VoyageEmbeddingProvider(ServiceEmbedder):
-    """Voyage's embeddings: texts as `document`, questions as `query`. The key is VOYAGE_API_KEY."""
+    """Voyage embeddings: texts as `document`, questions as `query`. The API key is VOYAGE_API_KEY."""
 
     service = "voyage"
     model_dimensions: ClassVar[Mapping[str, int]] = {
@@ -38,10 +38,9 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
     }
 
     def __init__(self, options: VoyageEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` goes before the one in the environment."""
+        """`api_key` takes precedence over the one in the environment."""
         self._options = options or VoyageEmbeddingOptions()
-        super().__init__(self._options)
-        self._api_key = api_key
+        super().__init__(self._options, api_key=api_key)
 
     @property
     def input_types(self) -> tuple[str, ...]:
@@ -58,11 +57,11 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
                 output_dimension=self._options.dimensions or None,
             )
         except errors.Timeout as error:
-            raise RequestTimeout(self.service, f"no answer in {self._options.timeout_s:g} s") from error
+            raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error
         except errors.VoyageError as error:
             status = error.http_status or 0
             if status < 400:
-                raise ConnectionFailed(self.service, f"no whole answer came ({error})") from error
+                raise ConnectionFailed(self.service, f"incomplete response ({error})") from error
             raise error_from_status(self.service, status, str(error), error.headers) from error
         return EmbeddingResponse(answer.embeddings, answer.total_tokens)
 
@@ -83,9 +82,9 @@ def _create_session() -> requests.Session:
     return session
 
 
-# The package opens connections for every thread anew, and leaves them open when the thread ends. It takes one session
-# for all threads where it is given one.
+# By default the package opens connections per thread, and leaves them open when the thread ends. With this session it
+# shares connections between threads.
 voyageai.requestssession = voyageai.requestssession or _create_session()
 
 AnthropicEmbeddingProvider = VoyageEmbeddingProvider
-"""Anthropic has no embedder of its own."""
+"""Anthropic has no embedding service."""

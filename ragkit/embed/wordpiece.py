@@ -1,4 +1,4 @@
-"""The tokenizer of the shipped model. Adapts the package `tokenizers`; knows nothing of vectors."""
+"""The tokenizer of the bundled models. Adapts the package `tokenizers`."""
 
 from __future__ import annotations
 
@@ -9,59 +9,48 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from ragkit.embed.base import replace_surrogates
+
 MAX_TEXT_CHARS = 30_000
-"""Characters of one text that are looked at for a vector: more than the model can read (254 tokens of at most 100)."""
+"""Characters of a text that are tokenized for a vector: more than 254 tokens of at most 100 characters."""
 OFFSET_PIECE_CHARS = 8_192
-"""Characters that are tokenised in one go for offsets. The tokenizer needs about 160 bytes a character."""
+"""Characters tokenized at once for offsets. The tokenizer needs about 160 bytes per character."""
 OFFSET_BATCH_PIECES = 16
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _LAST_SPACE = re.compile(r"\s(?=\S*\Z)")
 
 
-def replace_surrogates(text: str) -> str:
-    """The text with every lone surrogate, which UTF-8 cannot hold, replaced by U+FFFD. Offsets stay the same."""
-    return _SURROGATE.sub("\ufffd", text)
-
-
 class WordPieceTokenizer:
-    """Token ids and token offsets of texts. Safe to call from several threads."""
+    """Token ids and token offsets of texts. Thread-safe."""
 
     def __init__(self, settings: bytes, max_tokens: int) -> None:
         self._tokenizer = Tokenizer.from_buffer(settings)
-        # "[SEP]" in a text is three characters and a word, never a command to the model
+        # "[SEP]" in a text is plain text, not a special token
         self._tokenizer.encode_special_tokens = True
         self._max_tokens = max_tokens
 
-    def token_ids(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Token ids of every text, special tokens included, at most `max_tokens`; and how many texts were cut."""
-        shown = [replace_surrogates(text[:MAX_TEXT_CHARS]) for text in texts]
-        rows: list[list[int]] = []
-        cut = 0
-        for text, encoding in zip(texts, self._tokenizer.encode_batch_fast(shown), strict=True):
-            ids: list[int] = encoding.ids
-            if len(ids) > self._max_tokens:
-                ids = [*ids[: self._max_tokens - 1], ids[-1]]
-                cut += 1
-            elif len(text) > MAX_TEXT_CHARS:
-                cut += 1
-            rows.append(ids)
-        return rows, cut
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of every text, including special tokens, truncated to `max_tokens`."""
+        encodings = self._tokenizer.encode_batch_fast([replace_surrogates(text[:MAX_TEXT_CHARS]) for text in texts])
+        return [self._truncate(encoding.ids) for encoding in encodings]
+
+    def _truncate(self, ids: list[int]) -> list[int]:
+        return ids if len(ids) <= self._max_tokens else [*ids[: self._max_tokens - 1], ids[-1]]
 
     def token_starts(self, text: str) -> NDArray[np.int64]:
-        """Character offset of each token's start: (n_tokens,), never falling, in [0, len(text))."""
-        found: list[NDArray[np.int64]] = []
+        """Character offset of each token: (n_tokens,), non-decreasing, in [0, len(text))."""
+        offsets: list[NDArray[np.int64]] = []
         pieces = list(_split_pieces(replace_surrogates(text)))
         for first in range(0, len(pieces), OFFSET_BATCH_PIECES):
             batch = pieces[first : first + OFFSET_BATCH_PIECES]
             encodings = self._tokenizer.encode_batch([piece for _, piece in batch], add_special_tokens=False)
             for (offset, _), encoding in zip(batch, encodings, strict=True):
-                found.append(np.array([start for start, _ in encoding.offsets], np.int64) + offset)
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+                offsets.append(np.array([start for start, _ in encoding.offsets], np.int64) + offset)
+        return np.concatenate(offsets) if offsets else np.empty(0, np.int64)
 
 
 def _split_pieces(text: str) -> Iterator[tuple[int, str]]:
-    """The text in pieces of at most PIECE characters with their offsets, cut at white space where there is any."""
+    """Yield (offset, piece): pieces of at most OFFSET_PIECE_CHARS characters, split at white space if possible."""
     start = 0
     while start < len(text):
         piece = text[start : start + OFFSET_PIECE_CHARS]

@@ -1,1 +1,1 @@
-"""Whether a knowledge base finds and answers what it should: questions, figures, reports. Knows no pipeline."""
+"""Evaluation of retrieval and answers: questions, metrics, reports. Independent of pipelines."""

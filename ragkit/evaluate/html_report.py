@@ -1,4 +1,4 @@
-"""The report as one HTML page without outside resources: every question with its hits and its answer."""
+"""Renders the report as one self-contained HTML page: every question with its hits and its answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from html import escape
 
 from ragkit.evaluate.report import EvaluationReport, MetricChange
 from ragkit.evaluate.run import QuestionResult, ReportedHit
+from ragkit.records import JSON
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --bad: #c2410c; --good: #15803d }
@@ -27,83 +28,87 @@ code { font-size: .9em }
 def render_evaluation_report(
     report: EvaluationReport, changes: Sequence[MetricChange] = (), title: str = "Evaluation"
 ) -> str:
-    """The whole page. Text of documents and answers is escaped: it can inject nothing."""
+    """Render the page. Text of documents and answers is escaped."""
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
         "<meta name=viewport content='width=device-width, initial-scale=1'>",
         f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>",
         "<p class=soft>" + ", ".join(f"{escape(k)} {escape(str(v))}" for k, v in report.settings.items()) + "</p>",
-        "<h2>Figures</h2><table><tr><th>figure<th class=n>mean<th>95 % interval<th><th class=n>questions</tr>",
+        "<h2>Metrics</h2><table><tr><th>metric<th class=n>mean<th>95 % interval<th><th class=n>questions</tr>",
         *(
-            f"<tr><td>{escape(name)}<td class=n>{one.mean:.4f}<td>{one.low:.4f} to {one.high:.4f}"
-            f"<td><div class=bar><i style='width:{100 * one.mean:.1f}%'></i>"
-            f"<b style='left:{100 * one.low:.1f}%;width:{100 * (one.high - one.low):.1f}%'></b></div>"
-            f"<td class=n>{one.n}</tr>"
-            for name, one in report.metrics.items()
+            f"<tr><td>{escape(name)}<td class=n>{metric.mean:.4f}<td>{metric.low:.4f} to {metric.high:.4f}"
+            f"<td><div class=bar><i style='width:{100 * metric.mean:.1f}%'></i>"
+            f"<b style='left:{100 * metric.low:.1f}%;width:{100 * (metric.high - metric.low):.1f}%'></b></div>"
+            f"<td class=n>{metric.n}</tr>"
+            for name, metric in report.metrics.items()
         ),
         "</table><p>" + ", ".join(f"{escape(k)} {v:.1f} ms" for k, v in report.milliseconds.items()),
         f"; cost {'unknown' if report.cost_usd is None else f'${report.cost_usd:.4f}'}</p>",
     ]
     if changes:
         parts.append(
-            "<h2>Against the baseline</h2><table><tr><th>figure<th class=n>before<th class=n>now<th class=n>p</tr>"
+            "<h2>Comparison with the baseline</h2>"
+            "<table><tr><th>metric<th class=n>before<th class=n>now<th class=n>p</tr>"
         )
         parts += [
-            f"<tr class={'bad' if one.dropped else 'soft' if one.p > 0.05 else 'good'}><td>{escape(one.name)}"
-            f"<td class=n>{one.before:.4f}<td class=n>{one.now:.4f}<td class=n>{one.p:.3f}</tr>"
-            for one in changes
+            f"<tr class={'bad' if change.dropped else 'soft' if change.p > 0.05 else 'good'}><td>{escape(change.name)}"
+            f"<td class=n>{change.before:.4f}<td class=n>{change.now:.4f}<td class=n>{change.p:.3f}</tr>"
+            for change in changes
         ]
         parts.append("</table>")
     parts.append("<h2>Questions</h2>")
-    parts += [_render_question(one) for one in sorted(report.outcomes, key=_mean_quality)]
+    # the worst questions first: they are what users look for
+    parts += [_render_question(outcome) for outcome in sorted(report.outcomes, key=_mean_quality)]
     return "\n".join(parts) + "\n"
 
 
-def _mean_quality(one: QuestionResult) -> float:
-    """The worst first: that is what one comes to look at."""
-    values = list(one.metrics.values())
-    wrong = one.abstained == one.question.answerable and one.answer is not None
-    return -2.0 if one.error else (sum(values) / len(values) if values else 1.0) - wrong
+def _mean_quality(outcome: QuestionResult) -> float:
+    """The mean of the metrics, lowered for a wrong abstention or answer, and lowest for an error."""
+    values = list(outcome.metrics.values())
+    wrong = outcome.abstained == outcome.question.answerable and outcome.answer is not None
+    return -2.0 if outcome.error else (sum(values) / len(values) if values else 1.0) - wrong
 
 
-def _render_question(one: QuestionResult) -> str:
-    figures = ", ".join(f"{escape(name)} {value:.2f}" for name, value in one.metrics.items())
-    right = " / ".join(map(escape, one.question.sources)) or "nothing answers it"
+def _render_question(outcome: QuestionResult) -> str:
+    question = outcome.question
+    metrics = ", ".join(f"{escape(name)} {value:.2f}" for name, value in outcome.metrics.items())
+    sources = " / ".join(map(escape, question.sources)) or "no source answers it"
     answer = ""
-    if one.error:
-        answer = f"<p class=bad>{escape(one.error)}</p>"
-    elif one.answer is not None:
-        said = "refused" if one.abstained else "answered"
-        wanted = f" (wanted: {escape(' or '.join(one.question.answers))})" if one.question.answers else ""
+    if outcome.error:
+        answer = f"<p class=bad>{escape(outcome.error)}</p>"
+    elif outcome.answer is not None:
+        status = "abstained" if outcome.abstained else "answered"
+        expected = f" (expected: {escape(' or '.join(question.answers))})" if question.answers else ""
         answer = (
-            f"<p><b>{said}</b>, evidence {one.evidence:.2f}{wanted}</p><blockquote>{escape(one.answer)}</blockquote>"
-            f"{_render_judgement(one)}<p>Citations</p><ol>{''.join(map(_render_hit, one.citations))}</ol>"
+            f"<p><b>{status}</b>, evidence {outcome.evidence:.2f}{expected}</p>"
+            f"<blockquote>{escape(outcome.answer)}</blockquote>{_render_judgement(outcome.judgement)}"
+            f"<p>Citations</p><ol>{''.join(map(_render_hit, outcome.citations))}</ol>"
         )
-    mark = "bad" if _mean_quality(one) < 0.5 else "good"
+    mark = "bad" if _mean_quality(outcome) < 0.5 else "good"
     return (
-        f"<details><summary class={mark}>{escape(one.question.text)} "
-        f"<span class=soft>{escape(one.question.kind)}</span></summary>"
-        f"<p class=soft>{escape(one.question.id)}: {right}. {figures}</p>{answer}"
-        f"<p>Hits</p><ol>{''.join(map(_render_hit, one.hits))}</ol></details>"
+        f"<details><summary class={mark}>{escape(question.text)} "
+        f"<span class=soft>{escape(question.kind)}</span></summary>"
+        f"<p class=soft>{escape(question.id)}: {sources}. {metrics}</p>{answer}"
+        f"<p>Hits</p><ol>{''.join(map(_render_hit, outcome.hits))}</ol></details>"
     )
 
 
-def _render_judgement(one: QuestionResult) -> str:
-    """What the judge said of an answer."""
-    if one.judgement is None:
+def _render_judgement(judgement: Mapping[str, JSON] | None) -> str:
+    """The statements of an answer with the judge's verdicts."""
+    if judgement is None:
         return ""
-    statements = one.judgement.get("statements")
+    statements = judgement.get("statements")
     items = [
         f"<li class={'good' if row.get('supported') else 'bad'}>{escape(str(row.get('statement')))} "
         f"<span class=soft>{escape(str(row.get('passages')))}</span>"
         for row in (statements if isinstance(statements, list) else [])
         if isinstance(row, Mapping)
     ]
-    return f"<p>Judged: {escape(str(one.judgement.get('reason', '')))}</p><ol>{''.join(items)}</ol>"
+    return f"<p>Judge: {escape(str(judgement.get('reason', '')))}</p><ol>{''.join(items)}</ol>"
 
 
-def _render_hit(one: ReportedHit) -> str:
-    place = f"<code>{escape(one.source)}:{one.line}</code>"
-    mark = " <span class=good>answers</span>" if one.right else ""
-    false = "" if one.verified else " <span class=bad>not found in its source</span>"
-    return f"<li>{place} {one.score:.3f}{mark}{false}<br>{escape(' '.join(one.text.split()))}</li>"
+def _render_hit(hit: ReportedHit) -> str:
+    place = f"<code>{escape(hit.source)}:{hit.line}</code>"
+    relevant = " <span class=good>relevant</span>" if hit.right else ""
+    unverified = "" if hit.verified else " <span class=bad>not verified</span>"
+    return f"<li>{place} {hit.score:.3f}{relevant}{unverified}<br>{escape(' '.join(hit.text.split()))}</li>"

@@ -1,6 +1,6 @@
-"""Figures that a model judges: is each statement of an answer supported by what it cites, does it answer the question?
+"""Metrics judged by a model: whether the citations support each statement, and whether the answer is relevant.
 
-Without a model they are left out. A judge makes mistakes of its own: compare runs that one judge has judged.
+Judges make mistakes, so only compare runs with the same judge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ragkit.evaluate.structured_model import StructuredModel
 from ragkit.records import JSON
 
 PROMPT_VERSION = 1
-"""Of the prompt. Another prompt is another judge: raise it when the words below change."""
+"""Version of the prompt: increase it with every change, since it changes the judge."""
 FAITHFULNESS, RELEVANCE = "faithfulness", "relevance"
 MAX_RELEVANCE = 2
 """The highest grade of relevance."""
@@ -59,25 +59,25 @@ RESPONSE_SCHEMA: Mapping[str, JSON] = {
 
 @dataclass
 class Judge:
-    """Adds `faithfulness` and `relevance` to outcomes."""
+    """Adds `faithfulness` and `relevance` to the results of questions."""
 
     model: StructuredModel
     judged: int = 0
-    """Answers that have judged figures."""
+    """Number of judged answers."""
     failures: list[str] = field(default_factory=list)
-    """Why the others that could be judged have none: `question: error`."""
+    """Errors of the answers that could not be judged: `question: error`."""
 
     def judge(self, outcome: QuestionResult) -> QuestionResult:
-        """The outcome with its judged figures; as it is where there is no answer, or the system refused one.
+        """Add the judged metrics; results without an answer and abstentions stay as they are.
 
         Raises:
-            BudgetExceeded: judging costs more than is left.
-            ProviderError, RunError: the very first answer cannot be judged, so that the others hardly can.
+            BudgetExceeded: the budget is spent.
+            ProviderError, RunError: the first answer cannot be judged, so the others will probably fail, too.
         """
         if not outcome.answer or outcome.abstained or outcome.error:
             return outcome
         try:
-            found = self.model.complete_json(INSTRUCTIONS, _message(outcome), RESPONSE_SCHEMA)
+            judgement = self.model.complete_json(INSTRUCTIONS, _message(outcome), RESPONSE_SCHEMA)
         except BudgetExceeded:
             raise
         except RagkitError as error:
@@ -86,34 +86,33 @@ class Judge:
             self.failures.append(f"{outcome.question.id}: {error}")
             return outcome
         self.judged += 1
-        return replace(
-            outcome, metrics={**outcome.metrics, **judged_metrics(found, len(outcome.contexts))}, judgement=found
-        )
+        metrics = {**outcome.metrics, **judged_metrics(judgement, len(outcome.contexts))}
+        return replace(outcome, metrics=metrics, judgement=judgement)
 
     def to_dict(self) -> dict[str, JSON]:
-        """Who judged, how many answers, and what it cost."""
+        """The model, its usage and the number of judged and failed answers."""
         return {**self.model.to_dict(), "version": PROMPT_VERSION, "judged": self.judged, "failed": len(self.failures)}
 
 
-def judged_metrics(found: Mapping[str, JSON], passages: int) -> dict[str, float]:
-    """The figures of what a judge said, each in [0, 1].
+def judged_metrics(judgement: Mapping[str, JSON], passages: int) -> dict[str, float]:
+    """The metrics of a judgement, each in [0, 1].
 
-    `faithfulness` is the share of statements that are supported, by passages that are there; an answer that states
-    nothing has none. `relevance` is the grade over the highest one.
+    `faithfulness` is the share of supported statements; it is missing if there are none. `relevance` is the grade
+    divided by the highest grade.
     """
-    statements = found["statements"]
-    assert isinstance(statements, list)  # noqa: S101 - the form says so
-    held = [_is_supported(one, passages) for one in statements if isinstance(one, Mapping)]
-    grade = found["relevance"]
-    named = {RELEVANCE: (grade if isinstance(grade, int) else 0) / MAX_RELEVANCE}
-    return ({FAITHFULNESS: sum(held) / len(held)} if held else {}) | named
+    statements = judgement["statements"]
+    assert isinstance(statements, list)  # noqa: S101 - guaranteed by the schema
+    supported = [_is_supported(statement, passages) for statement in statements if isinstance(statement, Mapping)]
+    grade = judgement["relevance"]
+    relevance = {RELEVANCE: (grade if isinstance(grade, int) else 0) / MAX_RELEVANCE}
+    return ({FAITHFULNESS: sum(supported) / len(supported)} if supported else {}) | relevance
 
 
 def _is_supported(statement: Mapping[str, JSON], passages: int) -> bool:
-    """A judge that names a passage which is not there has not read them."""
-    named = statement["passages"]
-    real = isinstance(named, list) and bool(named) and all(isinstance(n, int) and 1 <= n <= passages for n in named)
-    return real and statement["supported"] is True
+    """Whether the judge names supporting passages, all of which exist."""
+    numbers = statement["passages"]
+    valid = isinstance(numbers, list) and all(isinstance(n, int) and 1 <= n <= passages for n in numbers)
+    return valid and bool(numbers) and statement["supported"] is True
 
 
 def _message(outcome: QuestionResult) -> str:

@@ -1,4 +1,4 @@
-"""The comparison with a baseline in the form that CI systems show: JUnit XML."""
+"""Formats the comparison with a baseline as JUnit XML, for CI systems."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from ragkit.evaluate.report import EvaluationReport, MetricChange
 
 
 def to_junit_xml(report: EvaluationReport, changes: Sequence[MetricChange], max_drop: float) -> str:
-    """A test case for each figure that is compared, and for each question whose answer failed."""
+    """One test case for each compared metric and for each question whose answer failed."""
     cases: list[tuple[str, str, str]] = [
         (
             "figures",
-            one.name,
-            f"{one.name} fell from {one.before:.4f} to {one.now:.4f}; at most {max_drop:g} was allowed"
-            if one.dropped
+            change.name,
+            f"{change.name} dropped from {change.before:.4f} to {change.now:.4f} (allowed drop: {max_drop:g})"
+            if change.dropped
             else "",
         )
-        for one in changes
+        for change in changes
     ]
     cases += [("figures", name, "") for name in report.metrics if not changes]
-    cases += [("questions", f"{one.question.id} {one.question.text}", one.error) for one in report.failed_questions]
+    cases += [("questions", f"{o.question.id} {o.question.text}", o.error) for o in report.failed_questions]
     root = Xml.Element("testsuites")
     suite = Xml.SubElement(
         root,
         "testsuite",
         name="ragkit eval",
         tests=str(len(cases)),
-        failures=str(sum(bool(why) for _, _, why in cases)),
+        failures=str(sum(bool(failure) for _, _, failure in cases)),
     )
-    for group, name, why in cases:
+    for group, name, failure in cases:
         case = Xml.SubElement(suite, "testcase", classname=f"ragkit.eval.{group}", name=name)
-        if why:
-            Xml.SubElement(case, "failure", message=why).text = why
+        if failure:
+            Xml.SubElement(case, "failure", message=failure).text = failure
     Xml.indent(root)
     return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,7 +1,7 @@
-"""Questions that a model writes from passages of the documents, each held against its passage.
+"""Questions that a model writes from passages of the documents, each validated against its passage.
 
-A model makes things up, so that a question is kept only when the answer that the model quotes stands word for word in
-the passage, and when the question does not give it away. Which passages are shown is decided by a seed.
+Models hallucinate, so a question is kept only if its passage contains the quoted answer literally and the question
+does not contain it. A seed selects the passages.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ragkit.evaluate.structured_model import StructuredModel
 from ragkit.records import JSON, Chunk
 
 PROMPT_VERSION = 1
-"""Of the prompt: raise it when the words below change."""
+"""Version of the prompt: increase it with every change."""
 MIN_PASSAGE_CHARS = 200
-"""Characters of a passage that a question is written from: a shorter one says too little."""
+"""Shorter passages are skipped."""
 MAX_ANSWER_CHARS = 200
-"""Characters of an answer that can be found again."""
+"""Longer answers are rejected."""
 MAX_PASSAGES_PER_QUESTION = 3
-"""Passages that are shown at most for each question that is wanted."""
+"""Maximum number of passages sent to the model per requested question."""
 LEAK_CHECK_MAX_CHARS = 40
-"""Characters of an answer from which on a question may hold it: nobody would repeat a whole sentence by chance."""
+"""Questions may contain answers of this length or more."""
 
 INSTRUCTIONS = f"""\
 You write questions for testing a search engine over somebody's documents. (questions, version {PROMPT_VERSION})
@@ -65,43 +65,42 @@ _SELF_REFERENCES = (
 
 @dataclass
 class QuestionWriter:
-    """Writes questions, and notes why it dropped others."""
+    """Writes questions and counts the rejected ones."""
 
     model: StructuredModel
     passage_count: int = 0
-    """Passages that the model was shown."""
+    """Passages sent to the model."""
     drop_counts: dict[str, int] = field(default_factory=dict)
-    """Why questions were not kept, and how many."""
+    """Number of rejected questions by reason."""
 
     def write(self, chunks: Sequence[Chunk], count: int, seed: int = 0) -> list[Question]:
-        """Up to `count` questions; fewer when the passages, or the tries, give no more.
+        """Write up to `count` questions, from at most `count * MAX_PASSAGES_PER_QUESTION` passages.
 
-        Files take turns, so that a long one does not crowd out the others. The same chunks and seed show the same
-        passages in the same order.
+        Files take turns, so that long files do not dominate. The same chunks and seed select the same passages.
 
         Args:
-            chunks: of all documents.
+            chunks: the chunks of all documents.
             count: at least 1.
-            seed: another one shows other passages.
+            seed: selects the passages.
 
         Raises:
-            BudgetExceeded: it costs more than is left.
-            ProviderError, RunError: nothing can be had of the model.
+            BudgetExceeded: the budget is spent.
+            ProviderError, RunError: the first request failed.
         """
-        found: dict[str, Question] = {}
+        questions: dict[str, Question] = {}
         for chunk in _sample_chunks(chunks, seed):
-            if len(found) >= count or self.passage_count >= count * MAX_PASSAGES_PER_QUESTION:
+            if len(questions) >= count or self.passage_count >= count * MAX_PASSAGES_PER_QUESTION:
                 break
             self.passage_count += 1
-            question = self._write_question(chunk, first=self.passage_count == 1, number=len(found) + 1)
-            if question is not None and normalize_answer(question.text) in found:
+            question = self._write_question(chunk, first=self.passage_count == 1, number=len(questions) + 1)
+            if question is not None and normalize_answer(question.text) in questions:
                 self._drop("asked before")
             elif question is not None:
-                found[normalize_answer(question.text)] = question
-        return list(found.values())
+                questions[normalize_answer(question.text)] = question
+        return list(questions.values())
 
     def to_dict(self) -> dict[str, JSON]:
-        """Who wrote, from how many passages, what was dropped, and what it cost."""
+        """The model, its usage, the number of passages and the rejected questions by reason."""
         return {
             **self.model.to_dict(),
             "version": PROMPT_VERSION,
@@ -111,7 +110,7 @@ class QuestionWriter:
 
     def _write_question(self, chunk: Chunk, *, first: bool, number: int) -> Question | None:
         try:
-            said = self.model.complete_json(INSTRUCTIONS, _message(chunk), RESPONSE_SCHEMA)
+            draft = self.model.complete_json(INSTRUCTIONS, _message(chunk), RESPONSE_SCHEMA)
         except BudgetExceeded:
             raise
         except RagkitError:
@@ -119,8 +118,8 @@ class QuestionWriter:
                 raise
             self._drop("the model failed")
             return None
-        question, answer = " ".join(str(said["question"]).split()), str(said["answer"]).strip()
-        problem = "nothing to ask" if said["usable"] is not True else rejection_reason(question, answer, chunk.text)
+        question, answer = " ".join(str(draft["question"]).split()), str(draft["answer"]).strip()
+        problem = "nothing to ask" if draft["usable"] is not True else rejection_reason(question, answer, chunk.text)
         if problem:
             self._drop(problem)
             return None
@@ -131,7 +130,7 @@ class QuestionWriter:
 
 
 def rejection_reason(question: str, answer: str, passage: str) -> str:
-    """Why a question cannot be used; '' when it can."""
+    """Why a question is rejected; '' if it is valid."""
     if len(question) < 10 or not question.endswith("?"):
         return "no question"
     if any(words in question.lower() for words in _SELF_REFERENCES):
@@ -146,18 +145,18 @@ def rejection_reason(question: str, answer: str, passage: str) -> str:
 
 
 def _sample_chunks(chunks: Sequence[Chunk], seed: int) -> Iterator[Chunk]:
-    """Chunks that say enough, shuffled, one of each file in turn."""
-    chance = random.Random(seed)
+    """Chunks that are long enough in random order, one per file in turn."""
+    rng = random.Random(seed)
     files: dict[str, list[Chunk]] = {}
-    for chunk in sorted(chunks, key=lambda one: (one.source, one.start)):
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.source, chunk.start)):
         if len(chunk.text) >= MIN_PASSAGE_CHARS:
             files.setdefault(chunk.source, []).append(chunk)
     rows = list(files.values())
     for row in rows:
-        chance.shuffle(row)
-    chance.shuffle(rows)
+        rng.shuffle(row)
+    rng.shuffle(rows)
     for turn in zip_longest(*rows):
-        yield from (one for one in turn if one is not None)
+        yield from (chunk for chunk in turn if chunk is not None)
 
 
 def _message(chunk: Chunk) -> str:

@@ -1,4 +1,4 @@
-"""Questions of everyday life that few collections of documents answer."""
+"""Everyday questions that few document collections answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions with what answers them, read from JSON lines, CSV or a folder in the shape of the BEIR benchmark."""
+"""Reads questions with expected answers and sources from JSON lines, CSV or a directory in BEIR format."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ragkit.errors import RagkitError
 from ragkit.records import JSON, content_id
 
 LIST_SEPARATOR = ";"
-"""What stands between several answers or sources in one cell of a CSV file."""
+"""Separates several answers or sources in one cell of a CSV file."""
 
 
 class QuestionsInvalid(RagkitError):
-    """A file of questions cannot be used."""
+    """A questions file, or a report of earlier questions, is invalid."""
 
     def __init__(self, place: str, problem: str, hint: str) -> None:
         super().__init__(place, problem, hint)
@@ -30,29 +30,29 @@ class QuestionsInvalid(RagkitError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, what answers it, and where that stands."""
+    """A question with its expected answers and sources."""
 
     id: str
     text: str
     answers: tuple[str, ...] = ()
-    """Each of them answers it; empty when nobody wrote one down."""
+    """Alternative answers; empty if unknown."""
     sources: Mapping[str, int] = field(default_factory=dict)
-    """File -> grade: which files answer it, and how well (1 and more). A file is named by the end of its path."""
+    """Relevance grade (>= 1) by file. A file is identified by the end of its path."""
     answerable: bool = True
-    """Whether the documents answer it at all."""
+    """Whether the documents answer the question."""
     kind: str = ""
-    """Any word to group questions by."""
+    """A label to group questions by."""
 
     def with_renamed_sources(self, names: Mapping[str, str]) -> Question:
-        """The question with its sources by other names, where they have one."""
+        """The question with the sources in `names` renamed."""
         return replace(self, sources={names.get(name, name): grade for name, grade in self.sources.items()})
 
-    def with_display_sources(self, shown: Callable[[str], str]) -> Question:
-        """Its sources as a report shows them, so that a file of questions can be used elsewhere too."""
-        return self.with_renamed_sources({name: shown(name) for name in self.sources})
+    def with_display_sources(self, display: Callable[[str], str]) -> Question:
+        """The question with display names as sources, so that a questions file works on other machines."""
+        return self.with_renamed_sources({name: display(name) for name in self.sources})
 
     def to_dict(self) -> dict[str, JSON]:
-        """The question as a line of a questions file."""
+        """The question as one line of a questions file."""
         return {
             "id": self.id,
             "question": self.text,
@@ -64,84 +64,86 @@ class Question:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """The questions of a file (`.jsonl`, `.csv`) or of a BEIR-shaped folder, in their order.
+    """The questions of a file (`.jsonl`, `.csv`) or of a directory in BEIR format, in order.
 
-    A line of JSON, or a row of CSV, has `question` (or `text`, `query`), and if known `id`, `answers` (or `answer`),
+    A JSON line or CSV row has `question` (or `text`, `query`), and optionally `id`, `answers` (or `answer`),
     `sources` (or `source`; names, or names with grades), `answerable`, `kind`.
 
     Raises:
-        QuestionsInvalid: it is not there, has another form, or holds no question.
+        QuestionsInvalid: the file is missing, has another format, or is empty.
     """
     if path.is_dir():
-        found = read_beir_questions(path)
+        questions = read_beir_questions(path)
     elif not path.exists():
-        raise QuestionsInvalid(str(path), "there is no such file", "name a .jsonl or .csv file, or a BEIR folder")
+        raise QuestionsInvalid(str(path), "file not found", "pass a .jsonl or .csv file, or a BEIR directory")
     elif path.suffix.lower() == ".csv":
-        found = [_parse_question(row, place) for place, row in _read_csv_rows(path)]
+        questions = [_parse_question(row, place) for place, row in _read_csv_rows(path)]
     else:
-        found = [_parse_question(row, place) for place, row in _read_json_rows(path)]
-    if not found:
-        raise QuestionsInvalid(str(path), "holds no questions", "write at least one")
-    [(identity, often)] = Counter(one.id for one in found).most_common(1)
-    if often > 1:
-        raise QuestionsInvalid(str(path), f"the id {identity!r} stands there twice", "give each question its own")
-    return found
+        questions = [_parse_question(row, place) for place, row in _read_json_rows(path)]
+    if not questions:
+        raise QuestionsInvalid(str(path), "no questions", "write at least one")
+    [(question_id, count)] = Counter(question.id for question in questions).most_common(1)
+    if count > 1:
+        raise QuestionsInvalid(str(path), f"duplicate id {question_id!r}", "ids must be unique")
+    return questions
 
 
 def read_beir_questions(folder: Path) -> list[Question]:
-    """The judged questions of a folder with `queries.jsonl` and `qrels.tsv`; sources are ids of documents."""
+    """The judged questions of a directory with `queries.jsonl` and `qrels.tsv`; sources are document ids."""
     grades: dict[str, dict[str, int]] = {}
     tables = [folder / "qrels.tsv", folder / "qrels" / "test.tsv"]
-    judgements = next((one for one in tables if one.exists()), None)
+    judgements = next((table for table in tables if table.exists()), None)
     if judgements is None or not (folder / "queries.jsonl").exists():
-        raise QuestionsInvalid(str(folder), "has no queries.jsonl with a qrels.tsv", "see the shape of BEIR's datasets")
+        raise QuestionsInvalid(str(folder), "queries.jsonl or qrels.tsv is missing", "see the format of BEIR datasets")
     for number, line in enumerate(_read_text(judgements).splitlines()[1:], start=2):
         parts = line.split("\t")
         if len(parts) != 3 or not parts[2].lstrip("-").isdigit():
-            raise QuestionsInvalid(f"{judgements}:{number}", "three columns were expected", "query, document, grade")
+            raise QuestionsInvalid(
+                f"{judgements}:{number}", f"expected 3 columns (got {len(parts)})", "write query, document, grade"
+            )
         if int(parts[2]) > 0:
             grades.setdefault(parts[0], {})[parts[1]] = int(parts[2])
-    found = []
+    questions = []
     for place, row in _read_json_rows(folder / "queries.jsonl"):
         name = str(row.get("_id", ""))
         if name in grades:
-            found.append(_parse_question({**row, "id": name, "sources": grades[name]}, place))
-    return found
+            questions.append(_parse_question({**row, "id": name, "sources": grades[name]}, place))
+    return questions
 
 
 def read_beir_corpus(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """(id, title, text) of every document of a BEIR-shaped folder."""
+    """(id, title, text) of every document of a directory in BEIR format."""
     for place, row in _read_json_rows(folder / "corpus.jsonl"):
         if not isinstance(row.get("_id"), str) or not isinstance(row.get("text"), str):
-            raise QuestionsInvalid(place, "a document needs `_id` and `text`", "see the shape of BEIR's datasets")
+            raise QuestionsInvalid(place, "`_id` or `text` is missing", "see the format of BEIR datasets")
         yield str(row["_id"]), str(row.get("title") or ""), str(row["text"])
 
 
 def write_beir_documents(folder: Path, target: Path) -> dict[str, str]:
-    """Write the documents of a BEIR-shaped folder as files, those that are not there yet. Returns id -> name."""
+    """Write the documents of a directory in BEIR format as files, unless they exist. Returns file names by id."""
     target.mkdir(parents=True, exist_ok=True)
     names: dict[str, str] = {}
-    for number, (identity, title, text) in enumerate(read_beir_corpus(folder)):
-        slug = re.sub(r"[^\w-]+", "_", identity)[:80]
-        names[identity] = f"{number:07}-{slug}.md"
-        written = f"# {title}\n\n{text}" if title else text
-        path = target / names[identity]
-        if not path.exists() or path.read_text("utf-8") != written:
-            path.write_text(written, "utf-8")
+    for number, (document_id, title, text) in enumerate(read_beir_corpus(folder)):
+        slug = re.sub(r"[^\w-]+", "_", document_id)[:80]
+        names[document_id] = f"{number:07}-{slug}.md"
+        content = f"# {title}\n\n{text}" if title else text
+        path = target / names[document_id]
+        if not path.exists() or path.read_text("utf-8") != content:
+            path.write_text(content, "utf-8")
     return names
 
 
 def _parse_question(row: Mapping[str, JSON], place: str) -> Question:
     text = next((row[key] for key in ("question", "text", "query") if row.get(key)), None)
     if not isinstance(text, str) or not text.strip():
-        raise QuestionsInvalid(place, "has no `question`", "each line holds one")
+        raise QuestionsInvalid(place, "`question` is missing", "write one question per line")
     answers = _parse_strings(row.get("answers", row.get("answer")), place, "answers")
     sources = _parse_grades(row.get("sources", row.get("source")), place)
     answerable = row.get("answerable", True)
     if not isinstance(answerable, bool):
-        raise QuestionsInvalid(place, f"`answerable` is {answerable!r}", "write true or false")
-    identity = str(row.get("id") or content_id(text)[:8])
-    return Question(identity, text.strip(), answers, sources, answerable, str(row.get("kind") or ""))
+        raise QuestionsInvalid(place, f"invalid `answerable` {answerable!r}", "write true or false")
+    question_id = str(row.get("id") or content_id(text)[:8])
+    return Question(question_id, text.strip(), answers, sources, answerable, str(row.get("kind") or ""))
 
 
 def _parse_strings(value: JSON, place: str, key: str) -> tuple[str, ...]:
@@ -149,15 +151,15 @@ def _parse_strings(value: JSON, place: str, key: str) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,) if value else ()
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return tuple(str(one) for one in value)
-    raise QuestionsInvalid(place, f"`{key}` is {value!r}", "write a list of strings")
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(str(item) for item in value)
+    raise QuestionsInvalid(place, f"invalid `{key}` {value!r}", "write a list of strings")
 
 
 def _parse_grades(value: JSON, place: str) -> dict[str, int]:
     if isinstance(value, Mapping):
         if not all(isinstance(grade, int) for grade in value.values()):
-            raise QuestionsInvalid(place, "a grade in `sources` is not a whole number", "write 1 for what answers")
+            raise QuestionsInvalid(place, "grades in `sources` must be integers", "write 1 for a relevant file")
         return {str(name): grade for name, grade in value.items() if isinstance(grade, int) and grade > 0}
     return dict.fromkeys(_parse_strings(value, place, "sources"), 1)
 
@@ -170,32 +172,32 @@ def _read_json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, JSON]]]:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise QuestionsInvalid(place, f"is no JSON ({error})", "write one object a line") from error
+            raise QuestionsInvalid(place, f"invalid JSON ({error})", "write one object per line") from error
         if not isinstance(row, dict):
-            raise QuestionsInvalid(place, "is no JSON object", "write one object a line")
+            raise QuestionsInvalid(place, "not a JSON object", "write one object per line")
         yield place, row
 
 
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
 def _read_csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, JSON]]]:
-    lines = csv.DictReader(_read_text(path).splitlines())
-    for row in lines:
-        place = f"{path}:{lines.line_num}"
-        found: dict[str, JSON] = {
+    reader = csv.DictReader(_read_text(path).splitlines())
+    for row in reader:
+        place = f"{path}:{reader.line_num}"
+        values: dict[str, JSON] = {
             str(key).strip(): value for key, value in row.items() if isinstance(value, str) and value.strip()
         }
         for key in ("answers", "sources"):
-            if isinstance(found.get(key), str):
-                found[key] = [one.strip() for one in str(found[key]).split(LIST_SEPARATOR) if one.strip()]
-        if "answerable" in found:
-            word = str(found["answerable"]).lower()
-            found["answerable"] = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
-                word, str(found["answerable"])
-            )
-        yield place, found
+            if isinstance(values.get(key), str):
+                values[key] = [item.strip() for item in str(values[key]).split(LIST_SEPARATOR) if item.strip()]
+        if "answerable" in values:
+            values["answerable"] = _BOOLEANS.get(str(values["answerable"]).lower(), values["answerable"])
+        yield place, values
 
 
 def _read_text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise QuestionsInvalid(str(path), f"cannot be read ({error})", "it must be a text file in UTF-8") from error
+        raise QuestionsInvalid(str(path), f"cannot be read ({error})", "save it as UTF-8 text") from error

@@ -1,4 +1,4 @@
-"""The report of an evaluation: means with intervals, a line per question, and a comparison with an earlier one."""
+"""Aggregates the results of an evaluation into a report, and compares it with an earlier report."""
 
 from __future__ import annotations
 
@@ -18,122 +18,121 @@ from ragkit.records import JSON
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """An evaluation."""
+    """The metrics, latencies and cost of an evaluation, with the result of each question."""
 
     settings: Mapping[str, JSON]
-    """What the figures depend on: pipeline, model, versions, seed."""
+    """Pipeline, model, versions, seed."""
     metrics: Mapping[str, BootstrapEstimate]
-    """Quality: higher is better, 1 the best. Means over the questions for which they are defined."""
+    """Quality in [0, 1], higher is better. Means over the questions for which a metric is defined."""
     milliseconds: Mapping[str, float]
-    """Medians and 95th percentiles of searching and asking."""
+    """Medians and 95th percentiles of search and answer latency."""
     cost_usd: float | None
-    """Of all answers; None when a price is unknown."""
+    """Cost of all answers; None if a price is unknown."""
     outcomes: Sequence[QuestionResult] = field(repr=False)
     models: Mapping[str, Mapping[str, JSON]] = field(default_factory=dict)
-    """`judge`, `writer`: the models that helped, and what they cost, apart from the answers."""
+    """Usage and cost of the models `judge` and `writer`, which are not part of `cost_usd`."""
 
     @property
     def failed_questions(self) -> list[QuestionResult]:
-        """The questions without an answer because something failed."""
-        return [one for one in self.outcomes if one.error]
+        """The questions whose answer failed with an error."""
+        return [outcome for outcome in self.outcomes if outcome.error]
 
     def to_dict(self) -> dict[str, JSON]:
-        """The report as one JSON object: `compare` reads it."""
+        """The report as JSON, the input of `compare_with_baseline`."""
         return {
             "settings": dict(self.settings),
             "questions": len(self.outcomes),
-            "figures": {name: asdict(one) for name, one in self.metrics.items()},
+            "figures": {name: asdict(estimate) for name, estimate in self.metrics.items()},
             "milliseconds": dict(self.milliseconds),
             "cost_usd": self.cost_usd,
-            **{name: dict(one) for name, one in self.models.items()},
-            "rows": [_question_row(one) for one in self.outcomes],
+            **{name: dict(usage) for name, usage in self.models.items()},
+            "rows": [_question_row(outcome) for outcome in self.outcomes],
         }
 
 
 @dataclass(frozen=True, slots=True)
 class MetricChange:
-    """A figure now and before, over the questions that both reports have."""
+    """The change of a metric over the questions that both reports have."""
 
     name: str
     before: float
     now: float
     p: float
-    """The chance of so large a difference between runs that are alike."""
+    """p-value of the paired randomization test."""
     n: int
     dropped: bool
-    """It fell by more than was allowed."""
+    """Whether it fell by more than the allowed drop."""
 
 
 def build_report(outcomes: Sequence[QuestionResult], settings: Mapping[str, JSON], seed: int = 0) -> EvaluationReport:
-    """Add everything up."""
-    names = list(dict.fromkeys(name for one in outcomes for name in one.metrics))
-    figures: dict[str, BootstrapEstimate] = {}
-    for name in names:
-        found = bootstrap_mean([one.metrics[name] for one in outcomes if name in one.metrics], seed)
-        if found is not None:
-            figures[name] = found
-    asked = [one for one in outcomes if one.answer is not None]
-    figures |= _abstention_metrics(asked, seed)
-    milliseconds = _time_percentiles("search", [one.search_ms for one in outcomes]) | _time_percentiles(
-        "ask", [one.ask_ms for one in asked]
+    """Aggregate the results of all questions."""
+    metrics: dict[str, BootstrapEstimate] = {}
+    for name in dict.fromkeys(name for outcome in outcomes for name in outcome.metrics):
+        estimate = bootstrap_mean([outcome.metrics[name] for outcome in outcomes if name in outcome.metrics], seed)
+        if estimate is not None:
+            metrics[name] = estimate
+    answered = [outcome for outcome in outcomes if outcome.answer is not None]
+    metrics |= _abstention_metrics(answered, seed)
+    milliseconds = _time_percentiles("search", [outcome.search_ms for outcome in outcomes]) | _time_percentiles(
+        "ask", [outcome.ask_ms for outcome in answered]
     )
-    costs = [one.cost_usd for one in asked]
+    costs = [outcome.cost_usd for outcome in answered]
     known = [cost for cost in costs if cost is not None]
-    return EvaluationReport(settings, figures, milliseconds, sum(known) if len(known) == len(costs) else None, outcomes)
+    return EvaluationReport(settings, metrics, milliseconds, sum(known) if len(known) == len(costs) else None, outcomes)
 
 
 def compare_with_baseline(now: EvaluationReport, baseline: Path, max_drop: float, seed: int = 0) -> list[MetricChange]:
-    """Hold every figure against an earlier report of the same questions.
-
-    Only questions that both have are compared, by their ids.
+    """Compare every metric with an earlier report, over the questions that both have, by id.
 
     Raises:
-        QuestionsInvalid: the file is no report, or has no question in common with this one.
+        QuestionsInvalid: the file is not a report, or has no question or metric in common with this one.
     """
     before = _read_baseline(baseline)
-    rows = {one.question.id: one.metrics for one in now.outcomes}
-    shared = [name for name in rows if name in before]
+    rows = {outcome.question.id: outcome.metrics for outcome in now.outcomes}
+    shared = [question for question in rows if question in before]
     if not shared:
         raise QuestionsInvalid(
-            str(baseline), "has no question in common with this run", "use a report of the same ones"
+            str(baseline), "no question in common with this run", "use a report of the same questions"
         )
     changes = []
-    for name in dict.fromkeys(name for one in shared for name in rows[one]):
-        pairs = [(before[one][name], rows[one][name]) for one in shared if name in rows[one] and name in before[one]]
+    for name in dict.fromkeys(name for question in shared for name in rows[question]):
+        pairs = [(before[q][name], rows[q][name]) for q in shared if name in rows[q] and name in before[q]]
         if pairs:
-            old, new = (float(np.mean(side)) for side in zip(*pairs, strict=True))
-            p = paired_p_value([one for one, _ in pairs], [one for _, one in pairs], seed)
+            old_values, new_values = zip(*pairs, strict=True)
+            old, new = float(np.mean(old_values)), float(np.mean(new_values))
+            p = paired_p_value(old_values, new_values, seed)
             changes.append(MetricChange(name, old, new, p, len(pairs), new < old - max_drop))
     if not changes:
-        raise QuestionsInvalid(str(baseline), "has no figure in common with this run", "use the same --depth")
+        raise QuestionsInvalid(str(baseline), "no metric in common with this run", "use the same --depth")
     return changes
 
 
-def _abstention_metrics(asked: Sequence[QuestionResult], seed: int) -> dict[str, BootstrapEstimate]:
-    """Of the refused the share that has no answer, of those without an answer the share that was refused."""
-    outside = [one for one in asked if not one.question.answerable]
-    refused = [one for one in asked if one.abstained]
-    found = {
-        "abstention_precision": bootstrap_mean([float(not one.question.answerable) for one in refused], seed),
-        "abstention_recall": bootstrap_mean([float(one.abstained) for one in outside], seed),
+def _abstention_metrics(answered: Sequence[QuestionResult], seed: int) -> dict[str, BootstrapEstimate]:
+    """Precision and recall of abstentions, and AUROC of the evidence; answerable questions are the positives."""
+    unanswerable = [outcome for outcome in answered if not outcome.question.answerable]
+    abstained = [outcome for outcome in answered if outcome.abstained]
+    estimates = {
+        "abstention_precision": bootstrap_mean([float(not o.question.answerable) for o in abstained], seed),
+        "abstention_recall": bootstrap_mean([float(o.abstained) for o in unanswerable], seed),
+        "evidence_auroc": _auroc_estimate(
+            [o.evidence for o in answered if o.question.answerable], [o.evidence for o in unanswerable], seed
+        ),
     }
-    area = auroc([one.evidence for one in asked if one.question.answerable], [one.evidence for one in outside])
-    if area is not None:
-        found["evidence_auroc"] = _auroc_estimate(asked, area, seed)
-    return {name: one for name, one in found.items() if one is not None}
+    return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
 
-def _auroc_estimate(asked: Sequence[QuestionResult], area: float, seed: int) -> BootstrapEstimate:
-    """The area with its bootstrap interval: questions are drawn, each kind for itself."""
-    chance = np.random.default_rng(seed)
-    inside = np.array([one.evidence for one in asked if one.question.answerable])
-    outside = np.array([one.evidence for one in asked if not one.question.answerable])
-    drawn = [
-        auroc(list(chance.choice(inside, len(inside))), list(chance.choice(outside, len(outside)))) or 0.0
+def _auroc_estimate(positive: Sequence[float], negative: Sequence[float], seed: int) -> BootstrapEstimate | None:
+    """AUROC with its bootstrap interval; positives and negatives are resampled separately."""
+    area = auroc(positive, negative)
+    if area is None:
+        return None
+    rng = np.random.default_rng(seed)
+    samples = [
+        auroc(rng.choice(positive, len(positive)).tolist(), rng.choice(negative, len(negative)).tolist()) or 0.0
         for _ in range(200)
     ]
-    low, high = np.percentile(drawn, (2.5, 97.5))
-    return BootstrapEstimate(area, float(low), float(high), len(asked))
+    low, high = np.percentile(samples, (2.5, 97.5))
+    return BootstrapEstimate(area, float(low), float(high), len(positive) + len(negative))
 
 
 def _time_percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
@@ -143,30 +142,30 @@ def _time_percentiles(name: str, values: Sequence[float]) -> dict[str, float]:
     return {f"{name}_p50": float(p50), f"{name}_p95": float(p95)}
 
 
-def _question_row(one: QuestionResult) -> dict[str, JSON]:
+def _question_row(outcome: QuestionResult) -> dict[str, JSON]:
     return {
-        **one.question.to_dict(),
-        "figures": dict(one.metrics),
-        "ranking": list(one.ranking),
-        "answer": one.answer,
-        "abstained": one.abstained,
-        "evidence": one.evidence,
-        "citations": [asdict(cited) for cited in one.citations],
-        "hits": [asdict(hit) for hit in one.hits],
-        "search_ms": one.search_ms,
-        "ask_ms": one.ask_ms,
-        "cost_usd": one.cost_usd,
-        "error": one.error,
-        **({"judged": dict(one.judgement)} if one.judgement is not None else {}),
+        **outcome.question.to_dict(),
+        "figures": dict(outcome.metrics),
+        "ranking": list(outcome.ranking),
+        "answer": outcome.answer,
+        "abstained": outcome.abstained,
+        "evidence": outcome.evidence,
+        "citations": [asdict(citation) for citation in outcome.citations],
+        "hits": [asdict(hit) for hit in outcome.hits],
+        "search_ms": outcome.search_ms,
+        "ask_ms": outcome.ask_ms,
+        "cost_usd": outcome.cost_usd,
+        "error": outcome.error,
+        **({"judged": dict(outcome.judgement)} if outcome.judgement is not None else {}),
     }
 
 
 def _read_baseline(path: Path) -> dict[str, dict[str, float]]:
-    """Figures by question of a report that was written before."""
+    """Metrics by question id of an earlier report."""
     try:
         data = json.loads(path.read_text("utf-8"))
         return {str(row["id"]): {k: float(v) for k, v in row["figures"].items()} for row in data["rows"]}
     except OSError as error:
         raise QuestionsInvalid(str(path), f"cannot be read ({error.strerror})", "write one with --out") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise QuestionsInvalid(str(path), "is no report of `ragkit eval`", "write one with --out") from error
+        raise QuestionsInvalid(str(path), "not a report of `ragkit eval`", "write one with --out") from error

@@ -1,12 +1,12 @@
-"""Questions made of the documents themselves, by rule and with a seed: no labels, no language model.
+"""Generates questions from the documents by rules with a seed, without labels or a language model.
 
-Four kinds. `heading`: what stands under a heading that no other file has. `definition`: "What is X?" for a sentence
-that begins "X is a". `cloze`: a sentence with a number or name that stands nowhere else in the documents; the
-question has some of its words, in another order, without the number, which is the answer. `generate_off_topic_questions`: a question
-of everyday life of whose subject the documents have no word, for abstention.
+Four kinds. `heading`: the section under a heading that no other file has. `definition`: "What is X?" for a sentence
+that begins "X is a". `cloze`: a sentence with a number or name that occurs nowhere else; the question has some of its
+words, reordered, and the number or name is the answer. `off_topic`: an everyday question with terms that do not occur
+in the documents, to test abstention.
 
-Such questions share words with the documents more than people's do. They rank settings; they do not tell how well
-people will be served.
+Generated questions share more words with the documents than questions of users do. They can rank settings, but they
+do not predict the quality for users.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ragkit.records import Document
 from ragkit.split.sentence_segmentation import sentence_spans
 
 TermExtractor = Callable[[str], Sequence[str]]
-"""A text -> what it speaks of: its words without endings and without stop words, as the search has them."""
+"""Returns the terms of a text: stemmed words without stop words, as in the lexical index."""
 
 OFF_TOPIC_SHARE = 0.2
 _MAX_SENTENCES = 400
-"""Sentences of a file that are looked at: enough for a fair share of questions, however long the file is."""
+"""Sentences per file that are considered, which limits the time for long files."""
 _GENERIC_HEADINGS = frozenset(
     (
         "introduction", "overview", "summary", "contents", "index", "references", "notes", "see", "also", "example",
@@ -54,7 +54,7 @@ _CLOZE_TARGET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _QuestionDraft:
-    """A question that could be asked, before it is chosen."""
+    """A candidate question."""
 
     text: str
     answers: tuple[str, ...]
@@ -65,72 +65,70 @@ class _QuestionDraft:
 def generate_questions(
     documents: Sequence[Document], terms: TermExtractor, count: int, seed: int = 0
 ) -> list[Question]:
-    """Up to `count` questions, a fifth of them off-topic; fewer when the documents give no more.
+    """Generate up to `count` questions, a fifth of them off-topic.
 
-    The same documents and seed give the same questions. Files take turns, so that a long one does not crowd out
-    the others, and so do the three kinds that have an answer.
+    The same documents and seed give the same questions. Files take turns, so that long files do not dominate, and so
+    do the three kinds of answerable questions.
 
     Args:
-        documents: all that are indexed.
-        terms: the analyser that search uses.
+        documents: all indexed documents.
+        terms: the analyzer of the lexical index.
         count: at least 1.
-        seed: another one gives other questions.
+        seed: selects the questions.
     """
-    chance = random.Random(seed)
-    ordered = sorted(documents, key=lambda one: one.source)
+    rng = random.Random(seed)
+    ordered = sorted(documents, key=lambda document: document.source)
     known = Counter(term for document in ordered for term in set(terms(document.text)))
-    outside = _off_topic_drafts(known, terms, round(count * OFF_TOPIC_SHARE), chance)
+    off_topic = _off_topic_drafts(known, terms, round(count * OFF_TOPIC_SHARE), rng)
     rare = {term for term, files in known.items() if files <= max(1, len(ordered) // 20)}
-    titles = Counter(_normalize(text) for one in ordered for text in {head.text for head in one.headings})
+    titles = Counter(_normalize(text) for doc in ordered for text in {heading.text for heading in doc.headings})
     kinds = [
-        list(_round_robin(ordered, lambda one: _heading_questions(one, titles, terms), chance)),
-        list(_round_robin(ordered, lambda one: _definition_questions(one, rare, terms), chance)),
-        list(_round_robin(ordered, lambda one: _cloze_questions(one, known, terms, chance), chance)),
+        list(_round_robin(ordered, lambda doc: _heading_questions(doc, titles, terms), rng)),
+        list(_round_robin(ordered, lambda doc: _definition_questions(doc, rare, terms), rng)),
+        list(_round_robin(ordered, lambda doc: _cloze_questions(doc, known, terms, rng), rng)),
     ]
-    inside = _drop_duplicates([one for row in zip_longest(*kinds) for one in row if one is not None])
-    chosen = [*inside[: count - len(outside)], *outside]
+    answerable = _drop_duplicates([draft for row in zip_longest(*kinds) for draft in row if draft is not None])
+    drafts = [*answerable[: count - len(off_topic)], *off_topic]
     return [
-        Question(
-            f"a{number:04}", one.text, one.answers, {one.source: 1} if one.source else {}, bool(one.source), one.kind
-        )
-        for number, one in enumerate(chosen, start=1)
+        Question(f"a{n:04}", d.text, d.answers, {d.source: 1} if d.source else {}, bool(d.source), d.kind)
+        for n, d in enumerate(drafts, start=1)
     ]
 
 
 def generate_off_topic_questions(
     documents: Sequence[Document], terms: TermExtractor, count: int, seed: int = 0
 ) -> list[Question]:
-    """Up to `count` questions of everyday life that the documents do not answer, for abstention."""
+    """Up to `count` everyday questions that the documents do not answer, to test abstention."""
     known = Counter(term for document in documents for term in set(terms(document.text)))
-    made = _off_topic_drafts(known, terms, count, random.Random(seed))
-    return [Question(f"o{number:04}", one.text, answerable=False, kind=one.kind) for number, one in enumerate(made, 1)]
+    drafts = _off_topic_drafts(known, terms, count, random.Random(seed))
+    return [Question(f"o{n:04}", draft.text, answerable=False, kind=draft.kind) for n, draft in enumerate(drafts, 1)]
 
 
 def _round_robin(
-    documents: Sequence[Document], make: Callable[[Document], Iterator[_QuestionDraft]], chance: random.Random
+    documents: Sequence[Document], generate: Callable[[Document], Iterator[_QuestionDraft]], rng: random.Random
 ) -> Iterator[_QuestionDraft]:
-    """What is made of each document, shuffled, one of each document in turn."""
+    """The drafts of each document in random order, one per document in turn."""
     rows = []
     for document in documents:
-        made = list(make(document))
-        chance.shuffle(made)
-        rows.append(made)
-    chance.shuffle(rows)
+        drafts = list(generate(document))
+        rng.shuffle(drafts)
+        rows.append(drafts)
+    rng.shuffle(rows)
     for row in zip_longest(*rows):
-        yield from (one for one in row if one is not None)
+        yield from (draft for draft in row if draft is not None)
 
 
-def _drop_duplicates(made: Sequence[_QuestionDraft]) -> list[_QuestionDraft]:
-    """Each question once: one that two files answer is no known item."""
-    often = Counter(_normalize(one.text) for one in made)
-    return [one for one in made if often[_normalize(one.text)] == 1]
+def _drop_duplicates(drafts: Sequence[_QuestionDraft]) -> list[_QuestionDraft]:
+    """Drop questions that occur more than once, because several files answer them."""
+    counts = Counter(_normalize(draft.text) for draft in drafts)
+    return [draft for draft in drafts if counts[_normalize(draft.text)] == 1]
 
 
 def _heading_questions(document: Document, titles: Counter[str], terms: TermExtractor) -> Iterator[_QuestionDraft]:
-    for text in {head.text: None for head in document.headings}:
+    for text in {heading.text: None for heading in document.headings}:
         words = re.sub(r"^[\dIVX]+(?:\.\d+)*[.)]?\s+", "", text.strip().rstrip(":"))
-        telling = [word for word in _normalize(words).split() if word not in _GENERIC_HEADINGS]
-        if titles[_normalize(text)] > 1 or len(telling) < 2 or len(words) > 90 or len(set(terms(words))) < 2:
+        specific = [word for word in _normalize(words).split() if word not in _GENERIC_HEADINGS]
+        if titles[_normalize(text)] > 1 or len(specific) < 2 or len(words) > 90 or len(set(terms(words))) < 2:
             continue
         question = words if words.endswith("?") else f"What do the documents say about {_lowercase_first(words)}?"
         yield _QuestionDraft(question, (), document.source, "heading")
@@ -138,16 +136,16 @@ def _heading_questions(document: Document, titles: Counter[str], terms: TermExtr
 
 def _definition_questions(document: Document, rare: Set[str], terms: TermExtractor) -> Iterator[_QuestionDraft]:
     for sentence in _sample_sentences(document):
-        found = _DEFINITION.match(sentence)
-        if found is None:
+        match = _DEFINITION.match(sentence)
+        if match is None:
             continue
-        subject = re.sub(r"^(?:The|An?)\s+", "", found["subject"])
+        subject = re.sub(r"^(?:The|An?)\s+", "", match["subject"])
         if {word.lower() for word in subject.split()} & _PRONOUNS or not any(term in rare for term in terms(subject)):
             continue
-        verb = "are" if found["verb"] == "are" else "is"
-        answer = re.split(r",|\s(?:which|that|who|where)\s", found["rest"])[0].strip()
+        verb = "are" if match["verb"] == "are" else "is"
+        answer = re.split(r",|\s(?:which|that|who|where)\s", match["rest"])[0].strip()
         yield _QuestionDraft(
-            f"What {verb} {_article(found['subject'])}{_lowercase_first(subject)}?",
+            f"What {verb} {_article(match['subject'])}{_lowercase_first(subject)}?",
             (answer,),
             document.source,
             "definition",
@@ -155,46 +153,45 @@ def _definition_questions(document: Document, rare: Set[str], terms: TermExtract
 
 
 def _cloze_questions(
-    document: Document, known: Counter[str], terms: TermExtractor, chance: random.Random
+    document: Document, known: Counter[str], terms: TermExtractor, rng: random.Random
 ) -> Iterator[_QuestionDraft]:
     for sentence in _sample_sentences(document):
-        for found in _CLOZE_TARGET.finditer(sentence):
-            held = found.group().strip(" .,:")
-            own = list(terms(held))
-            if not own or any(known[term] != 1 for term in own):
+        for match in _CLOZE_TARGET.finditer(sentence):
+            answer = match.group().strip(" .,:")
+            answer_terms = list(terms(answer))
+            if not answer_terms or any(known[term] != 1 for term in answer_terms):
                 continue
-            telling = set(terms(sentence))
-            pieces = (piece.strip('.,;:!?()[]"“”') for piece in sentence.replace(found.group(), " ").split())
-            words = [piece for piece in pieces if telling.intersection(terms(piece))]
+            sentence_terms = set(terms(sentence))
+            pieces = (piece.strip('.,;:!?()[]"“”') for piece in sentence.replace(match.group(), " ").split())
+            words = [piece for piece in pieces if sentence_terms.intersection(terms(piece))]
             if not 4 <= sum(word[0].isalpha() for word in words) <= 24:
                 break
-            yield _QuestionDraft(_cloze_text(words, held, chance), (held,), document.source, "cloze")
+            yield _QuestionDraft(_cloze_text(words, answer, rng), (answer,), document.source, "cloze")
             break
 
 
-def _cloze_text(words: Sequence[str], held: str, chance: random.Random) -> str:
-    """Two thirds of the words, the second half before the first: the sentence itself is not in the question."""
-    kept = sorted(chance.sample(range(len(words)), max(3, round(len(words) * 2 / 3))))
+def _cloze_text(words: Sequence[str], answer: str, rng: random.Random) -> str:
+    """Two thirds of the words, the second half first, so that the question does not quote the sentence."""
+    kept = sorted(rng.sample(range(len(words)), max(3, round(len(words) * 2 / 3))))
     half = len(kept) // 2
-    order = [words[place] for place in (*kept[half:], *kept[:half])]
-    opening = "Which number or date" if held[-1].isdigit() or held.endswith("%") else "Which name"
-    return f"{opening}: {' '.join(order).lower()}?"
+    reordered = [words[i] for i in (*kept[half:], *kept[:half])]
+    opening = "Which number or date" if answer[-1].isdigit() or answer.endswith("%") else "Which name"
+    return f"{opening}: {' '.join(reordered).lower()}?"
 
 
 def _off_topic_drafts(
-    known: Counter[str], terms: TermExtractor, count: int, chance: random.Random
+    known: Counter[str], terms: TermExtractor, count: int, rng: random.Random
 ) -> list[_QuestionDraft]:
-    """Questions of which the documents have not one telling word."""
-    strange = [text for text in OFF_TOPIC_QUESTIONS if not any(known[term] for term in terms(text))]
-    # in a large collection every word occurs somewhere: then those of which the rarest words are missing
-    if len(strange) < count:
-        near = [
+    """Questions without a term that occurs in the documents."""
+    candidates = [text for text in OFF_TOPIC_QUESTIONS if not any(known[term] for term in terms(text))]
+    # large collections contain almost every word: accept questions with at least two unknown terms
+    if len(candidates) < count:
+        candidates += [
             text
             for text in OFF_TOPIC_QUESTIONS
-            if text not in strange and sum(not known[term] for term in terms(text)) >= 2
+            if text not in candidates and sum(not known[term] for term in terms(text)) >= 2
         ]
-        strange += near
-    return [_QuestionDraft(text, (), "", "off_topic") for text in chance.sample(strange, min(count, len(strange)))]
+    return [_QuestionDraft(text, (), "", "off_topic") for text in rng.sample(candidates, min(count, len(candidates)))]
 
 
 def _sample_sentences(document: Document) -> Iterator[str]:
@@ -207,12 +204,12 @@ def _sample_sentences(document: Document) -> Iterator[str]:
 
 
 def _article(subject: str) -> str:
-    found = re.match(r"(?:The|An?)\s+", subject)
-    return found.group().lower() if found else ""
+    match = re.match(r"(?:The|An?)\s+", subject)
+    return match.group().lower() if match else ""
 
 
 def _lowercase_first(text: str) -> str:
-    """Without the capital of a beginning; names and abbreviations keep theirs."""
+    """Lowercase the first letter, except for names and abbreviations."""
     first, _, rest = text.partition(" ")
     is_name = not first[1:].islower() or any(word[:1].isupper() for word in rest.split())
     return text if is_name else text[:1].lower() + text[1:]

@@ -1,4 +1,4 @@
-"""Put every question to a system that searches and answers, and figure out how well it did."""
+"""Runs the questions through a system that searches and answers, and computes the metrics of each question."""
 
 from __future__ import annotations
 
@@ -15,69 +15,69 @@ from ragkit.records import JSON, Citation, Hit
 from ragkit.usage.meter import AgentUsage
 
 MAX_EXCERPT_CHARS = 200
-"""Characters of a hit that a report shows."""
+"""Characters of a hit in a report."""
 
 
 class EvaluatedAnswer(Protocol):
-    """An answer, as far as it is judged."""
+    """The fields of an answer that are evaluated."""
 
     @property
     def text(self) -> str:
-        """What the reader sees."""
+        """The text with citation marks."""
 
     @property
     def citations(self) -> Sequence[Citation]:
-        """What it leans on."""
+        """The cited places."""
 
     @property
     def abstained(self) -> bool:
-        """Whether it says that the documents do not answer."""
+        """Whether it says that the documents do not answer the question."""
 
     @property
     def evidence(self) -> float:
-        """How well the documents support it, in [0, 1]."""
+        """Estimated probability that the documents answer the question, in [0, 1]."""
 
     @property
     def usage(self) -> AgentUsage:
-        """What it cost."""
+        """Tokens and cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedSystem:
-    """What is judged."""
+    """The functions of the system to evaluate."""
 
     search: Callable[[str, int], Sequence[Hit]]
-    """(question, how many chunks) -> hits, best first."""
+    """(question, number of chunks) -> hits, best first."""
     ask: Callable[[str], EvaluatedAnswer] | None = None
-    """None: only retrieval is judged."""
+    """None: only retrieval is evaluated."""
     display_name: Callable[[str], str] = str
-    """A source -> the name that a report shows and that the names of questions are held against."""
+    """Maps a source to its name in reports, which is matched with the sources of questions."""
     passage_text: Callable[[Citation], str] = lambda citation: citation.quote
-    """A citation -> the whole passage that it is of."""
+    """Returns the whole passage of a citation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedHit:
-    """A hit or a citation, as a report shows it."""
+    """A hit or a citation in a report."""
 
     source: str
     line: int
     text: str
     score: float
     right: bool
-    """It is of a file that answers the question."""
+    """Whether its file answers the question."""
     verified: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """What became of one question."""
+    """The result of one question."""
 
     question: Question
     ranking: tuple[str, ...]
-    """Files, best first, each where its best chunk stands; those that answer by the name that the question has."""
+    """Files by the rank of their best chunk. Files that answer the question have the name from the question."""
     metrics: Mapping[str, float]
-    """Every figure that is defined for this question."""
+    """The metrics that are defined for this question."""
     hits: tuple[ReportedHit, ...]
     answer: str | None = None
     abstained: bool = False
@@ -87,45 +87,45 @@ class QuestionResult:
     ask_ms: float = 0.0
     cost_usd: float | None = 0.0
     error: str = ""
-    """Why there is no answer."""
+    """The error message if the answer failed."""
     contexts: tuple[str, ...] = field(default=(), repr=False)
-    """The passages that the answer cites, whole, as its numbers count them: what a judge reads."""
+    """The cited passages in full, ordered by citation number: the input of a judge."""
     judgement: Mapping[str, JSON] | None = field(default=None, repr=False)
-    """What a judge said: statements, each with the passages that support it; None without one."""
+    """The output of a judge: statements with their supporting passages; None without a judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """How far down a ranking is looked at."""
+    """The depths of the ranking."""
 
     k: int = 10
-    """Files: the figures are @k."""
+    """Number of files that the metrics @k consider."""
     max_chunks: int = 50
-    """Chunks that are asked for, so that k files are among them."""
+    """Number of chunks to retrieve, so that they cover k files."""
 
 
 def evaluate_questions(
     system: EvaluatedSystem, questions: Sequence[Question], depths: Depths | None = None
 ) -> Iterator[QuestionResult]:
-    """One outcome per question, in order. A question whose answer fails is an outcome with its error."""
-    chosen = depths or Depths()
+    """One result per question, in order. If an answer fails, the result has the error."""
+    depths = depths or Depths()
     for question in questions:
-        yield _evaluate_question(system, question, chosen)
+        yield _evaluate_question(system, question, depths)
 
 
 def _evaluate_question(system: EvaluatedSystem, question: Question, depths: Depths) -> QuestionResult:
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     hits = system.search(question.text, depths.max_chunks)
-    search_ms = 1000 * (time.perf_counter() - began)
+    search_ms = 1000 * (time.perf_counter() - started_at)
     names = [system.display_name(hit.chunk.source) for hit in hits]
     ranking = tuple(dict.fromkeys(match_source_name(name, question.sources) for name in names))
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if question.sources and question.answerable:
-        figures |= {
+        metrics = {
             f"{name}@{depths.k}": metric(ranking, question.sources, depths.k)
             for name, metric in RANKING_METRICS.items()
         }
-    shown = tuple(
+    reported = tuple(
         ReportedHit(
             name,
             hit.chunk.start_line,
@@ -135,76 +135,76 @@ def _evaluate_question(system: EvaluatedSystem, question: Question, depths: Dept
         )
         for name, hit in list(zip(names, hits, strict=True))[: depths.k]
     )
-    found = QuestionResult(question, ranking, figures, shown, search_ms=search_ms)
-    return found if system.ask is None else _evaluate_answer(system, system.ask, found)
+    result = QuestionResult(question, ranking, metrics, reported, search_ms=search_ms)
+    return result if system.ask is None else _evaluate_answer(system, system.ask, result)
 
 
 def _evaluate_answer(
-    system: EvaluatedSystem, ask: Callable[[str], EvaluatedAnswer], found: QuestionResult
+    system: EvaluatedSystem, ask: Callable[[str], EvaluatedAnswer], result: QuestionResult
 ) -> QuestionResult:
-    question, shown = found.question, system.display_name
-    began = time.perf_counter()
+    question, display_name = result.question, system.display_name
+    started_at = time.perf_counter()
     try:
-        reply = ask(question.text)
+        answer = ask(question.text)
     except RagkitError as error:
-        return replace(found, error=str(error), ask_ms=1000 * (time.perf_counter() - began))
-    ask_ms = 1000 * (time.perf_counter() - began)
+        return replace(result, error=str(error), ask_ms=1000 * (time.perf_counter() - started_at))
+    ask_ms = 1000 * (time.perf_counter() - started_at)
     citations = tuple(
         ReportedHit(
-            shown(one.source),
-            one.start_line,
-            one.quote,
-            one.score,
-            match_source_name(shown(one.source), question.sources) in question.sources,
-            one.verified and not one.stale,
+            display_name(citation.source),
+            citation.start_line,
+            citation.quote,
+            citation.score,
+            match_source_name(display_name(citation.source), question.sources) in question.sources,
+            citation.verified and not citation.stale,
         )
-        for one in reply.citations
+        for citation in answer.citations
     )
     return replace(
-        found,
-        metrics={**found.metrics, **_answer_metrics(question, reply, citations)},
-        answer=reply.text,
-        abstained=reply.abstained,
-        evidence=reply.evidence,
+        result,
+        metrics={**result.metrics, **_answer_metrics(question, answer, citations)},
+        answer=answer.text,
+        abstained=answer.abstained,
+        evidence=answer.evidence,
         citations=citations,
         ask_ms=ask_ms,
-        cost_usd=reply.usage.total_cost_usd,
-        contexts=tuple(system.passage_text(one) for one in reply.citations),
+        cost_usd=answer.usage.total_cost_usd,
+        contexts=tuple(system.passage_text(citation) for citation in answer.citations),
     )
 
 
-def _answer_metrics(question: Question, reply: EvaluatedAnswer, citations: Sequence[ReportedHit]) -> dict[str, float]:
-    """The figures of one answer. One that was refused is a miss, and has no citations to be precise."""
-    figures: dict[str, float] = {}
+def _answer_metrics(question: Question, answer: EvaluatedAnswer, citations: Sequence[ReportedHit]) -> dict[str, float]:
+    """The metrics of one answer. An abstention counts as wrong and has no citation precision."""
+    metrics: dict[str, float] = {}
     if citations:
-        figures["quotes_verified"] = sum(one.verified for one in citations) / len(citations)
+        metrics["quotes_verified"] = sum(citation.verified for citation in citations) / len(citations)
     if not question.answerable:
-        return figures
+        return metrics
     if question.answers:
-        # numbers of citations are no words of the answer
-        text = "" if reply.abstained else strip_citation_marks(reply.text)
-        figures["answer_contained"] = contains_answer(text, question.answers)
-        figures["exact_match"] = exact_match(text, question.answers)
-        figures["token_f1"] = token_f1(text, question.answers)
-    if question.sources and not reply.abstained:
-        cited = {match_source_name(one.source, question.sources) for one in citations}
+        # citation numbers are not part of the answer
+        text = "" if answer.abstained else strip_citation_marks(answer.text)
+        metrics["answer_contained"] = contains_answer(text, question.answers)
+        metrics["exact_match"] = exact_match(text, question.answers)
+        metrics["token_f1"] = token_f1(text, question.answers)
+    if question.sources and not answer.abstained:
+        cited = {match_source_name(citation.source, question.sources) for citation in citations}
         if citations:
-            figures["citation_precision"] = sum(one.right for one in citations) / len(citations)
-        figures["citation_recall"] = len(cited & set(question.sources)) / len(question.sources)
+            metrics["citation_precision"] = sum(citation.right for citation in citations) / len(citations)
+        metrics["citation_recall"] = len(cited & set(question.sources)) / len(question.sources)
     elif question.sources:
-        figures["citation_recall"] = 0.0
-    return figures
+        metrics["citation_recall"] = 0.0
+    return metrics
 
 
 _CITATION_MARKS = re.compile(r"\s?\[\d+(?:,\s*\d+)*\]")
 
 
 def strip_citation_marks(text: str) -> str:
-    """An answer without the numbers in brackets that point to its citations."""
+    """Remove the citation marks [n] from an answer."""
     return _CITATION_MARKS.sub("", text)
 
 
 def match_source_name(source: str, names: Mapping[str, int]) -> str:
-    """The name that a question has for a file: one of `names` that its path ends with; else the path itself."""
+    """The longest of `names` that the path ends with, or the path itself if there is none."""
     ends = [name for name in names if source == name or source.endswith("/" + name)]
     return max(ends, key=len) if ends else source

@@ -1,6 +1,6 @@
-"""A model that is asked for one JSON object at a time, with what it costs counted apart.
+"""Requests JSON objects from a model and tracks their cost, for the judge and the question writer.
 
-Judging and writing questions go through here. Where there is a cache, nothing is asked twice.
+With a cache, repeated requests cost nothing.
 """
 
 from __future__ import annotations
@@ -18,41 +18,40 @@ from ragkit.records import JSON
 from ragkit.usage.meter import MeteredCall, UsageStats
 
 MAX_TOKENS = 2048
-"""Of one answer: a long answer has some thirty statements."""
+"""Per response: enough for about thirty statements."""
 
 
 @dataclass
 class StructuredModel:
-    """Who is asked, and what was spent so far."""
+    """A model with its usage so far."""
 
     provider: Provider
     name: str = ""
-    """The model's name as its service knows it; empty: the provider's choice."""
+    """The model's name; empty: the provider's default."""
     cache: Cache | None = None
     on_call: Callable[[MeteredCall], None] | None = None
-    """Told of each call: a ledger."""
+    """Called for each model call, to record it in a ledger."""
     usage: UsageStats = field(default_factory=UsageStats)
-    """What was spent, and what the cache saved."""
+    """Tokens and cost so far, with the cost saved by the cache."""
     requests: int = 0
-    """Requests that went to the service."""
+    """Requests to the service."""
     cache_hits: int = 0
-    """Questions that the cache answered."""
 
     @property
     def label(self) -> str:
         """`provider:model`."""
         return f"{self.provider.name}:{self.name or self.provider.default_model}"
 
-    def complete_json(self, instructions: str, message: str, form: Mapping[str, JSON]) -> Mapping[str, JSON]:
-        """One answer of the given form.
+    def complete_json(self, instructions: str, message: str, schema: Mapping[str, JSON]) -> Mapping[str, JSON]:
+        """Request one JSON object.
 
         Args:
-            instructions: the system prompt, its version included: another one is another question to the cache.
-            message: what is asked.
-            form: the JSON Schema of the answer, an object.
+            instructions: the system prompt; it is part of the cache key.
+            message: the user message.
+            schema: the JSON Schema of the response, an object.
 
         Raises:
-            ProviderError, BudgetExceeded, RunError: what was spent until then is counted.
+            ProviderError, BudgetExceeded, RunError: the usage up to the error is recorded.
         """
         config = AgentConfig(
             model=self.name,
@@ -60,7 +59,7 @@ class StructuredModel:
             max_tokens=MAX_TOKENS,
             max_iterations=2,
             cache=self.cache,
-            response_format=form,
+            response_format=schema,
             on_call=self.on_call,
             text_tool_calls=False,
         )
@@ -74,16 +73,15 @@ class StructuredModel:
             raise
         self._add_usage(result.usage, result.iterations)
         parsed = result.parsed
-        assert isinstance(parsed, Mapping)  # noqa: S101 - the form is an object's
+        assert isinstance(parsed, Mapping)  # noqa: S101 - the schema is an object
         return parsed
 
     def to_dict(self) -> dict[str, JSON]:
-        """Who was asked, how often, and what it cost."""
+        """The model, the number of requests and their usage."""
         return {"model": self.label, "requests": self.requests, "known": self.cache_hits, "usage": self.usage.to_dict()}
 
     def _add_usage(self, usage: UsageStats, iterations: int) -> None:
-        before = self.usage
-        self.usage = before + usage
+        self.usage = self.usage + usage
         from_service = bool(usage.prompt_tokens or usage.completion_tokens or not usage.cached_tokens)
         self.requests += iterations if from_service else 0
         self.cache_hits += 0 if from_service else 1

@@ -1,1 +1,1 @@
-"""Stations 1 to 4 kept up to date: the catalog, what a run has to do, how it is done, and whether it holds."""
+"""Indexing: the catalog, incremental builds, verification, and read access."""

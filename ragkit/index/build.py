@@ -1,9 +1,8 @@
-"""Carry out a plan: read, split, embed, record. Every step may be repeated; the record comes last.
+"""Execute an index plan: read, split, embed and store. Every step is idempotent.
 
-A build is a generator of events. Vectors are written and synced before the rows that refer to them are
-committed. A first build publishes as it goes, so that a long one can be searched early; every later one
-works beside what is visible and publishes all of it in one transaction, so that a reader sees the whole
-of the old content or the whole of the new.
+A build is a generator of events. Vectors are written and synced before the rows that refer to them are committed.
+The first build of a knowledge base publishes continuously, so that it can be searched early. Later builds stage all
+changes and publish them in one transaction: readers see either the complete old or the complete new content.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 
@@ -35,62 +33,53 @@ from ragkit.index.report import (
     PlanCreated,
     TextsEmbedded,
 )
+from ragkit.lexical.base import LexicalIndex
 from ragkit.load.file_io import FileStat
 from ragkit.load.parsing import ParseFailure
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.meter import current_meter
 
 ANY_LOADER = "*"
-"""Stands for the loader of a file that none could read: its recipe changes with every loader's."""
+"""Loader name of files that no loader could read. Its fingerprint changes when any loader changes."""
 EMBED_BATCH_SIZE = 256
-"""Texts that are embedded and written together: a few seconds of work, so that little is lost and progress shows."""
+"""Texts embedded and written per batch: a few seconds of work, which limits the loss on a crash and shows progress."""
 MAX_PENDING_CHUNKS = 4096
-"""Chunks that may wait for their vectors before reading pauses."""
-
-
-class LexicalIndexWriter(Protocol):
-    """The full text index inside the catalog; its writes belong to the catalog's transaction."""
-
-    def add(self, keys: Sequence[int], term_lists: Sequence[Sequence[str]]) -> None:
-        """Index the chunks with these keys."""
-
-    def remove(self, keys: Sequence[int]) -> None:
-        """Forget the chunks with these keys."""
+"""Maximum number of chunks that wait for vectors; then reading pauses."""
 
 
 @dataclass(frozen=True)
 class BuildStages:
-    """The parts that a build drives, already chosen and opened."""
+    """The components of a build."""
 
     runner: BuildRunner
-    """Reads, splits and embeds; the build alone looks into the catalog and writes to it."""
+    """Reads, splits and embeds. Only the build itself accesses the catalog."""
     count_tokens: Callable[[Sequence[str]], int]
     embedder: EmbeddingProvider
-    lexical_index: LexicalIndexWriter
+    lexical_index: LexicalIndex
     loader_fingerprint: Callable[[str], str]
-    """Loader name -> the recipe of the documents that it makes."""
+    """Loader name -> fingerprint of its documents."""
 
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How a build runs."""
+    """Options of a build."""
 
     kb: str
     dry_run: bool = False
     affordable_count: Callable[[Sequence[int]], int] | None = None
-    """Tokens of each text that waits -> how many of the first of them may be embedded now, at least one; None: all.
+    """Token counts of pending texts -> how many of the first texts the budget allows, >= 1. None: no limit.
     Raises BudgetExceeded to stop."""
     catalog_settings: Mapping[str, str] = field(default_factory=dict)
-    """What the catalog shall say of its settings from the first publication on."""
+    """Settings to store in the catalog with the first publication."""
     roots: tuple[str, ...] = ()
-    """The sources that were named, to be remembered."""
+    """The sources to store in the catalog."""
     find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
-    """Hashes of texts -> the rows that are known elsewhere: they are copied, not made again."""
+    """Text hashes -> vectors known elsewhere, which are copied instead of embedded again."""
 
 
 @dataclass(slots=True)
 class _PendingDocument:
-    """A document that is split and waits for its vectors."""
+    """A split document that waits for its vectors."""
 
     task: FileTask
     file_row: FileRow
@@ -100,24 +89,24 @@ class _PendingDocument:
 
 @dataclass(frozen=True, slots=True)
 class _EmbedBatch:
-    """Texts that are being embedded."""
+    """Texts that are being embedded. Without `pending` and `job` in a dry run, where nothing is embedded."""
 
     text_hashes: list[bytes]
     pending: PendingEmbedding | None = None
-    """The runner's work on it; None in a dry run, where nothing is embedded, and where `parts` has it."""
+    """The result of the runner."""
     job: EmbeddingJob | None = None
-    """What a service does of it, batch by batch."""
+    """The requests to an embedding service."""
 
 
 class Build:
-    """One run over one plan. `events()` does the work; `report()` tells afterwards what was done."""
+    """One index run. `events()` does the work; `report()` returns the result afterwards."""
 
-    def __init__(self, catalog: Catalog, vectors: VectorFile, stations: BuildStages, options: BuildOptions) -> None:
+    def __init__(self, catalog: Catalog, vectors: VectorFile, stages: BuildStages, options: BuildOptions) -> None:
         self._catalog = catalog
         self._vectors = vectors
-        self._stages = stations
+        self._stages = stages
         self._options = options
-        self._embedder = catalog.embedder(stations.embedder.fingerprint)
+        self._embedder = catalog.embedder(stages.embedder.fingerprint)
         self._pending_documents: deque[_PendingDocument] = deque()
         self._pending_chunk_count = 0
         self._texts_to_embed: dict[bytes, str] = {}
@@ -137,33 +126,33 @@ class Build:
         self._metered_tokens = self._read_metered_tokens()
 
     def events(self, plan: IndexPlan) -> Generator[IndexEvent, None, None]:
-        """Do the work. Closing the generator, or an error in it, leaves what was published and every vector.
+        """Execute the plan. After an error, or when the generator is closed, published content and all vectors stay.
 
         Raises:
-            BudgetExceeded: the next window would cost more than is left.
-            WorkerError: the workers cannot be started, or are lost.
-            ProviderError and its like: whatever the embedder raises.
+            BudgetExceeded: the next batch exceeds the budget.
+            WorkerError: workers cannot be started, or died.
+            ProviderError: and any other error of the embedder.
         """
-        gone = tuple(row.source for row in plan.removed)
-        yield PlanCreated(len(plan.tasks), sum(work.stat.size for work in plan.tasks), len(gone), gone)
+        removed = tuple(row.source for row in plan.removed)
+        yield PlanCreated(len(plan.tasks), sum(task.stat.size for task in plan.tasks), len(removed), removed)
         if not self._options.dry_run:
             self._delete_staged_leftovers()
-        looked_at = time.time_ns()
+        checked_at = time.time_ns()
         with self._stages.runner as runner, self._write_late_results():
-            for work, outcome in runner.prepare_files(plan.tasks):
-                yield self._handle_outcome(work, outcome, looked_at)
+            for task, outcome in runner.prepare_files(plan.tasks):
+                yield self._handle_outcome(task, outcome, checked_at)
                 self._write_finished_parts()
                 while len(self._texts_to_embed) >= EMBED_BATCH_SIZE or self._pending_chunk_count >= MAX_PENDING_CHUNKS:
                     yield from self._embed_next_batch()
             while self._pending_documents or self._texts_to_embed or self._batch_queue:
                 yield from self._embed_next_batch()
         with self._measure_stage("store"):
-            published = self._publish_run(plan, looked_at)
+            published = self._publish_run(plan, checked_at)
         if published is not None:
             yield published
 
     def report(self, plan: IndexPlan, started: float) -> IndexReport:
-        """What was done since `started` (of `time.perf_counter`)."""
+        """The result of the run. `started` is its start by `time.perf_counter`."""
         c = self._counts
         known_failures = [FileFailure(row.source, row.reason, row.hint) for row in plan.still_failed]
         files = {key: c[key] for key in ("added", "updated", "removed", "failed", "skipped")}
@@ -180,54 +169,54 @@ class Build:
             failures=tuple(known_failures + self._failures),
             skipped=plan.skipped + tuple(self._skipped),
             seconds=time.perf_counter() - started,
-            stage_seconds={station: round(seconds, 3) for station, seconds in self._stage_seconds.items()},
+            stage_seconds={stage: round(seconds, 3) for stage, seconds in self._stage_seconds.items()},
             dry_run=self._options.dry_run,
         )
 
     # reading
 
-    def _handle_outcome(self, work: FileTask, outcome: PreparedFile | ParseFailure, looked_at: int) -> FileRead:
+    def _handle_outcome(self, task: FileTask, outcome: PreparedFile | ParseFailure, checked_at: int) -> FileRead:
         if isinstance(outcome, ParseFailure):
-            return self._handle_failure(work, outcome, looked_at)
+            return self._handle_failure(task, outcome, checked_at)
         self._stage_seconds["load"] += outcome.load_seconds
         self._stage_seconds["split"] += outcome.split_seconds
         recipe = self._stages.loader_fingerprint(outcome.loader)
-        row = _new_file_row(work, outcome.stat, outcome.content_hash, recipe, looked_at)
+        row = _new_file_row(task, outcome.stat, outcome.content_hash, recipe, checked_at)
         if not outcome.chunks:
-            self._defer_file_row(replace(row, status="empty", reason="holds no text"), work)
-            self._skipped.append((work.source, "holds no text"))
+            self._defer_file_row(replace(row, status="empty", reason="holds no text"), task)
+            self._skipped.append((task.source, "holds no text"))
             self._counts["skipped"] += 1
-            return FileRead(work.source, 0, work.stat.size, "holds no text")
+            return FileRead(task.source, 0, task.stat.size, "holds no text")
         hashes = [blake2b(text.encode("utf-8"), digest_size=16).digest() for text in outcome.texts]
         self._queue_texts(dict(zip(hashes, outcome.texts, strict=True)))
-        self._pending_documents.append(_PendingDocument(work, row, replace(outcome, texts=()), hashes))
+        self._pending_documents.append(_PendingDocument(task, row, replace(outcome, texts=()), hashes))
         self._pending_chunk_count += len(outcome.chunks)
-        return FileRead(work.source, len(outcome.chunks), work.stat.size)
+        return FileRead(task.source, len(outcome.chunks), task.stat.size)
 
-    def _handle_failure(self, work: FileTask, outcome: ParseFailure, looked_at: int) -> FileRead:
+    def _handle_failure(self, task: FileTask, outcome: ParseFailure, checked_at: int) -> FileRead:
         error = outcome.error
         unsupported = isinstance(error, UnsupportedFormat)
         recipe = self._stages.loader_fingerprint(ANY_LOADER)
-        row = _new_file_row(work, outcome.stat or work.stat, outcome.content_hash, recipe, looked_at)
+        row = _new_file_row(task, outcome.stat or task.stat, outcome.content_hash, recipe, checked_at)
         status = "skipped" if unsupported else "failed"
-        self._defer_file_row(replace(row, status=status, reason=error.reason, hint=error.hint), work)
+        self._defer_file_row(replace(row, status=status, reason=error.reason, hint=error.hint), task)
         if unsupported:
-            self._skipped.append((work.source, error.reason))
+            self._skipped.append((task.source, error.reason))
         else:
-            self._failures.append(FileFailure(work.source, error.reason, error.hint))
+            self._failures.append(FileFailure(task.source, error.reason, error.hint))
         self._counts[status] += 1
-        return FileRead(work.source, 0, work.stat.size, error.reason)
+        return FileRead(task.source, 0, task.stat.size, error.reason)
 
-    def _defer_file_row(self, row: FileRow, work: FileTask) -> None:
-        """A file without chunks: what it had before goes when this run is published."""
+    def _defer_file_row(self, row: FileRow, task: FileTask) -> None:
+        """Record a file without chunks; its previous document is deleted when this run is published."""
         self._pending_file_rows.append(row)
-        if work.previous is not None and work.previous.document is not None:
-            self._replaced_documents.append(work.previous.document)
+        if task.previous is not None and task.previous.document is not None:
+            self._replaced_documents.append(task.previous.document)
 
     def _queue_texts(self, texts: dict[bytes, str]) -> None:
-        """Note which texts have no vector yet."""
+        """Queue the texts that have no vector."""
         known = (self._vector_rows, self._texts_to_embed, self._embedding_hashes)
-        unknown = [key for key in texts if not any(key in place for place in known)]
+        unknown = [key for key in texts if not any(key in mapping for mapping in known)]
         if self._embedder is not None:
             self._vector_rows.update(self._catalog.find_vector_rows(self._embedder.key, unknown))
         self._texts_to_embed.update((key, texts[key]) for key in unknown if key not in self._vector_rows)
@@ -235,74 +224,74 @@ class Build:
     # embedding and writing
 
     def _embed_next_batch(self) -> Iterator[IndexEvent]:
-        """Hand over the next window, once there is room for it; record the documents that are whole.
+        """Submit the next batch when there is capacity; write the documents that are complete.
 
-        While windows are embedded, elsewhere, the next files are taken here. Documents are recorded in the order of
-        the plan, so that the same files give the same catalog whoever the workers are.
+        Files are read while batches are embedded. Documents are written in the order of the plan, so that the catalog
+        does not depend on the runner.
         """
-        # with a budget, what a window cost is known before the next one is handed over
-        room = 1 if self._options.affordable_count else self._stages.runner.max_parallel_batches
-        if len(self._batch_queue) >= room or not self._texts_to_embed:
+        # with a budget, the cost of a batch must be known before the next one is submitted
+        max_batches = 1 if self._options.affordable_count else self._stages.runner.max_parallel_batches
+        if len(self._batch_queue) >= max_batches or not self._texts_to_embed:
             yield from self._collect_batch()
         try:
             if self._texts_to_embed:
                 self._submit_batch(list(islice(self._texts_to_embed.items(), EMBED_BATCH_SIZE)))
         except BudgetExceeded:
-            yield from self._write_complete_documents()  # what is paid for can be searched
+            yield from self._write_complete_documents()  # paid vectors become searchable
             raise
         yield from self._write_complete_documents()
 
     def _write_complete_documents(self) -> Iterator[IndexEvent]:
-        """Record the documents whose vectors are all there, as far as none before them waits."""
-        whole: list[_PendingDocument] = []
+        """Write the documents at the front of the queue whose vectors are complete."""
+        complete: list[_PendingDocument] = []
         while self._pending_documents and all(
             key in self._vector_rows for key in self._pending_documents[0].text_hashes
         ):
-            whole.append(self._pending_documents.popleft())
-        if whole:
-            self._pending_chunk_count -= sum(len(ready.prepared.chunks) for ready in whole)
+            complete.append(self._pending_documents.popleft())
+        if complete:
+            self._pending_chunk_count -= sum(len(pending.prepared.chunks) for pending in complete)
             with self._measure_stage("store"):
-                generation = self._write_documents(whole)
+                generation = self._write_documents(complete)
             if generation is not None:
-                yield GenerationPublished(generation, len(whole))
+                yield GenerationPublished(generation, len(complete))
             self._evict_vector_rows()
 
     def _evict_vector_rows(self) -> None:
-        """Keep the rows of texts that are still waited for: the catalog knows the others. A dry run writes none."""
+        """Drop rows that no pending document needs, since the catalog has them. Not in a dry run, which writes none."""
         if not self._options.dry_run and len(self._vector_rows) >= 4 * MAX_PENDING_CHUNKS:
-            wanted = {key for ready in self._pending_documents for key in ready.text_hashes}
-            self._vector_rows = {key: row for key, row in self._vector_rows.items() if key in wanted}
+            needed = {key for pending in self._pending_documents for key in pending.text_hashes}
+            self._vector_rows = {key: row for key, row in self._vector_rows.items() if key in needed}
 
-    def _submit_batch(self, window: list[tuple[bytes, str]]) -> None:
-        window = self._reuse_known_vectors(window)
-        if not window:
+    def _submit_batch(self, batch: list[tuple[bytes, str]]) -> None:
+        batch = self._reuse_known_vectors(batch)
+        if not batch:
             return
         if self._options.affordable_count:
-            window = window[: self._options.affordable_count([self._stages.count_tokens([text]) for _, text in window])]
-        texts = [text for _, text in window]
+            batch = batch[: self._options.affordable_count([self._stages.count_tokens([text]) for _, text in batch])]
+        texts = [text for _, text in batch]
         if self._options.dry_run:
             self._token_count += self._stages.count_tokens(texts)
-        for key, _ in window:
+        for key, _ in batch:
             del self._texts_to_embed[key]
-        self._embedding_hashes.update(key for key, _ in window)
-        self._batch_queue.append(self._start_batch([key for key, _ in window], texts))
+        self._embedding_hashes.update(key for key, _ in batch)
+        self._batch_queue.append(self._start_batch([key for key, _ in batch], texts))
 
-    def _reuse_known_vectors(self, window: list[tuple[bytes, str]]) -> list[tuple[bytes, str]]:
-        """Copy the vectors that are known elsewhere; returns the texts that are left."""
-        found = self._options.find_known_vectors([key for key, _ in window]) if self._options.find_known_vectors else {}
-        if not found:
-            return window
+    def _reuse_known_vectors(self, batch: list[tuple[bytes, str]]) -> list[tuple[bytes, str]]:
+        """Copy the vectors that are known elsewhere; returns the remaining texts."""
+        known = self._options.find_known_vectors([key for key, _ in batch]) if self._options.find_known_vectors else {}
+        if not known:
+            return batch
         if self._options.dry_run:
-            self._vector_rows.update(dict.fromkeys(found, -1))
+            self._vector_rows.update(dict.fromkeys(known, -1))
         else:
             with self._measure_stage("store"):
-                self._write_vectors(list(found), np.stack(list(found.values())))
-        for key in found:
+                self._write_vectors(list(known), np.stack(list(known.values())))
+        for key in known:
             del self._texts_to_embed[key]
-        return [pair for pair in window if pair[0] not in found]
+        return [pair for pair in batch if pair[0] not in known]
 
     def _start_batch(self, keys: list[bytes], texts: list[str]) -> _EmbedBatch:
-        """A window on its way: by the runner, or where a service does the work, in batches of its own from here."""
+        """Start to embed a batch: in the runner, or by requests to a service from this process."""
         embedder = self._stages.embedder
         if self._options.dry_run:
             return _EmbedBatch(keys)
@@ -312,63 +301,63 @@ class Build:
         return _EmbedBatch(keys, self._stages.runner.start_embedding(texts))
 
     def _collect_batch(self) -> Iterator[IndexEvent]:
-        """Wait for the window that was handed over first, and write its vectors."""
+        """Wait for the oldest batch, and write its vectors."""
         if not self._batch_queue:
             return
-        window = self._batch_queue[0]
-        before = self._metered_tokens
-        if window.job is not None:
+        batch = self._batch_queue[0]
+        tokens_before = self._metered_tokens
+        if batch.job is not None:
             with self._measure_stage("embed"):
-                for part in window.job.iter_remaining():
-                    self._write_part(window, part)
-                window.job.close()
-        elif window.pending is not None:
-            rows, seconds = window.pending()
+                for part in batch.job.iter_remaining():
+                    self._write_part(batch, part)
+                batch.job.close()
+        elif batch.pending is not None:
+            rows, seconds = batch.pending()
             self._stage_seconds["embed"] += seconds
             with self._measure_stage("store"):
-                self._write_vectors(window.text_hashes, rows)
+                self._write_vectors(batch.text_hashes, rows)
         else:
-            self._vector_rows.update(dict.fromkeys(window.text_hashes, -1))
+            self._vector_rows.update(dict.fromkeys(batch.text_hashes, -1))
         self._batch_queue.popleft()
-        self._embedding_hashes.difference_update(window.text_hashes)
+        self._embedding_hashes.difference_update(batch.text_hashes)
         if not self._options.dry_run:
             self._metered_tokens = self._read_metered_tokens()
-            self._token_count += self._metered_tokens - before
-        self._counts["embedded"] += len(window.text_hashes)
-        yield TextsEmbedded(len(window.text_hashes), self._metered_tokens - before, len(self._texts_to_embed))
+            self._token_count += self._metered_tokens - tokens_before
+        self._counts["embedded"] += len(batch.text_hashes)
+        yield TextsEmbedded(len(batch.text_hashes), self._metered_tokens - tokens_before, len(self._texts_to_embed))
 
     @contextmanager
-    def _measure_stage(self, station: str) -> Iterator[None]:
-        """Count the time of a block for a station."""
-        began = time.perf_counter()
+    def _measure_stage(self, stage: str) -> Iterator[None]:
+        """Add the time of a block to a stage."""
+        started = time.perf_counter()
         try:
             yield
         finally:
-            self._stage_seconds[station] += time.perf_counter() - began
+            self._stage_seconds[stage] += time.perf_counter() - started
 
     def _write_finished_parts(self) -> None:
-        """Write what services have answered: whatever happens next, it is not paid again."""
-        for window in self._batch_queue:
-            for part in window.job.take_finished() if window.job else ():
-                self._write_part(window, part)
+        """Write the vectors that services returned so far, so that they are never paid twice."""
+        for batch in self._batch_queue:
+            for part in batch.job.take_finished() if batch.job else ():
+                self._write_part(batch, part)
 
-    def _write_part(self, window: _EmbedBatch, part: EmbeddedPart) -> None:
+    def _write_part(self, batch: _EmbedBatch, part: EmbeddedPart) -> None:
         places, rows = part
-        self._write_vectors([window.text_hashes[place] for place in places], rows)
+        self._write_vectors([batch.text_hashes[place] for place in places], rows)
 
     @contextmanager
     def _write_late_results(self) -> Iterator[None]:
-        """After an error or an interrupt: wait for the requests that are under way, and write what they give."""
+        """On exit, also after an error or interrupt: wait for running requests and write their vectors."""
         try:
             yield
         finally:
-            for window in self._batch_queue:
-                if window.job is not None:
-                    window.job.close()
+            for batch in self._batch_queue:
+                if batch.job is not None:
+                    batch.job.close()
             self._write_finished_parts()
 
     def _read_metered_tokens(self) -> int:
-        """Tokens that embedders have reported in this run."""
+        """Tokens reported by embedders in this run."""
         meter = current_meter()
         return meter.usage().embedding_tokens if meter else 0
 
@@ -382,7 +371,7 @@ class Build:
         self._vector_rows.update((key, first + i) for i, key in enumerate(keys))
 
     def _check_weights(self, embedder: EmbedderRow) -> None:
-        """Before the first vectors of a run: are they of the same model as those that are here?"""
+        """Before the first vectors of a run, compare the weights of the embedder with those of the stored vectors."""
         if self._weights_checked:
             return
         probe = embed_probe(self._stages.embedder)
@@ -398,15 +387,15 @@ class Build:
             raise AssertionError("the knowledge base was opened without its embedder")
         return self._embedder
 
-    def _write_documents(self, whole: list[_PendingDocument]) -> int | None:
-        """Write documents; returns the generation in which they can be searched, when they can be at once."""
-        for ready in whole:
-            self._count_chunk_changes(ready)
+    def _write_documents(self, documents: list[_PendingDocument]) -> int | None:
+        """Write documents; returns the new generation if they are published immediately."""
+        for pending in documents:
+            self._count_chunk_changes(pending)
         if self._options.dry_run:
             return None
         with self._catalog.transaction():
-            for ready in whole:
-                self._insert_document(ready, live=self._publish_early)
+            for pending in documents:
+                self._insert_document(pending, live=self._publish_early)
             if not self._publish_early:
                 return None
             self._catalog.put_files(self._pending_file_rows)
@@ -415,26 +404,26 @@ class Build:
         self._pending_file_rows.clear()
         return generation
 
-    def _insert_document(self, ready: _PendingDocument, *, live: bool) -> None:
-        prepared = ready.prepared
+    def _insert_document(self, pending: _PendingDocument, *, live: bool) -> None:
+        prepared = pending.prepared
         key = self._catalog.add_document(
-            prepared.document, ready.file_row.content_hash, ready.file_row.recipe, live=live
+            prepared.document, pending.file_row.content_hash, pending.file_row.recipe, live=live
         )
-        rows = [self._vector_rows[text_hash] for text_hash in ready.text_hashes]
+        rows = [self._vector_rows[text_hash] for text_hash in pending.text_hashes]
         keys = self._catalog.add_chunks(key, prepared.chunks, rows, live=live)
         self._stages.lexical_index.add(keys, prepared.terms)
-        self._pending_file_rows.append(replace(ready.file_row, document=key))
+        self._pending_file_rows.append(replace(pending.file_row, document=key))
         self._staged_documents += [] if live else [key]
 
-    def _count_chunk_changes(self, ready: _PendingDocument) -> None:
-        """Compare a document's chunks with those of its last version."""
-        before = ready.task.previous
-        new = {chunk.id for chunk in ready.prepared.chunks}
+    def _count_chunk_changes(self, pending: _PendingDocument) -> None:
+        """Compare a document's chunks with those of its previous version."""
+        previous = pending.task.previous
+        new = {chunk.id for chunk in pending.prepared.chunks}
         old: set[str] = set()
-        if before is not None and before.document is not None:
-            old = self._stored_chunk_ids(before.document)
-            self._replaced_documents.append(before.document)
-        # A file that failed or was empty before, and has text now, is new to whoever searches.
+        if previous is not None and previous.document is not None:
+            old = self._stored_chunk_ids(previous.document)
+            self._replaced_documents.append(previous.document)
+        # A file without chunks in the previous run (failed, empty) counts as added.
         self._counts["added" if not old else "updated"] += 1
         self._counts["chunks added"] += len(new - old)
         self._counts["chunks reused"] += len(new & old)
@@ -446,43 +435,43 @@ class Build:
 
     # publishing
 
-    def _publish_run(self, plan: IndexPlan, looked_at: int) -> GenerationPublished | None:
-        gone = [row.document for row in plan.removed if row.document is not None]
-        self._counts["chunks removed"] += len(self._catalog.chunk_keys([*gone, *self._find_emptied_documents()]))
+    def _publish_run(self, plan: IndexPlan, checked_at: int) -> GenerationPublished | None:
+        removed = [row.document for row in plan.removed if row.document is not None]
+        self._counts["chunks removed"] += len(self._catalog.chunk_keys([*removed, *self._find_emptied_documents()]))
         if self._options.dry_run:
             return None
         with self._catalog.transaction():
-            self._delete_documents([*gone, *self._replaced_documents])
+            self._delete_documents([*removed, *self._replaced_documents])
             if not self._publish_early:
                 self._catalog.publish(self._staged_documents)
             self._catalog.delete_files(row.source for row in plan.removed)
             self._catalog.put_files(self._pending_file_rows)
-            self._catalog.put_files(_with_stored_stat(row, looked_at) for row in plan.touched)
+            self._catalog.put_files(_with_stored_stat(row, checked_at) for row in plan.touched)
             self._write_settings()
-            changed = bool(gone or self._replaced_documents or self._pending_file_rows)
+            changed = bool(removed or self._replaced_documents or self._pending_file_rows)
             generation = self._increment_generation() if changed else self._catalog.generation()
         return GenerationPublished(generation, len(self._pending_file_rows) + len(plan.removed)) if changed else None
 
     def _write_settings(self) -> None:
-        """Write down settings and sources, where they are not yet."""
+        """Store settings and sources that are new or changed."""
         for key, value in self._options.catalog_settings.items():
             if self._catalog.get_meta(key) != value:
                 self._catalog.set_meta(key, value)
         self._catalog.add_roots(self._options.roots)
 
     def _find_emptied_documents(self) -> list[int]:
-        """Documents whose file has no text any more: their chunks are not compared one by one."""
-        without = {row.source for row in self._pending_file_rows if row.document is None}
+        """Live documents of files that have no text now: `_count_chunk_changes` does not count their chunks."""
+        emptied = {row.source for row in self._pending_file_rows if row.document is None}
         rows = self._catalog.connection.execute("SELECT key, source FROM documents WHERE live = 1")
         replaced = set(self._replaced_documents)
-        return [key for key, source in rows if key in replaced and source in without]
+        return [key for key, source in rows if key in replaced and source in emptied]
 
     def _delete_documents(self, documents: Sequence[int]) -> None:
         self._stages.lexical_index.remove(self._catalog.chunk_keys(documents))
         self._catalog.delete_documents(documents)
 
     def _delete_staged_leftovers(self) -> None:
-        """Documents that an interrupted run staged: their vectors are kept, so doing them again is cheap."""
+        """Delete staged documents of an interrupted run. Their vectors stay, so processing them again is cheap."""
         leftovers = list(self._catalog.staged_documents().values())
         if leftovers:
             with self._catalog.transaction():
@@ -494,11 +483,11 @@ class Build:
         return generation
 
 
-def _new_file_row(work: FileTask, stat: FileStat, content_hash: str, recipe: str, looked_at: int) -> FileRow:
-    stat = stat_to_store(stat, looked_at)
-    return FileRow(work.source, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, content_hash, recipe, "indexed")
+def _new_file_row(task: FileTask, stat: FileStat, content_hash: str, recipe: str, checked_at: int) -> FileRow:
+    stat = stat_to_store(stat, checked_at)
+    return FileRow(task.source, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, content_hash, recipe, "indexed")
 
 
-def _with_stored_stat(row: FileRow, looked_at: int) -> FileRow:
-    stat = stat_to_store(FileStat(row.size, row.mtime_ns, row.ctime_ns, row.inode), looked_at)
+def _with_stored_stat(row: FileRow, checked_at: int) -> FileRow:
+    stat = stat_to_store(FileStat(row.size, row.mtime_ns, row.ctime_ns, row.inode), checked_at)
     return replace(row, mtime_ns=stat.mtime_ns)

@@ -1,7 +1,7 @@
-"""The settings that a knowledge base is built with, as fingerprints, and how two of them differ.
+"""The settings that determine the content of a knowledge base, and the differences between two of them.
 
-Settings that only choose which files are looked at (include, exclude, size limit) are not part of it,
-nor are those of search and answers: they may change from run to run.
+Settings that only select files (include, exclude, size limit), and settings of search and answers, are not included:
+they may change between runs.
 """
 
 from __future__ import annotations
@@ -20,52 +20,55 @@ from ragkit.records import JSON
 
 @dataclass(frozen=True)
 class BuildFingerprint:
-    """What decides the chunks and vectors of a knowledge base."""
+    """The settings that determine chunks and vectors."""
 
     load: Mapping[str, JSON]
-    """Loader settings that change a text, by option."""
+    """Loader options that change texts."""
     split: Mapping[str, JSON]
     """Splitter name and options."""
     embed: Mapping[str, JSON]
     """Embedder name, options and fingerprint."""
     lexicon: str
-    """Version of the analyser behind the lexical index."""
+    """Version of the analyzer of the lexical index."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Loader name -> version. A change here brings documents up to date by itself."""
+    """Loader name -> version. When a version changes, the next run reindexes the documents of this loader."""
 
     def to_json(self) -> str:
-        """One line of JSON with sorted keys: equal recipes give equal lines."""
+        """One line of JSON with sorted keys: equal fingerprints give equal lines."""
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, line: str) -> BuildFingerprint:
-        """The recipe that `to_json` wrote."""
+        """Parse the output of `to_json`."""
         return cls(**json.loads(line))
 
-    def differences(self, wanted: BuildFingerprint) -> list[str]:
-        """What a knowledge base with this recipe would have to change for `wanted`, in words; empty if nothing."""
-        found: list[str] = []
-        for station in ("load", "split", "embed"):
-            old, new = getattr(self, station), getattr(wanted, station)
-            found += [
-                f"{station}.{key} is {_format_value(old.get(key))}, {_format_value(new.get(key))} was asked for"
+    def differences(self, other: BuildFingerprint) -> list[str]:
+        """The differences to the settings of another fingerprint, one message each; empty if there are none."""
+        result: list[str] = []
+        for stage in ("load", "split", "embed"):
+            old, new = getattr(self, stage), getattr(other, stage)
+            result += [
+                f"{stage}.{key}: index has {_format_value(old.get(key))}, pipeline has {_format_value(new.get(key))}"
                 for key in sorted({*old, *new})
                 if old.get(key) != new.get(key)
             ]
-        return found
+        return result
 
 
 def check_embedder_weights(kb: str, stored: bytes, probe: NDArray[np.float32]) -> None:
-    """Raises SettingsMismatch when the probe sentence's vector is not the one that the knowledge base was built with.
+    """Compare the embedder's current vector of the probe text with the stored one.
 
     Args:
-        kb: the knowledge base, for the message.
-        stored: the row of that time, (dimension,) float32 as bytes.
-        probe: the row of today, (dimension,), of length 1.
+        kb: path of the knowledge base, for the message.
+        stored: the stored unit vector, (dimension,) float32 as bytes.
+        probe: the current unit vector, (dimension,).
+
+    Raises:
+        SettingsMismatch: the vectors differ, so the embedder has different weights.
     """
     before = np.frombuffer(stored if len(stored) == probe.nbytes else b"", np.float32)
     if before.shape != probe.shape or float(before @ probe) < PROBE_COSINE:
-        difference = "the embedder's weights are others than those that the stored vectors were made with"
+        difference = "the embedder's weights differ from those that produced the stored vectors"
         raise SettingsMismatch(kb, [difference], f"`ragkit index --rebuild --kb {kb}`")
 
 

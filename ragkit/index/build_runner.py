@@ -1,74 +1,72 @@
-"""Between a build and the workers that do its heavy part: what they are asked for, and what they give back.
-
-Who the workers are (this process, others beside it, a cluster) is not known here, nor by the build.
-"""
+"""The protocol between a build and its workers: in-process, local processes, or a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from ragkit.embed.base import Rows
-from ragkit.index.plan import FileTask
-from ragkit.load.file_io import FileStat
-from ragkit.load.parsing import ParseFailure
-from ragkit.records import Chunk, Document
+if TYPE_CHECKING:  # the table of runners imports this module, and `ragkit status` the table
+    from ragkit.embed.base import Rows
+    from ragkit.index.plan import FileTask
+    from ragkit.load.file_io import FileStat
+    from ragkit.load.parsing import ParseFailure
+    from ragkit.records import Chunk, Document
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedFile:
-    """A file that was read, parsed and split: all that a build needs of it, and nothing that depends on an index."""
+    """A file that was read, parsed and split. Depends on no index."""
 
     document: Document
     content_hash: str
     """blake2b of the file's bytes, 32 hex digits."""
     stat: FileStat
-    """The state in which the file was read."""
+    """Size and times when the file was read."""
     loader: str
-    """The name of the loader that took it."""
+    """Name of the loader that parsed it."""
     chunks: tuple[Chunk, ...]
-    """In order of start; empty for a document without text."""
+    """By start offset; empty for a document without text."""
     texts: tuple[str, ...]
-    """What the embedder sees of each chunk: its header and its text."""
+    """Text to embed of each chunk: header and text."""
     terms: tuple[tuple[str, ...], ...]
-    """The terms of each chunk for the lexical index."""
+    """Terms of each chunk, for the lexical index."""
     load_seconds: float = 0.0
-    """Wall clock time that reading and parsing took, where the worker knows it."""
+    """Wall clock time of reading and parsing; 0 if unknown."""
     split_seconds: float = 0.0
-    """The same for splitting, headers and terms."""
+    """Wall clock time of splitting and of extracting headers and terms."""
 
 
 class EmbeddedTexts(NamedTuple):
-    """The vectors of one window of texts."""
+    """The vectors of one batch of texts."""
 
     rows: Rows
     """(n, dimension), in the order of the texts."""
     seconds: float
-    """Wall clock time that the embedder took."""
+    """Wall clock time of the embedder."""
 
 
 PendingEmbedding: TypeAlias = Callable[[], EmbeddedTexts]
-"""An embedding under way: the call waits for it. Raises what the embedder raises."""
+"""A running embedding: the call waits for its result. Raises what the embedder raises."""
 
 
 class BuildRunner(Protocol):
-    """Drives the workers of one build. Used as a context manager; leaving it stops whatever is under way."""
+    """Runs the workers of one build. A context manager; exit stops all running work."""
 
     @property
     def max_parallel_batches(self) -> int:
-        """How many windows it embeds side by side, 1 or more."""
+        """Number of batches embedded in parallel, >= 1."""
 
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-        """What becomes of each file, in their order, each exactly once, ahead of the caller by a bounded amount.
+        """Yield the result of each task, in order, each exactly once. Prefetches a bounded number of files.
 
         Raises:
-            WorkerError: workers cannot be started, or are lost again and again.
+            WorkerError: workers cannot be started, or die repeatedly.
         """
 
     def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
-        """Begin to embed some texts and return at once."""
+        """Start to embed texts; returns immediately."""
 
     def __enter__(self) -> BuildRunner: ...
 

@@ -1,4 +1,4 @@
-"""Have the sources changed since the last run? A look at the folders that may be cut short, and then says so."""
+"""Check whether the sources changed since the last index run, within a time limit."""
 
 from __future__ import annotations
 
@@ -15,51 +15,53 @@ from ragkit.load.walk import FoundFile, SkippedPath
 from ragkit.records import JSON
 
 CHECK_TIMEOUT_S = 0.1
-"""How long a look may take beside a search: about 10,000 files."""
+"""Time limit of a check during a search: enough for about 10,000 files."""
 
 
 @dataclass(frozen=True)
 class Freshness:
-    """How the sources compare with what was indexed."""
+    """Differences between the sources and the index."""
 
     added: int
-    """Files that were not there at the last run."""
+    """Files that are new since the last run."""
     changed: int
-    """Files with another content. One that could not be compared in time counts too."""
+    """Files with a different content, or that could not be compared in time."""
     removed: int
-    """Files that are gone; 0 when the look was cut short."""
+    """Deleted files; 0 if the check was incomplete."""
     files_checked: int
-    """Files that were found in the sources."""
+    """Files found in the sources."""
     is_complete: bool
-    """Whether every folder was looked at."""
+    """Whether every folder was checked."""
     seconds: float
     outdated_store: str = ""
-    """The vector store of the pipeline, when it is not in line with the catalog, which then answers in its place."""
+    """The pipeline's vector store, if it is not synchronized; then the catalog is searched instead."""
 
     @property
     def is_current(self) -> bool:
-        """Whether all was looked at and nothing has changed."""
+        """Whether the check was complete and found no difference."""
         return self.is_complete and not (self.added or self.changed or self.removed or self.outdated_store)
 
     def messages(self) -> list[str]:
-        """What a person should know, a line each; none when all is current."""
-        told: list[str] = []
+        """Messages for the user; none if the index is current."""
+        lines: list[str] = []
         counts = ((self.changed, "changed"), (self.added, "new"), (self.removed, "removed"))
         parts = [f"{count:,} {word}" for count, word in counts if count]
         if parts:
-            rest = "" if self.is_complete else f" among the first {self.files_checked:,} files"
-            told.append(f"the sources changed since the last run ({', '.join(parts)}{rest}): ragkit index")
+            scope = "" if self.is_complete else f" among the first {self.files_checked:,} files"
+            lines.append(f"the sources changed since the last run ({', '.join(parts)}{scope}): run `ragkit index`")
         elif not self.is_complete:
-            told.append(
-                f"only the first {self.files_checked:,} files were looked at for changes: ragkit status sees all"
+            lines.append(
+                f"only the first {self.files_checked:,} files were checked for changes: `ragkit status` checks all"
             )
         if self.outdated_store:
-            told.append(f"the store {self.outdated_store!r} is not in line with the catalog, which was searched instead: "
-                        "ragkit copy")  # fmt: skip
-        return told
+            lines.append(
+                f"the store {self.outdated_store!r} is not synchronized, the catalog was searched instead:"
+                " run `ragkit copy`"
+            )
+        return lines
 
     def to_json(self) -> dict[str, JSON]:
-        """The `freshness` of `search --json` and `ask --json`."""
+        """The field `freshness` of `search --json` and `ask --json`."""
         return {
             "current": self.is_current,
             "added": self.added,
@@ -79,45 +81,45 @@ def check_freshness(
     seconds: float,
     name_of: Callable[[Path], str] = source_id,
 ) -> Freshness:
-    """Compare the folders with the catalog as an index run would, for at most so many seconds.
+    """Compare the sources with the catalog as an index run would, for at most `seconds`.
 
     Args:
-        found: a walk over `roots`; it is left where the time is up.
-        roots: names of the sources.
-        known: the files of the catalog.
-        digest: digest of a file's bytes; asked only where the times of a file do not tell.
-        seconds: how long this may take.
-        name_of: the name of the source that a path holds.
+        found: a walk over `roots`; abandoned at the time limit.
+        roots: source ids.
+        known: the file rows of the catalog.
+        digest: digest of a file's bytes; called only if the file's times differ.
+        seconds: time limit.
+        name_of: path -> source id.
     """
     started = time.perf_counter()
-    clock = _Deadline(started + seconds)
+    deadline = _Deadline(started + seconds)
 
     def compare(path: Path) -> str:
-        if clock.is_expired():
-            raise LoadError(str(path), "was not compared in time")
+        if deadline.is_expired():
+            raise LoadError(str(path), "was not compared: the time limit was reached")
         return digest(path)
 
-    # as each row was made: other versions of loaders are no change of the sources
+    # a new loader version is no change of the sources: keep each row's fingerprint
     plan = make_plan(
-        clock.take_until_expired(found),
+        deadline.take_until_expired(found),
         roots,
         known,
         IndexPlanOptions(lambda recipe: recipe, compare, resolve_source_id=name_of),
     )
     added = sum(work.previous is None for work in plan.tasks)
-    removed = 0 if clock.stopped_early else len(plan.removed)
+    removed = 0 if deadline.stopped_early else len(plan.removed)
     return Freshness(
         added,
         len(plan.tasks) - added,
         removed,
-        clock.file_count,
-        not clock.stopped_early,
+        deadline.file_count,
+        not deadline.stopped_early,
         time.perf_counter() - started,
     )
 
 
 class _Deadline:
-    """Ends a walk when the time is up."""
+    """Stops a walk at the time limit."""
 
     def __init__(self, end: float) -> None:
         self._ends_at = end

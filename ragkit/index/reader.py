@@ -1,7 +1,7 @@
-"""The read side of a knowledge base: whole generations, for any number of threads.
+"""Read access to a knowledge base, for any number of threads.
 
-Each `view()` has a connection of its own and is one read transaction, in which rows, vectors and the full text
-index all belong to one generation. What is kept in memory is kept per generation.
+Each snapshot has its own connection and is one read transaction: rows, vectors and lexical index belong to the same
+generation. In-memory data is cached per generation.
 """
 
 from __future__ import annotations
@@ -13,100 +13,80 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.index.catalog.checksums import read_checksums
-from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, repair_command
+from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vectors, repair_command
 from ragkit.index.catalog.row_checks import verify_rows
 from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum, stored_text_length
 from ragkit.index.external_store import ExternalStore, filter_metadata
+from ragkit.lexical.base import NO_EXTRA_TERMS, ChunkKeys, ExtraTerms, LexicalIndex
 from ragkit.records import JSON, Chunk, ChunkSpan, Document, Metadata
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex
 from ragkit.store.native.scanner import Scanner
 from ragkit.store.native.vector_file import VectorFile
 
-ChunkKeys = NDArray[np.int64]
 Where = Mapping[str, JSON] | None
 MAX_IDLE_CONNECTIONS = 8
-"""Connections that are kept for the next view, each with its cache of pages. They do not go with threads: a server
-has more of these than ever read at the same time, and they come and go."""
-NO_EXTRA_TERMS: Mapping[str, float] = MappingProxyType({})
+"""Idle connections kept for the next snapshot, each with its page cache. They are not bound to threads: a server has
+more threads than concurrent readers."""
 INT8_COPY_SUFFIX = ".i8"
-"""Of the 8-bit copy beside a vector file: it saves time, and may be deleted."""
-
-
-class LexicalSearcher(Protocol):
-    """The full text index, as a view uses it."""
-
-    def search(
-        self,
-        terms: Sequence[str],
-        top_k: int,
-        allowed: Callable[[ChunkKeys], NDArray[np.bool_]] | None = None,
-        extra: Mapping[str, float] = NO_EXTRA_TERMS,
-    ) -> list[tuple[int, float]]:
-        """The best chunks for these terms by BM25, among those that `allowed` lets through: (key, score)."""
-
-    def scores(
-        self, terms: Sequence[str], keys: Sequence[int], extra: Mapping[str, float] = NO_EXTRA_TERMS
-    ) -> NDArray[np.float32]:
-        """BM25 scores of these chunks; 0 where no term matches."""
+"""Suffix of the 8-bit copy of a vector file: a cache, safe to delete."""
 
 
 @dataclass(frozen=True)
 class SnapshotArrays:
-    """What one generation's searches need in memory. Row i of each array is the i-th live chunk by key."""
+    """In-memory arrays of one generation. Row i of each array belongs to the i-th live chunk by key."""
 
     generation: int
     chunk_keys: ChunkKeys
     vector_rows: ChunkKeys
-    """Row of the chunk's vector."""
+    """Row of the chunk's vector in `matrix`."""
     document_keys: ChunkKeys
     """Key of the chunk's document."""
     matrix: NDArray[np.float32]
-    """(rows, dimension): every committed vector, also those of no live chunk."""
+    """(rows, dimension): all committed vectors, including unused ones."""
     used_rows: ChunkKeys | None
-    """The rows that live chunks have, or None when those are all."""
+    """Rows of live chunks, ascending; None if all rows are used."""
     scanner: Scanner
     metadata_index: MetadataIndex = field(default_factory=MetadataIndex)
-    """Metadata of the documents, a row each in the order of their keys; filled at the first filter."""
+    """Metadata of the documents, one row each by key; filled on the first filter."""
     filter_masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
-    """Which chunks the filters let through that were asked for, by the filters' JSON."""
+    """Filter as JSON -> mask of matching chunks, (n,)."""
     verified_documents: set[str] = field(default_factory=set)
-    """Ids of the documents whose rows were held against their checksums, as no seal vouches for them."""
+    """Ids of documents whose rows were verified; used if there is no checksum file."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSummary:
-    """A document as a list shows it."""
+    """A document in a list of documents."""
 
     id: str
     source: str
     title: str
     chunks: int
     characters: int
-    """Of the text that the loader produced."""
+    """Length of the extracted text."""
     format: str
     modified_ns: int | None
-    """When its file was changed last, by the file's own time; None for what is no file."""
+    """Modification time of its file; None if it has no file."""
 
 
 class CatalogReader:
-    """Opens a knowledge base for reading. Close it, or use it as a context manager."""
+    """Reads a knowledge base. Close it, or use it as a context manager."""
 
     def __init__(
         self,
         directory: Path,
-        lexicon: Callable[[sqlite3.Connection], LexicalSearcher],
+        lexicon: Callable[[sqlite3.Connection], LexicalIndex],
         derived: ExternalStore | None = None,
     ) -> None:
-        """`derived`: the vector store beside the catalog; without one the catalog is searched itself."""
+        """`derived` is the external vector store; without one, dense search uses the catalog's vectors."""
         self.directory = directory
         self.external_store = derived
         self._open_lexical_index = lexicon
@@ -117,7 +97,7 @@ class CatalogReader:
         self._vector_files: dict[str, VectorFile] = {}
         self._scanners: dict[str, Scanner] = {}
         self.is_verified = read_checksums(directory) is not None
-        """Whether all files were held against their checksums when this was opened; else each row is as it is read."""
+        """Whether all files were verified on open; otherwise each row is verified when it is read."""
         self._idle_connections = [open_catalog(directory)]
 
     def __enter__(self) -> CatalogReader:
@@ -127,7 +107,7 @@ class CatalogReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of every connection and file; a view that is open keeps its connection to its end."""
+        """Close all connections and files; open snapshots keep their connection until they end."""
         with self._lock:
             self._closed = True
             for connection in self._idle_connections:
@@ -141,7 +121,7 @@ class CatalogReader:
 
     @contextmanager
     def snapshot(self) -> Iterator[CatalogSnapshot]:
-        """One generation, unchanged for as long as the view is open."""
+        """Open a read transaction on the current generation."""
         connection = self._acquire_connection()
         try:
             yield self._begin_snapshot(connection)
@@ -155,7 +135,7 @@ class CatalogReader:
 
     @contextmanager
     def latest_catalog(self) -> Iterator[Catalog]:
-        """The catalog as it is now, whatever a view that is open sees."""
+        """The catalog in its latest state, independent of open snapshots."""
         connection = self._acquire_connection()
         try:
             yield Catalog(connection)
@@ -163,10 +143,7 @@ class CatalogReader:
             self._release_connection(connection)
 
     def _begin_snapshot(self, connection: sqlite3.Connection) -> CatalogSnapshot:
-        """A transaction, and what it sees.
-
-        Begun anew when a writer, just after, made the vector file anew and took away the one that it saw.
-        """
+        """Begin a transaction. Retries if a writer just replaced the vector file that the transaction refers to."""
         while True:
             connection.execute("BEGIN")
             generation = Catalog(connection).generation()
@@ -179,12 +156,11 @@ class CatalogReader:
 
     def arrays(self, connection: sqlite3.Connection) -> SnapshotArrays:
         """The arrays of the generation that this connection's transaction sees."""
-        row = connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
-        generation = int(row[0])
+        generation = Catalog(connection).generation()
         cached = self._arrays
         if cached is not None and cached.generation == generation:
             return cached
-        with self._load_lock:  # one thread loads; those that come with it, after a new generation, take what it has
+        with self._load_lock:  # one thread loads a new generation, the others wait and reuse it
             cached = self._arrays
             if cached is not None and cached.generation == generation:
                 return cached
@@ -195,49 +171,46 @@ class CatalogReader:
     def _load_arrays(self, connection: sqlite3.Connection, generation: int) -> SnapshotArrays:
         rows = connection.execute("SELECT key, vector, document FROM chunks WHERE live = 1 ORDER BY key").fetchall()
         keys, vectors, documents = np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 3).T)
-        used = np.unique(vectors)
+        used = _unique_sorted(vectors)
         matrix, scanner = self._load_vectors(connection, used)
         some = None if len(used) == len(matrix) else used
         return SnapshotArrays(generation, keys, vectors, documents, matrix, some, scanner)
 
     def _load_vectors(self, connection: sqlite3.Connection, used: ChunkKeys) -> tuple[NDArray[np.float32], Scanner]:
-        """The vectors of the embedder in use. Without a seal each row is held against its checksum."""
-        row = connection.execute(
-            "SELECT e.key, e.file, e.dimension, e.file_id, e.rows FROM embedders e"
-            " JOIN meta m ON m.key = 'embedder' AND m.value = e.fingerprint"
-        ).fetchone()
-        if row is None:
+        """The vectors of the current embedder. Without a checksum file, each row is verified."""
+        embedder = Catalog(connection).current_embedder()
+        if embedder is None:
             if len(used):
                 raise KnowledgeBaseDamaged(
-                    str(self.directory / CATALOG_FILE), "names no vectors", repair_command(self.directory)
+                    str(self.directory / CATALOG_FILE), "has chunks but no vectors", repair_command(self.directory)
                 )
             return np.zeros((0, 1), np.float32), Scanner()
-        embedder, name, dimension, file_id, count = row
+        name = embedder.file
         with self._lock:
             if name not in self._vector_files:
-                path, fix = self.directory / name, repair_command(self.directory)
-                opened = VectorFile.open(path, dimension=dimension, file_id=file_id, rows=count, fix=fix)
+                opened = open_vectors(self.directory, embedder)
                 for other in self._vector_files.values():
-                    other.close()  # views that are open keep what they have of it
+                    other.close()  # open snapshots keep their memory map
                 self._vector_files = {name: opened}
-                self._scanners = {name: Scanner(path.with_suffix(INT8_COPY_SUFFIX), file_id)}
+                self._scanners = {name: Scanner(opened.path.with_suffix(INT8_COPY_SUFFIX), embedder.file_id)}
             vectors, scanner = self._vector_files[name], self._scanners[name]
-        if len(used) and not (used[0] >= 0 and used[-1] < count):
-            raise KnowledgeBaseDamaged(str(self.directory / name), "lacks rows", repair_command(self.directory))
-        matrix = vectors.matrix(count)
+        if len(used) and not (used[0] >= 0 and used[-1] < embedder.rows):
+            reason = f"is truncated: a chunk refers to a row outside of 0 to {embedder.rows - 1}"
+            raise KnowledgeBaseDamaged(str(vectors.path), reason, repair_command(self.directory))
+        matrix = vectors.matrix(embedder.rows)
         if not self.is_verified:
-            verify_rows(connection, embedder, matrix, vectors.path, repair_command(self.directory))
+            verify_rows(connection, embedder.key, matrix, vectors.path, repair_command(self.directory))
         return matrix, scanner
 
     def _acquire_connection(self) -> sqlite3.Connection:
-        """The connection that was used last: it has most of what is asked for in its cache."""
+        """The idle connection that was used last, since its page cache is warm; else a new one."""
         with self._lock:
             if self._idle_connections:
                 return self._idle_connections.pop()
-        return open_catalog(self.directory, check_seal=False)
+        return open_catalog(self.directory, verify_checksums=False)
 
     def _release_connection(self, connection: sqlite3.Connection) -> None:
-        """End the transaction, and keep the connection or close it."""
+        """End the transaction; keep the connection for reuse, or close it."""
         try:
             connection.rollback()
         except sqlite3.Error:
@@ -251,73 +224,72 @@ class CatalogReader:
 
 
 class CatalogSnapshot:
-    """One generation of a knowledge base. Keys are chunk keys: ints in the order in which chunks came in."""
+    """One generation of a knowledge base. Keys are chunk keys: ints in insertion order."""
 
-    def __init__(self, reader: CatalogReader, connection: sqlite3.Connection, lexicon: LexicalSearcher) -> None:
+    def __init__(self, reader: CatalogReader, connection: sqlite3.Connection, lexicon: LexicalIndex) -> None:
         self._reader = reader
         self.connection = connection
         self._lexical_index = lexicon
         self.arrays = reader.arrays(connection)
 
     def search_dense(self, query: NDArray[np.float32], top_k: int, where: Where = None) -> list[tuple[int, float]]:
-        """The nearest chunks to a unit row of (dimension,): (key, cosine), best first, ties by key."""
+        """The chunks nearest to a unit vector, (dimension,): (key, cosine), best first, ties by key."""
         a = self.arrays
         if not len(a.chunk_keys):
             return []
-        found = self._search_external_store(query, top_k, where)
-        if found is not None:
-            return found
+        results = self._search_external_store(query, top_k, where)
+        if results is not None:
+            return results
         mask = self._filter_mask(where)
         rows = a.used_rows if mask is None else np.unique(a.vector_rows[mask])
-        # Chunks may share a row (equal texts), so that the best rows hold at least the best chunks.
+        # Chunks with equal texts share a row, so the best top_k rows cover the best top_k chunks.
         best, scores = a.scanner.search(a.matrix, query, top_k, rows)
         score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
         chosen = np.isin(a.vector_rows, best) if mask is None else np.isin(a.vector_rows, best) & mask
-        found = [
+        results = [
             (key, score_of[row])
             for key, row in zip(a.chunk_keys[chosen].tolist(), a.vector_rows[chosen].tolist(), strict=True)
         ]
-        return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:top_k]
+        return sorted(results, key=lambda pair: (-pair[1], pair[0]))[:top_k]
 
     def _search_external_store(
         self, query: NDArray[np.float32], top_k: int, where: Where
     ) -> list[tuple[int, float]] | None:
-        """What the vector store beside the catalog finds; None when there is none, or not of this generation.
+        """Search the external vector store; None if there is none, or it does not hold this generation.
 
-        The catalog can always answer by itself: a store that a writer is just bringing in line is passed over.
+        While a writer synchronizes the store, the catalog's vectors are searched instead.
         """
-        derived = self._reader.external_store
-        if derived is None:
+        store = self._reader.external_store
+        if store is None:
             return None
-        results = derived.search(query, top_k, where, Catalog(self.connection), self._reader.latest_catalog)
+        results = store.search(query, top_k, where, Catalog(self.connection), self._reader.latest_catalog)
         if results is None:
             return None
-        marks = ",".join("?" * len(results))
-        ids = [result.document.id for result in results]
-        rows = self.connection.execute(f"SELECT id, key FROM chunks WHERE live = 1 AND id IN ({marks})", ids)  # noqa: S608
-        keys = dict(rows.fetchall())
+        query_sql = "SELECT id, key FROM chunks WHERE live = 1 AND id IN (SELECT value FROM json_each(?))"
+        ids = json.dumps([result.document.id for result in results])
+        keys = dict(self.connection.execute(query_sql, (ids,)).fetchall())
         if len(keys) < len(results):
             return None
         return sorted(((keys[r.document.id], r.score) for r in results), key=lambda pair: (-pair[1], pair[0]))
 
     def cosines(self, query: NDArray[np.float32], keys: Sequence[int]) -> NDArray[np.float32]:
-        """Cosine of a unit row with each of these live chunks: (len(keys),)."""
+        """Cosine of a unit vector with each of these live chunks: (len(keys),)."""
         a = self.arrays
-        at = np.searchsorted(a.chunk_keys, np.asarray(keys, np.int64))
-        return np.asarray(a.matrix[a.vector_rows[at]] @ query, np.float32)
+        positions = np.searchsorted(a.chunk_keys, np.asarray(keys, np.int64))
+        return np.asarray(a.matrix[a.vector_rows[positions]] @ query, np.float32)
 
     def embeddings(self, keys: Sequence[int]) -> NDArray[np.float32]:
-        """The unit rows of these live chunks: (len(keys), dimension)."""
+        """The unit vectors of these live chunks: (len(keys), dimension)."""
         a = self.arrays
-        at = np.searchsorted(a.chunk_keys, np.asarray(keys, np.int64))
-        return np.asarray(a.matrix[a.vector_rows[at]], np.float32)
+        positions = np.searchsorted(a.chunk_keys, np.asarray(keys, np.int64))
+        return np.asarray(a.matrix[a.vector_rows[positions]], np.float32)
 
     def search_terms(
-        self, terms: Sequence[str], top_k: int, where: Where = None, extra: Mapping[str, float] = NO_EXTRA_TERMS
+        self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> list[tuple[int, float]]:
         """The best chunks for these terms by BM25: (key, score), best first, ties by key.
 
-        `extra` are further terms, each with what it counts where one of `terms` counts 1.
+        `extra` maps additional terms to their weights, relative to 1 for one of `terms`.
         """
         mask = self._filter_mask(where)
         live = self.arrays.chunk_keys if mask is None else self.arrays.chunk_keys[mask]
@@ -328,22 +300,22 @@ class CatalogSnapshot:
         return self._lexical_index.search(terms, top_k, allowed, extra)
 
     def term_scores(
-        self, terms: Sequence[str], keys: Sequence[int], extra: Mapping[str, float] = NO_EXTRA_TERMS
+        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> NDArray[np.float32]:
         """BM25 scores of these chunks: (len(keys),)."""
         return self._lexical_index.scores(terms, keys, extra)
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
-        """These chunks, in the order asked for. Raises KnowledgeBaseDamaged when a row is not what was written."""
-        marks = ",".join("?" * len(keys))
-        rows = self.connection.execute(f"{_CHUNKS_SQL} AND c.key IN ({marks})", tuple(keys))
+        """These chunks, in the order of `keys`. Raises KnowledgeBaseDamaged on a checksum mismatch."""
+        query = f"{_CHUNKS_SQL} AND c.key IN (SELECT value FROM json_each(?))"  # noqa: S608
+        rows = self.connection.execute(query, (json.dumps([int(key) for key in keys]),))
         by_key = {row[0]: self._chunk_from_row(row) for row in rows}
         if missing := [key for key in keys if key not in by_key]:
-            raise self._damaged_error(f"the document of chunk {missing[0]} is missing")
+            raise self._damaged_error(f"is missing the document of chunk {missing[0]}")
         return [by_key[key] for key in keys]
 
     def iter_chunks(self) -> Iterator[Chunk]:
-        """Every live chunk, by source and place."""
+        """Every live chunk, by source and offset."""
         for row in self.connection.execute(f"{_CHUNKS_SQL} ORDER BY d.source, c.start, c.key"):
             yield self._chunk_from_row(row)
 
@@ -360,17 +332,17 @@ class CatalogSnapshot:
         )
 
     def document(self, source: str) -> Document | None:
-        """The live document of a source, with its whole text."""
+        """The live document of a source, with its complete text."""
         return self._find_document_by("source", source)
 
     def find_document(self, document_id: str) -> Document | None:
-        """The live document with this id, with its whole text."""
+        """The live document with this id, with its complete text."""
         return self._find_document_by("id", document_id)
 
     def list_documents(self, after: str, limit: int, text: str = "") -> list[DocumentSummary]:
-        """The next `limit` live documents behind the source `after`, by source.
+        """The next `limit` live documents after the source `after`, by source.
 
-        With `text` those whose source or title holds it; small and capital ASCII letters count as equal.
+        `text` selects documents whose source or title contains it, ignoring the case of ASCII letters.
         """
         rows = self.connection.execute(
             "SELECT d.id, d.source, d.title, (SELECT count(*) FROM chunks c WHERE c.document = d.key), d.body,"
@@ -394,7 +366,7 @@ class CatalogSnapshot:
         return document_from_row(row[:-1])
 
     def chunk_spans(self, chunk: Chunk) -> list[ChunkSpan]:
-        """The places of all live chunks of a chunk's document, by start."""
+        """The spans of all live chunks of a chunk's document, by start."""
         rows = self.connection.execute(
             'SELECT c.start, c."end", c.heading FROM documents d JOIN chunks c ON c.document = d.key'
             " WHERE d.source = ? AND d.live = 1 AND c.live = 1 ORDER BY c.start, c.key",
@@ -403,12 +375,12 @@ class CatalogSnapshot:
         return [ChunkSpan(start, end, tuple(json.loads(heading))) for start, end, heading in rows]
 
     def document_text(self, chunk: Chunk) -> str:
-        """The whole text of a chunk's document."""
+        """The complete text of a chunk's document."""
         document = self.document(chunk.source)
         return document.text if document is not None else chunk.text
 
     def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
-        """Which live chunks a filter lets through, or None for all. Raises InvalidFilter."""
+        """Mask of the live chunks that match a filter; None for all. Raises InvalidFilter."""
         if not where:
             return None
         name = json.dumps(where, sort_keys=True, default=str)
@@ -416,12 +388,12 @@ class CatalogSnapshot:
             condition = parse_filter(where)
             documents = np.unique(self.arrays.document_keys)
             self.arrays.metadata_index.extend_to(len(documents), self._iter_metadata)
-            good = documents[self.arrays.metadata_index.mask(condition, len(documents))]
-            self.arrays.filter_masks[name] = np.isin(self.arrays.document_keys, good)
+            matching = documents[self.arrays.metadata_index.mask(condition, len(documents))]
+            self.arrays.filter_masks[name] = np.isin(self.arrays.document_keys, matching)
         return self.arrays.filter_masks[name]
 
     def _iter_metadata(self, first: int) -> Iterator[Metadata]:
-        """What filters see of each live document that has chunks, by key, from the `first` one on."""
+        """Filter metadata of live documents with chunks, by key, starting at position `first`."""
         rows = self.connection.execute(
             "SELECT source, title, metadata FROM documents WHERE live = 1"
             " AND key IN (SELECT document FROM chunks WHERE live = 1) ORDER BY key LIMIT -1 OFFSET ?",
@@ -451,13 +423,12 @@ class CatalogSnapshot:
             metadata=json.loads(meta),
         )
 
-    def _verify_checksum(self, stored: object, values: Sequence[object], what: str) -> None:
+    def _verify_checksum(self, stored: object, values: Sequence[object], label: str) -> None:
         if stored != row_checksum(tuple(values)):
-            raise self._damaged_error(f"is not what was written ({what})")
+            raise self._damaged_error(f"has a checksum mismatch ({label})")
 
     def _verify_document(self, document_id: str) -> None:
-        """Hold the row of a document, of which each of its chunks has a part, against its checksum, where no seal
-        vouches for it."""
+        """Verify the row of a document, whose fields are part of each of its chunks, if there is no checksum file."""
         if self._reader.is_verified or document_id in self.arrays.verified_documents:
             return
         row = self.connection.execute(f"{_DOCUMENT_SQL} AND id = ?", (document_id,)).fetchone()
@@ -477,3 +448,9 @@ _CHUNKS_SQL = (
     "SELECT c.key, c.id, c.start, c.end, c.start_line, c.end_line, c.page, c.heading, c.text, c.checksum,"
     " d.id, d.source, d.title, d.metadata FROM chunks c JOIN documents d ON d.key = c.document WHERE c.live = 1"
 )
+
+
+def _unique_sorted(numbers: ChunkKeys) -> ChunkKeys:
+    """Like `np.unique`, which imports `numpy.ma`."""
+    ordered = np.sort(numbers)
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))] if len(ordered) else ordered

@@ -1,4 +1,4 @@
-"""What an index run says of itself: events while it runs, a report when it is done."""
+"""Events and report of an index run."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ragkit.records import JSON
 
 @dataclass(frozen=True, slots=True)
 class PlanCreated:
-    """The plan is made; work begins."""
+    """The plan is complete; processing starts."""
 
     files: int
-    """How many files will be read."""
+    """Number of files to read."""
     bytes: int
     removed: int
     removed_sources: tuple[str, ...] = ()
-    """The files that are gone from the sources."""
+    """Files that no longer exist in the sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRead:
-    """One file was read and split, or could not be."""
+    """One file was read and split, or failed."""
 
     source: str
     chunks: int
@@ -32,17 +32,17 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True)
 class TextsEmbedded:
-    """Some chunks were embedded and their vectors are on disk."""
+    """A batch was embedded, and its vectors are on disk."""
 
     texts: int
     tokens: int
     pending_texts: int
-    """Texts that were read and still wait for their vectors."""
+    """Texts that were read and are not embedded yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationPublished:
-    """Searches see a new generation from here on."""
+    """A new generation is visible to searches."""
 
     generation: int
     files: int
@@ -62,15 +62,15 @@ class FileFailure:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingEstimate:
-    """What embedding is likely to cost."""
+    """Estimated cost of embedding."""
 
     model: str
-    """`provider:model` of the embedder; its fingerprint when it does not say who charges for it."""
+    """`provider:model` of the embedder; its fingerprint if its provider is unknown."""
     tokens: int
     cost_usd: float | None
     """None: the price is unknown; 0.0: a local model."""
     exact: bool
-    """Whether the tokens were counted with the model's own tokenizer; if not, they are a guess, some 10% off."""
+    """Whether the model's own tokenizer counted the tokens; otherwise an estimate, within about 10%."""
 
     def to_json(self) -> dict[str, JSON]:
         """The fields by name."""
@@ -79,34 +79,33 @@ class EmbeddingEstimate:
 
 @dataclass(frozen=True)
 class IndexReport:
-    """What one run did. `files` and `chunks` have the keys of the contract's `index --json`."""
+    """Result of one index run. `files` and `chunks` have the keys of `index --json`."""
 
     kb: str
     files: dict[str, int]
     """added, updated, unchanged, removed, failed, skipped."""
     chunks: dict[str, int]
-    """added, removed, reused: the last counts the chunks of updated files that stayed the same."""
+    """added, removed, reused. `reused` counts unchanged chunks of updated files."""
     embedded: int
-    """Texts that went through the embedder; equal texts and known ones do not."""
+    """Texts sent to the embedder, without duplicates and texts whose vectors are known."""
     tokens: int
-    """Tokens of those texts, as the embedder counts them."""
+    """Tokens of these texts, as the embedder counts them."""
     failures: tuple[FileFailure, ...]
     skipped: tuple[tuple[str, str], ...]
     """(source, reason)."""
     seconds: float
     stage_seconds: dict[str, float] = field(default_factory=dict)
-    """Seconds of work at each station, `load`, `split`, `embed` and `store`, added up over all that work side by side:
-    together they may be more than `seconds`."""
+    """Seconds spent in `load`, `split`, `embed` and `store`, summed over parallel workers: may exceed `seconds`."""
     dry_run: bool = False
     notes: tuple[str, ...] = ()
-    """What else a person should know: repairs that were made, for instance."""
+    """Further messages for the user, such as repairs."""
     usage: dict[str, JSON] = field(default_factory=dict)
-    """As the contract's USAGE."""
+    """Token usage and cost, as in `--json`."""
     estimate: EmbeddingEstimate | None = None
-    """Of a dry run: what the run would cost."""
+    """The estimated cost of the run; set by a dry run."""
 
     def to_json(self) -> dict[str, JSON]:
-        """The contract's shape of `index --json`."""
+        """The output of `index --json`."""
         return {
             "kb": self.kb,
             "files": dict(self.files),

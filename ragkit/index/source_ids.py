@@ -1,6 +1,6 @@
-"""How a file's path becomes the name of a source, and back.
+"""Convert file paths to source ids and back.
 
-A name is UTF-8 text, since it goes into SQLite and JSON; a path on disk may hold any byte but NUL.
+A source id is UTF-8 text, for SQLite and JSON; a path may contain any byte except NUL.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _ESCAPED_BYTE = re.compile(r"\\x([0-9a-f]{2})")
 
 
 def source_id(path: Path) -> str:
-    r"""The path as text; a byte that is not UTF-8 is written as \xHH."""
+    r"""The path as text; bytes that are not valid UTF-8 become \xHH."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def source_path(name: str) -> Path:
-    r"""The path that `source_id` was given. A name that holds a literal \xHH is taken as it stands if it exists."""
+    r"""The path of a source id. A name with a literal \xHH is used unchanged if that path exists."""
     path = Path(name)
     if not _ESCAPED_BYTE.search(name) or path.exists():
         return path
@@ -27,11 +27,11 @@ def source_path(name: str) -> Path:
 
 
 def is_within(name: str, root: str) -> bool:
-    """Whether a source is `root` itself or lies below it. Below a URL lies nothing: a page is no folder."""
+    """Whether a source is `root` or lies below it. No source lies below a URL."""
     return name == root or ("://" not in root and name.startswith(root.rstrip("/") + "/"))
 
 
 def display_name(name: str, base: Path | None = None) -> str:
-    """The name as a person wants to read it: relative to `base` (the working directory) when it lies below."""
-    root = str(base or os.getcwd())  # noqa: PTH109 - a server does this for every passage
+    """The name to display: relative to `base` (default: the working directory) if it lies below."""
+    root = str(base or os.getcwd())  # noqa: PTH109 - fast: called for every passage
     return name[len(root.rstrip("/")) + 1 :] if is_within(name, root) and name != root else name

@@ -1,89 +1,78 @@
-"""A seal on the files of a vector store that lies in the knowledge base's own directory.
+"""Checksums of the files of a vector store inside the directory of a knowledge base.
 
-When a run has brought the store in line and closed it, its files are brought to disk and their digests written down,
-together with the generation that they hold. Who searches compares them first: a store that is not as it was sealed is
-not opened, and the catalog answers in its place; the next run fills it again from the catalog.
+An index run that synchronized and closed the store flushes its files, and writes their digests and the generation that
+they hold. A search compares the files first: a store with a mismatch is not opened, the catalog is searched instead,
+and the next run fills the store again from the catalog.
 """
 
 from __future__ import annotations
 
-import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragkit.index.catalog.checksums import fsync_directory, write_file_durably
+from ragkit.index.catalog.checksums import fsync_directory, read_checked_json, write_checked_json
 from ragkit.store.file_digests import FileDigests, compute_digests, sync_files
 
 
 @dataclass(frozen=True)
 class StoreChecksums:
-    """What a seal says."""
+    """Content of a checksum file."""
 
     catalog_id: str
-    """The id of the catalog that the store was filled from."""
+    """Id of the catalog that the store was filled from."""
     generation: int
-    """The generation of it that the store holds."""
+    """Generation of the catalog that the store holds."""
     files: FileDigests
 
 
-def store_checksum_path(place: Path) -> Path:
-    """Where the seal of the store at `place` is kept."""
-    return place.parent / f"seal-{place.name}.json"
+def store_checksum_path(path: Path) -> Path:
+    """Path of the checksum file of the store at `path`."""
+    return path.parent / f"seal-{path.name}.json"
 
 
-def write_store_checksums(place: Path, catalog: str, generation: int) -> None:
-    """Bring the files of a closed store to disk and write down what they are. Raises OSError."""
-    sync_files(place)
-    body = json.dumps([catalog, generation, compute_digests(place)], sort_keys=True)
-    write_file_durably(
-        store_checksum_path(place), json.dumps({"store": body, "crc": zlib.crc32(body.encode())}).encode()
-    )
+def write_store_checksums(path: Path, catalog: str, generation: int) -> None:
+    """Flush the files of a closed store and write their digests. Raises OSError."""
+    sync_files(path)
+    write_checked_json(store_checksum_path(path), "store", [catalog, generation, compute_digests(path)])
 
 
-def delete_store_checksums(place: Path) -> None:
-    """Take the seal away before anything is changed."""
-    if store_checksum_path(place).exists():
-        store_checksum_path(place).unlink(missing_ok=True)
-        fsync_directory(place.parent)
+def delete_store_checksums(path: Path) -> None:
+    """Delete the checksum file. Called before the store is changed."""
+    if store_checksum_path(path).exists():
+        store_checksum_path(path).unlink(missing_ok=True)
+        fsync_directory(path.parent)
 
 
-def store_checksum_version(place: Path) -> tuple[int, ...]:
-    """What differs between two seals, at the price of a system call; empty when there is none.
+def store_checksum_version(path: Path) -> tuple[int, ...]:
+    """Identity of the checksum file, at the cost of one system call; empty if there is none.
 
-    A writer takes the seal away before anything else and sets a new one at the end, so that a store whose mark is the
-    same before and after was not changed in between.
+    A writer deletes the checksum file first and writes a new one last: a store whose version is the same before and
+    after a search did not change during it.
     """
     try:
-        found = store_checksum_path(place).stat()
+        stat = store_checksum_path(path).stat()
     except OSError:
         return ()
-    return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+    return (stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size)
 
 
-def read_store_checksums(place: Path) -> StoreChecksums | None:
-    """What the seal says; None when there is none, or it cannot be read."""
+def read_store_checksums(path: Path) -> StoreChecksums | None:
+    """Content of the checksum file; None if it is missing or damaged."""
+    body = read_checked_json(store_checksum_path(path), "store")
+    return None if body is None else StoreChecksums(*body)
+
+
+def find_store_change(path: Path, recorded: StoreChecksums) -> str:
+    """The first difference between the files and their checksums, as a message; '' if there is none."""
     try:
-        outer = json.loads(store_checksum_path(place).read_bytes())
-        if zlib.crc32(outer["store"].encode()) != outer["crc"]:
-            return None
-        catalog, generation, files = json.loads(outer["store"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return StoreChecksums(catalog, generation, files)
-
-
-def find_store_change(place: Path, seal: StoreChecksums) -> str:
-    """The first file that is not as it was sealed, in a few words; '' when all are."""
-    try:
-        now = compute_digests(place)
+        current = compute_digests(path)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    for name in sorted({*now, *seal.files}):
-        if name not in now:
-            return f"lacks {name}"
-        if name not in seal.files:
-            return f"has a file {name} that was not written with it"
-        if now[name] != seal.files[name]:
-            return f"has a file {name} that is not what was written"
+    for name in sorted({*current, *recorded.files}):
+        if name not in current:
+            return f"is missing the file {name}"
+        if name not in recorded.files:
+            return f"has an unexpected file {name}"
+        if current[name] != recorded.files[name]:
+            return f"has a checksum mismatch in the file {name}"
     return ""

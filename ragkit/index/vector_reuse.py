@@ -1,4 +1,4 @@
-"""Vectors that knowledge bases have already, by the hash of a text: another one copies them and embeds nothing."""
+"""Look up vectors in existing knowledge bases by text hash, to copy them instead of embedding again."""
 
 from __future__ import annotations
 
@@ -8,56 +8,52 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragkit.embed.base import Row
-from ragkit.index.catalog.directory import open_catalog, repair_command
+from ragkit.index.catalog.directory import open_catalog, open_vectors
 from ragkit.index.catalog.sqlite import Catalog
-from ragkit.store.native.vector_file import VectorFile
 
 
 @dataclass
 class ReusableVectors:
-    """The vectors of one embedder in some knowledge bases. Opened anew for each question: a text's hash is asked once.
+    """The vectors of one embedder in some knowledge bases.
 
-    The embedder's weights must be those that the vectors are from; a knowledge base looks at its own when it is opened.
+    The caller makes sure that the weights of the embedder did not change. Each lookup opens the knowledge bases again:
+    every text hash is requested only once.
     """
 
     directories: Sequence[Path]
     fingerprint: str
-    """Of the embedder."""
+    """The fingerprint of the embedder."""
     reused_count: int = 0
-    """Vectors that were handed out so far."""
+    """Number of vectors returned so far."""
 
     def find_vectors(self, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
-        """The vectors of those texts that any of the knowledge bases has. Raises KnowledgeBaseDamaged."""
-        found: dict[bytes, Row] = {}
+        """The known vectors, by text hash. Raises KnowledgeBaseDamaged."""
+        vectors: dict[bytes, Row] = {}
         for directory in self.directories:
-            missing = [key for key in keys if key not in found]
+            missing = [key for key in keys if key not in vectors]
             if missing:
-                found |= self._find_in(directory, missing)
-        self.reused_count += len(found)
-        return found
+                vectors |= self._find_in(directory, missing)
+        self.reused_count += len(vectors)
+        return vectors
 
     def _find_in(self, directory: Path, keys: Sequence[bytes]) -> Mapping[bytes, Row]:
-        with closing(open_catalog(directory, check_seal=False)) as connection:
-            connection.execute("BEGIN")  # the file and the numbers of its rows are of one moment
+        with closing(open_catalog(directory, verify_checksums=False)) as connection:
+            connection.execute("BEGIN")  # one snapshot of the file and its row numbers
             catalog = Catalog(connection)
             embedder = catalog.embedder(self.fingerprint)
             rows = catalog.find_vector_rows(embedder.key, keys) if embedder is not None else {}
             if embedder is None or not rows:
                 return {}
-            place, fix = directory / embedder.file, repair_command(directory)
-            file = VectorFile.open(
-                place, dimension=embedder.dimension, file_id=embedder.file_id, rows=embedder.rows, fix=fix
-            )
-            with closing(file):
+            with closing(open_vectors(directory, embedder)) as file:
                 matrix = file.matrix(embedder.rows)
                 return {key: matrix[row].copy() for key, row in rows.items()}
 
 
 def count_distinct_vectors(directories: Iterable[Path]) -> int:
-    """How many different (text, embedder) the knowledge bases have vectors of."""
-    found: set[tuple[str, bytes]] = set()
+    """Number of distinct (embedder, text) pairs with a vector in the knowledge bases."""
+    pairs: set[tuple[str, bytes]] = set()
     for directory in directories:
-        with closing(open_catalog(directory, check_seal=False)) as connection:
+        with closing(open_catalog(directory, verify_checksums=False)) as connection:
             query = "SELECT e.fingerprint, v.text_hash FROM vectors v JOIN embedders e ON e.key = v.embedder"
-            found.update(connection.execute(query))
-    return len(found)
+            pairs.update(connection.execute(query))
+    return len(pairs)

@@ -1,4 +1,4 @@
-"""Hold a knowledge base against itself: do its parts agree, and is each row what was written?"""
+"""Verify the integrity of a knowledge base: consistency between its tables and files, and checksums of all rows."""
 
 from __future__ import annotations
 
@@ -7,34 +7,40 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseError
 from ragkit.index.catalog.checksums import CHECKSUM_FILE, find_changed_files, read_checksums
-from ragkit.index.catalog.directory import CATALOG_FILE, MARKER_FILE, open_catalog, read_marker_id, repair_command
+from ragkit.index.catalog.directory import (
+    CATALOG_FILE,
+    MARKER_FILE,
+    open_catalog,
+    open_vectors,
+    read_marker_id,
+    repair_command,
+)
 from ragkit.index.catalog.row_checks import find_bad_rows
 from ragkit.index.catalog.schema import CORRUPT_DATA_ERRORS
 from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum
 from ragkit.index.external_store import ExternalStore
-from ragkit.store.native.vector_file import VectorFile
+from ragkit.lexical.base import LexicalIndex
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationProblem:
-    """Something that is not as it should be."""
+    """One inconsistency."""
 
     part: str
     """`files`, `catalog`, `vectors`, `lexicon` or `store`."""
     message: str
-    """One plain line."""
+    """One line."""
 
 
 @dataclass(frozen=True)
 class VerificationReport:
-    """What `verify` looked at and found."""
+    """Result of `verify`."""
 
     kb: str
     documents: int
@@ -42,65 +48,57 @@ class VerificationReport:
     vectors: int
     problems: tuple[VerificationProblem, ...]
     repaired: tuple[str, ...] = ()
-    """What was mended, a line each."""
+    """Completed repairs, one line each."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 
-class LexicalIndexChecker(Protocol):
-    """The full text index, as far as it is checked here."""
-
-    def keys(self) -> NDArray[np.int64]:
-        """The chunks that are in it, rising."""
-
-    def find_problems(self) -> list[str]:
-        """What is wrong inside it, a line each; empty when nothing is."""
-
-
 def verify(
-    directory: Path, lexicon: Callable[[sqlite3.Connection], LexicalIndexChecker], derived: ExternalStore | None = None
+    directory: Path, lexicon: Callable[[sqlite3.Connection], LexicalIndex], derived: ExternalStore | None = None
 ) -> VerificationReport:
-    """Read all of a knowledge base and say what is wrong with it. Changes nothing.
+    """Read a complete knowledge base and report all inconsistencies. Read-only.
 
-    What is wrong is looked at again when a writer was at work meanwhile: it may have taken files away.
+    If a writer published in the meantime, problems may be false: verification runs again.
 
     Args:
-        directory: where it is.
-        lexicon: opens the full text index in its catalog.
-        derived: the vector store beside the catalog, if there is one.
+        directory: the knowledge base.
+        lexicon: opens the lexical index in the catalog.
+        derived: the external vector store, if any.
 
     Raises:
-        NotAKnowledgeBase: there is none.
+        NotAKnowledgeBase: the directory holds no knowledge base.
     """
     while True:
         generation = _read_generation(directory)
-        found = _verify_once(directory, lexicon, derived)
-        if found.is_sound or _read_generation(directory) == generation:
-            return found
+        report = _verify_once(directory, lexicon, derived)
+        if report.is_sound or _read_generation(directory) == generation:
+            return report
 
 
 def _read_generation(directory: Path) -> int | None:
-    """How many times the content has changed; None where that cannot be read."""
+    """The generation; None if it cannot be read."""
     try:
-        with closing(open_catalog(directory, check_seal=False)) as connection:
+        with closing(open_catalog(directory, verify_checksums=False)) as connection:
             return Catalog(connection).generation()
     except (KnowledgeBaseDamaged, sqlite3.DatabaseError, ValueError):
         return None
 
 
 def _verify_once(
-    directory: Path, lexicon: Callable[[sqlite3.Connection], LexicalIndexChecker], derived: ExternalStore | None
+    directory: Path, lexicon: Callable[[sqlite3.Connection], LexicalIndex], derived: ExternalStore | None
 ) -> VerificationReport:
-    problems = [VerificationProblem("files", f"{fault.file} {fault.reason}") for fault in find_changed_files(directory)]
+    problems = [
+        VerificationProblem("files", f"{change.file} {change.reason}") for change in find_changed_files(directory)
+    ]
     if (directory / CHECKSUM_FILE).exists() and read_checksums(directory) is None:
         problems.append(VerificationProblem("files", f"{CHECKSUM_FILE} cannot be read"))
     if (directory / MARKER_FILE).exists() and read_marker_id(directory) is None:
         problems.append(VerificationProblem("files", f"{MARKER_FILE} cannot be read"))
     try:
-        connection = open_catalog(directory, check_seal=False)
+        connection = open_catalog(directory, verify_checksums=False)
     except KnowledgeBaseDamaged as error:
         problems.append(VerificationProblem("catalog", f"{CATALOG_FILE} {error.reason}"))
         return VerificationReport(str(directory), 0, 0, 0, tuple(problems))
@@ -109,10 +107,10 @@ def _verify_once(
         counts = [_count_rows(connection, f"{table} WHERE live = 1") for table in ("documents", "chunks")]
         vectors = _count_rows(connection, "vectors")
         problems += _find_catalog_problems(connection)
-        problems += (astray := list(_find_vector_problems(connection, directory)))
+        problems += (vector_problems := list(_find_vector_problems(connection, directory)))
         problems += _find_lexical_problems(connection, lexicon(connection))
         if derived is not None:
-            with closing(derived), _open_matrix(connection, None if astray else directory) as matrix:
+            with closing(derived), _open_matrix(connection, None if vector_problems else directory) as matrix:
                 problems += [
                     VerificationProblem("store", line) for line in derived.find_problems(Catalog(connection), matrix)
                 ]
@@ -120,10 +118,10 @@ def _verify_once(
         problems.append(VerificationProblem("catalog", f"{CATALOG_FILE} cannot be read ({error})"))
         return VerificationReport(str(directory), 0, 0, 0, tuple(problems))
     except CORRUPT_DATA_ERRORS as error:
-        if not problems and read_checksums(directory) is not None:  # the file is what was written: then it is no damage
+        if not problems and read_checksums(directory) is not None:  # the checksum matches: a bug, not damage
             raise
         problems.append(
-            VerificationProblem("catalog", f"{CATALOG_FILE} cannot be understood ({type(error).__name__}: {error})")
+            VerificationProblem("catalog", f"{CATALOG_FILE} cannot be parsed ({type(error).__name__}: {error})")
         )
         return VerificationReport(str(directory), 0, 0, 0, tuple(problems))
     finally:
@@ -133,22 +131,17 @@ def _verify_once(
 
 @contextmanager
 def _open_matrix(connection: sqlite3.Connection, directory: Path | None) -> Iterator[NDArray[np.float32] | None]:
-    """The rows of the embedder in use; None when there is none, or they cannot be trusted (no directory is given)."""
-    row = connection.execute(
-        "SELECT file, dimension, file_id, rows FROM embedders e JOIN meta m ON m.key = 'embedder'"
-        " AND m.value = e.fingerprint"
-    ).fetchone()
-    if row is None or directory is None:
+    """The rows of the current embedder; None if there is none, or no directory is given."""
+    embedder = Catalog(connection).current_embedder()
+    if embedder is None or directory is None:
         yield None
         return
-    name, dimension, file_id, rows = row
-    fix = repair_command(directory)
-    with closing(VectorFile.open(directory / name, dimension=dimension, file_id=file_id, rows=rows, fix=fix)) as file:
-        yield file.matrix(rows)
+    with closing(open_vectors(directory, embedder)) as file:
+        yield file.matrix(embedder.rows)
 
 
-def _count_rows(connection: sqlite3.Connection, what: str) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])  # noqa: S608 - names of ours
+def _count_rows(connection: sqlite3.Connection, selection: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {selection}").fetchone()[0])  # noqa: S608 - constant names
 
 
 def _find_catalog_problems(connection: sqlite3.Connection) -> Iterator[VerificationProblem]:
@@ -157,25 +150,25 @@ def _find_catalog_problems(connection: sqlite3.Connection) -> Iterator[Verificat
             yield VerificationProblem("catalog", str(line))
     orphans = (
         ("chunks without a document", "chunks WHERE document NOT IN (SELECT key FROM documents)"),
-        ("chunks that are visible while their document is not, or the other way round",
+        ("chunks whose live flag differs from that of their document",
          "chunks c JOIN documents d ON d.key = c.document WHERE c.live <> d.live"),
-        ("visible documents of no file", "documents WHERE live = 1 AND key NOT IN "
+        ("live documents without a file", "documents WHERE live = 1 AND key NOT IN "
          "(SELECT document FROM files WHERE document IS NOT NULL)"),
-        ("files whose document is missing",
+        ("files with a missing document",
          "files WHERE document IS NOT NULL AND document NOT IN (SELECT key FROM documents WHERE live = 1)"),
     )  # fmt: skip
-    for what, query in orphans:
+    for label, query in orphans:
         if count := _count_rows(connection, query):
-            yield VerificationProblem("catalog", f"{count} {what}")
+            yield VerificationProblem("catalog", f"{count} {label}")
     yield from _find_row_problems(connection)
 
 
 def _find_row_problems(connection: sqlite3.Connection) -> Iterator[VerificationProblem]:
-    """Every document and chunk against its checksum, and every chunk against its document's text."""
+    """Verify the checksum of every document and chunk, and every chunk against the text of its document."""
     columns = "key, id, source, title, format, language, metadata, page_starts, headings, body, checksum"
     for key, *values, crc in connection.execute(f"SELECT {columns} FROM documents"):  # noqa: S608
         if row_checksum(tuple(values)) != crc:
-            yield VerificationProblem("catalog", f"the document of {values[1]} is not what was written")
+            yield VerificationProblem("catalog", f"the document of {values[1]} has a checksum mismatch")
             continue
         text = document_from_row(values).text
         chunks = connection.execute(
@@ -185,30 +178,28 @@ def _find_row_problems(connection: sqlite3.Connection) -> Iterator[VerificationP
         )
         for chunk, *row, row_crc in chunks:
             if row_checksum(tuple(row)) != row_crc or text[row[1] : row[2]] != row[7]:
-                yield VerificationProblem("catalog", f"chunk {chunk} of {values[1]} is not what was written")
+                yield VerificationProblem("catalog", f"chunk {chunk} of {values[1]} has a checksum mismatch")
 
 
 def _find_vector_problems(connection: sqlite3.Connection, directory: Path) -> Iterator[VerificationProblem]:
-    fix = repair_command(directory)
-    for key, dimension, name, file_id, rows in connection.execute(
-        "SELECT key, dimension, file, file_id, rows FROM embedders"
-    ).fetchall():
+    for embedder in Catalog(connection).embedders():
         try:
-            path = directory / name
-            file = VectorFile.open(path, dimension=dimension, file_id=file_id, rows=rows, fix=fix)
+            file = open_vectors(directory, embedder)
         except KnowledgeBaseError as error:
-            yield VerificationProblem("vectors", str(error).removesuffix(f": run {fix}"))
+            yield VerificationProblem("vectors", str(error).removesuffix(f": run {repair_command(directory)}"))
             continue
-        matrix = file.matrix(rows)
-        bad = find_bad_rows(connection, key, matrix)
+        matrix = file.matrix(embedder.rows)
+        bad = find_bad_rows(connection, embedder.key, matrix)
         if bad:
             yield VerificationProblem(
-                "vectors", f"{len(bad)} rows of {name} are not what was written, the first is {bad[0]}"
+                "vectors", f"{len(bad)} rows of {embedder.file} have a checksum mismatch (first: {bad[0]})"
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # a flipped bit can make a number of any size
+        with np.errstate(over="ignore", invalid="ignore"):  # a flipped bit can produce any number
             lengths = np.linalg.norm(matrix, axis=1)
         if len(wrong := np.flatnonzero(~(np.abs(lengths - 1) < 1e-3))) and not bad:
-            yield VerificationProblem("vectors", f"row {wrong[0]} of {name} has length {lengths[wrong[0]]:.4g}")
+            yield VerificationProblem(
+                "vectors", f"row {wrong[0]} of {embedder.file} must have length 1 (got {lengths[wrong[0]]:.4g})"
+            )
         file.close()
     missing = _count_rows(
         connection,
@@ -219,14 +210,12 @@ def _find_vector_problems(connection: sqlite3.Connection, directory: Path) -> It
         yield VerificationProblem("vectors", f"{missing} chunks have no vector")
 
 
-def _find_lexical_problems(
-    connection: sqlite3.Connection, lexicon: LexicalIndexChecker
-) -> Iterator[VerificationProblem]:
-    for fault in lexicon.find_problems():
-        yield VerificationProblem("lexicon", fault)
-    wanted = {row[0] for row in connection.execute("SELECT key FROM chunks")}
-    there = set(lexicon.keys().tolist())
-    if wanted - there:
-        yield VerificationProblem("lexicon", f"{len(wanted - there)} chunks are missing from it")
-    if there - wanted:
-        yield VerificationProblem("lexicon", f"{len(there - wanted)} entries belong to no chunk")
+def _find_lexical_problems(connection: sqlite3.Connection, lexicon: LexicalIndex) -> Iterator[VerificationProblem]:
+    for problem in lexicon.find_problems():
+        yield VerificationProblem("lexicon", problem)
+    expected = {row[0] for row in connection.execute("SELECT key FROM chunks")}
+    indexed = set(lexicon.keys().tolist())
+    if expected - indexed:
+        yield VerificationProblem("lexicon", f"{len(expected - indexed)} chunks are not indexed")
+    if indexed - expected:
+        yield VerificationProblem("lexicon", f"{len(indexed - expected)} entries have no chunk")

@@ -71,7 +71,7 @@ class IndexOptions:
     what was embedded is kept, and the next run continues from there."""
     on_event: Callable[[IndexEvent], None] = lambda event: None
     """Called with every event of the run."""
-    runner_factory: Callable[[PipelineComponents, int], BuildRunner] = PipelineComponents.runner
+    runner_factory: Callable[[PipelineComponents, int], BuildRunner] = PipelineComponents.create_runner
     """Creates the runner that parses, splits and embeds; the default follows the pipeline and `jobs`."""
     find_known_vectors: Callable[[Sequence[bytes]], Mapping[bytes, Row]] | None = None
     """Text hashes -> vectors of the same embedder that exist elsewhere; these are copied instead of computed."""

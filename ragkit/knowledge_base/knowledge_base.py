@@ -17,6 +17,7 @@ from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
 from ragkit.index.report import FileFailure
 from ragkit.index.source_ids import display_name
+from ragkit.index.web_pages import WEB_FOLDER, SourceResolver
 from ragkit.knowledge_base.stored_settings import check_settings, read_build_fingerprint, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.file_io import FileStat
@@ -162,6 +163,10 @@ class KnowledgeBase:
     # indexing
 
     @cached_property
+    def _source_resolver(self) -> SourceResolver:
+        return SourceResolver(self.path.resolve() / WEB_FOLDER)
+
+    @cached_property
     def _indexer(self) -> Indexer:
         from ragkit.knowledge_base.indexing import Indexer
 
@@ -192,7 +197,7 @@ class KnowledgeBase:
         The next index run over a folder that contains them adds them again.
         """
         self.close()  # some stores allow one open handle only
-        return self._indexer.remove([self._indexer.source_resolver.normalize(source) for source in sources])
+        return self._indexer.remove([self._source_resolver.normalize(source) for source in sources])
 
     def clear(self) -> None:
         """Remove all files, chunks and vectors. The knowledge base stays, empty."""
@@ -514,7 +519,7 @@ class KnowledgeBase:
         return row is None or self._is_changed(row)
 
     def _is_changed(self, row: FileRow) -> bool:
-        path = self._indexer.source_resolver.resolve_path(row.source)
+        path = self._source_resolver.resolve_path(row.source)
         recorded = (row.size, row.mtime_ns, row.ctime_ns, row.inode)
         try:
             stat = FileStat.from_stat(path.stat())

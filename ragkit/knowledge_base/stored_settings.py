@@ -45,7 +45,7 @@ def read_stored_settings(directory: Path) -> StoredSettings | None:
     if not knowledge_base_exists(directory):
         return None
     try:
-        with closing(open_catalog(directory, check_seal=False)) as connection:
+        with closing(open_catalog(directory, verify_checksums=False)) as connection:
             catalog = Catalog(connection)
             recipe, text = catalog.get_meta("recipe"), catalog.get_meta("pipeline")
             name = catalog.get_meta("pipeline_name") or "pipeline"

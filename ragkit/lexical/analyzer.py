@@ -1,7 +1,7 @@
-"""The analyser of the lexical index: a text or a question -> its terms, for any script.
+"""The analyzer of the lexical index: text -> terms, for documents and questions, in any script.
 
-Knows no index and no language but by script: Latin words are stemmed as English, Cyrillic ones as Russian, and so
-on; scripts that write no spaces become pairs of characters. Documents and questions go through the same function.
+The script selects the language: Latin words are stemmed as English, Cyrillic words as Russian, and so on. Scripts
+without spaces are split into character bigrams.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import Stemmer  # type: ignore[import-not-found]  # PyStemmer has no types
 from ragkit.lexical.stopwords import STOP_WORDS
 
 ANALYZER_VERSION = f"2+snowball-{Stemmer.version()}"
-"""Changes whenever `terms` may give other terms for a text: an index that was built with another one is stale."""
+"""Changes whenever `extract_terms` may return different terms: an index built with another version is stale."""
 
 MAX_TERM_CHARS = 64
-"""Characters of the longest term. Longer words are cut to it; longer identifiers are found by their parts alone."""
+"""Maximum length of a term. Longer words are truncated; longer identifiers are indexed by their parts only."""
 
 _MAX_CACHED_TOKEN_CHARS = 40
-"""Tokens up to this length are remembered; longer ones rarely come again."""
+"""Tokens up to this length are cached; longer ones rarely repeat."""
 
-# Letters that Python's \w lacks: the combining marks of scripts whose vowels are marks. Whole blocks, since the marks
-# of a block stand among its letters; the punctuation inside the blocks (danda, Thai and Khmer signs) is left out.
+# Combining marks, which Python's \w does not match, of scripts that write vowels as marks. Whole blocks, since marks
+# and letters are mixed; the punctuation inside the blocks (danda, Thai and Khmer signs) is left out.
 _COMBINING_MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u0816-\u082d\u0859-\u085b\u08d3-\u0963"
@@ -36,13 +36,13 @@ _COMBINING_MARKS = (
     "\u20d0-\u20f0\u2de0-\u2dff\ua66f-\ua67d\ua69e\ua69f\ua802-\ua82c\ua880-\ua8cd\ua8e0-\ua8f7\ua926-\ua953"
     "\ua980-\ua9c0\ua9e5\uaa29-\uaa4d\uaa7b-\uaa7d\uaab0-\uaac1\uabe3-\uabed\u3099\u309a\ufb1e\ufe20-\ufe2f"
 )
-# Scripts that put no space between words (Thai, Lao, Myanmar, Khmer, kana, Han), and Hangul, whose words carry endings.
+# Scripts without spaces between words (Thai, Lao, Myanmar, Khmer, kana, Han), and Hangul, whose words have suffixes.
 _UNSPACED_SCRIPTS = (
     "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1050-\u109f\u1780-\u17d3\u17d7\u17dc\u1100-\u11ff\u3005-\u3007\u3040-\u3096"
     "\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3131-\u318e\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c"
     "\uaa60-\uaa7f\uac00-\ud7fb\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-# What may stand inside an identifier; a comma only where it groups digits, a colon only between digits.
+# Characters allowed inside an identifier; a comma only as a thousands separator, a colon only between digits.
 _JOINER_CHARS = "._'&@-,:"
 _JOINER_PATTERN = r"(?:[._'&@\-]|(?<=\d),(?=\d{3}(?!\d))|(?<=\d):(?=\d))"
 _SYMBOL_SUFFIX_PATTERN = r"(?:(?<=[A-Za-z])\+\+|(?<=\b[A-Za-z])#(?!\w))?"  # C++, g++, C#, F#
@@ -59,25 +59,25 @@ _JOINERS = re.compile(r"[._'&@\-:+#]+")
 _REMOVED_JOINERS = re.compile(r"[_'\-]")
 _CLITIC_ENDING = re.compile(r"'(?:s|ll|ve|re|d|m)\Z", re.IGNORECASE)
 _NEGATION = re.compile(r"n't\Z", re.IGNORECASE)
-# fooBar, HTTPServer, python3: a capital after a small letter, the last capital of several, a digit beside a letter.
-# `PDFs` stays whole: a capital with a single small letter behind it begins no word.
+# fooBar, HTTPServer, python3: upper after lower case, the last of several upper-case letters, digit next to letter.
+# `PDFs` is not split: one upper-case and one lower-case letter are no word.
 _CAMEL_CASE_BOUNDARY = re.compile(
     r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=[A-Za-z]{2})(?=\d)|(?<=\d\d)(?=[A-Za-z]{2})"
 )
-_PLURAL_OF_CAPITALS = re.compile(r"([A-Z]{2,})s\Z")  # PDFs, URLs: the stemmer wants a vowel before an ending
+_PLURAL_OF_CAPITALS = re.compile(r"([A-Z]{2,})s\Z")  # PDFs, URLs: the stemmer requires a vowel before an ending
 _DECADE = re.compile(r"\d{2,}(?=s\Z)")  # 1980s, 90s
 _VERSION = re.compile(r"[a-z]+(\d+(?:\.\d+)+)\Z")
 
 _ACRONYMS = frozenset({"IT", "US", "WHO"})
-"""Written in capitals, these are names and not stop words."""
+"""In upper case these are names, not stop words."""
 
 _CHAR_REPLACEMENTS = {"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u200b": " "}
-"""Typographic apostrophes and hyphens; the space of no width that some put between Khmer or Thai words."""
+"""Typographic apostrophes and hyphens; zero-width spaces, used between Khmer or Thai words."""
 _REPLACED_OR_REMOVED = re.compile("[\u00ad\u02bc\u0640\u200b-\u200f\u2010\u2011\u2018\u2019\u2060\ufeff]")
-"""The lookalikes, and what goes without a trace: soft hyphens, joiners, direction marks, the Arabic stretch."""
+"""The replaced characters, and removed ones: soft hyphens, joiners, direction marks, tatweel."""
 
 _EXCESS_MARKS = re.compile(r"([^\w\s\0-\x7f]{30})[^\w\s\0-\x7f]+")
-"""More marks (or signs) in a row than any language has: normalising takes time by the square of their number."""
+"""More consecutive marks than any language uses: normalization time grows with their number squared."""
 
 _SPECIAL_LETTERS = {
     "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ħ": "h", "ŧ": "t", "ı": "i", "ŋ": "n",
@@ -94,12 +94,12 @@ _FOLDED_LETTERS = (range(0xC0, 0x250), range(0x370, 0x530), range(0x600, 0x700),
 
 
 def _build_fold_table() -> dict[int, str]:
-    """Letters with accents -> without, for `str.translate`, in the scripts whose readers expect it."""
+    """Table for `str.translate` that removes accents, in scripts where readers expect it."""
     marks = {mark for block in _FOLDED_MARKS for mark in block}
     table = dict.fromkeys(marks, "")
     for letter in (chr(code) for block in _FOLDED_LETTERS for code in block if code not in marks):
         bare = "".join(part for part in unicodedata.normalize("NFKD", letter) if ord(part) not in marks)
-        if bare != letter and letter not in "йЙ":  # a letter of its own, which the Russian endings are built with
+        if bare != letter and letter not in "йЙ":  # a separate letter, used in Russian endings
             table[ord(letter)] = bare
     return table | {ord(letter): bare for letter, bare in _SPECIAL_LETTERS.items()}
 
@@ -116,32 +116,32 @@ _STEMMED_SCRIPTS = (
     ("\u0b80", "\u0bff", "tamil"),
 )
 _STEMMERS = [(first, last, Stemmer.Stemmer(language, 0)) for first, last, language in _STEMMED_SCRIPTS]
-_STEMMER_LOCK = Lock()  # a stemmer object serves one thread at a time
+_STEMMER_LOCK = Lock()  # a stemmer object is not thread-safe
 
 
 def extract_terms(text: str) -> list[str]:
-    """The terms of a text in the order of its words; equal words give equal terms, in documents and in questions.
+    """The terms of a text, in text order.
 
-    Words are normalised (NFKC), case-folded, freed of accents and stemmed by script; English stop words are left out,
-    unless the text has nothing else. Runs of Chinese, Japanese, Korean, Thai, Lao, Khmer and Myanmar become pairs of
-    neighbouring characters. An identifier gives a term for itself and one for each of its parts:
+    Words are normalized (NFKC), case-folded, stripped of accents and stemmed by script. English stop words are
+    removed unless the text has no other words. Chinese, Japanese, Korean, Thai, Lao, Khmer and Myanmar text becomes
+    character bigrams. An identifier gives a term for itself and one for each of its parts:
 
         foo_bar, fooBar, foo-bar  ->  foobar foo bar
         v1.2                      ->  v1.2 1.2 v1
         1980s                     ->  1980s 1980
         C++                       ->  c++
 
-    A term is never empty, holds no white space and has at most MAX_TERM characters. Linear in the length of the text.
+    A term is not empty, has no white space and at most MAX_TERM_CHARS characters. Linear time.
     """
     if text.isascii():
         tokens = _ASCII_TOKEN.findall(text)
     else:
-        plain = _REPLACED_OR_REMOVED.sub(lambda found: _CHAR_REPLACEMENTS.get(found[0], ""), text)
+        plain = _REPLACED_OR_REMOVED.sub(lambda match: _CHAR_REPLACEMENTS.get(match[0], ""), text)
         tokens = _TOKEN.findall(unicodedata.normalize("NFKC", _EXCESS_MARKS.sub(r"\1", plain)))
-    found: list[str] = []
+    terms: list[str] = []
     for token in tokens:
-        found += _cached_token_terms(token) if len(token) <= _MAX_CACHED_TOKEN_CHARS else _token_terms(token)
-    return found or [term for token in tokens for term in _token_terms(token, keep_stop_words=True)]
+        terms += _cached_token_terms(token) if len(token) <= _MAX_CACHED_TOKEN_CHARS else _token_terms(token)
+    return terms or [term for token in tokens for term in _token_terms(token, keep_stop_words=True)]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -150,21 +150,21 @@ def _cached_token_terms(token: str) -> tuple[str, ...]:
 
 
 def _token_terms(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...]:
-    """The terms of one token of the text."""
-    found: list[str] = []
-    for at, run in enumerate(_UNSPACED_RUN.split(token)):  # odd ones are of scripts without spaces
-        if at % 2:
-            found += _character_bigrams(run)
+    """The terms of one token."""
+    terms: list[str] = []
+    for index, run in enumerate(_UNSPACED_RUN.split(token)):  # odd: scripts without spaces
+        if index % 2:
+            terms += _character_bigrams(run)
         else:
             stems = (
                 _stem_word(word)[:MAX_TERM_CHARS] for word in _word_forms(run.strip(_JOINER_CHARS), keep_stop_words)
             )
-            found += dict.fromkeys(stem for stem in stems if stem)
-    return tuple(found)
+            terms += dict.fromkeys(stem for stem in stems if stem)
+    return tuple(terms)
 
 
 def _word_forms(token: str, keep_stop_words: bool) -> Iterator[str]:
-    """A token's whole form and its parts, folded and not yet stemmed."""
+    """A token as a whole and its parts, folded, not stemmed."""
     token = _PLURAL_OF_CAPITALS.sub(r"\1", _CLITIC_ENDING.sub("", token.replace(",", "")))
     whole = _fold_word(_REMOVED_JOINERS.sub("", token))
     if not keep_stop_words and token not in _ACRONYMS and _is_stop_word(whole, token):
@@ -180,7 +180,7 @@ def _is_stop_word(whole: str, token: str) -> bool:
 
 
 def _whole_forms(token: str, whole: str) -> Iterator[str]:
-    """The forms by which the token as a whole is found."""
+    """The forms of the token as a whole."""
     pieces = [piece for piece in _JOINERS.split(token) if piece]
     if len(pieces) > 1 and all(len(piece) == 1 and piece.isalpha() for piece in pieces):
         whole = whole.replace(".", "")  # U.S.A
@@ -195,7 +195,7 @@ def _whole_forms(token: str, whole: str) -> Iterator[str]:
 
 
 def _split_camel_case(piece: str) -> Iterable[str]:
-    """fooBar -> fooBar, foo, Bar; a piece without humps is its own only part."""
+    """fooBar -> fooBar, foo, Bar; other words -> the word itself."""
     if piece.isdigit() or (piece.islower() and piece.isalpha()):
         return (piece,)
     humps = _CAMEL_CASE_BOUNDARY.split(piece)
@@ -203,12 +203,12 @@ def _split_camel_case(piece: str) -> Iterable[str]:
 
 
 def _character_bigrams(run: str) -> Iterator[str]:
-    """Neighbouring characters of a run, two by two; a single character stands alone."""
-    return (run[at : at + 2] for at in range(max(1, len(run) - 1)))
+    """Overlapping pairs of characters; a single character is returned as it is."""
+    return (run[start : start + 2] for start in range(max(1, len(run) - 1)))
 
 
 def _fold_word(word: str) -> str:
-    """Without case and accents."""
+    """Remove case and accents."""
     if word.isascii():
         return word.lower()
     folded = word.casefold().translate(_FOLD_TABLE)

@@ -1,7 +1,6 @@
-"""English words that carry no subject: the analyser leaves them out of the lexical index and of questions.
+"""English stop words: function words, question words, and polite phrases of questions.
 
-Function words, question words, and the polite phrases that questions are wrapped in. Written without
-apostrophes, as the analyser sees them: `dont`, `cannot`.
+Written without apostrophes, as the analyzer sees them: `dont`, `cannot`.
 """
 
 from __future__ import annotations

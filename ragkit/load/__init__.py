@@ -1,6 +1,6 @@
-"""Station 1, load: a file's bytes in, one Document out.
+"""Loaders: the bytes of a file to one Document.
 
-The table of loaders; `walk` finds files, `workers` runs the loaders where no file can do harm.
+Holds the registry; `walk` finds files, `parse_pool` runs the loaders in isolated processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every loader keeps: the bytes of one file in, one Document out."""
+"""The protocol of loaders."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from ragkit.records import Document
 
 
 class Loader(Protocol):
-    """Takes the text out of one file of one format.
+    """Extracts the text of one file of one format.
 
-    A loader is pure: equal bytes and name give an equal Document. It never touches the network and
-    never follows a path that stands in the file.
+    A loader is pure: equal bytes and name give an equal Document. It never accesses the network and
+    never follows a path that the file contains.
     """
 
     version: str
-    """Changes when the same bytes give another text; part of the loader's fingerprint."""
+    """Changes when equal bytes give a different text; part of the loader's fingerprint."""
 
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`.
 
         Args:
             data: the whole file.
-            source: its absolute path or URL: for messages and for `Document.source`; the file is not opened.
+            source: absolute path or URL, for messages and `Document.source`; the file is not opened.
 
         Raises:
-            LoadError: no text can be taken from it; the reason and a hint are in plain words.
+            LoadError: the file cannot be parsed.
         """

@@ -1,4 +1,4 @@
-"""Source code and settings, as they stand in the file, with classes and functions as headings."""
+"""Source code and configuration files, verbatim, with classes and functions as headings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 
 from ragkit.load.encoding import decode_bytes
 from ragkit.load.file_types import detect_language, file_name
-from ragkit.load.loader_utils import build_metadata, line_starts
+from ragkit.load.loader_utils import build_metadata, encodable, line_starts
 from ragkit.load.options import LOADER_VERSIONS, CodeOptions
 from ragkit.records import Document, Heading
 
 MAX_PARSED_CHARS = 2_000_000
-"""Characters up to which Python is parsed; longer files are machine-made and get no headings."""
+"""Longer files are assumed to be generated and get no headings."""
 
 _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|abstract|final|sealed|open|data|async|pub"
@@ -39,11 +39,11 @@ HEADING_PATTERNS: Mapping[str, re.Pattern[str]] = {
     "sql": _SQL_DEFINITION,
     "toml": _INI_SECTION,
 }
-"""Language -> what a line that begins a named part looks like: its indent, then its words."""
+"""Language -> pattern of a line that starts a definition; groups: indentation, heading text."""
 
 
 class CodeLoader:
-    """Keeps every character but the byte order mark."""
+    """Keeps every character except the byte order mark."""
 
     version = LOADER_VERSIONS["code"]
 
@@ -51,16 +51,15 @@ class CodeLoader:
         self.options = options or CodeOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The source code in `data`; code that does not parse has no headings."""
+        """The source code in `data`; code with syntax errors has no headings."""
         decoded = decode_bytes(data, self.options.encoding)
         language = detect_language(source, decoded.text)
-        encoding = "" if decoded.encoding == "utf-8" else decoded.encoding
-        name = file_name(source).encode("utf-8", "replace").decode()
+
         return Document(
             text=decoded.text,
-            metadata=build_metadata("code", source, {"language": language, "encoding": encoding}),
+            metadata=build_metadata("code", source, {"language": language, "encoding": decoded.legacy_encoding}),
             source=source,
-            title=name,
+            title=encodable(file_name(source)),
             headings=tuple(code_headings(decoded.text, language)) if self.options.headings else (),
             format="code",
             language=language,
@@ -68,7 +67,7 @@ class CodeLoader:
 
 
 def code_headings(text: str, language: str) -> Iterator[Heading]:
-    """The named parts of `text` in rising order; none for a language without a rule."""
+    """The definitions in `text`, in order; none for a language without a pattern."""
     if len(text) > MAX_PARSED_CHARS:
         return
     if language == "python":
@@ -80,29 +79,29 @@ def code_headings(text: str, language: str) -> Iterator[Heading]:
 def _python_headings(text: str) -> Iterator[Heading]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the file's own bad escapes are not ours to report
+            warnings.simplefilter("ignore")  # invalid escapes in the file
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # not this Python's syntax, or nested too deep for its parser
+        return  # syntax of another Python version, or nested too deeply for the parser
     starts = line_starts(text)
-    waiting: list[tuple[ast.AST, int]] = [(tree, 1)]
-    found: list[Heading] = []
-    while waiting:
-        node, level = waiting.pop()
+    pending: list[tuple[ast.AST, int]] = [(tree, 1)]
+    headings: list[Heading] = []
+    while pending:
+        node, level = pending.pop()
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                word = "class" if isinstance(child, ast.ClassDef) else "def"
+                keyword = "class" if isinstance(child, ast.ClassDef) else "def"
                 line = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
-                found.append(Heading(starts[line - 1], level, f"{word} {child.name}"))
-                waiting.append((child, level + 1))
+                headings.append(Heading(starts[line - 1], level, f"{keyword} {child.name}"))
+                pending.append((child, level + 1))
             elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
-                waiting.append((child, level))
-    yield from sorted(found, key=lambda heading: (heading.start, heading.level))
+                pending.append((child, level))
+    yield from sorted(headings, key=lambda heading: (heading.start, heading.level))
 
 
-def _line_headings(text: str, rule: re.Pattern[str]) -> Iterator[Heading]:
+def _line_headings(text: str, pattern: re.Pattern[str]) -> Iterator[Heading]:
     starts = line_starts(text)
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        found = rule.match(text[start : min(end, start + 300)].rstrip("\r\n"))
-        if found:
-            yield Heading(start, 2 if found[1] else 1, " ".join(found[2].split()))
+        headings = pattern.match(text[start : min(end, start + 300)].rstrip("\r\n"))
+        if headings:
+            yield Heading(start, 2 if headings[1] else 1, " ".join(headings[2].split()))

@@ -1,4 +1,4 @@
-"""CSV and its kin: one line of text for each row, with the names of its columns."""
+"""CSV and TSV: one line of text per row, with the column names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ragkit.records import JSON, Document
 
 DELIMITERS = (",", ";", "\t", "|")
 MAX_SNIFFED_CHARS = 65_536
-"""Characters that are looked at to find the delimiter."""
+"""Characters that are read to detect the delimiter."""
 
 
 class CsvLoader:
-    """Reads ragged rows, huge fields and quotes that never close; numbers and formulas stay as written."""
+    """Accepts ragged rows, huge fields and unclosed quotes; keeps numbers and formulas as written."""
 
     version = LOADER_VERSIONS["csv"]
 
@@ -28,23 +28,23 @@ class CsvLoader:
         self.options = options or CsvOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The table in `data`. Raises LoadError when the csv module gives it up."""
+        """The table in `data`. Raises LoadError when the csv module cannot parse it."""
         decoded = decode_bytes(data, self.options.encoding)
         text = decoded.text
         delimiter = self.options.delimiter or (
             "\t" if file_suffix(source) in (".tsv", ".tab") else sniff_delimiter(text)
         )
-        csv.field_size_limit(2**31 - 1)  # a field may be as long as the file; its length is bounded already
+        csv.field_size_limit(2**31 - 1)  # the size of the file is limited already
         try:
             header, lines = format_table(_read_rows(text, delimiter))
-            whole = "\n".join(lines)
+            joined = "\n".join(lines)
         except csv.Error as error:
-            raise LoadError(source, f"no table can be read from it ({error})", "give it the suffix .txt") from error
+            raise LoadError(source, f"invalid CSV ({error})", "rename it to .txt to load it as plain text") from error
         columns: list[JSON] = list(header[:100])
-        encoding = "" if decoded.encoding == "utf-8" else decoded.encoding
+
         return Document(
-            text=whole,
-            metadata=build_metadata("csv", source, {"columns": columns, "encoding": encoding}),
+            text=joined,
+            metadata=build_metadata("csv", source, {"columns": columns, "encoding": decoded.legacy_encoding}),
             source=source,
             format="csv",
         )
@@ -56,7 +56,7 @@ def _read_rows(text: str, delimiter: str) -> Iterator[Sequence[str]]:
 
 
 def sniff_delimiter(text: str) -> str:
-    """The delimiter that cuts the first lines into the most equal number of cells, more than one; else a comma."""
+    """The delimiter that gives the first rows the most uniform number of cells (2 or more); else a comma."""
     sample = text[:MAX_SNIFFED_CHARS]
     if len(text) > MAX_SNIFFED_CHARS:
         sample = sample[: sample.rfind("\n") + 1] or sample
@@ -65,7 +65,7 @@ def sniff_delimiter(text: str) -> str:
 
 
 def _score_delimiter(sample: str, delimiter: str) -> tuple[float, int]:
-    """The share of rows with the commonest number of cells, and that number; (0, 0) for one cell a row."""
+    """The share of rows with the most common number of cells, and that number; (0, 0) for one cell per row."""
     widths: list[int] = []
     try:
         for row in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter):
@@ -74,5 +74,5 @@ def _score_delimiter(sample: str, delimiter: str) -> tuple[float, int]:
                 break
     except csv.Error:
         return 0.0, 0
-    commonest = max(set(widths), key=widths.count, default=0)
-    return (widths.count(commonest) / len(widths), commonest) if commonest > 1 else (0.0, 0)
+    most_common = max(set(widths), key=widths.count, default=0)
+    return (widths.count(most_common) / len(widths), most_common) if most_common > 1 else (0.0, 0)

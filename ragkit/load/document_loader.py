@@ -1,4 +1,4 @@
-"""Documents with one call: from text, a file, a folder or a URL."""
+"""`DocumentLoader`: documents from text, a file, a folder or a URL with one call."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ DEFAULT_LIMITS = ParseLimits(max_file_mb=1024)
 
 
 class DocumentLoader:
-    """Reads what it is given at once, in this process, and keeps nothing.
+    """Loads documents eagerly, without state; in this process, unless `jobs` is given.
 
-    Every method gives a list, most often of one Document. Text that is empty is a Document too.
+    Every method returns a list, usually of one Document. An empty text is a Document too.
     """
 
     @staticmethod
     def from_text(text: str, metadata: Metadata | None = None) -> list[Document]:
-        """A Document of text that is at hand."""
+        """A Document with the given text."""
         return [Document(text=replace_invalid_chars(text), metadata=metadata or {})]
 
     @staticmethod
     def from_file(path: str | os.PathLike[str]) -> list[Document]:
-        """A file of any known format. Raises LoadError."""
+        """A file in any supported format. Raises LoadError."""
         return [_load_file(path)]
 
     @staticmethod
     def from_pdf(path: str | os.PathLike[str]) -> list[Document]:
-        """A PDF, whatever its name. Raises LoadError."""
+        """A PDF file, regardless of its suffix. Raises LoadError."""
         return [_load_file(path, "pdf")]
 
     @staticmethod
     def from_csv(path: str | os.PathLike[str]) -> list[Document]:
-        """A table in text form, whatever its name; one line of text for each row. Raises LoadError."""
+        """A CSV file, regardless of its suffix; one line of text per row. Raises LoadError."""
         return [_load_file(path, "csv")]
 
     @staticmethod
     def from_json(path: str | os.PathLike[str]) -> list[Document]:
-        """A JSON file, whatever its name. Raises LoadError."""
+        """A JSON file, regardless of its suffix. Raises LoadError."""
         return [_load_file(path, "json")]
 
     @staticmethod
     def from_html(path: str | os.PathLike[str]) -> list[Document]:
-        """A web page on disk, whatever its name. Raises LoadError."""
+        """An HTML file, regardless of its suffix. Raises LoadError."""
         return [_load_file(path, "html")]
 
     @staticmethod
@@ -71,24 +71,24 @@ class DocumentLoader:
         errors: Literal["log", "raise"] = "log",
         jobs: int = 0,
     ) -> list[Document]:
-        """Every file of a folder that has text, in the order of names.
+        """Every file of a folder that contains text, sorted by name.
 
         Args:
-            path: the folder. Hidden files, what `.gitignore` names, and files that look like secrets stay out.
-            glob: which files, written as in a `.gitignore`: `*.md` means at any depth.
-            recursive: go into the folders below.
-            errors: `log`: a file that cannot be read is a warning of the logger `ragkit.load`; `raise`: it ends the
-                call. Files of unknown formats, such as images, are only ever logged.
-            jobs: processes that parse; 0: this one does, and a hostile file may hang it.
+            path: the folder. Hidden files, files listed in `.gitignore`, and files that look like secrets are skipped.
+            glob: patterns of the files to load, in `.gitignore` syntax: `*.md` matches at any depth.
+            recursive: include subfolders.
+            errors: `log`: a file that cannot be loaded is logged as a warning of the logger `ragkit.load`; `raise`: it
+                raises. Files in unsupported formats, such as images, are always logged.
+            jobs: number of parser processes; 0 parses in this process, without a timeout.
 
         Raises:
-            LoadError: `path` is not there; or, with `errors="raise"`, the first file that cannot be read.
+            LoadError: `path` does not exist; with `errors="raise"`, also the first file that cannot be loaded.
         """
         if errors not in ("log", "raise"):
             raise InvalidOption("errors", errors, "'log' or 'raise'")
-        folder = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links, and change the source
+        folder = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links and change the source
         if not folder.exists():
-            raise LoadError(str(folder), "not there", "look at the path")
+            raise LoadError(str(folder), "does not exist", "check the path")
         include = (glob,) if isinstance(glob, str) else tuple(glob)
         options = FolderOptions(include=include, exclude=() if recursive else ("/*/",))
         tasks: list[ParseTask] = []
@@ -101,16 +101,16 @@ class DocumentLoader:
 
     @staticmethod
     def from_url(url: str, *, seconds: float = 30.0, max_mb: float = 50, allow_private: bool = False) -> list[Document]:
-        """What stands at an http or https URL, in any known format.
+        """The document at an http or https URL, in any supported format.
 
         Args:
-            url: where it stands; redirects are followed.
-            seconds: for the whole fetch.
-            max_mb: the largest answer.
-            allow_private: reach loopback, private and link-local addresses too.
+            url: the URL; redirects are followed.
+            seconds: timeout of the whole request, redirects included.
+            max_mb: the largest response body, in MB.
+            allow_private: allow loopback, private and link-local addresses.
 
         Raises:
-            LoadError: it cannot be fetched, or no text can be taken from it.
+            LoadError: the request fails, or the response cannot be parsed.
         """
         fetched = fetch_url(url, FetchOptions(seconds, max_mb, allow_private))
         suffix = (

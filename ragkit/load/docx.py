@@ -16,6 +16,7 @@ from ragkit.load.ooxml import (
     find_main_part,
     find_related_part,
     get_attribute,
+    is_fallback,
     iter_elements,
     local_name,
     parse_part,
@@ -26,10 +27,10 @@ from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import Document
 
 WRAPPER_ELEMENTS = frozenset({"customXml", "ins", "moveTo", "sdt", "sdtContent", "smartTag"})
-"""Elements that only wrap blocks."""
+"""Elements without own text that contain blocks."""
 
 SKIPPED_ELEMENTS = frozenset({"Fallback", "del", "delText", "instrText", "moveFrom", "pPr", "rPr", "rt", "txbxContent"})
-"""Inside a paragraph: removed text, field codes, and boxes, which follow their paragraph."""
+"""Inside a paragraph: deleted text, field codes, and text boxes, which are read after their paragraph."""
 
 SPECIAL_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
@@ -38,16 +39,16 @@ _HEADING_STYLE = re.compile(r"heading\s*([1-9])$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class _ParagraphStyle:
-    """What a paragraph style says of its paragraphs."""
+    """The properties of a paragraph style."""
 
     level: int = 0
-    """Of a heading, 1 to 9; else 0."""
+    """1 to 9 for a heading, else 0."""
     is_title: bool = False
     is_list_item: bool = False
 
 
 class DocxLoader:
-    """Reads the XML itself: text in content controls, text boxes and accepted changes is not lost."""
+    """Reads text in content controls, text boxes and tracked insertions too."""
 
     version = LOADER_VERSIONS["docx"]
 
@@ -78,7 +79,7 @@ class DocxLoader:
 
 
 class _DocxReader:
-    """Turns the XML of one file into blocks; `title` is the first paragraph in the style Title."""
+    """Converts the XML of one file to blocks; `title` is the first paragraph with the style Title."""
 
     def __init__(self, styles: Mapping[str, _ParagraphStyle]) -> None:
         self.title = ""
@@ -114,12 +115,12 @@ class _DocxReader:
         else:
             yield LayoutBlock("p", text.strip())
         for box in iter_elements(element, "txbxContent"):
-            if not any(local_name(above) == "Fallback" for above in box.iterancestors()):
+            if not is_fallback(box):
                 yield from self.blocks(box)
 
     def _table(self, table: etree._Element) -> Iterator[LayoutBlock]:
         rows = [list(_iter_unwrapped(row, "tc")) for row in _iter_unwrapped(table, "tr")]
-        if all(len(row) <= 1 for row in rows):  # a frame around text, not a table
+        if all(len(row) <= 1 for row in rows):  # one column: a frame around text
             for row in rows:
                 for cell in row:
                     yield from self.blocks(cell)
@@ -131,7 +132,7 @@ class _DocxReader:
 
 
 def _iter_unwrapped(parent: etree._Element, kind: str) -> Iterator[etree._Element]:
-    """Rows of a table or cells of a row, those in content controls too."""
+    """The rows of a table or the cells of a row, including those in content controls."""
     for element in parent:
         if local_name(element) == kind:
             yield element
@@ -140,29 +141,29 @@ def _iter_unwrapped(parent: etree._Element, kind: str) -> Iterator[etree._Elemen
 
 
 def _iter_text(element: etree._Element) -> Iterator[str]:
-    """The visible text of a paragraph, piece by piece."""
-    for each in element:
-        kind = local_name(each)
-        if kind in SKIPPED_ELEMENTS or (kind == "r" and find_child(each, "rPr", "vanish") is not None):
+    """The visible text runs of a paragraph."""
+    for node in element:
+        kind = local_name(node)
+        if kind in SKIPPED_ELEMENTS or (kind == "r" and find_child(node, "rPr", "vanish") is not None):
             continue
         if kind == "t":
-            yield "".join([each.text or "", *(entity.tail or "" for entity in each)])  # which stays unresolved
+            yield "".join([node.text or "", *(entity.tail or "" for entity in node)])  # entities stay unresolved
         elif kind in SPECIAL_CHARACTERS:
             yield SPECIAL_CHARACTERS[kind]
         elif kind in ("footnoteReference", "endnoteReference"):
-            yield f"[{get_attribute(each, 'id')}]"
+            yield f"[{get_attribute(node, 'id')}]"
         else:
-            yield from _iter_text(each)
+            yield from _iter_text(node)
 
 
 def _outline_level(settings: etree._Element | None) -> int:
-    """1 to 9 for a paragraph or style that says its level itself; else 0."""
+    """The outline level that a paragraph or style sets itself, 1 to 9; else 0."""
     level = get_attribute(find_child(settings, "outlineLvl"), "val") if settings is not None else ""
     return int(level) + 1 if level in tuple("012345678") else 0
 
 
 def _list_depth(settings: etree._Element | None, style: _ParagraphStyle) -> int | None:
-    """How deep in a list a paragraph stands, from 0; None outside lists."""
+    """The list depth of a paragraph, from 0; None outside lists."""
     numbering = find_child(settings, "numPr") if settings is not None else None
     if numbering is None:
         return 0 if style.is_list_item else None
@@ -173,16 +174,16 @@ def _list_depth(settings: etree._Element | None, style: _ParagraphStyle) -> int 
 
 
 def _read_styles(archive: ZipArchive, main: str) -> Mapping[str, _ParagraphStyle]:
-    """Style id -> what it says, its ancestors asked where it says nothing itself."""
+    """Style id -> its properties, inherited ones included."""
     part = find_related_part(archive, main, "styles")
     if not part:
         return {}
-    own: dict[str, tuple[_ParagraphStyle, str]] = {}
+    styles: dict[str, tuple[_ParagraphStyle, str]] = {}
     for element in parse_part(archive, part):
         if local_name(element) == "style":
             parent = get_attribute(find_child(element, "basedOn"), "val")
-            own[get_attribute(element, "styleId")] = (_parse_style(element), parent)
-    return {name: _resolve_style(name, own) for name in own}
+            styles[get_attribute(element, "styleId")] = (_parse_style(element), parent)
+    return {name: _resolve_style(name, styles) for name in styles}
 
 
 def _parse_style(element: etree._Element) -> _ParagraphStyle:
@@ -194,12 +195,12 @@ def _parse_style(element: etree._Element) -> _ParagraphStyle:
     return _ParagraphStyle(level, name.lower() == "title", listed)
 
 
-def _resolve_style(name: str, own: Mapping[str, tuple[_ParagraphStyle, str]]) -> _ParagraphStyle:
+def _resolve_style(name: str, styles: Mapping[str, tuple[_ParagraphStyle, str]]) -> _ParagraphStyle:
     seen: set[str] = set()
-    style, parent = own[name]
-    while not (style.level or style.is_title or style.is_list_item) and parent in own and parent not in seen:
+    style, parent = styles[name]
+    while not (style.level or style.is_title or style.is_list_item) and parent in styles and parent not in seen:
         seen.add(parent)
-        style, parent = own[parent]
+        style, parent = styles[parent]
     return style
 
 

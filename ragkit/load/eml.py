@@ -1,4 +1,4 @@
-"""E-mail: subject, sender, receivers, date and the text; attachments are named, never opened."""
+"""E-mail: headers and text; attachments are listed, never opened."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ragkit.records import JSON, Document
 MessagePart: TypeAlias = "Message[str, str]"
 
 PARSE_ERRORS = (MessageError, ValueError, LookupError, AttributeError, TypeError, AssertionError)
-"""What the standard library's parsers raise for headers that no program should write."""
+"""Errors of the standard library for malformed headers."""
 
 MAX_PARTS = 1_000
 
 
 class EmlLoader:
-    """The plain text of a message, or else its HTML."""
+    """The plain text of a message, or the text of its HTML."""
 
     version = LOADER_VERSIONS["eml"]
 
@@ -35,26 +35,26 @@ class EmlLoader:
         self.options = options or EmlOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The message in `data`. Raises LoadError when it is nested beyond reading."""
+        """The message in `data`. Raises LoadError when it cannot be parsed."""
         try:
-            message = message_from_bytes(data)  # not policy.default, whose header parser recurses
+            message = message_from_bytes(data)  # not policy.default: its header parser is recursive
             parts = list(_iter_parts(message))
         except (RecursionError, *PARSE_ERRORS) as error:
-            raise LoadError(source, "no message can be read from it", "save it again in the mail program") from error
-        known = {name: _decode_header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
+            raise LoadError(source, "invalid e-mail message", "save it again in the mail program") from error
+        headers = {name: _decode_header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
         attachments = [
             collapse_whitespace(replace_invalid_chars(name)) for part in parts if (name := _attachment_name(part))
         ]
-        head = [f"{name}: {value}" for name, value in known.items() if value and self.options.headers]
+        head = [f"{name}: {value}" for name, value in headers.items() if value and self.options.headers]
         head += [f"Attachments: {', '.join(attachments)}"] if attachments and self.options.headers else []
-        extra: dict[str, JSON] = {name.lower(): value for name, value in known.items() if name != "Subject"}
-        extra["date"] = _iso_date(known["Date"])
+        extra: dict[str, JSON] = {name.lower(): value for name, value in headers.items() if name != "Subject"}
+        extra["date"] = _iso_date(headers["Date"])
         extra["attachments"] = list[JSON](attachments)
         return Document(
-            text="\n\n".join(piece for piece in ("\n".join(head), _body_text(parts, source)) if piece),
+            text="\n\n".join(block for block in ("\n".join(head), _body_text(parts, source)) if block),
             metadata=build_metadata("eml", source, extra),
             source=source,
-            title=known["Subject"],
+            title=headers["Subject"],
             format="eml",
         )
 
@@ -68,7 +68,7 @@ def _iter_parts(message: MessagePart) -> Iterator[MessagePart]:
 
 
 def _decode_header(message: MessagePart, name: str) -> str:
-    """A header with its encoded words read, or as it stands where they are wrong."""
+    """A header with decoded words, or the raw value when decoding fails."""
     raw = str(message.get(name, ""))[:10_000]
     try:
         value = str(make_header(decode_header(raw)))
@@ -78,7 +78,7 @@ def _decode_header(message: MessagePart, name: str) -> str:
 
 
 def _iso_date(date: str) -> str:
-    """A mail's date as ISO 8601, or as it is written where that is no date."""
+    """A date as ISO 8601, or unchanged when it cannot be parsed."""
     try:
         return datetime.isoformat(parsedate_to_datetime(date)) if date else ""
     except (ValueError, TypeError, OverflowError):
@@ -86,7 +86,7 @@ def _iso_date(date: str) -> str:
 
 
 def _attachment_name(part: MessagePart) -> str:
-    """The name of an attachment, '(without a name)' for one without; '' for what is no attachment."""
+    """The name of an attachment, or '(without a name)'; '' for a part that is not an attachment."""
     try:
         name = part.get_filename() or ""
         attached = part.get_content_disposition() == "attachment"
@@ -96,22 +96,22 @@ def _attachment_name(part: MessagePart) -> str:
 
 
 def _body_text(parts: list[MessagePart], source: str) -> str:
-    """The text parts one below the other, or else the HTML parts."""
-    shown = [part for part in parts if not _attachment_name(part)]
-    # a part of parts that holds none has lost its boundary: what it holds is text
+    """The plain text parts, or the HTML parts when there is no plain text."""
+    bodies = [part for part in parts if not _attachment_name(part)]
+    # a multipart without parts has lost its boundary: its payload is text
     plain = [
         _decode_part(part).strip()
-        for part in shown
+        for part in bodies
         if part.get_content_type() == "text/plain" or part.get_content_maintype() == "multipart"
     ]
     if any(plain):
         return "\n\n".join(text for text in plain if text)
-    pages = [read_page(_decode_part(part), source).text for part in shown if part.get_content_type() == "text/html"]
+    pages = [read_page(_decode_part(part), source).text for part in bodies if part.get_content_type() == "text/html"]
     return "\n\n".join(page for page in pages if page)
 
 
 def _decode_part(part: MessagePart) -> str:
-    """The characters of a text part; a charset that is unknown or wrong is found from the bytes."""
+    """The text of a part; an unknown or wrong charset is detected from the bytes."""
     payload = part.get_payload(decode=True)
     raw = payload if isinstance(payload, bytes) else b""
     charset = str(part.get_content_charset() or "")

@@ -1,6 +1,6 @@
-"""Bytes -> text: finds the encoding, and never fails on a bad byte.
+"""Decode bytes: detect the encoding, and replace invalid bytes.
 
-Offsets stay true: apart from the byte order mark, no character is added or taken away.
+Offsets are preserved: only the byte order mark is removed.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from charset_normalizer import from_bytes
-
 from ragkit.errors import InvalidOption
 
 SAMPLE_BYTES = 65_536
-"""Bytes that are looked at to guess an encoding."""
+"""Bytes that are read to detect an encoding."""
 
 MIN_GUESSED_BYTES = 64
-"""With fewer bytes beyond ASCII than this, a guess by statistics is worth less than the commonest encoding."""
+"""With fewer non-ASCII bytes, the statistical detection is less reliable than the most common encoding."""
 
 BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is a prefix of it
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -34,26 +32,31 @@ _UTF8_SEQUENCE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """Text, and the codec that it was read with."""
+    """Text, and the codec that decoded it."""
 
     text: str
     encoding: str
 
+    @property
+    def legacy_encoding(self) -> str:
+        """The codec for the metadata of a document; '' for UTF-8."""
+        return "" if self.encoding == "utf-8" else self.encoding
+
 
 def replace_invalid_chars(text: str) -> str:
-    """`text` with NUL and lone surrogates as U+FFFD: no store keeps them, and the length stays."""
+    """`text` with NUL and lone surrogates replaced by U+FFFD, because stores reject them."""
     return _INVALID_CHARS.sub("\ufffd", text) if _INVALID_CHARS.search(text) else text
 
 
 def decode_bytes(data: bytes, encoding: str = "") -> DecodedText:
-    """The text of `data`; bytes that its encoding does not know become U+FFFD.
+    """Decode `data`; invalid bytes become U+FFFD.
 
     Args:
         data: the whole file.
-        encoding: the codec to use; empty: a byte order mark, else UTF-8, else a guess.
+        encoding: the codec, unless there is a byte order mark; empty: UTF-8 if valid, else a guess.
 
     Raises:
-        InvalidOption: Python has no codec `encoding`.
+        InvalidOption: `encoding` is not a text codec of Python.
     """
     for mark, name in BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -63,20 +66,20 @@ def decode_bytes(data: bytes, encoding: str = "") -> DecodedText:
 
 
 def normalize_codec(name: str) -> str:
-    """The name as Python spells it. Raises InvalidOption when it has no such codec for text."""
+    """The canonical name of a codec. Raises InvalidOption unless it is a text codec of Python."""
     try:
         info = codecs.lookup(name)
         b"a".decode(info.name, "replace")
     except (LookupError, ValueError, AssertionError) as error:  # codecs such as idna assert
-        raise InvalidOption("encoding", name, "a text encoding of Python, such as utf-8 or cp1252,") from error
+        raise InvalidOption("encoding", name, "a text encoding of Python, such as utf-8 or cp1252") from error
     return info.name
 
 
 def guess_encoding(data: bytes) -> str:
     """The codec of text without a byte order mark."""
-    wide = guess_utf16_or_utf32(data[:SAMPLE_BYTES])
-    if wide:
-        return wide
+    encoding = guess_utf16_or_utf32(data[:SAMPLE_BYTES])
+    if encoding:
+        return encoding
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -85,7 +88,7 @@ def guess_encoding(data: bytes) -> str:
 
 
 def guess_utf16_or_utf32(sample: bytes) -> str:
-    """UTF-16 or UTF-32 by the places of its zero bytes, or ''. Needs some Latin letters in the text."""
+    """UTF-16 or UTF-32 by the positions of the zero bytes, or ''. Needs some Latin letters in the text."""
     sample = sample[: len(sample) // 4 * 4]
     if len(sample) < 4 or 0 not in sample:
         return ""
@@ -104,11 +107,13 @@ def _guess_legacy_encoding(data: bytes) -> str:
     high = _NON_ASCII.search(data)
     start = high.start() if high else 0
     sample = data[max(0, start - 1024) : start + SAMPLE_BYTES]
-    count = len(_NON_ASCII.findall(sample))
-    good = sum(len(found) for found in _UTF8_SEQUENCE.findall(sample))
-    if good > 0.8 * count:
-        return "utf-8"  # damaged in places
-    if count < MIN_GUESSED_BYTES and count < 0.3 * len(sample):
+    high_count = len(_NON_ASCII.findall(sample))
+    valid_count = sum(len(found) for found in _UTF8_SEQUENCE.findall(sample))
+    if valid_count > 0.8 * high_count:
+        return "utf-8"  # with some invalid bytes
+    if high_count < MIN_GUESSED_BYTES and high_count < 0.3 * len(sample):
         return "cp1252"
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - slow to import, and most files are UTF-8
+
     best = from_bytes(sample).best()
     return codecs.lookup(best.encoding).name if best else "cp1252"

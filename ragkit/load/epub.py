@@ -26,11 +26,11 @@ METADATA_KEYS = {
     "publisher": "publisher",
     "identifier": "identifier",
 }
-"""Elements of a book's metadata -> our names."""
+"""Metadata elements of a book -> keys of the document's metadata."""
 
 
 class EpubLoader:
-    """Each part of the spine through the HTML reader; a part without a heading gets its own title as one."""
+    """Reads each chapter of the spine as HTML; a chapter without headings gets its title as heading."""
 
     version = LOADER_VERSIONS["epub"]
 
@@ -38,75 +38,75 @@ class EpubLoader:
         self.options = options or EpubOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The book in `data`. Raises LoadError for a locked or damaged one, LoadLimitExceeded for a zip bomb."""
+        """The book in `data`. Raises LoadError when it is encrypted or damaged, LoadLimitExceeded for a zip bomb."""
         archive = ZipArchive(data, source, self.options)
         package_name = _find_package(archive)
         package = parse_part(archive, package_name)
-        known = _read_metadata(package)
-        locked = _encrypted_parts(archive)
+        metadata = _read_metadata(package)
+        encrypted = _encrypted_parts(archive)
         texts: list[str] = []
         headings: list[Heading] = []
         length = 0
         for name in _spine_parts(package, posixpath.dirname(package_name)):
-            if name in locked:
-                raise LoadError(source, "protected against copying (DRM)", "only its own reader can open it")
+            if name in encrypted:
+                raise LoadError(source, "protected by DRM", "only its own reader can open it")
             if name not in archive:
                 continue
             page = read_page(archive.read(name), source)
             if not page.text:
                 continue
-            found = page.headings or ((Heading(0, 1, page.title),) if page.title else ())
-            headings += [Heading(length + each.start, each.level, each.text) for each in found]
+            headings_of_page = page.headings or ((Heading(0, 1, page.title),) if page.title else ())
+            headings += [Heading(length + node.start, node.level, node.text) for node in headings_of_page]
             texts.append(page.text)
             length += len(page.text) + 2
         return Document(
             text="\n\n".join(texts),
-            metadata=build_metadata("epub", source, {**known, "title": None}),
+            metadata=build_metadata("epub", source, {**metadata, "title": None}),
             source=source,
-            title=str(known.get("title", "")),
+            title=str(metadata.get("title", "")),
             headings=tuple(headings),
             format="epub",
         )
 
 
 def _find_package(archive: ZipArchive) -> str:
-    """The part that lists the book. Raises LoadError."""
-    for each in iter_elements(parse_part(archive, CONTAINER_PATH), "rootfile"):
-        name = unquote(each.get("full-path", ""))
+    """The name of the package document. Raises LoadError."""
+    for node in iter_elements(parse_part(archive, CONTAINER_PATH), "rootfile"):
+        name = unquote(node.get("full-path", ""))
         if name in archive:
             return name
-    raise LoadError(archive.source, "its list of chapters is missing", "convert it again, for example with Calibre")
+    raise LoadError(archive.source, "the list of chapters is missing", "convert it again, for example with Calibre")
 
 
 def _read_metadata(package: etree._Element) -> dict[str, JSON]:
-    known: dict[str, JSON] = {}
-    about = find_child(package, "metadata")
-    for each in about if about is not None else ():
-        words = collapse_whitespace("".join(each.itertext()))[:1000]
-        if local_name(each) in METADATA_KEYS and words:
-            known.setdefault(METADATA_KEYS[local_name(each)], words)
-    return known
+    metadata: dict[str, JSON] = {}
+    metadata_node = find_child(package, "metadata")
+    for node in metadata_node if metadata_node is not None else ():
+        text = collapse_whitespace("".join(node.itertext()))[:1000]
+        if local_name(node) in METADATA_KEYS and text:
+            metadata.setdefault(METADATA_KEYS[local_name(node)], text)
+    return metadata
 
 
 def _spine_parts(package: etree._Element, folder: str) -> Iterator[str]:
-    """The parts of the book's text, in reading order."""
+    """The names of the chapters, in reading order."""
     manifest, spine = find_child(package, "manifest"), find_child(package, "spine")
     if manifest is None or spine is None:
         return
-    listed = {
+    pages = {
         item.get("id", ""): posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
         for item in manifest
         if item.get("media-type") in PAGE_MEDIA_TYPES and "nav" not in (item.get("properties") or "").split()
     }
     for entry in spine:
-        name = listed.get(entry.get("idref", ""))
+        name = pages.get(entry.get("idref", ""))
         if name and entry.get("linear") != "no":
             yield name
 
 
 def _encrypted_parts(archive: ZipArchive) -> frozenset[str]:
-    """Parts that are encrypted; fonts often are, and do no harm."""
+    """The names of the encrypted parts; often fonts, which are not read."""
     if ENCRYPTION_PATH not in archive:
         return frozenset()
     references = iter_elements(parse_part(archive, ENCRYPTION_PATH), "CipherReference")
-    return frozenset(unquote(each.get("URI", "")) for each in references)
+    return frozenset(unquote(node.get("URI", "")) for node in references)

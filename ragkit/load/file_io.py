@@ -1,6 +1,6 @@
-"""Reading one file safely: never a pipe or device, never a link, never half of a change.
+"""Read one file safely: regular files only, no links, no partial writes.
 
-Knows nothing of folders (`walk`) and formats (`choose`).
+Folders are in `walk`, formats in `detect`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from pathlib import Path
 from ragkit.errors import LoadError, LoadLimitExceeded
 
 MB = 1024 * 1024
-READ_SIZE = 4 * MB
 
-_RETRY_HINT = "run again once nothing writes to it"
+_RETRY_HINT = "retry when no other process writes to it"
 
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What tells one state of a file from another without reading it."""
+    """Identifies a version of a file without reading it."""
 
     size: int
     """In bytes."""
@@ -30,26 +29,26 @@ class FileStat:
     inode: int
 
     @classmethod
-    def from_stat(cls, found: os.stat_result) -> FileStat:
-        """The four values of what `os.stat` returned."""
-        return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    def from_stat(cls, result: os.stat_result) -> FileStat:
+        """From the result of `os.stat`."""
+        return cls(result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
 class FileChanged(LoadError):
-    """A file that was written to between two looks at it. Reading it again may succeed."""
+    """A file that changed while it was being read. A retry may succeed."""
 
 
 def describe_file_type(mode: int) -> str:
-    """What a file that is no regular file is, in words."""
-    kinds = (
+    """The type of a file that is not a regular file, in words."""
+    descriptions = (
         (stat.S_ISFIFO, "a named pipe"),
         (stat.S_ISSOCK, "a socket"),
         (stat.S_ISCHR, "a device"),
         (stat.S_ISBLK, "a device"),
         (stat.S_ISDIR, "a folder"),
-        (stat.S_ISLNK, "a link"),
+        (stat.S_ISLNK, "a symbolic link"),
     )
-    return next((words for is_kind, words in kinds if is_kind(mode)), "not a regular file")
+    return next((text for is_kind, text in descriptions if is_kind(mode)), "not a regular file")
 
 
 def read_bytes(path: Path | bytes, expected: FileStat | None, max_bytes: int) -> bytes:
@@ -58,76 +57,72 @@ def read_bytes(path: Path | bytes, expected: FileStat | None, max_bytes: int) ->
 
 
 def read_bytes_with_stat(path: Path | bytes, expected: FileStat | None, max_bytes: int) -> tuple[bytes, FileStat]:
-    """The bytes of a regular file, and the state in which they were read.
+    """The bytes of a regular file, and its version.
 
-    A pipe or device is never opened for longer than it takes to see what it is, and never waited for.
+    Never blocks on a pipe or a device.
 
     Args:
-        path: the file; a link in its last part is refused.
-        expected: the state in which it was found; None: any.
-        max_bytes: a larger file is refused.
+        path: the file; a symbolic link as its last component is rejected.
+        expected: the version to read; None: any.
+        max_bytes: a larger file is rejected.
 
     Raises:
-        FileChanged: its size or time of change is not as expected, or changed while it was read.
-        LoadLimitExceeded: it is larger than `max_bytes`.
-        LoadError: it is not there, not readable, or no regular file.
+        FileChanged: size or mtime differ from `expected`, or changed while the file was being read.
+        LoadLimitExceeded: the file is larger than `max_bytes`.
+        LoadError: the file does not exist, is not readable or is not a regular file.
     """
     source = os.fsdecode(path)
-    handle = _open(path, source)
+    fd = _open(path, source)
     try:
-        before = os.fstat(handle)
+        before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode):
-            raise LoadError(source, f"{describe_file_type(before.st_mode)}, not a regular file", "leave it out")
+            raise LoadError(source, f"{describe_file_type(before.st_mode)}, not a regular file", "exclude it")
         if expected is not None and (before.st_size, before.st_mtime_ns) != (expected.size, expected.mtime_ns):
-            raise FileChanged(source, "changed after it was found", _RETRY_HINT)
+            raise FileChanged(source, "changed since the folder was scanned", _RETRY_HINT)
         if before.st_size > max_bytes:
             raise LoadLimitExceeded(source, f"larger than {max_bytes / MB:g} MB", "raise max_file_mb")
-        data = _read(handle, before.st_size, source)
-        after = os.fstat(handle)
+        data = _read(fd, before.st_size, source)
+        after = os.fstat(fd)
     finally:
-        os.close(handle)
+        os.close(fd)
     if len(data) != before.st_size or (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-        raise FileChanged(source, "changed while it was read", _RETRY_HINT)
+        raise FileChanged(source, "changed while it was being read", _RETRY_HINT)
     return data, FileStat.from_stat(before)
 
 
 def _open(path: Path | bytes, source: str) -> int:
-    # O_NONBLOCK: a pipe that nobody writes to opens at once, instead of never
+    # O_NONBLOCK: opening a pipe without a writer does not block
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
     try:
         return os.open(path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise LoadError(source, "a link, not a regular file", "name the file that it leads to") from error
-        raise LoadError(source, describe_os_error(error), "look at the file and its permissions") from error
+            raise LoadError(source, "a symbolic link, not a regular file", "use the path of its target") from error
+        raise LoadError(source, describe_os_error(error), "check the file and its permissions") from error
     except ValueError as error:  # a NUL in the path
-        raise LoadError(source, "no file can have this name") from error
+        raise LoadError(source, "invalid file name", "rename it") from error
 
 
-def _read(handle: int, size: int, source: str) -> bytes:
-    """Up to `size` + 1 bytes: the one beyond shows that the file has grown."""
-    pieces: list[bytes] = []
-    left = size + 1
+def _read(fd: int, size: int, source: str) -> bytes:
+    """Up to `size` + 1 bytes: the additional byte shows that the file has grown."""
     try:
-        while left > 0 and (piece := os.read(handle, min(left, READ_SIZE))):
-            pieces.append(piece)
-            left -= len(piece)
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read(size + 1)
     except OSError as error:
-        raise LoadError(source, describe_os_error(error), "look at the disk or network that it lies on") from error
-    return b"".join(pieces)
+        raise LoadError(source, describe_os_error(error), "check the disk or the network share") from error
 
 
 def describe_os_error(error: OSError) -> str:
-    """Why the system refused, in plain words and without the path."""
-    words = {
-        errno.EACCES: "not readable (permission denied)",
-        errno.EPERM: "not readable (permission denied)",
-        errno.ENOENT: "not there",
-        errno.ENOTDIR: "not there",
+    """The reason of an OSError, without the path."""
+    descriptions = {
+        errno.EACCES: "permission denied",
+        errno.EPERM: "permission denied",
+        errno.ENOENT: "does not exist",
+        errno.ENOTDIR: "does not exist",
         errno.ENXIO: "a socket, not a regular file",
-        errno.ENAMETOOLONG: "its path is too long for this system",
-        errno.ELOOP: "its path holds a loop of links",
-        errno.EIO: "not readable (the disk reports an error)",
+        errno.ENAMETOOLONG: "the path is too long",
+        errno.ELOOP: "the path contains a loop of symbolic links",
+        errno.EIO: "disk I/O error",
     }
-    known = words.get(error.errno or 0)
-    return known or f"not readable ({(error.strerror or type(error).__name__).lower()})"
+    description = descriptions.get(error.errno or 0)
+    return description or f"cannot be read ({(error.strerror or type(error).__name__).lower()})"

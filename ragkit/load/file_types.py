@@ -1,6 +1,6 @@
-"""Which loader a file name asks for: the table of suffixes, and of names without one.
+"""Tables of file suffixes and file names -> loader and language.
 
-Names only: what the bytes say is in `choose`.
+Names only; detection by content is in `detect`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ LANGUAGE_BY_SUFFIX: Mapping[str, str] = {
     ".zig": "zig",
     ".zsh": "shell",
 }
-"""Suffixes of source code and settings -> the language, in lower case."""
+"""Suffix, in lower case -> language of source code or configuration."""
 
 LOADER_BY_SUFFIX: Mapping[str, str] = {
     ".adoc": "text",
@@ -113,7 +113,7 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
     ".xlsx": "xlsx",
     **dict.fromkeys(LANGUAGE_BY_SUFFIX, "code"),
 }
-"""Suffix, in lower case -> the name of the loader that takes it."""
+"""Suffix, in lower case -> name of the loader."""
 
 LANGUAGE_BY_FILE_NAME: Mapping[str, str] = {
     "cmakelists.txt": "cmake",
@@ -127,7 +127,7 @@ LANGUAGE_BY_FILE_NAME: Mapping[str, str] = {
     "rakefile": "ruby",
     "vagrantfile": "ruby",
 }
-"""Whole file names of source code, in lower case -> the language."""
+"""File name, in lower case -> language."""
 
 LANGUAGE_BY_INTERPRETER: Mapping[str, str] = {
     "bash": "shell",
@@ -139,11 +139,11 @@ LANGUAGE_BY_INTERPRETER: Mapping[str, str] = {
     "sh": "shell",
     "zsh": "shell",
 }
-"""The program of a `#!` line, without its version -> the language."""
+"""Interpreter of a `#!` line, without its version -> language."""
 
 
 def file_name(source: str) -> str:
-    """The last part of a path or URL, without a query: `guide.md`."""
+    """The last component of a path or URL, without a query: `guide.md`."""
     tail = source.split("?", 1)[0].split("#", 1)[0] if "://" in source else source
     return PurePath(tail).name
 
@@ -154,7 +154,7 @@ def file_suffix(source: str) -> str:
 
 
 def detect_language(source: str, text: str = "") -> str:
-    """The programming language that a name, or else the `#!` line of its text, speaks of; '' when neither does."""
+    """The programming language by the file name, or else by the `#!` line of the text; '' when unknown."""
     name = file_name(source)
     known = LANGUAGE_BY_FILE_NAME.get(name.lower()) or LANGUAGE_BY_SUFFIX.get(file_suffix(source))
     if known or not text.startswith("#!"):

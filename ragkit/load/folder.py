@@ -1,6 +1,6 @@
-"""The loader behind `load: {name: folder}`: each file through the loader that fits it.
+"""The default loader: loads each file with the loader of its format.
 
-Which files of the folder are read is `walk`'s part; both take the same options.
+`walk` selects the files of a folder; both use the same options.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ragkit.records import Document
 
 
 class FolderLoader:
-    """Chooses by content, then by name."""
+    """Selects the loader by content, then by file name."""
 
     version = LOADER_VERSIONS["folder"]
 
@@ -21,5 +21,5 @@ class FolderLoader:
         self._router = Router()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The document in `data`, through the loader of its format. Raises LoadError."""
+        """The document in `data`. Raises LoadError."""
         return self._router.load(data, source)[1]

@@ -1,6 +1,6 @@
-"""The head of a Markdown file: YAML between `---` lines or TOML between `+++` lines.
+"""Front matter of Markdown files: YAML between `---` lines or TOML between `+++` lines.
 
-A head that cannot be read, or that unfolds beyond the limits, counts as no head: the text stays whole either way.
+Front matter that is invalid or exceeds the limits is ignored; the text is never changed.
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ from datetime import date, datetime, time
 from ragkit.records import JSON
 
 MAX_FRONT_MATTER_CHARS = 65_536
-"""Characters of a head; a longer one is text."""
+"""Longer front matter is treated as text."""
 
 MAX_VALUES = 2_000
-"""Values in a head, after its aliases are unfolded."""
+"""Values in the front matter, after YAML aliases are expanded."""
 
 MAX_DEPTH = 20
 
 _OPENING_FENCE = re.compile(r"(---|\+\+\+)[ \t]*(?:\r\n?|\n)")
 _YAML_ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError)
-"""What ruamel.yaml raises for broken input beside its own YAMLError."""
+"""Errors of ruamel.yaml for invalid input, besides its YAMLError."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What a head says, and how many characters of the text it takes."""
+    """The values of the front matter, and its length in characters."""
 
     values: Mapping[str, JSON] = field(default_factory=dict)
     length: int = 0
 
 
 def parse_front_matter(text: str) -> FrontMatter:
-    """The head of `text`; empty when there is none or it cannot be read."""
-    opened = _OPENING_FENCE.match(text)
-    if opened is None:
+    """The front matter of `text`; empty when it is missing or invalid."""
+    opening = _OPENING_FENCE.match(text)
+    if opening is None:
         return FrontMatter()
-    fence = opened[1]
+    fence = opening[1]
     closing = re.compile(r"^(?:---|\.\.\.)[ \t]*$" if fence == "---" else r"^\+\+\+[ \t]*$", re.MULTILINE)
     window = text[:MAX_FRONT_MATTER_CHARS].replace("\r\n", " \n").replace("\r", "\n")  # same length
-    closed = closing.search(window, opened.end())
-    if closed is None:
+    closing_match = closing.search(window, opening.end())
+    if closing_match is None:
         return FrontMatter()
-    head = window[opened.end() : closed.start()]
-    values = _parse_yaml(head) if fence == "---" else _parse_toml(head)
-    return FrontMatter(values, closed.end()) if values is not None else FrontMatter()
+    block = window[opening.end() : closing_match.start()]
+    values = _parse_yaml(block) if fence == "---" else _parse_toml(block)
+    return FrontMatter(values, closing_match.end()) if values is not None else FrontMatter()
 
 
-def _parse_toml(head: str) -> Mapping[str, JSON] | None:
+def _parse_toml(block: str) -> Mapping[str, JSON] | None:
     try:
-        return _to_json_mapping(tomllib.loads(head))
+        return _to_json_mapping(tomllib.loads(block))
     except (ValueError, RecursionError):
         return None
 
 
-def _parse_yaml(head: str) -> Mapping[str, JSON] | None:
-    from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import, and few files have a head
+def _parse_yaml(block: str) -> Mapping[str, JSON] | None:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import, and few files need it
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     try:
-        return _to_json_mapping(YAML(typ="safe", pure=True).load(head))
+        return _to_json_mapping(YAML(typ="safe", pure=True).load(block))
     except (YAMLError, *_YAML_ERRORS):
         return None
 
@@ -75,10 +75,10 @@ def _to_json_mapping(value: object) -> Mapping[str, JSON] | None:
 
 
 def _to_json(value: object, budget: list[int], depth: int) -> JSON:
-    """`value` as JSON holds it. Raises ValueError beyond the limits, so that no alias bomb unfolds."""
+    """`value` as JSON. Raises ValueError beyond the limits, which stops alias bombs."""
     budget[0] -= 1
     if budget[0] < 0 or depth > MAX_DEPTH:
-        raise ValueError("the head is too large")
+        raise ValueError("the front matter is too large")
     if isinstance(value, Mapping):
         return {str(key): _to_json(item, budget, depth + 1) for key, item in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):

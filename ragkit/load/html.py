@@ -1,4 +1,4 @@
-"""HTML pages through lxml's event parser."""
+"""HTML pages, with the event parser of lxml."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ragkit.load.options import LOADER_VERSIONS, HtmlOptions
 from ragkit.records import Document
 
 FEED_SIZE = 65_536
-"""Bytes that are handed to the parser at a time."""
+"""Bytes per call of the parser."""
 
 META_NAMES = ("author", "description", "keywords", "lang")
-"""What of a page's `<meta>` becomes metadata."""
+"""`<meta>` names that become metadata."""
 
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"""<\?xml[^>]{0,100}?encoding\s*=\s*["']([\w.:-]{1,40})["']""")
 _IMPOSSIBLE_CODECS = frozenset({"utf-7", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"})
-"""Codecs that a page which could be read up to its declaration cannot be in; UTF-7 is an attack."""
+"""Codecs that are wrong when the declaration is readable as ASCII; UTF-7 is an attack."""
 
 
 class HtmlLoader:
-    """The main text of a page, in reading order; menus, scripts and hidden parts left out."""
+    """The main text of a page, in reading order, without menus, scripts and hidden elements."""
 
     version = LOADER_VERSIONS["html"]
 
@@ -35,7 +35,7 @@ class HtmlLoader:
         self.options = options or HtmlOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The page in `data`; broken markup is read as a browser would."""
+        """The page in `data`; invalid markup is repaired as in a browser."""
         page = read_page(data, source, navigation=self.options.navigation)
         return Document(
             text=page.text,
@@ -48,7 +48,7 @@ class HtmlLoader:
 
 
 def read_page(data: bytes | str, source: str, *, navigation: bool = False) -> PageText:
-    """The readable text of a page given as bytes or as text. Raises LoadError."""
+    """The text of a page. Raises LoadError."""
     text = data if isinstance(data, str) else decode_bytes(data, declared_encoding(data)).text
     raw = replace_invalid_chars(text).encode("utf-8")
     parser = etree.HTMLParser(target=PageReader(), encoding="utf-8", no_network=True, remove_pis=True)
@@ -58,22 +58,22 @@ def read_page(data: bytes | str, source: str, *, navigation: bool = False) -> Pa
         page = parser.close() if raw else PageReader().close()
     except etree.LxmlError as error:
         hint = "open it in a browser and save it again"
-        raise LoadError(source, f"the HTML cannot be read ({error})", hint) from error
+        raise LoadError(source, f"invalid HTML ({error})", hint) from error
     return extract_page_text(page, navigation=navigation)
 
 
 def declared_encoding(data: bytes) -> str:
-    """The codec that a page names and is in, or '' where it names none or says what cannot be."""
+    """The codec that a page declares; '' when it declares none or a wrong one."""
     if data.startswith(tuple(mark for mark, _ in BYTE_ORDER_MARKS)):
         return ""
-    found = _XML_ENCODING.match(data[:200]) or _META_CHARSET.search(data[:4096])
-    if found is None:
+    match = _XML_ENCODING.match(data[:200]) or _META_CHARSET.search(data[:4096])
+    if match is None:
         return ""
     try:
-        name = normalize_codec(found[1].decode("ascii", "replace"))
+        name = normalize_codec(match[1].decode("ascii", "replace"))
     except InvalidOption:
         return ""
     if name in _IMPOSSIBLE_CODECS or (name == "utf-8") != (guess_encoding(data) == "utf-8" and not data.isascii()):
-        return ""  # the bytes say otherwise
+        return ""  # contradicts the bytes
     latin = codecs.lookup("latin-1").name
     return "cp1252" if name in (latin, "ascii") else name

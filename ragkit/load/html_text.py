@@ -1,7 +1,7 @@
-"""The readable text of an HTML page: blocks in reading order, and which of them are the page's own.
+"""Extract the text of an HTML page: blocks in reading order, and the selection of the main content.
 
-Works in one pass over the parser's events and builds no tree: a page nested 100,000 deep costs no more than
-a flat one. Knows nothing of documents and files; `html`, `epub` and `eml` use it.
+Works in one pass over the parser's events without a tree, so deep nesting costs nothing. Used by the loaders
+`html`, `epub` and `eml`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ BLOCK_TAGS = _word_set(
     "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol p pre section summary table tbody "
     "tfoot thead tr td th ul"
 )
-"""Elements that begin a new line."""
+"""Elements that start a new line."""
 
 DROPPED_CLASSES = _word_set("anchor-link gutter hash-link headerlink lineno linenos mw-editsection")
-"""Classes of marks beside the text."""
+"""Classes of marks next to the text."""
 
 MENU_CLASSES = _word_set(
     "bd-footer bd-header bd-sidebar breadcrumb breadcrumbs catlinks cookie-banner cookie-notice edit-link footer "
@@ -41,7 +41,7 @@ MENU_CLASSES = _word_set(
     "printfooter related rst-footer-buttons sidebar site-footer site-header skip-link skip-to-content sphinxsidebar "
     "toc wy-breadcrumbs wy-nav-side"
 )
-"""Classes and ids of what stands around a page's own text."""
+"""Classes and ids of elements around the main content."""
 
 MENU_ROLES = _word_set("alertdialog banner contentinfo dialog menu menubar navigation search toolbar")
 
@@ -50,12 +50,12 @@ _HIDDEN_STYLE = re.compile(
 )
 _INVISIBLE_CHARS = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _NEWLINE = "\x00"
-"""Stands for `<br>` inside a line that is still being gathered; the parser hands out no NUL."""
+"""Represents `<br>` in the buffer; the parser never emits NUL."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """What a page says."""
+    """The content of a page."""
 
     text: str
     title: str
@@ -66,7 +66,7 @@ class PageText:
 
 @dataclass(slots=True)
 class _OpenElement:
-    """An element that is still open, and what it switched on."""
+    """An open element, and the flags that it set."""
 
     tag: str
     flags: tuple[str, ...]
@@ -74,16 +74,16 @@ class _OpenElement:
 
 @dataclass(slots=True)
 class _TableRow:
-    """A table row that is still open."""
+    """An open table row."""
 
     cells: list[str] = field(default_factory=list)
     cell: list[str] | None = None
     is_layout: bool = False
-    """Its cells hold whole blocks: the table only places them on the page."""
+    """Its cells contain blocks: a layout table."""
 
 
 class PageReader:
-    """Takes the events of an lxml parser (`target=`) and gathers blocks."""
+    """Collects blocks from the events of an lxml parser (`target=`)."""
 
     def __init__(self) -> None:
         self.blocks: list[LayoutBlock] = []
@@ -96,10 +96,10 @@ class PageReader:
         self._row_stack: list[_TableRow] = []
         self._bullet = ""
 
-    # What lxml calls
+    # Interface of lxml
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Handle a start tag."""
         flags = self._flags_for(tag, attributes)
         if tag == "meta":
             self._read_meta(attributes)
@@ -115,7 +115,7 @@ class PageReader:
             self._flag_counts[flag] += 1
 
     def end(self, tag: str) -> None:
-        """An element ends, and with it what was left open inside it."""
+        """Handle an end tag; closes the unclosed elements inside it."""
         while self._open_elements:
             last = self._open_elements.pop()
             if self._flag_counts["skip"] == ("skip" in last.flags) and (last.tag in BLOCK_TAGS or last.flags):
@@ -127,24 +127,24 @@ class PageReader:
                 return
 
     def data(self, text: str) -> None:
-        """Characters between two tags."""
+        """Handle text."""
         if self._flag_counts["title"]:
             self.title += text
         elif not self._flag_counts["skip"]:
             self._buffer.append(text)
 
     def comment(self, text: str) -> None:
-        """A comment: nothing to read."""
+        """Ignore a comment."""
 
     def close(self) -> PageReader:
-        """The page ends."""
+        """Handle the end of the page."""
         while self._open_elements:
             self.end(self._open_elements[-1].tag)
         self._flush()
         self.title = _strip_invisible(self.title)
         return self
 
-    # How elements change what is gathered
+    # Elements
 
     def _flags_for(self, tag: str, attributes: Mapping[str, str]) -> tuple[str, ...]:
         flags = []
@@ -215,7 +215,7 @@ class PageReader:
             self._kind_stack.pop()
 
     def _convert_row_to_blocks(self, row: _TableRow) -> None:
-        """The row turns out to hold whole blocks: what was gathered for it becomes blocks too."""
+        """Mark a row as layout, and convert its cells to blocks."""
         row.is_layout = True
         for cell in [*row.cells, collapse_whitespace(" ".join(row.cell or []))]:
             if cell:
@@ -223,7 +223,7 @@ class PageReader:
         row.cells, row.cell = [], None
 
     def _flush(self) -> None:
-        """What was gathered since the last block becomes one."""
+        """Convert the buffer to a block."""
         raw, self._buffer = "".join(self._buffer), []
         kind, level = self._kind_stack[-1]
         text = _normalize_preformatted(raw) if kind == "pre" else _normalize_lines(raw)
@@ -246,11 +246,11 @@ class PageReader:
 
 
 def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText:
-    """The text of a page that was read to its end.
+    """The text of a page.
 
     Args:
-        page: the reader after the parser's last event.
-        navigation: keep menus and the like; otherwise they stand only where nothing else is.
+        page: the reader after `close`.
+        navigation: keep menus, which are otherwise kept only when the page has nothing else.
     """
     text, headings = join_blocks(page.blocks if navigation else select_main_blocks(page.blocks))
     first = next((heading.text for heading in headings if heading.level == 1), "")
@@ -258,9 +258,9 @@ def extract_page_text(page: PageReader, *, navigation: bool = False) -> PageText
 
 
 def select_main_blocks(blocks: Sequence[LayoutBlock]) -> Sequence[LayoutBlock]:
-    """The blocks of `<main>`, or else `<article>`, or else all outside menus; all of them where that is nothing.
+    """The blocks of `<main>`, else of `<article>`, else all outside menus, else all.
 
-    `<main>` and `<article>` count only when they hold a fair part of the text outside menus.
+    `<main>` and `<article>` count only with 200 characters or a quarter of the text outside menus.
     """
     rest = [block for block in blocks if block.region != "menu"]
     total = _text_length(rest)

@@ -1,7 +1,7 @@
-"""The rules of `.gitignore` files, as git reads them.
+"""Rules of `.gitignore` files, with the semantics of git.
 
-Made for a walk that prunes: a rule is asked about a file or folder itself, never about what lies below it.
-Takes time in proportion to the length of a name, whatever a hostile rule says.
+For a walk that prunes folders: a rule is matched against a path itself, never against its parents. Matching is linear
+in the length of the path for any pattern.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_RULES = 10_000
-"""Rules of one file that are read."""
+"""Rules per file; further lines are ignored."""
 
 _POSIX_CLASSES = {
     "alnum": "a-zA-Z0-9",
@@ -32,12 +32,12 @@ class _Rule:
     """One line of a file."""
 
     ignores: bool
-    """False for a line that begins with `!`."""
+    """False for a line that starts with `!`."""
     folders_only: bool
     segments: tuple[re.Pattern[str] | None, ...]
-    """One pattern for each part of the path; None stands for `**`, any number of parts."""
+    """One pattern per path component; None is `**`, any number of components."""
     matches_any_depth: bool
-    """The line names no folder: it is about names at any depth."""
+    """The pattern contains no slash: it matches names at any depth."""
 
     def matches(self, parts: Sequence[str], is_folder: bool) -> bool:
         if self.folders_only and not is_folder:
@@ -48,7 +48,7 @@ class _Rule:
 
 
 class IgnoreRules:
-    """The lines of one file; paths are asked about relative to the folder it stands in."""
+    """The rules of one ignore file; paths are relative to its folder."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         rules = [rule for rule in map(_parse_rule, list(lines)[:MAX_RULES]) if rule is not None]
@@ -62,11 +62,11 @@ class IgnoreRules:
         return bool(self._reversed_rules)
 
     def match(self, parts: Sequence[str], is_folder: bool) -> bool | None:
-        """True: ignored; False: kept by a `!` line; None: no line speaks of it.
+        """True: ignored; False: kept by a `!` rule; None: no rule matches.
 
         Args:
-            parts: the path from the folder of these rules, part by part.
-            is_folder: whether it is a folder.
+            parts: the components of the path, relative to the folder of the rules.
+            is_folder: whether the path is a folder.
         """
         if not self._has_path_rules and (
             self._combined_name_pattern is None or not self._combined_name_pattern.fullmatch(parts[-1])
@@ -79,7 +79,7 @@ class IgnoreRules:
 
 
 def _parse_rule(line: str) -> _Rule | None:
-    """The rule of a line, or None for a blank line, a comment, or a pattern that can match nothing."""
+    """The rule of a line; None for a blank line, a comment, or a pattern that cannot match."""
     line = _strip_trailing_spaces(line.rstrip("\r\n"))
     if not line or line.startswith("#"):
         return None
@@ -110,74 +110,77 @@ def _strip_trailing_spaces(line: str) -> str:
 
 
 def _compile_segment(glob: str) -> re.Pattern[str]:
-    """The pattern of one part of a path. Raises ValueError for one that git never matches."""
-    pieces: list[str] = [""]  # what stands between two stars
-    place = 0
-    while place < len(glob):
-        sign = glob[place]
-        if sign == "*":
+    """The pattern of one path component. Raises ValueError for a glob that git never matches."""
+    pieces: list[str] = [""]  # the patterns between stars
+    position = 0
+    while position < len(glob):
+        char = glob[position]
+        if char == "*":
             pieces.append("")
-        elif sign == "?":
+        elif char == "?":
             pieces[-1] += "."
-        elif sign == "[":
-            place, text = _parse_bracket(glob, place)
+        elif char == "[":
+            position, text = _parse_bracket(glob, position)
             pieces[-1] += text
-        elif sign == "\\":
-            place += 1
-            if place == len(glob):
+        elif char == "\\":
+            position += 1
+            if position == len(glob):
                 raise ValueError("a backslash at the end")
-            pieces[-1] += re.escape(glob[place])
+            pieces[-1] += re.escape(glob[position])
         else:
-            pieces[-1] += re.escape(sign)
-        place += 1
+            pieces[-1] += re.escape(char)
+        position += 1
     if len(pieces) == 1:
         return re.compile(pieces[0], re.DOTALL)
-    inner = "".join(f"(?>.*?{piece})" for piece in pieces[1:-1] if piece)  # atomic: no step is ever taken back
+    inner = "".join(f"(?>.*?{piece})" for piece in pieces[1:-1] if piece)  # atomic: no backtracking
     return re.compile(f"{pieces[0]}{inner}.*{pieces[-1]}", re.DOTALL)
 
 
 def _parse_bracket(glob: str, start: int) -> tuple[int, str]:
-    """A set such as `[!a-z]`: the place of its `]`, and its pattern."""
-    place = start + 1
-    negated = glob[place : place + 1] in ("!", "^")
-    place += negated
-    inside: list[str] = []
-    first = place
-    while place < len(glob) and (glob[place] != "]" or place == first):
-        named = re.match(r"\[:(\w+):\]", glob[place:])
-        if named:
-            inside.append(_POSIX_CLASSES.get(named[1], ""))
-            place += named.end()
+    """A character class such as `[!a-z]`: the position of its `]`, and its pattern."""
+    position = start + 1
+    negated = glob[position : position + 1] in ("!", "^")
+    position += negated
+    members: list[str] = []
+    first = position
+    while position < len(glob) and (glob[position] != "]" or position == first):
+        posix_class = re.match(r"\[:(\w+):\]", glob[position:])
+        if posix_class:
+            members.append(_POSIX_CLASSES.get(posix_class[1], ""))
+            position += posix_class.end()
             continue
-        if glob[place] == "\\":
-            place += 1
-        sign = glob[place : place + 1]
-        ranges = (
-            sign == "-" and place > first and glob[place - 1] != "\\" and glob[place + 1 : place + 2] not in ("", "]")
+        if glob[position] == "\\":
+            position += 1
+        char = glob[position : position + 1]
+        is_range = (
+            char == "-"
+            and position > first
+            and glob[position - 1] != "\\"
+            and glob[position + 1 : position + 2] not in ("", "]")
         )
-        inside.append(sign if ranges else re.escape(sign))
-        place += 1
-    if place >= len(glob):
-        raise ValueError("a set that is never closed")
-    return place, f"[{'^' if negated else ''}{''.join(inside)}]"
+        members.append(char if is_range else re.escape(char))
+        position += 1
+    if position >= len(glob):
+        raise ValueError("unclosed character class")
+    return position, f"[{'^' if negated else ''}{''.join(members)}]"
 
 
 def _matches_path(pattern: Sequence[re.Pattern[str] | None], parts: Sequence[str]) -> bool:
-    """Whether the whole path matches. A later `**` never needs an earlier one to be tried again."""
-    at, part = 0, 0
+    """Whether the whole path matches. Only the last `**` needs to be retried."""
+    index, part_index = 0, 0
     star, retry = -1, 0
-    while part < len(parts):
-        segment = pattern[at] if at < len(pattern) else None
-        if at < len(pattern) and segment is None:
-            if at == len(pattern) - 1:
-                return True  # `a/**`: everything below a, and a part is left
-            star, retry = at, part
-            at += 1
-        elif segment is not None and segment.fullmatch(parts[part]):
-            at, part = at + 1, part + 1
+    while part_index < len(parts):
+        segment = pattern[index] if index < len(pattern) else None
+        if index < len(pattern) and segment is None:
+            if index == len(pattern) - 1:
+                return True  # `a/**` matches everything below a
+            star, retry = index, part_index
+            index += 1
+        elif segment is not None and segment.fullmatch(parts[part_index]):
+            index, part_index = index + 1, part_index + 1
         elif star >= 0:
             retry += 1
-            at, part = star + 1, retry
+            index, part_index = star + 1, retry
         else:
             return False
-    return at == len(pattern)
+    return index == len(pattern)

@@ -1,6 +1,6 @@
-"""JSON and JSON Lines: one line of text for each value, with the way to it; one block for each record.
+"""JSON and JSON Lines: one line of text per value, with its path; one block per record.
 
-`{"a": {"b": [1, 2]}, "c": "x"}` reads as `a.b: 1, 2` and `c: x`. Numbers stay as they are written.
+`{"a": {"b": [1, 2]}, "c": "x"}` becomes `a.b: 1, 2` and `c: x`. Numbers are kept as written.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ragkit.load.options import LOADER_VERSIONS, JsonlOptions, JsonOptions
 from ragkit.records import JSON, Document
 
 MAX_INLINE_LIST_CHARS = 400
-"""Characters up to which a list of plain values stands on one line."""
+"""Longer lists of scalars are written with one line per item."""
 
 JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | bool | None"
-"""What the reader below gives: numbers are strings, as they are written."""
+"""A parsed value; numbers are strings, as written."""
 
 
 class JsonLoader:
-    """A file that is not valid JSON (a settings file with comments, a download cut short) is kept as it stands."""
+    """Keeps a file that is not valid JSON (comments, truncated) as plain text."""
 
     version = LOADER_VERSIONS["json"]
 
@@ -32,7 +32,7 @@ class JsonLoader:
         self.options = options or JsonOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The values in `data`. Raises LoadLimitExceeded for JSON that is nested too deep or holds too much."""
+        """The values in `data`. Raises LoadLimitExceeded for too deep nesting or too many values."""
         text = decode_bytes(data).text
         if not text.strip():
             return _build_document("", "json", source, {})
@@ -40,15 +40,15 @@ class JsonLoader:
             value = _parse_json(text, source)
         except ValueError as error:
             note = f"not valid JSON: {error}"
-            records, bad = _parse_records(text, self.options, source)
-            if not bad and len(records) > 1:  # several values in a row, as JSON Lines has them
+            records, invalid = _parse_records(text, self.options, source)
+            if not invalid and len(records) > 1:  # JSON Lines
                 return _build_document("\n\n".join(records), "json", source, {"records": len(records)})
             return _build_document(text, "json", source, {"note": note[:200]})
         return _build_document(_JsonTextWriter(self.options, source).to_text(value), "json", source, {})
 
 
 class JsonlLoader:
-    """A line that is not valid JSON is kept as it stands, and counted."""
+    """Keeps a line that is not valid JSON as plain text, and counts it."""
 
     version = LOADER_VERSIONS["jsonl"]
 
@@ -56,9 +56,9 @@ class JsonlLoader:
         self.options = options or JsonlOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The records in `data`. Raises LoadLimitExceeded for one that is nested too deep, or for too much in all."""
-        records, bad = _parse_records(decode_bytes(data).text, self.options, source)
-        extra: dict[str, JSON] = {"records": len(records), "invalid_lines": bad or None}
+        """The records in `data`. Raises LoadLimitExceeded for too deep nesting or too many values."""
+        records, invalid = _parse_records(decode_bytes(data).text, self.options, source)
+        extra: dict[str, JSON] = {"records": len(records), "invalid_lines": invalid or None}
         return _build_document("\n\n".join(records), "jsonl", source, extra)
 
 
@@ -67,45 +67,46 @@ def _build_document(text: str, kind: str, source: str, extra: dict[str, JSON]) -
 
 
 def _parse_json(text: str, source: str) -> JsonValue:
-    """The value of a JSON text. Raises ValueError for broken JSON, LoadLimitExceeded for nesting beyond any use."""
+    """The value of a JSON text. Raises ValueError for invalid JSON, LoadLimitExceeded for too deep nesting."""
     try:
         value: JsonValue = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except RecursionError as error:
-        raise LoadLimitExceeded(source, "nested too deep", "no program wrote this for readers: leave it out") from error
+        raise LoadLimitExceeded(source, "nested too deeply", "exclude it") from error
     return value
 
 
 def _parse_records(text: str, options: JsonOptions, source: str) -> tuple[list[str], int]:
-    """The blocks of JSON Lines, and how many lines are broken."""
+    """The blocks of JSON Lines, and the number of invalid lines."""
     writer = _JsonTextWriter(options, source)
     records: list[str] = []
-    bad = 0
+    invalid = 0
     for line in text.split("\n"):
         if not line.strip():
             continue
         try:
             records.append(writer.to_text(_parse_json(line, source)))
         except ValueError:
-            bad += 1
+            invalid += 1
             records.append(line.strip())
-    return [record for record in records if record], bad
+    return [record for record in records if record], invalid
 
 
 @dataclass
 class _JsonTextWriter:
-    """Writes values as lines, while the limits last."""
+    """Writes values as lines, within the limits."""
 
     options: JsonOptions
     source: str
     value_count: int = 0
 
     def to_text(self, value: JsonValue) -> str:
-        """A value as lines; the objects of a list are set apart by empty lines."""
+        """A value as lines; objects in a list are separated by empty lines."""
         return "\n".join(self._lines("", value, 0)).strip("\n")
 
     def _lines(self, path: str, value: JsonValue, depth: int) -> Iterator[str]:
         if depth > self.options.max_depth:
-            raise LoadLimitExceeded(self.source, f"nested deeper than {self.options.max_depth}", "raise max_depth")
+            reason = f"nested deeper than {self.options.max_depth} levels"
+            raise LoadLimitExceeded(self.source, reason, "raise max_depth")
         if isinstance(value, dict):
             for key, item in value.items():
                 name = collapse_whitespace(replace_invalid_chars(key))
@@ -117,28 +118,27 @@ class _JsonTextWriter:
             yield _format_line(path, _format_scalar(value))
 
     def _list_lines(self, path: str, items: list[JsonValue], depth: int) -> Iterator[str]:
-        plain = [_format_scalar(item) for item in items[:MAX_INLINE_LIST_CHARS] if not isinstance(item, dict | list)]
+        scalars = [_format_scalar(item) for item in items[:MAX_INLINE_LIST_CHARS] if not isinstance(item, dict | list)]
         if (
-            len(plain) == len(items)
-            and sum(map(len, plain)) <= MAX_INLINE_LIST_CHARS
-            and not any("\n" in each for each in plain)
+            len(scalars) == len(items)
+            and sum(map(len, scalars)) <= MAX_INLINE_LIST_CHARS
+            and not any("\n" in scalar for scalar in scalars)
         ):
-            self._count_values(len(plain))
-            if plain:
-                yield _format_line(path, ", ".join(plain))
+            self._count_values(len(scalars))
+            if scalars:
+                yield _format_line(path, ", ".join(scalars))
             return
-        for place, item in enumerate(items):
+        for position, item in enumerate(items):
             if isinstance(item, dict):
                 yield ""
-            # records of the whole file need no number: it would only push their words apart
-            yield from self._lines(f"{path}[{place}]" if path or not isinstance(item, dict) else "", item, depth + 1)
+            # top-level records have no index: it would be repeated in each line
+            yield from self._lines(f"{path}[{position}]" if path or not isinstance(item, dict) else "", item, depth + 1)
 
     def _count_values(self, values: int) -> None:
         self.value_count += values
         if self.value_count > self.options.max_values:
-            raise LoadLimitExceeded(
-                self.source, f"holds more than {self.options.max_values} values", "raise max_values"
-            )
+            reason = f"contains more than {self.options.max_values} values"
+            raise LoadLimitExceeded(self.source, reason, "raise max_values")
 
 
 def _format_line(path: str, text: str) -> str:

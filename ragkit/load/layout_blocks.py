@@ -1,4 +1,4 @@
-"""Blocks of text in reading order, and how they become one text with headings. Knows no format."""
+"""Join blocks of text in reading order to one text with headings. Independent of file formats."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ragkit.records import Heading
 
 @dataclass(slots=True)
 class LayoutBlock:
-    """A paragraph, heading, list item, table row or verbatim piece."""
+    """A paragraph, heading, list item, table row or preformatted text."""
 
     kind: str
-    """p, h, li, row, dt, dd, line or pre."""
+    """One of p, h, li, row, dt, dd, line, pre."""
     text: str
     level: int = 0
-    """Of a heading: 1 is the highest; else 0."""
+    """Of a heading, from 1 (highest); else 0."""
     region: str = "rest"
     """Of a web page: main, article, rest or menu."""
 
@@ -27,15 +27,15 @@ NEXT_LINE_KINDS: Mapping[str, tuple[str, ...]] = {
     "line": ("line",),
     "row": ("row",),
 }
-"""Kind -> the kinds that stand on the very next line; all others have an empty line between."""
+"""Kind -> kinds that follow it without an empty line."""
 
 
-def join_blocks(blocks: Iterable[LayoutBlock], begin: int = 0) -> tuple[str, tuple[Heading, ...]]:
+def join_blocks(blocks: Iterable[LayoutBlock], offset: int = 0) -> tuple[str, tuple[Heading, ...]]:
     """The text of the blocks, and its headings.
 
     Args:
-        blocks: in reading order; empty ones leave no trace.
-        begin: where the text will stand in a longer one: added to each heading's offset.
+        blocks: in reading order; empty ones are skipped.
+        offset: added to the offset of each heading, for a text that becomes part of a longer one.
     """
     parts: list[str] = []
     headings: list[Heading] = []
@@ -46,7 +46,7 @@ def join_blocks(blocks: Iterable[LayoutBlock], begin: int = 0) -> tuple[str, tup
         gap = "" if not parts else "\n" if block.kind in NEXT_LINE_KINDS.get(before, ()) else "\n\n"
         length += len(gap)
         if block.kind == "h":
-            headings.append(Heading(begin + length, block.level, block.text))
+            headings.append(Heading(offset + length, block.level, block.text))
         parts += [gap, block.text]
         length, before = length + len(block.text), block.kind
     return "".join(parts), tuple(headings)

@@ -1,4 +1,4 @@
-"""What the loaders share beside text: metadata, line starts, white space."""
+"""Helpers of the loaders: metadata, line starts, white space."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ _WHITESPACE = re.compile(r"\s+")
 
 
 def build_metadata(kind: str, source: str, extra: Mapping[str, JSON] | None = None) -> Metadata:
-    """What the content and the name say of a document, never the file system's times.
+    """The metadata of a document: format, file name, suffix and the values of `extra` that are not empty.
 
-    Empty values of `extra` are left out; `format`, `name` and `suffix` are always ours.
+    Contains no file times, because equal bytes give equal Documents.
     """
     known: dict[str, JSON] = {key: value for key, value in (extra or {}).items() if value not in ("", None, [], ())}
     known["format"] = kind
     if source:
-        known["name"] = file_name(source).encode("utf-8", "replace").decode()
-        known["suffix"] = file_suffix(source).encode("utf-8", "replace").decode()
+        known["name"] = encodable(file_name(source))
+        known["suffix"] = encodable(file_suffix(source))
     return known
+
+
+def encodable(name: str) -> str:
+    """A file name with lone surrogates (undecodable bytes) replaced by `?`."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def line_starts(text: str) -> list[int]:
@@ -31,5 +36,5 @@ def line_starts(text: str) -> list[int]:
 
 
 def collapse_whitespace(text: str) -> str:
-    """`text` with every run of white space as one space, none at its ends."""
+    """`text` with each run of white space replaced by one space, and trimmed."""
     return _WHITESPACE.sub(" ", text).strip()

@@ -1,4 +1,4 @@
-"""Markdown, as it stands in the file, with its headings."""
+"""Markdown, verbatim, with headings and front matter."""
 
 from __future__ import annotations
 
@@ -16,52 +16,51 @@ from ragkit.load.options import LOADER_VERSIONS, MarkdownOptions
 from ragkit.records import Document, Heading
 
 MAX_PARSED_CHARS = 4_000_000
-"""Characters up to which the text is parsed; above it headings are found line by line."""
+"""In longer texts, headings are found line by line, without a parser."""
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ATX_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 
 
 class MarkdownLoader:
-    """Keeps every character but the byte order mark, so that offsets and lines are those of the file."""
+    """Keeps every character except the byte order mark, so offsets and line numbers are those of the file."""
 
     version = LOADER_VERSIONS["markdown"]
 
     def __init__(self, options: MarkdownOptions | None = None) -> None:
         self.options = options or MarkdownOptions()
         self._parser = MarkdownIt("commonmark").enable("table").disable(["html_inline", "link", "image"])
-        self._parser.core.ruler.disable("inline")  # block structure is enough; headings are read one by one
+        self._parser.core.ruler.disable("inline")  # only headings need inline parsing
 
     def load(self, data: bytes, source: str) -> Document:
-        """The document in `data`. The head stays part of the text."""
+        """The document in `data`. Front matter stays part of the text."""
         decoded = decode_bytes(data, self.options.encoding)
-        head = parse_front_matter(decoded.text) if self.options.front_matter else FrontMatter()
-        headings = tuple(self._headings(decoded.text, head.length))
-        encoding = "" if decoded.encoding == "utf-8" else decoded.encoding
-        named = head.values.get("title")
+        front_matter = parse_front_matter(decoded.text) if self.options.front_matter else FrontMatter()
+        headings = tuple(self._headings(decoded.text, front_matter.length))
+        front_title = front_matter.values.get("title")
         first = min(headings, key=lambda heading: (heading.level, heading.start), default=None)
         return Document(
             text=decoded.text,
-            metadata=build_metadata("markdown", source, {**head.values, "encoding": encoding}),
+            metadata=build_metadata("markdown", source, {**front_matter.values, "encoding": decoded.legacy_encoding}),
             source=source,
-            title=collapse_whitespace(str(named)) if named else (first.text if first else ""),
+            title=collapse_whitespace(str(front_title)) if front_title else (first.text if first else ""),
             headings=headings,
             format="markdown",
         )
 
-    def _headings(self, text: str, begin: int) -> Iterator[Heading]:
-        body = text[begin:]
+    def _headings(self, text: str, offset: int) -> Iterator[Heading]:
+        body = text[offset:]
         if len(body) > MAX_PARSED_CHARS:
-            yield from _scan_headings(body, begin)
+            yield from _scan_headings(body, offset)
             return
         starts = line_starts(body)
         tokens = self._parser.parse(body)
         for opened, inline in pairwise(tokens):
             if opened.type != "heading_open" or opened.map is None:
                 continue
-            words = self._heading_text(inline)
-            if words:
-                yield Heading(begin + starts[opened.map[0]], int(opened.tag[1:]), words)
+            title = self._heading_text(inline)
+            if title:
+                yield Heading(offset + starts[opened.map[0]], int(opened.tag[1:]), title)
 
     def _heading_text(self, inline: Token) -> str:
         if len(inline.content) > 1000:
@@ -83,8 +82,8 @@ def _iter_inline_text(tokens: list[Token]) -> Iterator[str]:
             yield " "
 
 
-def _scan_headings(text: str, begin: int) -> Iterator[Heading]:
-    """`#` headings outside fenced code, for texts that are too long to parse in good time."""
+def _scan_headings(text: str, offset: int) -> Iterator[Heading]:
+    """`#` headings outside fenced code, for texts that are too long for the parser."""
     fence = ""
     starts = line_starts(text)
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
@@ -95,5 +94,5 @@ def _scan_headings(text: str, begin: int) -> Iterator[Heading]:
         elif fence:
             closes = marker and marker[1].startswith(fence) and not line.strip().strip(fence[0])
             fence = "" if closes else fence
-        elif (found := _ATX_HEADING.match(line)) and found[2]:
-            yield Heading(begin + start, len(found[1]), collapse_whitespace(found[2]))
+        elif (heading := _ATX_HEADING.match(line)) and heading[2]:
+            yield Heading(offset + start, len(heading[1]), collapse_whitespace(heading[2]))

@@ -1,4 +1,4 @@
-"""The options and the version of every loader of ours, importable without any vendor package."""
+"""Options and versions of the built-in loaders, importable without any vendor package."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ LOADER_VERSIONS: Mapping[str, str] = {
     "unstructured": "1",
     "xlsx": "2",
 }
-"""Loader -> the version of its text. Raise it when equal bytes give another Document.
+"""Loader -> version of its output. Increase it when equal bytes give a different Document.
 
-It stands here, and not in the classes, so that a fingerprint costs no import of a vendor package.
+Kept here, not in the loaders, so that a fingerprint needs no import of a vendor package.
 """
 
 
@@ -40,76 +40,68 @@ def require_positive(name: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How plain text is read."""
+    """Options of the loader `text`."""
 
     encoding: str = ""
-    """A codec of Python such as `shift_jis`; empty: found from the bytes."""
+    """A codec of Python such as `shift_jis`; empty: detected from the bytes."""
 
 
 @dataclass(frozen=True)
 class MarkdownOptions:
-    """How Markdown is read."""
+    """Options of the loader `markdown`."""
 
     encoding: str = ""
-    """A codec of Python; empty: found from the bytes."""
+    """A codec of Python; empty: detected from the bytes."""
     front_matter: bool = True
-    """Take metadata and title from a YAML (`---`) or TOML (`+++`) head."""
+    """Read metadata and title from YAML (`---`) or TOML (`+++`) front matter."""
 
 
 @dataclass(frozen=True)
 class CodeOptions:
-    """How source code is read."""
+    """Options of the loader `code`."""
 
     encoding: str = ""
-    """A codec of Python; empty: found from the bytes."""
+    """A codec of Python; empty: detected from the bytes."""
     headings: bool = True
-    """Take classes and functions as headings."""
+    """Use classes and functions as headings."""
 
 
 @dataclass(frozen=True)
 class HtmlOptions:
-    """How HTML is read."""
+    """Options of the loader `html`."""
 
     navigation: bool = False
-    """Keep menus, side bars, page headers and footers."""
+    """Keep menus, sidebars, page headers and footers."""
 
 
 @dataclass(frozen=True)
 class PdfOptions:
-    """How PDF is read through PDFium."""
+    """Options of the loader `pdf`."""
 
     max_pages: int = 20_000
-    """More pages than this are a LoadLimitExceeded."""
+    """A file with more pages fails."""
     join_hyphens: bool = True
-    """Join a word that was cut with a hyphen at the end of a line."""
+    """Join words that are hyphenated at the end of a line."""
 
     def __post_init__(self) -> None:
         require_positive("max_pages", self.max_pages)
 
 
 @dataclass(frozen=True)
-class PypdfOptions:
-    """How PDF is read through pypdf."""
-
-    max_pages: int = 20_000
-    """More pages than this are a LoadLimitExceeded."""
-    join_hyphens: bool = True
-    """Join a word that was cut with a hyphen at the end of a line."""
-
-    def __post_init__(self) -> None:
-        require_positive("max_pages", self.max_pages)
+class PypdfOptions(PdfOptions):
+    """Options of the loader `pypdf`."""
 
 
 @dataclass(frozen=True)
 class ZipOptions:
-    """The limits that every format packed as a zip file shares."""
+    """Limits of the formats that are zip files."""
 
     max_expanded_mb: int = 512
-    """All parts together, unpacked."""
+    """Total unpacked size, in MB."""
     max_ratio: int = 200
-    """Unpacked size over packed size, for files that unpack to more than 16 MB."""
+    """Unpacked size divided by packed size, for files that unpack to more than 16 MB."""
     max_entries: int = 10_000
-    """Parts in the file."""
+    """Entries of the zip file."""
 
     def __post_init__(self) -> None:
         for name in ("max_expanded_mb", "max_ratio", "max_entries"):
@@ -118,28 +110,28 @@ class ZipOptions:
 
 @dataclass(frozen=True)
 class DocxOptions(ZipOptions):
-    """How Word files are read."""
+    """Options of the loader `docx`."""
 
     footnotes: bool = True
-    """Append footnotes and endnotes, one line each."""
+    """Append footnotes and endnotes, one per line."""
 
 
 @dataclass(frozen=True)
 class PptxOptions(ZipOptions):
-    """How PowerPoint files are read."""
+    """Options of the loader `pptx`."""
 
     notes: bool = True
-    """Add the speaker's notes below each slide."""
+    """Add the speaker notes below each slide."""
 
 
 @dataclass(frozen=True)
 class XlsxOptions(ZipOptions):
-    """How Excel files are read."""
+    """Options of the loader `xlsx`."""
 
     max_cells: int = 5_000_000
-    """Cells with a value, all sheets together; more are a LoadLimitExceeded."""
+    """Cells with a value in all sheets; a file with more fails."""
     hidden: bool = False
-    """Read hidden sheets too."""
+    """Include hidden sheets."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -148,31 +140,31 @@ class XlsxOptions(ZipOptions):
 
 @dataclass(frozen=True)
 class EpubOptions(ZipOptions):
-    """How EPUB books are read."""
+    """Options of the loader `epub`."""
 
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How tables in text form are read."""
+    """Options of the loader `csv`."""
 
     delimiter: str = ""
-    """One character; empty: found from the first lines."""
+    """One character; empty: detected from the first lines."""
     encoding: str = ""
-    """A codec of Python; empty: found from the bytes."""
+    """A codec of Python; empty: detected from the bytes."""
 
     def __post_init__(self) -> None:
         if len(self.delimiter) > 1 or self.delimiter in ('"', "\n", "\r"):
-            raise InvalidOption("delimiter", self.delimiter, "one character, no quote and no line end,")
+            raise InvalidOption("delimiter", self.delimiter, "one character other than a quote or a line break")
 
 
 @dataclass(frozen=True)
 class JsonOptions:
-    """How JSON is read."""
+    """Options of the loader `json`."""
 
     max_depth: int = 200
-    """Deeper nesting is a LoadLimitExceeded."""
+    """A file with deeper nesting fails."""
     max_values: int = 1_000_000
-    """More strings, numbers and the like are a LoadLimitExceeded."""
+    """A file with more values (strings, numbers, booleans, nulls) fails."""
 
     def __post_init__(self) -> None:
         require_positive("max_depth", self.max_depth)
@@ -181,20 +173,20 @@ class JsonOptions:
 
 @dataclass(frozen=True)
 class JsonlOptions(JsonOptions):
-    """How JSON Lines are read."""
+    """Options of the loader `jsonl`."""
 
 
 @dataclass(frozen=True)
 class EmlOptions:
-    """How e-mail is read."""
+    """Options of the loader `eml`."""
 
     headers: bool = True
-    """Begin the text with From, To, Date and Subject."""
+    """Start the text with From, To, Cc, Date, Subject and the names of attachments."""
 
 
 @dataclass(frozen=True)
 class UnstructuredOptions:
-    """How the `unstructured` package is called."""
+    """Options of the loader `unstructured`."""
 
     strategy: str = "fast"
-    """As the package names it: fast, hi_res, ocr_only or auto."""
+    """A strategy of the package: fast, hi_res, ocr_only or auto."""

@@ -1,6 +1,6 @@
-"""Parsing in worker processes, so that no file can hang, crash or fill the run.
+"""Parse files in worker processes, so that a malicious or damaged file cannot hang or crash an index run.
 
-A process that dies, or takes too long, costs the one file it was at and is replaced. Order is kept.
+A process that dies or exceeds the timeout is replaced; only its current file fails. Results are in order.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
 from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded, RagkitError
@@ -29,20 +31,18 @@ from ragkit.load.ipc import (
     InvalidFrame,
     decode_json,
     decode_result,
-    encode_setup,
-    encode_task,
+    encode_request,
 )
-from ragkit.load.parsing import ParsedFile, ParseFailure, ParseLimits, ParseTask, parse_file
+from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask, parse_file
 from ragkit.load.router import LoaderRoute, Router
 
 MAX_PENDING_PER_PROCESS = 4
-"""Files in work or waiting for the caller, for each process."""
+"""Files per process that are being parsed or wait for the caller."""
 
 STARTUP_TIMEOUT_S = 30.0
-"""A process that is not ready by then is broken."""
 
 GRACE_PERIOD_S = 5.0
-"""Beyond its limit of time, after which a process that did not end itself is ended."""
+"""Time after the timeout until a process that did not exit is killed."""
 
 _STARTUP_CODE = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from ragkit.load.parse_worker import main; main()"
@@ -51,23 +51,23 @@ _SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECAS
 
 
 class ParserExited(Exception):
-    """A parsing process is no more; `code` as `subprocess` gives it, None when it had to be ended for time."""
+    """A parser process exited; `exit_code` as in `subprocess`, None after a timeout."""
 
-    def __init__(self, code: int | None) -> None:
-        super().__init__(code)
-        self.exit_code = code
+    def __init__(self, exit_code: int | None) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
 
 
 class ParsePool:
-    """Up to `jobs` processes that parse files side by side; with 0, this process parses and limits no time.
+    """Up to `jobs` parser processes; with 0, this process parses, without a timeout.
 
-    No process is started before the first task. Use it as a context manager, or call `close`.
+    Processes are started on demand. Use the pool as a context manager, or call `close`.
     """
 
     def __init__(self, jobs: int, limits: ParseLimits | None = None, routes: Sequence[LoaderRoute] = ()) -> None:
-        """Raises InvalidOption for a negative number of jobs, UnknownName for a route to no loader."""
+        """Raises InvalidOption for a negative number of jobs, UnknownName for an unknown loader."""
         if jobs < 0:
-            raise InvalidOption("jobs", jobs, "0 or more processes")
+            raise InvalidOption("jobs", jobs, ">= 0")
         self.jobs = jobs
         self.limits = limits or ParseLimits()
         self._routes = tuple(routes)
@@ -87,25 +87,25 @@ class ParsePool:
         self.close()
 
     def close(self) -> None:
-        """End every process at once; files in work are given up. Further calls do nothing."""
+        """Kill all processes; files that are being parsed are cancelled. Further calls do nothing."""
         with self._lock:
             self._closed = True
-            children = list(self._processes)
-        for child in children:
-            child.kill()
+            processes = list(self._processes)
+        for process in processes:
+            process.kill()
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
-        for child in children:
-            child.close()
+        for process in processes:
+            process.close()
         self._processes.clear()
 
     def parse(self, tasks: Iterable[ParseTask]) -> Iterator[ParsedFile | ParseFailure]:
-        """What becomes of each task, in their order.
+        """The results of the tasks, in order.
 
-        Tasks are taken as results are: at most `LOOK_AHEAD` for each process are ahead of the caller.
+        Lazy: at most `MAX_PENDING_PER_PROCESS` tasks per process are ahead of the caller.
 
         Raises:
-            RagkitError: a process cannot be started at all, or the pool was closed.
+            RagkitError: a process cannot be started, or the pool is closed.
         """
         if self.jobs == 0:
             for task in tasks:
@@ -126,40 +126,40 @@ class ParsePool:
     def _submit(self, task: ParseTask) -> Future[ParsedFile | ParseFailure]:
         with self._lock:
             if self._closed:
-                raise RagkitError("the parsing pool was closed: make a new one")
+                raise RagkitError("the ParsePool is closed: create a new one")
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.jobs, thread_name_prefix="ragkit-load")
             return self._threads.submit(self._run_task, task)
 
     def _run_task(self, task: ParseTask) -> ParsedFile | ParseFailure:
-        """One task in a process that is free. Runs in a thread of its own, which only waits."""
-        child, used = self._acquire_process()
+        """Run one task in an idle process. Called in a thread, which only waits."""
+        process, reused = self._acquire_process()
         try:
-            outcome, code = self._parse_in(child, task)
-            if used and _should_retry(outcome, code):
+            outcome, exit_code = self._parse_in(process, task)
+            if reused and _should_retry(outcome, exit_code):
                 outcome, _ = self._parse_in(self._start_process(), task)
         except InvalidFrame:
-            return ParseFailure(task, LoadError(task.source, "its parser gave a broken answer", "leave it out"))
+            return ParseFailure(task, LoadError(task.source, "the parser returned an invalid result", "exclude it"))
         return outcome
 
-    def _parse_in(self, child: _ParserProcess, task: ParseTask) -> tuple[ParsedFile | ParseFailure, int]:
+    def _parse_in(self, process: _ParserProcess, task: ParseTask) -> tuple[ParsedFile | ParseFailure, int]:
         """The outcome of a task, and the exit code of a process that died of it (else 0)."""
         try:
-            outcome, last = child.parse(task, self.limits)
-        except ParserExited as end:
-            self._discard_process(child)
-            return ParseFailure(task, _exit_error(task.source, end.exit_code, self.limits)), end.exit_code or 0
+            outcome, last = process.parse(task, self.limits)
+        except ParserExited as exited:
+            self._discard_process(process)
+            return ParseFailure(task, _exit_error(task.source, exited.exit_code, self.limits)), exited.exit_code or 0
         except BaseException:
-            self._discard_process(child)
+            self._discard_process(process)
             raise
         if last:
-            self._discard_process(child)
+            self._discard_process(process)
         else:
-            self._idle_processes.put(child)
+            self._idle_processes.put(process)
         return outcome, 0
 
     def _acquire_process(self) -> tuple[_ParserProcess, bool]:
-        """A process that is free, and whether it has parsed files before."""
+        """An idle or new process, and whether it has parsed files before."""
         try:
             return self._idle_processes.get_nowait(), True
         except queue.Empty:
@@ -168,56 +168,55 @@ class ParsePool:
     def _start_process(self) -> _ParserProcess:
         with self._lock:
             if self._closed:
-                raise RagkitError("the parsing pool was closed: make a new one")
-            child = _ParserProcess()
-            self._processes.add(child)
+                raise RagkitError("the ParsePool is closed: create a new one")
+            process = _ParserProcess()
+            self._processes.add(process)
         try:
-            child.initialize(encode_setup(self.limits, self._routes, os.getpid()))
+            process.initialize(encode_request((self.limits, self._routes, os.getpid())))
         except BaseException:
-            self._discard_process(child)
+            self._discard_process(process)
             raise
-        return child
+        return process
 
-    def _discard_process(self, child: _ParserProcess) -> None:
-        child.close()
+    def _discard_process(self, process: _ParserProcess) -> None:
+        process.close()
         with self._lock:
-            self._processes.discard(child)
+            self._processes.discard(process)
 
 
-def _should_retry(outcome: ParsedFile | ParseFailure, code: int) -> bool:
-    """Whether an earlier file may have done it: then the file is worth a fresh process."""
-    if code:
-        return -code != signal.SIGALRM
-    return (
-        isinstance(outcome, ParseFailure)
-        and isinstance(outcome.error, LoadLimitExceeded)
-        and "memory" in outcome.error.reason
-    )
+def _should_retry(outcome: ParsedFile | ParseFailure, exit_code: int) -> bool:
+    """Whether an earlier file may have caused the failure, so that a new process may succeed."""
+    if exit_code:
+        return -exit_code != signal.SIGALRM
+    return isinstance(outcome, ParseFailure) and isinstance(outcome.error, MemoryLimitExceeded)
 
 
-def _exit_error(source: str, code: int | None, limits: ParseLimits) -> LoadError:
-    """Why a process ended, in words for the reader of a report."""
-    if code is None or -code == signal.SIGALRM:
+def _exit_error(source: str, exit_code: int | None, limits: ParseLimits) -> LoadError:
+    """The error of a process that exited without a result."""
+    if exit_code is None or -exit_code == signal.SIGALRM:
         return LoadLimitExceeded(
-            source, f"took longer than {limits.timeout_s:g} seconds", "raise max_seconds, or leave it out"
+            source, f"timed out after {limits.timeout_s:g} seconds", "raise max_seconds, or exclude it"
         )
-    if -code == signal.SIGKILL:
-        return LoadLimitExceeded(source, "its parser was ended by the system, most likely for memory", "leave it out")
-    if -code == signal.SIGABRT:  # what C++ does when it is refused memory
-        reason = "its parser gave up (SIGABRT), most likely for want of memory"
-        return LoadLimitExceeded(source, reason, "raise max_memory_mb, or leave it out")
-    if code < 0:
-        name = signal.Signals(-code).name
-        return LoadError(source, f"crashed its parser ({name})", "save it again in its program, or leave it out")
-    return LoadError(source, f"its parser ended without an answer (exit code {code})", "leave it out")
+    if -exit_code == signal.SIGKILL:
+        return LoadLimitExceeded(source, "the parser was killed by the system, probably out of memory", "exclude it")
+    if -exit_code == signal.SIGABRT:  # C++ aborts when it runs out of memory
+        reason = "the parser aborted (SIGABRT), probably out of memory"
+        return LoadLimitExceeded(source, reason, "raise max_memory_mb, or exclude it")
+    if exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        return LoadError(source, f"the parser crashed ({name})", "save it again in its program, or exclude it")
+    return LoadError(source, f"the parser exited without a result (exit code {exit_code})", "exclude it")
 
 
 class _ParserProcess:
-    """A process, and the two pipes to it. Used by one thread at a time; `kill` may be called from any."""
+    """A parser process and its pipes. Not thread-safe, except for `kill`."""
 
     def __init__(self) -> None:
         self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `stop`
-        flags = ["-P", *(["-B"] if sys.dont_write_bytecode else [])]  # -P: a json.py in this folder is not ours
+        flags = [
+            "-P",
+            *(["-B"] if sys.dont_write_bytecode else []),
+        ]  # -P: never import a json.py of the working directory
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, *flags, "-c", _STARTUP_CODE, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
@@ -227,29 +226,30 @@ class _ParserProcess:
             start_new_session=True,  # Ctrl-C on the terminal reaches the parent alone
         )
 
-    def initialize(self, first: bytes) -> None:
-        """Tell it what to do, and wait until it is ready. Raises RagkitError when it cannot start."""
+    def initialize(self, setup: bytes) -> None:
+        """Send the setup, and wait until the process is ready. Raises RagkitError when it cannot start."""
         try:
-            self._write(first)
+            self._write(setup)
             self._read_frame(time.monotonic() + STARTUP_TIMEOUT_S, 0)
         except (ParserExited, InvalidFrame) as error:
             self.kill()
-            said = self._last_error_line()
-            raise RagkitError(f"the parsing process cannot start ({said}): run `ragkit doctor`") from error
+            detail = self._last_error_line()
+            raise RagkitError(f"the parser process cannot start ({detail}): run `ragkit doctor`") from error
 
     def parse(self, task: ParseTask, limits: ParseLimits) -> tuple[ParsedFile | ParseFailure, bool]:
-        """The outcome of a task, and whether the process has ended itself. Raises Ended and Nonsense."""
-        self._write(encode_task(task))
-        most = int(limits.max_text_mb * MB) * 4  # a character takes 4 bytes at most
-        head, body = self._read_frame(time.monotonic() + limits.timeout_s + GRACE_PERIOD_S, most)
+        """The result of a task, and whether the process exits after it. Raises ParserExited and InvalidFrame."""
+        path = Path(os.path.abspath(task.path))  # noqa: PTH100 - `resolve` would follow links
+        self._write(encode_request(replace(task, path=path)))
+        max_bytes = int(limits.max_text_mb * MB) * 4  # a character takes 4 bytes at most
+        head, body = self._read_frame(time.monotonic() + limits.timeout_s + GRACE_PERIOD_S, max_bytes)
         return decode_result(decode_json(head), body, task)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._process.kill()
 
     def close(self) -> None:
-        """End it and let go of everything that it held."""
+        """Kill the process and close its pipes."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._stderr_file):
@@ -262,45 +262,45 @@ class _ParserProcess:
     def _last_error_line(self) -> str:
         self._stderr_file.seek(0)
         lines = self._stderr_file.read(100_000).decode("utf-8", "replace").split("\n")
-        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "no error output")
 
-    def _write(self, packed: bytes) -> None:
+    def _write(self, frame: bytes) -> None:
         pipe = self._process.stdin
         if pipe is None:
             raise ParserExited(self._process.wait())
         try:
-            pipe.write(packed)
+            pipe.write(frame)
             pipe.flush()
         except (OSError, ValueError) as error:
             raise ParserExited(self._process.wait()) from error
 
-    def _read_frame(self, deadline: float, most: int) -> tuple[bytes, bytes]:
+    def _read_frame(self, deadline: float, max_bytes: int) -> tuple[bytes, bytes]:
         size, length = FRAME_HEADER.unpack(self._read(FRAME_HEADER.size, deadline))
-        if size > MAX_JSON_BYTES or length > most:
-            raise InvalidFrame("an answer beyond the limits")
+        if size > MAX_JSON_BYTES or length > max_bytes:
+            raise InvalidFrame("the frame is too large")
         return self._read(size, deadline), self._read(length, deadline)
 
     def _read(self, size: int, deadline: float) -> bytes:
-        """Exactly `size` bytes. Raises Ended when the process dies or the time is up."""
+        """Exactly `size` bytes. Raises ParserExited when the process exits or the deadline passes."""
         pipe = self._process.stdout
         if pipe is None:
             raise ParserExited(self._process.wait())
-        waiter = select.poll()
-        waiter.register(pipe, select.POLLIN)
-        pieces = bytearray()
-        while len(pieces) < size:
-            if not waiter.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        poller = select.poll()
+        poller.register(pipe, select.POLLIN)
+        received = bytearray()
+        while len(received) < size:
+            if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 self.kill()
                 self._process.wait()
                 raise ParserExited(None)
-            piece = os.read(pipe.fileno(), min(size - len(pieces), MB))
-            if not piece:
+            chunk = os.read(pipe.fileno(), min(size - len(received), MB))
+            if not chunk:
                 raise ParserExited(self._process.wait())
-            pieces += piece
-        return bytes(pieces)
+            received += chunk
+        return bytes(received)
 
 
 def _process_environment() -> dict[str, str]:
-    """Ours without keys and passwords; one thread for number crunching, whose stacks count as memory."""
-    kept = {name: value for name, value in os.environ.items() if not _SECRET_VARIABLE.search(name)}
-    return {**kept, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+    """Our environment without secrets; one thread for numeric libraries, because thread stacks count as memory."""
+    environment = {name: value for name, value in os.environ.items() if not _SECRET_VARIABLE.search(name)}
+    return {**environment, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}

@@ -1,6 +1,6 @@
-"""One file from path to Document, in this process: read, hash, choose, load, with every error as a value.
+"""Parse one file in this process: read, hash, detect the format, load. Errors are returned as values.
 
-The border behind which a parser may fail in any way; `workers` puts it into processes of its own.
+`parse_pool` runs it in worker processes.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from ragkit.errors import LoadError, LoadLimitExceeded, RagkitError
 from ragkit.load.file_io import MB, FileChanged, FileStat, read_bytes_with_stat
 from ragkit.load.options import require_positive
 from ragkit.load.router import Router
+from ragkit.load.zip_archive import SAVE_AGAIN_HINT
 from ragkit.records import Document
 
 MAX_READ_ATTEMPTS = 3
-"""How often a file that changes under our eyes is read before it is given up."""
+"""Attempts to read a file that changes while it is being read."""
 
 
 @dataclass(frozen=True)
 class ParseLimits:
-    """What one file may cost."""
+    """Limits per file."""
 
     timeout_s: float = 60.0
-    """Wall clock time for reading and parsing; holds in worker processes only."""
+    """Wall clock time for reading and parsing, in seconds; in worker processes only."""
     max_memory_mb: int = 2048
-    """Address space of a worker process."""
+    """Address space of a worker process, in MB."""
     max_text_mb: float = 64
     """Length of a document's text, in million characters (2**20)."""
     max_file_mb: float = 50
-    """Size of a file whose size was not looked at before."""
+    """Size of a file in MB, for tasks without `stat`."""
 
     def __post_init__(self) -> None:
         for name in ("timeout_s", "max_memory_mb", "max_text_mb", "max_file_mb"):
@@ -44,65 +45,70 @@ class ParseTask:
 
     path: Path
     source: str
-    """What the Document gives as its source."""
+    """The `source` of the Document."""
     stat: FileStat | None = None
-    """The state in which it was found; None: not looked at."""
+    """The expected version of the file; None: any."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A file that gave a Document; its text may be empty."""
+    """A file that was parsed; its text may be empty."""
 
     task: ParseTask
     document: Document
     content_hash: str
     """blake2b of the file's bytes, 32 hex digits."""
     stat: FileStat
-    """The state in which it was read; newer than the task's where the file changed in between."""
+    """The version that was read; newer than that of the task when the file changed in between."""
     loader: str
-    """The name of the loader that took it."""
+    """The name of its loader."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParseFailure:
-    """A file that gave none. An `UnsupportedFormat` error means that no loader takes its format."""
+    """A file that was not parsed. `UnsupportedFormat` means that its format has no loader."""
 
     task: ParseTask
     error: LoadError
     content_hash: str = ""
-    """As in `ParsedFile`; empty when the file could not be read or the process ended first."""
+    """As in `ParsedFile`; empty when the file could not be read or the process exited."""
     stat: FileStat | None = None
 
 
+class MemoryLimitExceeded(LoadLimitExceeded):
+    """A file whose parser ran out of memory."""
+
+
+def memory_limit_error(source: str, limits: ParseLimits) -> MemoryLimitExceeded:
+    """The error of a file whose parser ran out of memory."""
+    return MemoryLimitExceeded(source, f"needs more than {limits.max_memory_mb} MB of memory", "raise max_memory_mb")
+
+
 def hash_content(data: bytes) -> str:
-    """blake2b of a file's bytes, 16 bytes as 32 hex digits."""
+    """blake2b of a file's bytes, 32 hex digits."""
     return blake2b(data, digest_size=16).hexdigest()
 
 
 def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFile | ParseFailure:
-    """Read a file and load it. Never raises for what is in the file."""
+    """Read and load a file. Never raises because of its content."""
     try:
-        data, status = _read_with_retry(task, limits)
+        data, stat = _read_with_retry(task, limits)
     except LoadError as error:
         return ParseFailure(task, type(error)(task.source, error.reason, error.hint))
     digest = hash_content(data)
-    named = (
-        str(task.path) if "://" in task.source else task.source
-    )  # a page's copy has the suffix that its URL may lack
+    # the local copy of a web page has the suffix that its URL may lack
+    name_for_loader = str(task.path) if "://" in task.source else task.source
     try:
-        loader, document = load_bytes(data, named, router, limits)
+        loader, document = load_bytes(data, name_for_loader, router, limits)
     except LoadError as error:
-        return ParseFailure(task, type(error)(task.source, error.reason, error.hint), digest, status)
-    if named != task.source:
+        return ParseFailure(task, type(error)(task.source, error.reason, error.hint), digest, stat)
+    if name_for_loader != task.source:
         document = replace(document, source=task.source, id="")
-    return ParsedFile(task, document, digest, status, loader)
+    return ParsedFile(task, document, digest, stat, loader)
 
 
 def load_bytes(data: bytes, source: str, router: Router, limits: ParseLimits, name: str = "") -> tuple[str, Document]:
-    """The name of the loader that took `data` (`name`, where given), and its Document.
-
-    Raises LoadError, whatever the parser raised.
-    """
+    """The name of the loader (`name`, if given), and the Document. Raises LoadError for any error of the parser."""
     try:
         loader, document = router.load(data, source, name)
     except LoadError:
@@ -110,31 +116,29 @@ def load_bytes(data: bytes, source: str, router: Router, limits: ParseLimits, na
     except RagkitError as error:
         raise LoadError(source, str(error)) from error
     except RecursionError as error:
-        raise LoadLimitExceeded(source, "nested too deep", "leave it out") from error
+        raise LoadLimitExceeded(source, "nested too deeply", "exclude it") from error
     except MemoryError as error:
-        raise LoadLimitExceeded(
-            source, f"needs more than {limits.max_memory_mb} MB of memory", "raise max_memory_mb"
-        ) from error
-    except Exception as error:  # a border: no parser's fault may stop a run over other files
-        words = " ".join(str(error).split())[:200]
-        reason = f"its parser failed ({type(error).__name__}{': ' if words else ''}{words})"
-        raise LoadError(source, reason, "open it in the program it came from and save it again") from error
+        raise memory_limit_error(source, limits) from error
+    except Exception as error:  # one file must not stop an index run
+        detail = " ".join(str(error).split())[:200]
+        reason = f"the parser failed ({type(error).__name__}{': ' if detail else ''}{detail})"
+        raise LoadError(source, reason, SAVE_AGAIN_HINT) from error
     if len(document.text) > limits.max_text_mb * MB:
         raise LoadLimitExceeded(
-            source, f"its text is longer than {limits.max_text_mb:g} million characters", "raise max_text_mb"
+            source, f"the text is longer than {limits.max_text_mb:g} million characters", "raise max_text_mb"
         )
     return loader, document
 
 
 def _read_with_retry(task: ParseTask, limits: ParseLimits) -> tuple[bytes, FileStat]:
-    """The bytes in the state found, or else in the newest whole state."""
+    """The bytes of the expected version, or else of the newest one."""
     expected = task.stat
     for _ in range(MAX_READ_ATTEMPTS - 1):
-        most = expected.size if expected else int(limits.max_file_mb * MB)
+        max_bytes = expected.size if expected else int(limits.max_file_mb * MB)
         try:
-            return read_bytes_with_stat(task.path, expected, most)
+            return read_bytes_with_stat(task.path, expected, max_bytes)
         except FileChanged:
             if os.path.realpath(task.path) != os.path.abspath(task.path):  # noqa: PTH100 - without following links
-                raise  # a folder above it may have become a link that leads elsewhere
+                raise  # a parent folder may have been replaced by a link
             expected = None
     return read_bytes_with_stat(task.path, expected, int(limits.max_file_mb * MB))

@@ -1,4 +1,4 @@
-"""PDF through PDFium."""
+"""PDF, with PDFium."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ from collections.abc import Iterator
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from ragkit.errors import LoadError, LoadLimitExceeded
+from ragkit.errors import LoadError
 from ragkit.load.options import LOADER_VERSIONS, PdfOptions
-from ragkit.load.pdf_text import MAX_OUTLINE_ENTRIES, OutlineEntry, PdfContent, build_pdf_document, clean_page_text
+from ragkit.load.pdf_text import (
+    DECRYPT_HINT,
+    MAX_OUTLINE_ENTRIES,
+    SAVE_PDF_AGAIN_HINT,
+    OutlineEntry,
+    PdfContent,
+    build_pdf_document,
+    check_page_count,
+    clean_page_text,
+)
 from ragkit.records import Document
 
 
 class PdfLoader:
-    """The text layer of a PDF, page by page; the outline becomes headings."""
+    """The text layer of a PDF, page by page, with the outline as headings."""
 
     version = LOADER_VERSIONS["pdf"]
 
@@ -22,11 +31,11 @@ class PdfLoader:
         self.options = options or PdfOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The document in `data`. A page that cannot be read is empty, and counted in the metadata.
+        """The document in `data`. Unreadable pages are empty, and counted in the metadata.
 
         Raises:
-            LoadError: it is no PDF, is damaged or password-protected, or has no text.
-            LoadLimitExceeded: it has more pages than `max_pages`.
+            LoadError: not a PDF, damaged, password-protected, or without text.
+            LoadLimitExceeded: more pages than `max_pages`.
         """
         pdf = _open_pdf(data, source)
         try:
@@ -35,18 +44,12 @@ class PdfLoader:
             pdf.close()
 
     def _read_pages(self, pdf: pdfium.PdfDocument, source: str) -> PdfContent:
-        count = len(pdf)
-        if count > self.options.max_pages:
-            raise LoadLimitExceeded(
-                source, f"has {count} pages, {self.options.max_pages} are read at most", "raise max_pages"
-            )
-        texts = [self._read_page(pdf, number) for number in range(count)]
+        check_page_count(len(pdf), self.options, source)
         return PdfContent(
-            page_texts=[text or "" for text in texts],
+            page_texts=[self._read_page(pdf, number) for number in range(len(pdf))],
             outline=list(_read_outline(pdf)),
             title=pdf.get_metadata_value("Title"),
             author=pdf.get_metadata_value("Author"),
-            unreadable_pages=texts.count(None),
         )
 
     def _read_page(self, pdf: pdfium.PdfDocument, number: int) -> str | None:
@@ -59,7 +62,7 @@ class PdfLoader:
         except pdfium.PdfiumError:
             return None
         finally:
-            page.close()  # and with it its text page
+            page.close()  # closes its text page too
 
 
 def _open_pdf(data: bytes, source: str) -> pdfium.PdfDocument:
@@ -67,11 +70,10 @@ def _open_pdf(data: bytes, source: str) -> pdfium.PdfDocument:
         return pdfium.PdfDocument(data)
     except pdfium.PdfiumError as error:
         if error.err_code == pdfium_c.FPDF_ERR_PASSWORD:
-            hint = "remove its password, for example with `qpdf --decrypt --password=... in.pdf out.pdf`"
-            raise LoadError(source, "password-protected", hint) from error
+            raise LoadError(source, "password-protected", DECRYPT_HINT) from error
         if error.err_code == pdfium_c.FPDF_ERR_SECURITY:
-            raise LoadError(source, "encrypted in a way that is not known", "save it without encryption") from error
-        raise LoadError(source, "damaged, or not a PDF", "open it in a PDF viewer and save it again") from error
+            raise LoadError(source, "unsupported encryption", "save it without encryption") from error
+        raise LoadError(source, "damaged, or not a PDF", SAVE_PDF_AGAIN_HINT) from error
 
 
 def _read_outline(pdf: pdfium.PdfDocument) -> Iterator[OutlineEntry]:

@@ -1,6 +1,6 @@
-"""What both PDF loaders share: cleaning a page's text, joining pages, headings from the outline.
+"""Shared by both PDF loaders: clean the text of a page, join pages, convert the outline to headings.
 
-Knows no PDF library.
+Independent of the PDF library.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ragkit.errors import LoadError
+from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.options import PdfOptions
 from ragkit.records import JSON, Document, Heading
 
 PAGE_BREAK = "\n\n"
 MAX_OUTLINE_ENTRIES = 5_000
 """Entries of an outline that are read."""
 
+DECRYPT_HINT = "remove its password, for example with `qpdf --decrypt --password=... in.pdf out.pdf`"
+SAVE_PDF_AGAIN_HINT = "open it in a PDF viewer and save it again"
+
 _DROPPED_CHARS = re.compile("[\x00-\x08\x0b\x0e-\x1f\u200b\ufeff\ufffe\uffff\ud800-\udfff]")
 _HYPHEN_MARK = "[\ufffe\x02]\n?"
-"""What PDFium leaves of a hyphen at the end of a line; most often it takes the line's end away as well."""
+"""How PDFium encodes a hyphen at the end of a line; it usually removes the line break too."""
 _HYPHEN_MARK_PATTERN = re.compile(_HYPHEN_MARK)
 _LINE_END_HYPHEN = re.compile(f"(?<=[^\\W\\d_])(?:{_HYPHEN_MARK}|[-\u00ad\u2010]\n)(?=[^\\W\\d_])")
 _FILE_NAME_TITLE = re.compile(r"\.(docx?|xlsx?|pptx?|pdf|tex|dvi|ps|indd|qxd|rtf|odt|pmd|fm|wpd|html?)$", re.IGNORECASE)
@@ -31,30 +35,34 @@ _APPLICATION_PREFIX = re.compile(r"(?i)^(microsoft (office )?(word|powerpoint|ex
 
 @dataclass(frozen=True, slots=True)
 class OutlineEntry:
-    """One line of a PDF's outline."""
+    """An entry of a PDF outline."""
 
     title: str
     level: int
-    """1 is the highest."""
+    """From 1 (highest)."""
     page: int
-    """Counted from 0."""
+    """From 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class PdfContent:
-    """What a PDF library found in one file."""
+    """The content of a PDF file, as read by a PDF library."""
 
-    page_texts: Sequence[str]
-    """The cleaned text of each page."""
+    page_texts: Sequence[str | None]
+    """The cleaned text of each page; None when the page is unreadable."""
     outline: Sequence[OutlineEntry]
     title: str
     author: str
-    unreadable_pages: int
-    """Pages that the library could not read."""
+
+
+def check_page_count(count: int, options: PdfOptions, source: str) -> None:
+    """Raises LoadLimitExceeded above `max_pages`."""
+    if count > options.max_pages:
+        raise LoadLimitExceeded(source, f"has {count} pages, the limit is {options.max_pages}", "raise max_pages")
 
 
 def clean_page_text(text: str, *, join_hyphens: bool) -> str:
-    """A page's text with LF line ends, without control characters, and words joined again."""
+    """The text of a page with LF line breaks and without control characters."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n").replace("\xa0", " ")
     if join_hyphens:
         text = _join_hyphenated_words(text)
@@ -63,7 +71,7 @@ def clean_page_text(text: str, *, join_hyphens: bool) -> str:
 
 
 def _join_hyphenated_words(text: str) -> str:
-    """A word cut at a line's end is joined where the next line goes on in lower case."""
+    """Join words that are hyphenated at the end of a line and continue in lower case."""
     parts: list[str] = []
     last = 0
     for cut in _LINE_END_HYPHEN.finditer(text):
@@ -75,48 +83,48 @@ def _join_hyphenated_words(text: str) -> str:
 
 def build_pdf_document(pages: PdfContent, source: str) -> Document:
     """One Document of all pages. Raises LoadError when no page has text."""
-    if not any(pages.page_texts):
-        if pages.page_texts and pages.unreadable_pages == len(pages.page_texts):
-            raise LoadError(source, "none of its pages can be read", "open it in a PDF viewer and save it again")
-        hint = "recognise its text first, for example with `ocrmypdf in.pdf out.pdf`"
-        raise LoadError(source, "no text (a scan?)", hint)
+    texts = [text or "" for text in pages.page_texts]
+    unreadable = pages.page_texts.count(None)
+    if not any(texts):
+        if texts and unreadable == len(texts):
+            raise LoadError(source, "no page can be read", SAVE_PDF_AGAIN_HINT)
+        raise LoadError(source, "no text layer (a scan?)", "run OCR first, for example `ocrmypdf in.pdf out.pdf`")
     starts = [0]
-    for text in pages.page_texts[:-1]:
+    for text in texts[:-1]:
         starts.append(starts[-1] + len(text) + len(PAGE_BREAK))
-    whole = PAGE_BREAK.join(pages.page_texts)
-    extra: dict[str, JSON] = {"author": collapse_whitespace(pages.author), "pages": len(pages.page_texts)}
-    if pages.unreadable_pages:
-        extra["pages_unreadable"] = pages.unreadable_pages
+    extra: dict[str, JSON] = {"author": collapse_whitespace(pages.author), "pages": len(texts)}
+    if unreadable:
+        extra["pages_unreadable"] = unreadable
     return Document(
-        text=whole,
+        text=PAGE_BREAK.join(texts),
         metadata=build_metadata("pdf", source, extra),
         source=source,
         title=clean_title(pages.title),
         page_starts=tuple(starts),
-        headings=tuple(sorted(_outline_headings(pages, starts), key=lambda heading: heading.start)),
+        headings=tuple(sorted(_outline_headings(pages.outline, texts, starts), key=lambda heading: heading.start)),
         format="pdf",
     )
 
 
 def clean_title(title: str) -> str:
-    """A title from the metadata, or '' for what programs leave there by themselves."""
+    """A title from the metadata, or '' for placeholders and file names that programs insert."""
     title = _APPLICATION_PREFIX.sub("", collapse_whitespace(_DROPPED_CHARS.sub("", title)))
     if not 3 <= len(title) <= 300 or _PLACEHOLDER_TITLE.match(title) or _FILE_NAME_TITLE.search(title):
         return ""
     return title
 
 
-def _outline_headings(pages: PdfContent, starts: Sequence[int]) -> Iterator[Heading]:
-    for entry in pages.outline[:MAX_OUTLINE_ENTRIES]:
+def _outline_headings(
+    outline: Sequence[OutlineEntry], texts: Sequence[str], starts: Sequence[int]
+) -> Iterator[Heading]:
+    for entry in outline[:MAX_OUTLINE_ENTRIES]:
         title = collapse_whitespace(_DROPPED_CHARS.sub("", entry.title))
         if title and 0 <= entry.page < len(starts):
-            yield Heading(
-                starts[entry.page] + _find_title(title, pages.page_texts[entry.page]), entry.level, title[:300]
-            )
+            yield Heading(starts[entry.page] + _find_title(title, texts[entry.page]), entry.level, title[:300])
 
 
 def _find_title(title: str, page: str) -> int:
-    """Where the title's words stand on its page; 0 where they do not."""
+    """The offset of the title on its page; 0 when it is not found."""
     words = [re.escape(word) for word in title.split()[:12]]
-    found = re.search(r"\s+".join(words), page, re.IGNORECASE)
-    return found.start() if found else 0
+    match = re.search(r"\s+".join(words), page, re.IGNORECASE)
+    return match.start() if match else 0

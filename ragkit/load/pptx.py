@@ -1,4 +1,4 @@
-"""PowerPoint files: one page a slide, its title as a heading, its notes below it."""
+"""PowerPoint files: one page per slide, its title as a heading, its notes below."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ragkit.load.ooxml import (
     find_main_part,
     find_related_part,
     get_attribute,
+    is_fallback,
     iter_elements,
     local_name,
     parse_part,
@@ -21,16 +22,16 @@ from ragkit.load.ooxml import (
     read_relationships,
 )
 from ragkit.load.options import LOADER_VERSIONS, PptxOptions
+from ragkit.load.pdf_text import PAGE_BREAK
 from ragkit.load.zip_archive import ZipArchive
 from ragkit.records import Document, Heading
 
-PAGE_BREAK = "\n\n"
 BOILERPLATE_PLACEHOLDERS = frozenset({"dt", "ftr", "hdr", "sldImg", "sldNum"})
 """Placeholders that repeat on every slide."""
 
 
 class PptxLoader:
-    """Text of shapes and tables in the order of the file; hidden slides are counted, not read."""
+    """The text of shapes and tables in file order; hidden slides are skipped and counted."""
 
     version = LOADER_VERSIONS["pptx"]
 
@@ -40,7 +41,7 @@ class PptxLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The document in `data`. Raises LoadError and LoadLimitExceeded."""
         archive = ZipArchive(data, source, self.options)
-        known = read_core_properties(archive)
+        properties = read_core_properties(archive)
         pages: list[str] = []
         starts: list[int] = []
         headings: list[Heading] = []
@@ -50,15 +51,17 @@ class PptxLoader:
             if slide.get("show") in ("0", "false"):
                 hidden += 1
                 continue
-            text, found = join_blocks([*_slide_blocks(slide), *self._notes(archive, name)], length)
+            text, slide_headings = join_blocks([*_slide_blocks(slide), *self._notes(archive, name)], length)
             pages.append(text)
             starts.append(length)
-            headings += found
+            headings += slide_headings
             length += len(text) + len(PAGE_BREAK)
-        title = str(known.pop("title", ""))
+        title = str(properties.pop("title", ""))
         return Document(
             text=PAGE_BREAK.join(pages) if any(pages) else "",
-            metadata=build_metadata("pptx", source, {**known, "slides": len(pages), "hidden_slides": hidden or None}),
+            metadata=build_metadata(
+                "pptx", source, {**properties, "slides": len(pages), "hidden_slides": hidden or None}
+            ),
             source=source,
             title="" if title.lower() == "powerpoint presentation" else title,
             page_starts=tuple(starts) if any(pages) else (),
@@ -74,26 +77,26 @@ class PptxLoader:
 
 
 def _slide_parts(archive: ZipArchive) -> Iterator[str]:
-    """The parts of the slides, in the order in which they are shown."""
+    """The names of the slide parts, in presentation order."""
     main = find_main_part(archive, "ppt/presentation.xml")
-    leads_to = read_relationships(archive, main)
-    listed = find_child(parse_part(archive, main), "sldIdLst")
-    for entry in listed if listed is not None else ():
-        # `id` stands twice: the slide's number, and with a namespace the relation
+    relationships = read_relationships(archive, main)
+    slide_list = find_child(parse_part(archive, main), "sldIdLst")
+    for entry in slide_list if slide_list is not None else ():
+        # there are two `id` attributes: the one with a namespace is the relationship
         key = next((value for name, value in entry.attrib.items() if name.endswith("}id")), "")
-        _, part = leads_to.get(key, ("", ""))
+        _, part = relationships.get(key, ("", ""))
         if part in archive:
             yield part
 
 
 def _slide_blocks(slide: etree._Element) -> Iterator[LayoutBlock]:
-    """The title of a slide, then its other shapes in the order of the file."""
-    shapes = [each for each in slide.iter() if local_name(each) in ("sp", "tbl") and not _is_fallback(each)]
+    """The title of a slide, then its other shapes in file order."""
+    shapes = [shape for shape in slide.iter("{*}sp", "{*}tbl") if not is_fallback(shape)]
     titles = [shape for shape in shapes if _placeholder_type(shape) in ("title", "ctrTitle")]
     for shape in titles:
-        words = collapse_whitespace(" ".join(_paragraph_lines(shape)))
-        if words:
-            yield LayoutBlock("h", words, 1)
+        title_text = collapse_whitespace(" ".join(_paragraph_lines(shape)))
+        if title_text:
+            yield LayoutBlock("h", title_text, 1)
     for shape in shapes:
         if local_name(shape) == "tbl":
             yield from _table_rows(shape)
@@ -103,19 +106,14 @@ def _slide_blocks(slide: etree._Element) -> Iterator[LayoutBlock]:
                 yield LayoutBlock("p", text)
 
 
-def _is_fallback(shape: etree._Element) -> bool:
-    """Whether it repeats, for old programs, a shape that stands beside it."""
-    return any(local_name(above) == "Fallback" for above in shape.iterancestors())
-
-
 def _placeholder_type(shape: etree._Element) -> str:
-    """What a shape holds the place for: title, body, sldNum, ...; '' for a free shape."""
+    """The placeholder type of a shape: title, body, sldNum, ...; '' for a shape that is not a placeholder."""
     holder = find_child(shape, "nvSpPr", "nvPr", "ph")
     return get_attribute(holder, "type") or ("body" if holder is not None else "")
 
 
 def _paragraph_lines(parent: etree._Element) -> Iterator[str]:
-    """The paragraphs below an element, deeper levels indented as lists."""
+    """The paragraphs below an element; deeper levels as indented list items."""
     for paragraph in iter_elements(parent, "p"):
         text = collapse_whitespace(replace_invalid_chars("".join(_iter_text(paragraph))))
         level = get_attribute(find_child(paragraph, "pPr"), "lvl")
@@ -124,10 +122,10 @@ def _paragraph_lines(parent: etree._Element) -> Iterator[str]:
 
 
 def _iter_text(paragraph: etree._Element) -> Iterator[str]:
-    for each in paragraph.iter():
-        if local_name(each) == "t":
-            yield each.text or ""
-        elif local_name(each) in ("br", "tab"):
+    for element in paragraph.iter():
+        if local_name(element) == "t":
+            yield element.text or ""
+        elif local_name(element) in ("br", "tab"):
             yield " "
 
 

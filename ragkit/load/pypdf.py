@@ -1,4 +1,4 @@
-"""PDF through pypdf: pure Python, slower than PDFium."""
+"""PDF, with pypdf: pure Python, slower than PDFium."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from ragkit.errors import LoadError, LoadLimitExceeded, MissingExtra
+from ragkit.errors import LoadError, MissingExtra
 from ragkit.load.options import LOADER_VERSIONS, PypdfOptions
-from ragkit.load.pdf_text import MAX_OUTLINE_ENTRIES, OutlineEntry, PdfContent, build_pdf_document, clean_page_text
+from ragkit.load.pdf_text import (
+    DECRYPT_HINT,
+    MAX_OUTLINE_ENTRIES,
+    SAVE_PDF_AGAIN_HINT,
+    OutlineEntry,
+    PdfContent,
+    build_pdf_document,
+    check_page_count,
+    clean_page_text,
+)
 from ragkit.records import Document
 
 try:
@@ -32,13 +41,13 @@ PARSE_ERRORS = (
     AssertionError,
     OSError,
 )
-"""What pypdf raises for files that are not as it expects."""
+"""Errors of pypdf for damaged files."""
 
-logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every small fault of a file
+logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns about every minor defect of a file
 
 
 class PypdfLoader:
-    """The text layer of a PDF, page by page; the outline becomes headings."""
+    """The text layer of a PDF, page by page, with the outline as headings."""
 
     version = LOADER_VERSIONS["pypdf"]
 
@@ -53,26 +62,19 @@ class PypdfLoader:
         except DependencyError as error:
             raise LoadError(source, "encrypted with AES", "pip install 'pypdf[crypto]', or save it again") from error
         except FileNotDecryptedError as error:
-            hint = "remove its password, for example with `qpdf --decrypt --password=... in.pdf out.pdf`"
-            raise LoadError(source, "password-protected", hint) from error
+            raise LoadError(source, "password-protected", DECRYPT_HINT) from error
         except PARSE_ERRORS as error:
-            raise LoadError(source, "damaged, or not a PDF", "open it in a PDF viewer and save it again") from error
+            raise LoadError(source, "damaged, or not a PDF", SAVE_PDF_AGAIN_HINT) from error
         return build_pdf_document(pages, source)
 
     def _read_pages(self, reader: PdfReader, source: str) -> PdfContent:
-        count = len(reader.pages)
-        if count > self.options.max_pages:
-            raise LoadLimitExceeded(
-                source, f"has {count} pages, {self.options.max_pages} are read at most", "raise max_pages"
-            )
-        texts = [self._read_page(page) for page in reader.pages]
-        known = reader.metadata
+        check_page_count(len(reader.pages), self.options, source)
+        metadata = reader.metadata
         return PdfContent(
-            page_texts=[text or "" for text in texts],
+            page_texts=[self._read_page(page) for page in reader.pages],
             outline=list(_read_outline(reader)),
-            title=str((known and known.title) or ""),
-            author=str((known and known.author) or ""),
-            unreadable_pages=texts.count(None),
+            title=str((metadata and metadata.title) or ""),
+            author=str((metadata and metadata.author) or ""),
         )
 
     def _read_page(self, page: PageObject) -> str | None:
@@ -83,7 +85,7 @@ class PypdfLoader:
 
 
 def _read_outline(reader: PdfReader) -> Iterator[OutlineEntry]:
-    """The outline, whole or not at all: it is worth less than the text."""
+    """The outline; empty when it is damaged."""
     try:
         entries = list(_iter_outline(reader, reader.outline, 1))
     except (RecursionError, *PARSE_ERRORS):
@@ -92,10 +94,10 @@ def _read_outline(reader: PdfReader) -> Iterator[OutlineEntry]:
 
 
 def _iter_outline(reader: PdfReader, outline: Outline, level: int) -> Iterator[OutlineEntry]:
-    for each in outline:
-        if isinstance(each, Destination):
-            page = reader.get_destination_page_number(each)
+    for entry in outline:
+        if isinstance(entry, Destination):
+            page = reader.get_destination_page_number(entry)
             if page is not None:
-                yield OutlineEntry(str(each.title or ""), level, page)
+                yield OutlineEntry(str(entry.title or ""), level, page)
         elif level < 10:
-            yield from _iter_outline(reader, each, level + 1)
+            yield from _iter_outline(reader, entry, level + 1)

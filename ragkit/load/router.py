@@ -1,9 +1,9 @@
-"""From a file to its loader: routes say which loader, with which options, takes which suffixes."""
+"""Select the loader of a file by routes: loader, options and suffixes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -22,33 +22,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoaderRoute:
-    """One loader as a pipeline asks for it."""
+    """A loader that a pipeline configures."""
 
     name: str
     """The loader's name in `LOADERS`."""
     options: DataclassInstance | None = None
     """An instance of the loader's options; None: its defaults."""
     suffixes: tuple[str, ...] = ()
-    """Suffixes that it takes, such as `.pdf`; empty: whatever is chosen for it by content."""
+    """Suffixes of its files, such as `.pdf`; empty: the files that are detected as its format."""
 
 
 def options_to_json(options: DataclassInstance | None) -> dict[str, JSON]:
-    """The options of a loader as JSON holds them; {} for None."""
+    """The options of a loader as JSON; {} for None."""
     return asdict(options) if is_dataclass(options) else {}
 
 
-def route_from_json(name: str, options: Mapping[str, JSON], suffixes: Sequence[str]) -> LoaderRoute:
-    """The route whose options were written by `options_to_json`."""
-    make = LOADERS.options_class(name)
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-    return LoaderRoute(name, make(**values) if make else None, tuple(suffixes))
-
-
 class Router:
-    """The loaders of one set of routes; each is made when the first file asks for it."""
+    """Selects and runs loaders; each is created on first use."""
 
     def __init__(self, routes: Sequence[LoaderRoute] = ()) -> None:
-        """Raises UnknownName for a route to a loader that is not there."""
+        """Raises UnknownName for an unknown loader."""
         for route in routes:
             LOADERS.extra(route.name)
         self._by_suffix = {suffix.lower(): route for route in routes for suffix in route.suffixes}
@@ -58,53 +51,54 @@ class Router:
     def select_route(self, data: bytes, source: str) -> LoaderRoute:
         """The route of a file.
 
-        A route by suffix holds where the content agrees with the suffix, or is of no format that we know.
-        Raises UnsupportedFormat or LoadError as `choose` does, and UnsupportedFormat for a private key.
+        A route by suffix applies when the content matches the suffix, or when its format is unknown.
+        Raises UnsupportedFormat or LoadError like `detect_loader`, and UnsupportedFormat for a private key.
         """
         if has_private_key(data):
-            raise UnsupportedFormat(source, "looks like a secret (a private key)")
+            raise UnsupportedFormat(source, "looks like a secret (private key)")
         suffix = file_suffix(source)
-        wanted = self._by_suffix.get(suffix)
+        suffix_route = self._by_suffix.get(suffix)
         try:
             name = detect_loader(data, source)
         except UnsupportedFormat:
-            if wanted is None:
+            if suffix_route is None:
                 raise
-            return wanted
-        if wanted is not None and name == LOADER_BY_SUFFIX.get(suffix, "text"):
-            return wanted
+            return suffix_route
+        if suffix_route is not None and name == LOADER_BY_SUFFIX.get(suffix, "text"):
+            return suffix_route
         return self._by_name.get(name, LoaderRoute(name))
 
     def load(self, data: bytes, source: str, name: str = "") -> tuple[str, Document]:
-        """The name of the loader that took the file, and its Document.
+        """The name of the loader, and the Document.
 
         Args:
             data: the whole file.
             source: its path or URL.
-            name: the loader to use; empty: the one that `pick` finds.
+            name: the loader; empty: selected by `select_route`.
 
         Raises:
-            LoadError: no text can be taken from the file.
-            MissingExtra: its loader needs a package that is not installed.
+            LoadError: the file cannot be parsed.
+            MissingExtra: the loader needs a package that is not installed.
         """
         route = self._by_name.get(name, LoaderRoute(name)) if name else self.select_route(data, source)
         if route not in self._loaders:
-            make = cast("Callable[..., Loader]", LOADERS.find(route.name))
-            self._loaders[route] = make(route.options) if route.options is not None else make()
+            loader_class = cast("Callable[..., Loader]", LOADERS.find(route.name))
+            self._loaders[route] = loader_class(route.options) if route.options is not None else loader_class()
         return route.name, self._loaders[route].load(data, source)
 
 
 def load_fingerprint(routes: Sequence[LoaderRoute] = ()) -> str:
-    """The identity of everything that decides which text a file gives: 32 hex digits.
+    """The fingerprint of routes, options and loader versions: 32 hex digits, equal on every machine.
 
-    Equal for equal routes, options and versions of ours, on every machine; imports no vendor package. The
-    versions of vendor packages stay out: an update of lxml would otherwise read every folder again, for text
-    that is nearly always the same. `ragkit index` after `ragkit clear` reads anew.
+    Imports no vendor package. Versions of vendor packages are not included: an update of lxml would parse every
+    folder again, for almost always the same text. `ragkit clear` before `ragkit index` parses everything again.
     """
     parts = [f"{name}={version}" for name, version in sorted(LOADER_VERSIONS.items())]
     for route in routes:
         if route.name not in LOADER_VERSIONS:
             parts.append(f"{route.name}={LOADERS.find(route.name).version}")
-        options = {} if route.name == "folder" else options_to_json(route.options)  # it chooses files, not their text
+        options = (
+            {} if route.name == "folder" else options_to_json(route.options)
+        )  # they select files and do not change their text
         parts.append(json.dumps([route.name, options, list(route.suffixes)], sort_keys=True))
     return content_id("load", *parts)

@@ -1,6 +1,6 @@
-"""What gives a secret away: file names of keys, passwords and tokens, and the first line of a private key.
+"""Detect secrets by file name (keys, passwords, tokens) and by the first line of a private key.
 
-Files of such names are never opened; what begins like a private key is never made a document.
+Files with such names are never opened; files that start with a private key are never loaded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SECRET_NAME_PATTERNS = (
     "service_account*.json",
     "wallet.dat",
 )
-"""Shell patterns of whole names, in lower case."""
+"""Shell patterns of file names, in lower case."""
 
 HARMLESS_NAMES = frozenset({".env.dist", ".env.example", ".env.sample", ".env.template"})
 
@@ -60,11 +60,11 @@ _PRIVATE_KEY = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}-----BEGIN (?:[A-Z]{2,10}
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a file of this name keeps a secret, by its name alone."""
+    """Whether a file name is typical of secrets."""
     low = name.lower()
     return _SECRET_NAME.match(low) is not None and low not in HARMLESS_NAMES
 
 
 def has_private_key(data: bytes) -> bool:
-    """Whether a file begins as private keys in text form do (PEM, OpenSSH, PGP)."""
+    """Whether a file starts with a private key in text form (PEM, OpenSSH, PGP)."""
     return _PRIVATE_KEY.match(data) is not None

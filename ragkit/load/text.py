@@ -1,4 +1,4 @@
-"""Plain text, as it stands in the file."""
+"""Plain text, verbatim."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}$")
 
 
 class TextLoader:
-    """Keeps every character but the byte order mark; reStructuredText gets its headings."""
+    """Keeps every character except the byte order mark; finds the headings of reStructuredText."""
 
     version = LOADER_VERSIONS["text"]
 
@@ -23,14 +23,14 @@ class TextLoader:
         self.options = options or TextOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The text of `data`; never fails on a bad byte. Raises InvalidOption for an unknown encoding."""
+        """The text of `data`; invalid bytes are replaced. Raises InvalidOption for an unknown encoding."""
         decoded = decode_bytes(data, self.options.encoding)
-        encoding = "" if decoded.encoding == "utf-8" else decoded.encoding
+
         rst = file_suffix(source) == ".rst"
         headings = tuple(rst_headings(decoded.text)) if rst else ()
         return Document(
             text=decoded.text,
-            metadata=build_metadata("rst" if rst else "text", source, {"encoding": encoding}),
+            metadata=build_metadata("rst" if rst else "text", source, {"encoding": decoded.legacy_encoding}),
             source=source,
             title=headings[0].text if headings else "",
             headings=headings,
@@ -39,9 +39,9 @@ class TextLoader:
 
 
 def rst_headings(text: str) -> Iterator[Heading]:
-    """Titles of reStructuredText: a line with a row of one punctuation mark below it, at least as long.
+    """Headings of reStructuredText: a line with an underline of one punctuation mark, at least as long.
 
-    Each kind of row, with or without one above, is a level, in the order of first appearance.
+    Each style of underline, with or without overline, is a level, in order of first appearance.
     """
     starts = line_starts(text)
     ends = [*starts[1:], len(text)]
@@ -54,7 +54,7 @@ def rst_headings(text: str) -> Iterator[Heading]:
             if title[0] != " " or over:
                 level = levels.setdefault((line[0], over), len(levels) + 1)
                 yield Heading(title_start, level, collapse_whitespace(title))
-                line = ""  # the row below a title is not the row above the next
+                line = ""  # an underline is not the overline of the next title
         before, title, title_start = title, line, start
 
 

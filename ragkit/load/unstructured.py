@@ -1,6 +1,6 @@
-"""Any format that the `unstructured` package knows, for suffixes that a pipeline routes here.
+"""Any format that the `unstructured` package supports, for suffixes that a pipeline routes to it.
 
-The package would fetch and install a language model from the network while it reads; here it may not.
+Prevents the package from downloading a language model while it parses.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from ragkit.load.file_types import file_name, file_suffix
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
 from ragkit.load.loader_utils import build_metadata, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, UnstructuredOptions
+from ragkit.load.zip_archive import SAVE_AGAIN_HINT
 from ragkit.records import Document
 
 for _name in ("DO_NOT_TRACK", "SCARF_NO_ANALYTICS", "UNSTRUCTURED_DISABLE_NOTICE"):
-    os.environ.setdefault(_name, "1")  # before its import: it reports its use otherwise
+    os.environ.setdefault(_name, "1")  # disables telemetry; must be set before the import
 
 try:
     from unstructured.documents.elements import Element
@@ -29,17 +30,17 @@ except ImportError as error:
     raise MissingExtra("the loader 'unstructured'", extra="unstructured") from error
 
 SPACY_MODEL = "en_core_web_sm"
-"""The spaCy model that the package tells titles from sentences with."""
+"""The spaCy model that the package needs to distinguish titles from sentences."""
 
 SUFFIXES_WITHOUT_MODEL = frozenset({".csv", ".tsv"})
-"""Suffixes that it reads without the model."""
+"""Suffixes that need no model."""
 
 PARSE_ERRORS = (UnprocessableEntityError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, OSError)
-"""What the package and its many parsers raise for files that are not as they expect."""
+"""Errors of the package and its parsers for damaged files."""
 
 
 class UnstructuredLoader:
-    """Titles become headings, list items and tables keep their form."""
+    """Converts titles to headings; keeps list items."""
 
     version = LOADER_VERSIONS["unstructured"]
 
@@ -47,7 +48,7 @@ class UnstructuredLoader:
         self.options = options or UnstructuredOptions()
 
     def load(self, data: bytes, source: str) -> Document:
-        """The document in `data`. Raises LoadError, also when a package or the model for its format is missing."""
+        """The document in `data`. Raises LoadError, also when a package or the model is missing."""
         if file_suffix(source) not in SUFFIXES_WITHOUT_MODEL and find_spec(SPACY_MODEL) is None:
             reason = f"the package unstructured needs the spaCy model {SPACY_MODEL}"
             raise LoadError(source, reason, f"python -m spacy download {SPACY_MODEL}")
@@ -56,10 +57,11 @@ class UnstructuredLoader:
                 file=io.BytesIO(data), metadata_filename=file_name(source), strategy=self.options.strategy
             )
         except ImportError as error:
-            raise LoadError(source, "the package unstructured lacks a part for this format", str(error)) from error
+            reason = "the package unstructured misses a dependency for this format"
+            raise LoadError(source, reason, str(error)) from error
         except PARSE_ERRORS as error:
-            reason = f"unstructured cannot read it ({collapse_whitespace(str(error))[:200]})"
-            raise LoadError(source, reason, "open it in the program it came from and save it again") from error
+            reason = f"unstructured cannot parse it ({collapse_whitespace(str(error))[:200]})"
+            raise LoadError(source, reason, SAVE_AGAIN_HINT) from error
         text, headings = join_blocks(_layout_blocks(elements))
         return Document(
             text=text,

@@ -1,4 +1,4 @@
-"""Which files of a folder are read, and which are not and why. Opens no file but ignore files."""
+"""List the files of a folder to load, and the skipped ones with the reason. Opens only ignore files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragkit.load.options import require_positive
 from ragkit.load.secret_files import is_secret_name
 
 KB_MARKER_FILE = "ragkit-kb.json"
-"""The file that makes a folder a knowledge base: it is never part of one."""
+"""A folder with this file is a knowledge base, and is never indexed."""
 
 IGNORE_FILES = (".gitignore", ".ragkitignore")
 INCLUDE_ALL = ("**/*",)
@@ -25,28 +25,28 @@ MAX_IGNORE_FILE_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class FolderOptions:
-    """Which files of a folder are read."""
+    """Which files of a folder are loaded."""
 
     include: tuple[str, ...] = INCLUDE_ALL
-    """Only files that match one of these; written as in a `.gitignore`: `*.md`, `docs/**`, `/notes/*.txt`."""
+    """Patterns of files to load, in `.gitignore` syntax: `*.md`, `docs/**`, `/notes/*.txt`."""
     exclude: tuple[str, ...] = ()
-    """Files and folders that are left out; written as in a `.gitignore`."""
+    """Patterns of files and folders to skip, in `.gitignore` syntax."""
     max_file_mb: float = 50
     """Larger files are skipped."""
     max_seconds: float = 60
-    """For reading and parsing one file; one that takes longer fails, and its process is ended."""
+    """Timeout for reading and parsing one file, in seconds; a file that exceeds it fails."""
     max_memory_mb: int = 2048
-    """Address space of a process that parses; a file that needs more fails."""
+    """Address space of a parser process, in MB; a file that needs more fails."""
     max_text_mb: float = 64
-    """Length of one file's text, in million characters (2**20); a longer one fails."""
+    """Length of the text of one file, in million characters (2**20); a file with more fails."""
     hidden: bool = False
-    """Read files and folders whose name begins with a dot."""
+    """Include files and folders whose name starts with a dot."""
     follow_links: bool = False
-    """Follow links that lead out of the folder. Links to what lies inside it are never followed."""
+    """Follow symbolic links that point outside the folder. Links inside the folder are never followed."""
     gitignore: bool = True
-    """Leave out what `.gitignore` files name, those of the repository above the folder too."""
+    """Skip what `.gitignore` files list, including those of parent folders in the same repository."""
     allow_private: bool = False
-    """Fetch URLs that lead to loopback, private and link-local addresses too."""
+    """Allow URLs with loopback, private and link-local addresses."""
 
     def __post_init__(self) -> None:
         for name in ("max_file_mb", "max_seconds", "max_memory_mb", "max_text_mb"):
@@ -58,7 +58,7 @@ class FolderOptions:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file to read."""
+    """A file to load."""
 
     path: Path
     stat: FileStat
@@ -66,17 +66,17 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class SkippedPath:
-    """A file or folder that is not read, though someone might expect it."""
+    """A file or folder that is skipped, with the reason to report."""
 
     path: Path
     reason: str
     unreadable: bool = False
-    """It is a folder that is there and could not be looked into: nothing is known of what lies below it."""
+    """An existing folder that cannot be listed: its files are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _IgnoreScope:
-    """The rules of one folder, and how many parts of a path lie above them."""
+    """The rules of one folder, and the number of path components above it."""
 
     rules: IgnoreRules
     depth: int
@@ -84,59 +84,56 @@ class _IgnoreScope:
 
 @dataclass(frozen=True, slots=True)
 class _PendingFolder:
-    """A folder that is still to be scanned."""
+    """A folder to scan."""
 
     path: str
     parts: tuple[str, ...]
-    """Its path from the top of the rules."""
+    """Its path, relative to the root of the ignore rules."""
     scopes: tuple[_IgnoreScope, ...]
 
 
 @dataclass
 class _WalkState:
-    """What stays the same over one walk."""
+    """The settings of a walk, and the links that it followed."""
 
     root: str
     options: FolderOptions
     source_depth: int
-    """How many parts of a path lie above the source itself."""
+    """Number of path components above the source."""
     ignore_names: tuple[str, ...]
     include: IgnoreRules | None
     exclude: IgnoreRules
     max_bytes: int
     visited_links: set[tuple[int, int]] = field(default_factory=set)
-    """Folders reached through links, by device and inode, so that none is read twice."""
+    """Folders reached by links, as (device, inode), so that none is scanned twice."""
 
 
 def walk_files(source: Path, options: FolderOptions | None = None) -> Iterator[FoundFile | SkippedPath]:
-    """Every file of a folder to be read, in the order of names, and what is skipped with its reason.
+    """The files of a folder to load, sorted by name, and the skipped ones with the reason.
 
-    Files that the include patterns or the ignore files leave out are not mentioned one by one; hidden files,
-    and folders that are left out, are. A `source` that is one file is read whatever its name matches,
-    unless it looks like a secret.
+    Files that patterns or ignore files exclude are not reported; hidden files and excluded folders are. If `source`
+    is a file, patterns do not apply to it.
 
     Args:
-        source: a folder or a file; a link is followed here.
-        options: which files of a folder are wanted.
+        source: a folder or a file; a symbolic link is followed.
+        options: which files to load.
 
     Yields:
-        `Found` and `SkippedPath` with paths below `source` as it was given. A folder or file that cannot be read
-        is a `SkippedPath`, never an exception.
+        `FoundFile` and `SkippedPath` with paths below `source`. A folder or file that cannot be read is a
+        `SkippedPath`, never an exception.
     """
     options = options or FolderOptions()
     try:
-        status = os.stat(source)  # noqa: PTH116 - the string form is used throughout
+        stat_result = os.stat(source)  # noqa: PTH116 - the string form is used throughout
     except (OSError, ValueError) as error:
-        yield SkippedPath(
-            source, describe_os_error(error) if isinstance(error, OSError) else "no file can have this name"
-        )
+        yield SkippedPath(source, describe_os_error(error) if isinstance(error, OSError) else "invalid file name")
         return
     max_bytes = int(options.max_file_mb * MB)
-    if stat.S_ISDIR(status.st_mode):
+    if stat.S_ISDIR(stat_result.st_mode):
         yield from _walk_folder(source, options, max_bytes)
     else:
         path = Path(os.path.realpath(source)) if source.is_symlink() else source
-        yield _classify_file(str(path), path.name, status, max_bytes)
+        yield _classify_file(str(path), path.name, stat_result, max_bytes)
 
 
 def _walk_folder(source: Path, options: FolderOptions, max_bytes: int) -> Iterator[FoundFile | SkippedPath]:
@@ -161,7 +158,7 @@ def _walk_folder(source: Path, options: FolderOptions, max_bytes: int) -> Iterat
 
 
 def _parent_scopes(source: Path, options: FolderOptions) -> tuple[tuple[str, ...], tuple[_IgnoreScope, ...]]:
-    """The `.gitignore` files of the repository that holds `source`, unless they leave out `source` itself."""
+    """The `.gitignore` rules of the parent folders in the same repository, unless they exclude `source` itself."""
     folder = Path(os.path.realpath(source))
     tops = [parent for parent in (folder, *folder.parents) if (parent / ".git").exists()]
     if not tops or tops[0] == folder:
@@ -182,13 +179,13 @@ def _read_ignore_rules(folder: str, names: Sequence[str]) -> IgnoreRules:
         try:
             data = read_bytes(Path(folder, name), None, MAX_IGNORE_FILE_BYTES)
         except LoadError:
-            continue  # most often not there; a link or a huge file is no list of rules
+            continue  # usually missing; a link or a huge file is ignored
         lines += data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n")
     return IgnoreRules(lines)
 
 
 def _is_ignored(parts: Sequence[str], scopes: Sequence[_IgnoreScope], *, is_folder: bool) -> bool:
-    """What the deepest rules that speak of a path say."""
+    """Whether a path is ignored; the deepest matching rules decide."""
     for scope in reversed(scopes):
         verdict = scope.rules.match(parts[scope.depth :], is_folder)
         if verdict is not None:
@@ -197,7 +194,7 @@ def _is_ignored(parts: Sequence[str], scopes: Sequence[_IgnoreScope], *, is_fold
 
 
 def _scan_folder(folder: _PendingFolder, state: _WalkState) -> list[_PendingFolder | FoundFile | SkippedPath]:
-    """What one folder holds, in the order of names."""
+    """The entries of a folder, sorted by name."""
     try:
         with os.scandir(folder.path) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
@@ -206,7 +203,7 @@ def _scan_folder(folder: _PendingFolder, state: _WalkState) -> list[_PendingFold
         return [SkippedPath(Path(folder.path), f"folder: {describe_os_error(error)}", unreadable=not gone)]
     names = {entry.name for entry in entries if entry.name in (KB_MARKER_FILE, *state.ignore_names)}
     if KB_MARKER_FILE in names:
-        return [SkippedPath(Path(folder.path), "a knowledge base")]
+        return [SkippedPath(Path(folder.path), "knowledge base")]
     if names:
         rules = _read_ignore_rules(folder.path, [name for name in state.ignore_names if name in names])
         scopes = (*folder.scopes, _IgnoreScope(rules, len(folder.parts))) if rules else folder.scopes
@@ -217,7 +214,7 @@ def _scan_folder(folder: _PendingFolder, state: _WalkState) -> list[_PendingFold
 def _classify_entry(
     entry: os.DirEntry[str], folder: _PendingFolder, state: _WalkState
 ) -> _PendingFolder | FoundFile | SkippedPath | None:
-    """What becomes of one name; None for what is left out without a word."""
+    """The classification of an entry; None when it is excluded without a report."""
     try:
         if entry.is_symlink():
             return _classify_link(entry, folder, state)
@@ -235,7 +232,7 @@ def _classify_entry(
 
 
 def _report_exclusion(entry: os.DirEntry[str], reason: str) -> SkippedPath | None:
-    """What is said of a file or link that is left out: nothing where the user's own patterns leave it out."""
+    """The report of an excluded file or link; None when the user's patterns exclude it."""
     if is_secret_name(entry.name):
         return SkippedPath(Path(entry.path), "looks like a secret")
     hidden = reason == "hidden" and entry.name not in IGNORE_FILES
@@ -245,21 +242,21 @@ def _report_exclusion(entry: os.DirEntry[str], reason: str) -> SkippedPath | Non
 def _exclusion_reason(
     name: str, parts: tuple[str, ...], is_folder: bool, folder: _PendingFolder, state: _WalkState
 ) -> str:
-    """Why a name is left out, in one word; '' for one that is wanted."""
+    """Why a name is excluded, in one word; '' when it is included."""
     if name[0] == "." and not state.options.hidden:
         return "hidden"
     if folder.scopes and _is_ignored(parts, folder.scopes, is_folder=is_folder):
         return "ignored"
-    below = parts[state.source_depth :]
-    if state.exclude and state.exclude.match(below, is_folder):
+    relative_parts = parts[state.source_depth :]
+    if state.exclude and state.exclude.match(relative_parts, is_folder):
         return "excluded"
-    if is_folder or state.include is None or _is_included(below, state.include):
+    if is_folder or state.include is None or _is_included(relative_parts, state.include):
         return ""
     return "not included"
 
 
 def _is_included(parts: tuple[str, ...], rules: IgnoreRules) -> bool:
-    """Whether a pattern takes the file, or a folder that it lies in: `docs/` takes all below docs."""
+    """Whether a pattern matches the file or one of its folders: `docs/` includes everything below docs."""
     verdict = rules.match(parts, False)
     depth = len(parts) - 1
     while verdict is None and depth > 0:
@@ -268,14 +265,14 @@ def _is_included(parts: tuple[str, ...], rules: IgnoreRules) -> bool:
     return bool(verdict)
 
 
-def _classify_file(path: str, name: str, status: os.stat_result, max_bytes: int) -> FoundFile | SkippedPath:
-    if not stat.S_ISREG(status.st_mode):
-        return SkippedPath(Path(path), f"{describe_file_type(status.st_mode)}, not a regular file")
+def _classify_file(path: str, name: str, stat_result: os.stat_result, max_bytes: int) -> FoundFile | SkippedPath:
+    if not stat.S_ISREG(stat_result.st_mode):
+        return SkippedPath(Path(path), f"{describe_file_type(stat_result.st_mode)}, not a regular file")
     if is_secret_name(name):
         return SkippedPath(Path(path), "looks like a secret")
-    if status.st_size > max_bytes:
+    if stat_result.st_size > max_bytes:
         return SkippedPath(Path(path), f"larger than {max_bytes / MB:g} MB")
-    return FoundFile(Path(path), FileStat.from_stat(status))
+    return FoundFile(Path(path), FileStat.from_stat(stat_result))
 
 
 def _classify_link(
@@ -287,26 +284,26 @@ def _classify_link(
         return _report_exclusion(entry, reason)
     path = Path(entry.path)
     try:
-        status = entry.stat()
+        stat_result = entry.stat()
     except OSError:
-        return SkippedPath(path, "link that leads nowhere")
+        return SkippedPath(path, "broken link")
     target = os.path.realpath(entry.path)
     if _is_below(target, state.root):
         return SkippedPath(path, "link")
     if not state.options.follow_links:
-        return SkippedPath(path, "link out of the folder")
-    if not stat.S_ISDIR(status.st_mode):
-        return _classify_file(target, target.rpartition("/")[2], status, state.max_bytes)
-    return _visit_linked_folder(_PendingFolder(entry.path, parts, folder.scopes), target, status, state)
+        return SkippedPath(path, "link to a path outside the folder")
+    if not stat.S_ISDIR(stat_result.st_mode):
+        return _classify_file(target, target.rpartition("/")[2], stat_result, state.max_bytes)
+    return _visit_linked_folder(_PendingFolder(entry.path, parts, folder.scopes), target, stat_result, state)
 
 
 def _visit_linked_folder(
-    folder: _PendingFolder, target: str, status: os.stat_result, state: _WalkState
+    folder: _PendingFolder, target: str, stat_result: os.stat_result, state: _WalkState
 ) -> _PendingFolder | SkippedPath:
-    """A folder outside, read the first time that a link leads there."""
-    key = (status.st_dev, status.st_ino)
+    """The target folder of a link, unless it was scanned before."""
+    key = (stat_result.st_dev, stat_result.st_ino)
     if key in state.visited_links or _is_below(state.root, target):
-        return SkippedPath(Path(folder.path), "link to a folder that is read already")
+        return SkippedPath(Path(folder.path), "link to a folder that is already included")
     state.visited_links.add(key)
     return folder
 

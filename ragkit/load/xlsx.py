@@ -1,4 +1,4 @@
-"""Excel files: one part a sheet, one line of text for each row, with the names of its columns."""
+"""Excel files: one section per sheet, one line of text per row, with the column names."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PARSE_ERRORS = (
     IndexError,
     SyntaxError,
 )
-"""What openpyxl raises for files that are not as it expects; xml.etree's ParseError is a SyntaxError."""
+"""Errors of openpyxl for damaged files; the ParseError of xml.etree is a SyntaxError."""
 
 
 class XlsxLoader:
-    """Reads values as they were last calculated; formulas, charts and comments are left out."""
+    """Reads the last calculated values, without formulas, charts and comments."""
 
     version = LOADER_VERSIONS["xlsx"]
 
@@ -47,56 +47,46 @@ class XlsxLoader:
         archive = ZipArchive(data, source, self.options)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of features that have no text
+                warnings.simplefilter("ignore")  # about unsupported features without text
                 blocks, hidden = self._blocks(data, source)
         except PARSE_ERRORS as error:
-            reason = f"no table can be read from it ({type(error).__name__})"
+            reason = f"invalid workbook ({type(error).__name__})"
             raise LoadError(source, reason, "open it in a spreadsheet program and save it again") from error
-        known = read_core_properties(archive)
+        properties = read_core_properties(archive)
         text, headings = join_blocks(blocks)
         return Document(
             text=text,
-            metadata=build_metadata("xlsx", source, {**known, "title": None, "hidden_sheets": hidden or None}),
+            metadata=build_metadata("xlsx", source, {**properties, "title": None, "hidden_sheets": hidden or None}),
             source=source,
-            title=str(known.get("title", "")),
+            title=str(properties.get("title", "")),
             headings=headings,
             format="xlsx",
         )
 
     def _blocks(self, data: bytes, source: str) -> tuple[list[LayoutBlock], int]:
-        """The blocks of all sheets that are read, and how many are hidden."""
+        """The blocks of the sheets, and the number of hidden sheets."""
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-        shown = [sheet for sheet in book.worksheets if self.options.hidden or sheet.sheet_state == "visible"]
-        counted = _CellLimiter(self.options.max_cells, source)
+        visible = [sheet for sheet in book.worksheets if self.options.hidden or sheet.sheet_state == "visible"]
         blocks: list[LayoutBlock] = []
-        for sheet in shown:
-            sheet.reset_dimensions()  # what a file says of its size is often wrong
-            blocks += _sheet_blocks(str(sheet.title), counted.rows(sheet.iter_rows(values_only=True)))
-        hidden = len(book.worksheets) - len(shown)
+        cell_count = 0
+
+        def count_cells(rows: Iterator[Sequence[object]]) -> Iterator[Sequence[str]]:
+            nonlocal cell_count
+            for row in rows:
+                cells = [_format_cell(value) for value in row]
+                cell_count += len(cells) - cells.count("")
+                if cell_count > self.options.max_cells:
+                    reason = f"has more than {self.options.max_cells} cells"
+                    raise LoadLimitExceeded(source, reason, "raise max_cells, or split the file")
+                if any(cells):
+                    yield cells
+
+        for sheet in visible:
+            sheet.reset_dimensions()  # the declared dimensions are often wrong
+            blocks += _sheet_blocks(str(sheet.title), count_cells(sheet.iter_rows(values_only=True)))
+        hidden = len(book.worksheets) - len(visible)
         book.close()
         return blocks, hidden
-
-
-class _CellLimiter:
-    """Rows as strings, while there are cells left."""
-
-    def __init__(self, left: int, source: str) -> None:
-        self.cells_left = left
-        self._source = source
-
-    def rows(self, rows: Iterator[Sequence[object]]) -> Iterator[Sequence[str]]:
-        """Rows that have a value, without the empty cells at their end. Raises LoadLimitExceeded when too many are met."""
-        for row in rows:
-            cells = [_format_cell(value) for value in row]
-            filled = len(cells) - cells.count("")
-            if not filled:
-                continue
-            self.cells_left -= filled
-            if self.cells_left < 0:
-                raise LoadLimitExceeded(self._source, "has more cells than max_cells", "raise max_cells, or cut it")
-            while cells and not cells[-1]:
-                cells.pop()
-            yield cells
 
 
 def _sheet_blocks(name: str, rows: Iterator[Sequence[str]]) -> list[LayoutBlock]:
@@ -106,7 +96,7 @@ def _sheet_blocks(name: str, rows: Iterator[Sequence[str]]) -> list[LayoutBlock]
 
 
 def _format_cell(value: object) -> str:
-    """A cell as a reader would write it."""
+    """The text of a cell."""
     if value is None:
         return ""
     if isinstance(value, bool):

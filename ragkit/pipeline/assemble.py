@@ -1,4 +1,4 @@
-"""From the names in a pipeline to the parts themselves."""
+"""Create the components that a pipeline names."""
 
 from __future__ import annotations
 
@@ -8,258 +8,310 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ragkit.embed import EMBEDDERS
 from ragkit.embed.base import EmbeddingProvider, TokenizingEmbedder
-from ragkit.index.build import ANY_LOADER, BuildStages, LexicalIndexWriter
+from ragkit.errors import PipelineError
 from ragkit.index.build_fingerprint import BuildFingerprint
-from ragkit.index.build_runner import BuildRunner
 from ragkit.index.catalog.directory import NewKnowledgeBase
 from ragkit.index.external_store import ExternalStore, StoreLocation
-from ragkit.lexical.analyzer import ANALYZER_VERSION
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load import LOADERS
 from ragkit.load.options import LOADER_VERSIONS
-from ragkit.load.parsing import ParseLimits
-from ragkit.load.router import LoaderRoute
 from ragkit.load.walk import FolderOptions
 from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.runners import RUNNERS, LocalOptions, RayOptions
 from ragkit.pipeline.sections import ADDRESS_OPTIONS
 from ragkit.pipeline.settings import Pipeline
-from ragkit.records import JSON, Chunk, Document, content_id
-from ragkit.registry import Part, Registry
+from ragkit.records import JSON, content_id
+from ragkit.registry import Component, Registry
 from ragkit.retrieve import RERANKERS, RETRIEVERS
-from ragkit.retrieve.base import ChunkIndex, Reranker, Retriever, RetrieverDependencies
+from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
-from ragkit.retrieve.query_rewriting import QueryRewriter
-from ragkit.retrieve.stages import StageFactory, build_staged_retriever
 from ragkit.split import SPLITTERS
-from ragkit.split.base import Splitter, TokenStartsFunction
-from ragkit.split.chunks import SPECIAL_TOKENS, build_chunks, embedding_text
-from ragkit.split.token_index import estimate_token_starts
+from ragkit.split.base import Splitter
 from ragkit.store import STORES
+from ragkit.store.base import Store
+
+if TYPE_CHECKING:  # imported by the methods that need them, so that `ragkit status` loads no agent and no loader
+    from ragkit.index.build import BuildStages
+    from ragkit.index.build_runner import BuildRunner
+    from ragkit.lexical.base import LexicalIndex
+    from ragkit.load.parsing import ParseLimits
+    from ragkit.load.router import LoaderRoute
+    from ragkit.records import Chunk, Document
+    from ragkit.retrieve.base import ChunkIndex
+    from ragkit.retrieve.query_rewriting import QueryRewriter
+    from ragkit.split.base import TokenStartsFunction
 
 _WALK_OPTIONS = frozenset(field.name for field in fields(FolderOptions))
-"""Settings of the folder walk: they decide which files are looked at, never what is in a chunk."""
-
+"""Options of the directory walk. They select files and do not change chunks, so they are not fingerprinted."""
 
 MEMORY_STORE = "memory"
-"""The store that keeps nothing: a knowledge base that names it searches its catalog."""
+"""The store without persistence: a knowledge base that names it searches its catalog."""
 CATALOG_STORES = frozenset({"sqlite", MEMORY_STORE})
-"""Stores that need nothing beside the catalog: its own vectors are searched, exactly, from the memory map.
-With a path of its own `sqlite` is a store like any other."""
+"""Stores for which the vectors in the catalog are searched, exactly and memory-mapped. With a `path`, `sqlite` is an
+external store."""
 
 
 class PipelineComponents:
-    """The parts of one pipeline, made when they are first needed."""
+    """The components of a pipeline, created on first use."""
 
     def __init__(
-        self, pipeline: Pipeline, embedder: EmbeddingProvider | None = None, asker: EmbeddingProvider | None = None
+        self,
+        pipeline: Pipeline,
+        embedder: EmbeddingProvider | None = None,
+        query_embedder: EmbeddingProvider | None = None,
     ) -> None:
-        """The parts of `pipeline`.
-
-        Args:
-            pipeline: what is assembled.
-            embedder: the embedder that it names, where one has been made already: a model is loaded once then.
-            asker: who embeds questions in its place, such as one that knows them; its rows must be the same.
+        """Args:
+        pipeline: the configuration.
+        embedder: an instance of the embedder that it names, to share a loaded model.
+        query_embedder: embeds questions instead, for example from a cache; its vectors must be the same.
         """
         self.pipeline = pipeline
         self._embedder = embedder
-        self._query_embedder = asker
+        self._query_embedder = query_embedder
         self._rerankers: dict[RerankOptions, Reranker] = {}
         self._rewriters: dict[RewriteOptions, QueryRewriter] = {}
 
-    def runner(self, workers: int = 0) -> BuildRunner:
-        """The runner that the pipeline names, for one build; `workers` overrides its own option unless it is 0.
+    def create_runner(self, workers: int = 0) -> BuildRunner:
+        """The runner of the pipeline, for one build; `workers` overrides its option unless it is 0.
 
         Raises:
             MissingExtra: an optional dependency of the runner is not installed.
             WorkerError: the cluster cannot be reached.
         """
-        choice = self.pipeline.runner
-        options = choice.options
+        component = self.pipeline.runner
+        options = component.options
         if workers and isinstance(options, LocalOptions | RayOptions):
             options = replace(options, workers=workers)
-        build = cast("Callable[[object, PipelineComponents], BuildRunner]", RUNNERS.find(choice.name))
+        build = cast("Callable[[object, PipelineComponents], BuildRunner]", RUNNERS.find(component.name))
         return build(options, self)
 
     @property
     def folder_options(self) -> FolderOptions:
-        """Which files of a folder are read."""
-        for choice in self.pipeline.loaders:
-            if isinstance(choice.options, FolderOptions):
-                return choice.options
+        """Options of the directory walk."""
+        for component in self.pipeline.loaders:
+            if isinstance(component.options, FolderOptions):
+                return component.options
         return FolderOptions()
 
     @cached_property
     def embedder(self) -> EmbeddingProvider:
-        """The embedder, without its model, which is loaded at its first text."""
-        return self._embedder or create_component(EMBEDDERS, self.pipeline.embedder)
+        """The embedder. Its model is loaded when it embeds the first text."""
+        return self._embedder or create_component(EMBEDDERS, self.pipeline.embedder, EmbeddingProvider)
 
     @cached_property
     def build_fingerprint(self) -> BuildFingerprint:
-        """What decides chunks and vectors."""
+        """The fingerprint of every option that determines chunks and vectors."""
+        from ragkit.lexical.analyzer import ANALYZER_VERSION
+
         load = {
-            f"{choice.name}.{key}": value
-            for choice in self.pipeline.loaders
-            for key, value in component_options_json(choice).items()
+            f"{component.name}.{key}": value
+            for component in self.pipeline.loaders
+            for key, value in component_options_json(component).items()
             if key not in _WALK_OPTIONS
         }
-        split: dict[str, JSON] = {"name": "+".join(choice.name for choice in self.pipeline.splitters)}
-        for choice in self.pipeline.splitters:
-            split |= component_options_json(choice)
+        split: dict[str, JSON] = {"name": "+".join(component.name for component in self.pipeline.splitters)}
+        for component in self.pipeline.splitters:
+            split |= component_options_json(component)
         if all(map(_has_header, self.pipeline.splitters)):
-            split.pop("header", None)  # knowledge bases from before there was this option have headers too
+            split.pop("header", None)  # older knowledge bases lack this option and have headers
         embed = {"name": self.pipeline.embedder.name, "fingerprint": self.embedder.fingerprint}
         return BuildFingerprint(load, split, embed, ANALYZER_VERSION, dict(LOADER_VERSIONS))
 
     def loader_fingerprint(self, loader: str) -> str:
-        """The recipe of the documents that a loader makes: `loader:digest`."""
-        recipe = self.build_fingerprint
-        settings = json.dumps([recipe.load, recipe.split, recipe.embed], sort_keys=True)
-        version = (
-            str(recipe.versions) if loader == ANY_LOADER else recipe.versions.get(loader) or _plugin_version(loader)
-        )
-        return f"{loader}:{content_id(loader, version, settings, recipe.lexicon)}"
+        """The fingerprint of the documents that a loader produces: `loader:digest`."""
+        from ragkit.index.build import ANY_LOADER
 
-    def current_fingerprint(self, recipe: str) -> str:
-        """The recipe that the loader of a stored recipe has today."""
-        return self.loader_fingerprint(recipe.partition(":")[0])
+        build = self.build_fingerprint
+        settings = json.dumps([build.load, build.split, build.embed], sort_keys=True)
+        version = str(build.versions) if loader == ANY_LOADER else build.versions.get(loader) or _plugin_version(loader)
+        return f"{loader}:{content_id(loader, version, settings, build.lexicon)}"
+
+    def current_fingerprint(self, stored: str) -> str:
+        """The current fingerprint of the loader in a stored fingerprint."""
+        return self.loader_fingerprint(stored.partition(":")[0])
 
     def split_document(self, document: Document) -> list[Chunk]:
-        """The chunks of a document, by the splitter that its name is routed to."""
-        for choice, splitter in self._splitters:
-            if choice.matches(document.source):
-                recipe = self.current_fingerprint("")
-                most = self._max_tokens
-                return build_chunks(document, splitter, self._token_starts, recipe, _has_header(choice), most)
+        """The chunks of a document, by the first splitter that matches its name."""
+        from ragkit.split.chunks import build_chunks
+
+        for component, splitter in self._splitters:
+            if component.matches(document.source):
+                fingerprint, header = self.current_fingerprint(""), _has_header(component)
+                return build_chunks(document, splitter, self._token_starts, fingerprint, header, self._max_tokens)
         return []
 
     def embedding_text(self, chunk: Chunk) -> str:
-        """What the embedder sees of a chunk: its header, where the splitter of its file has one, and its text."""
-        taken = next((choice for choice in self.pipeline.splitters if choice.matches(chunk.source)), None)
-        bare = taken is not None and not _has_header(taken)
-        return chunk.text if bare else embedding_text(chunk, self._token_starts)
+        """The text of a chunk that is embedded: its header, if the splitter of its file adds one, and its text."""
+        from ragkit.split.chunks import embedding_text
 
-    def build_stages(self, lexicon: LexicalIndexWriter, runner: BuildRunner) -> BuildStages:
-        """Everything that a build drives."""
+        splitter = next((component for component in self.pipeline.splitters if component.matches(chunk.source)), None)
+        has_header = splitter is None or _has_header(splitter)
+        return embedding_text(chunk, self._token_starts) if has_header else chunk.text
+
+    def build_stages(self, lexicon: LexicalIndex, runner: BuildRunner) -> BuildStages:
+        """The stages of a build."""
+        from ragkit.index.build import BuildStages
+
         return BuildStages(runner, self._count_tokens, self.embedder, lexicon, self.loader_fingerprint)
 
     @property
     def loader_routes(self) -> tuple[LoaderRoute, ...]:
-        """The loaders that are named for some of the files."""
+        """The loaders with options or files of their own."""
+        from ragkit.load.router import LoaderRoute
+
         return tuple(
-            LoaderRoute(choice.name, choice.options, choice.only)
-            for choice in self.pipeline.loaders
-            if not isinstance(choice.options, FolderOptions)
+            LoaderRoute(component.name, component.options, component.only)
+            for component in self.pipeline.loaders
+            if not isinstance(component.options, FolderOptions)
         )
 
     @property
     def parse_limits(self) -> ParseLimits:
-        """What one file may cost."""
+        """Limits of parsing a file."""
+        from ragkit.load.parsing import ParseLimits
+
         folder = self.folder_options
         return ParseLimits(folder.max_seconds, folder.max_memory_mb, folder.max_text_mb, folder.max_file_mb)
 
     def external_store(self, directory: Path) -> ExternalStore | None:
-        """The vector store beside the catalog of a knowledge base; None when the catalog itself is searched."""
-        choice, options = self.pipeline.store, self.pipeline.store.options
+        """The vector store of a knowledge base; None if the catalog itself is searched."""
+        component, options = self.pipeline.store, self.pipeline.store.options
         path = getattr(options, "path", None)
-        if choice.name == MEMORY_STORE or (choice.name in CATALOG_STORES and not path):
+        if component.name == MEMORY_STORE or (component.name in CATALOG_STORES and not path):
             return None
-        place = directory / f"store-{choice.name}"
-        own = path == "" and not any(getattr(options, address, "") for address in ADDRESS_OPTIONS)
+        default_path = directory / f"store-{component.name}"
+        is_inside = path == "" and not any(getattr(options, address, "") for address in ADDRESS_OPTIONS)
         if isinstance(path, str | Path) and is_dataclass(options) and not isinstance(options, type):
-            # an absolute path, so that a store is the same one from whatever directory it is used
+            # absolute, so that the identity of the store does not depend on the working directory
             path = str(Path(path).absolute()) if path else ""
-            choice = ComponentConfig(choice.name, replace(options, path=path))
-            options = replace(options, path=path or str(place))
-        chosen = ComponentConfig(choice.name, options)
-        identity = f"{choice.name}:{content_id(json.dumps(component_options_json(choice), sort_keys=True))}"
-        return ExternalStore(StoreLocation(identity, lambda: create_component(STORES, chosen), place if own else None))
+            component = ComponentConfig(component.name, replace(options, path=path))
+            options = replace(options, path=path or str(default_path))
+        config = ComponentConfig(component.name, options)
+        identity = f"{component.name}:{content_id(json.dumps(component_options_json(component), sort_keys=True))}"
+        return ExternalStore(
+            StoreLocation(
+                identity, lambda: create_component(STORES, config, Store), default_path if is_inside else None
+            )
+        )
 
     @property
     def new_knowledge_base(self) -> NewKnowledgeBase:
-        """What a knowledge base that has to be made begins with."""
+        """The initial content of a new knowledge base."""
         return NewKnowledgeBase(
             self.build_fingerprint.to_json(), lambda connection: Bm25Index(connection).create_tables()
         )
 
     @property
     def top_k(self) -> int:
-        """How many hits a search gives when nobody says."""
+        """The default number of hits."""
         return int(getattr(self.pipeline.retriever.options, "top_k", 8))
 
     def create_retriever(self, passages: ChunkIndex, mode: str | None = None) -> Retriever:
-        """The retriever of the pipeline, or the one that `mode` names with its own defaults."""
-        choice = self.pipeline.retriever
-        if mode is not None and mode != choice.name:
+        """The retriever of the pipeline, or the one that `mode` names, with its defaults."""
+        from ragkit.retrieve.stages import StageFactory, build_staged_retriever
+
+        component = self.pipeline.retriever
+        if mode is not None and mode != component.name:
             options = RETRIEVERS.options_class(mode)
-            top_k = getattr(choice.options, "top_k", None)
-            choice = ComponentConfig(mode, options(**({"top_k": top_k} if top_k else {})) if options else None)
-        build = cast("Callable[[object, RetrieverDependencies], Retriever]", RETRIEVERS.find(choice.name))
-        parts = RetrieverDependencies(passages, self._query_embedder or self.embedder)
-        if not isinstance(choice.options, SearchOptions):  # a plugin's, with stages of its own or none
-            return build(choice.options, parts)
-        workshop = StageFactory(self._get_reranker, self._get_rewriter)
-        return build_staged_retriever(lambda given: build(choice.options, given), parts, choice.options, workshop)
+            top_k = getattr(component.options, "top_k", None)
+            component = ComponentConfig(mode, options(**({"top_k": top_k} if top_k else {})) if options else None)
+        retriever = _find_component(RETRIEVERS, component.name, Retriever)
+        build = cast("Callable[[object, RetrieverDependencies], Retriever]", retriever)
+        dependencies = RetrieverDependencies(passages, self._query_embedder or self.embedder)
+        if not isinstance(component.options, SearchOptions):  # a plugin without ragkit's stages
+            return build(component.options, dependencies)
+        stages = StageFactory(self._get_reranker, self._get_rewriter)
+        return build_staged_retriever(
+            lambda given: build(component.options, given), dependencies, component.options, stages
+        )
 
     def _get_reranker(self, options: RerankOptions) -> Reranker:
-        """The reranker of these options: made once, as it holds a model or connections."""
+        """The reranker with these options; cached, because it holds a model or connections."""
         if options not in self._rerankers:
-            build = cast("Callable[[RerankOptions, EmbeddingProvider], Reranker]", RERANKERS.find(options.name))
+            build = cast(
+                "Callable[[RerankOptions, EmbeddingProvider], Reranker]",
+                _find_component(RERANKERS, options.name, Reranker),
+            )
             self._rerankers[options] = build(options, self.embedder)
         return self._rerankers[options]
 
     def _get_rewriter(self, options: RewriteOptions) -> QueryRewriter:
-        """The rewriter of these options: made once, as it remembers what was written."""
+        """The rewriter with these options; cached, because it caches rewritten questions."""
+        from ragkit.retrieve.query_rewriting import QueryRewriter
+
         if options not in self._rewriters:
             self._rewriters[options] = QueryRewriter(options)
         return self._rewriters[options]
 
     @cached_property
     def _splitters(self) -> list[tuple[ComponentConfig, Splitter]]:
-        return [(choice, create_component(SPLITTERS, choice)) for choice in self.pipeline.splitters]
+        return [(component, create_component(SPLITTERS, component, Splitter)) for component in self.pipeline.splitters]
 
     @cached_property
     def _token_starts(self) -> TokenStartsFunction:
+        from ragkit.split.token_index import estimate_token_starts
+
         embedder = self.embedder
         return embedder.token_starts if isinstance(embedder, TokenizingEmbedder) else estimate_token_starts
 
     @property
     def _max_tokens(self) -> int | None:
-        """Tokens of one text that the embedder reads, where that is known."""
+        """The token limit of the embedder, or None if it is unknown."""
         embedder = self.embedder
         return embedder.max_tokens if isinstance(embedder, TokenizingEmbedder) else None
 
     def _count_tokens(self, texts: Sequence[str]) -> int:
-        """Tokens of some texts as the embedder reads them, special tokens included."""
-        most = self._max_tokens or sys.maxsize
-        return sum(min(len(self._token_starts(text)) + SPECIAL_TOKENS, most) for text in texts)
+        """Tokens that the embedder reads, special tokens included."""
+        from ragkit.split.chunks import SPECIAL_TOKENS
+
+        limit = self._max_tokens or sys.maxsize
+        return sum(min(len(self._token_starts(text)) + SPECIAL_TOKENS, limit) for text in texts)
 
 
-def _has_header(choice: ComponentConfig) -> bool:
+def _has_header(component: ComponentConfig) -> bool:
     """Whether a splitter's chunks are embedded with their headers."""
-    return bool(getattr(choice.options, "header", True))
+    return bool(getattr(component.options, "header", True))
 
 
 def _plugin_version(loader: str) -> str:
-    """The version of a plugin's loader; '' when it is not installed any more."""
-    known = loader in LOADERS.names()
-    return str(getattr(LOADERS.find(loader), "version", "")) if known else ""
+    """The version of a plugin's loader; '' if it is not installed."""
+    return str(getattr(LOADERS.find(loader), "version", "")) if loader in LOADERS.names() else ""
 
 
-def create_component(registry: Registry[Part], choice: ComponentConfig) -> Part:
-    """The part that a choice names, with its options."""
-    part = cast("Callable[..., Part]", registry.find(choice.name))
-    return part() if choice.options is None else part(choice.options)
+def create_component(registry: Registry[Component], config: ComponentConfig, protocol: type) -> Component:
+    """Create a component with its options.
+
+    Raises:
+        UnknownName: the name is not registered.
+        MissingExtra: its optional dependency is not installed.
+        PipelineError: it lacks a member of its protocol.
+    """
+    build = cast("Callable[..., Component]", _find_component(registry, config.name, protocol))
+    component = build() if config.options is None else build(config.options)
+    _check_members(registry, config.name, component, protocol)
+    return component
 
 
-def component_options_json(choice: ComponentConfig) -> dict[str, JSON]:
-    """A choice's options as plain values: what JSON would give back."""
-    options = choice.options
+def _find_component(registry: Registry[Component], name: str, protocol: type) -> type[Component]:
+    component_class = registry.find(name)
+    _check_members(registry, name, component_class, protocol)
+    return component_class
+
+
+def _check_members(registry: Registry[Component], name: str, component: object, protocol: type) -> None:
+    message = registry.missing_members(name, component, protocol)
+    if message:
+        raise PipelineError([message])
+
+
+def component_options_json(config: ComponentConfig) -> dict[str, JSON]:
+    """The options of a component as JSON values."""
+    options = config.options
     if not is_dataclass(options) or isinstance(options, type):
         return {}
-    plain: dict[str, JSON] = json.loads(json.dumps(asdict(options), default=str))
-    return plain
+    values: dict[str, JSON] = json.loads(json.dumps(asdict(options), default=str))
+    return values

@@ -1,4 +1,4 @@
-"""What a pipeline is made of: one chosen part and its options, the settings of answers, and origins."""
+"""The values of a pipeline: components with their options, answer options, and origins."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ComponentConfig:
-    """One part: its registered name, its options and, in a list, the files it is for."""
+    """A component: its registered name, its options and, in a list, the files that it is for."""
 
     name: str
-    """As its registry knows it."""
+    """The name in its registry."""
     options: DataclassInstance | None = None
-    """An instance of the part's own options dataclass; None for a part without options."""
+    """An instance of the component's options dataclass; None if it has no options."""
     only: tuple[str, ...] = ()
-    """Suffixes (`.pdf`), of splitters also patterns of file names (`report-*.txt`); empty: every file of its kind."""
+    """Suffixes (`.pdf`), for splitters also patterns of file names (`report-*.txt`); empty: every file of its kind."""
+
+    def head(self) -> dict[str, object]:
+        """`name` and, if set, `only`: what a file says of the component beside its options."""
+        return {"name": self.name, **({"only": self.only} if self.only else {})}
 
     def matches(self, source: str) -> bool:
-        """Whether a file or URL of this name is for this part. Upper and lower case count as equal."""
+        """Whether the component is for a file or URL of this name. Ignores case."""
         path = urlsplit(source).path if "://" in source else source
         name = PurePosixPath(path).name.lower()
         patterns = [f"*{entry.lower()}" if entry.startswith(".") else entry.lower() for entry in self.only]
@@ -36,18 +40,18 @@ class ComponentConfig:
 
 @dataclass(frozen=True)
 class AnswerOptions:
-    """How an answer is made from the hits."""
+    """How an answer is generated from the hits."""
 
     provider: str = "auto"
-    """A provider, or `provider:model`; `auto` takes the first one whose key is set, else no model at all."""
+    """A provider, or `provider:model`; `auto`: the first provider with an API key, else `extractive` (no model)."""
     max_iterations: int = 6
-    """Turns of the model in one answer, 1 or more."""
+    """Model calls per answer, >= 1."""
     max_cost_usd: float | None = 0.05
-    """US dollars that one answer may cost; null sets no limit."""
+    """Cost limit of an answer in US dollars; null: no limit."""
 
     def __post_init__(self) -> None:
         if not self.provider.partition(":")[0]:
-            raise InvalidOption("provider", self.provider, "auto, a provider or provider:model")
+            raise InvalidOption("provider", self.provider, "'auto', a provider or provider:model")
         if self.max_iterations < 1:
             raise InvalidOption("max_iterations", self.max_iterations, ">= 1")
         if self.max_cost_usd is not None and not self.max_cost_usd >= 0:
@@ -56,20 +60,20 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class ValueOrigin:
-    """Where the value of one setting came from."""
+    """Where the value of an option comes from."""
 
     location: SourceLocation
-    """Its place in a file or in a `--set`."""
+    """The location in a file or in a `--set`."""
     variables: tuple[str, ...] = ()
-    """The environment variables that are part of the value."""
+    """The environment variables in the value."""
     template: str = ""
-    """What is written at the place, when variables are part of it: YAML."""
+    """The YAML text with its variables; empty without variables."""
     value: object = field(default=None, repr=False)  # may be a secret
-    """What came out."""
+    """The converted value."""
 
     @property
     def kind(self) -> Literal["file", "profile", "environment", "--set"]:
-        """What set the value. A variable counts before the file or profile that names it."""
+        """The kind of source. A variable takes precedence over the file or profile that names it."""
         if self.variables:
             return "environment"
         if self.location.source.name == SET_OPTION:
@@ -77,7 +81,7 @@ class ValueOrigin:
         return "profile" if self.location.profile else "file"
 
     def __str__(self) -> str:
-        """`file:line:column`, after the variables or the profile that it came through."""
+        """`file:line:column`, prefixed by the variables or the profile."""
         if self.variables:
             return f"environment {', '.join(self.variables)} ({self.location})"
         return f"profile {self.location.profile} ({self.location})" if self.location.profile else str(self.location)

@@ -1,6 +1,7 @@
-"""A value of the tree -> the value that a field of an options dataclass wants, or the problem with it.
+"""Convert YAML nodes to the annotated fields of a dataclass, and collect every problem with its location.
 
-Knows annotations, not parts: bool, int, float, str, Path, Literal, `X | Y`, tuple and list, Mapping, dataclasses.
+Supports bool, int, float, str, Path, Literal, `X | Y`, tuple, list, Mapping and nested dataclasses. pydantic is not
+used: `ragkit status` reads stored settings through this module, and the import alone would take a third of its time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from ragkit.errors import InvalidOption, did_you_mean
+from ragkit.errors import InvalidOption, closest_match, did_you_mean
 from ragkit.pipeline.yaml_nodes import (
     ConfigProblem,
     KeyNode,
@@ -20,7 +21,7 @@ from ragkit.pipeline.yaml_nodes import (
     Node,
     ScalarNode,
     SequenceNode,
-    describe_node,
+    must_be,
 )
 from ragkit.pipeline.yaml_parser import resolve_scalar
 
@@ -28,257 +29,235 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 TypeHint: TypeAlias = object
-"""An annotation as `get_type_hints` gives it."""
+"""An annotation as `get_type_hints` returns it."""
 
 _SEQUENCE_TYPES = (tuple, list, Sequence)
 _BOOLEAN_WORDS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
+_TYPE_DESCRIPTIONS: dict[TypeHint, str] = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    Path: "a path",
+    NoneType: "null",
+}
+_PLURALS: dict[TypeHint, str] = {str: "strings", int: "integers", float: "numbers"}
 
 
-class ConversionError(Exception):  # a signal inside this module and its callers in this package
-    """The value is not what the annotation wants."""
+class ConversionError(Exception):  # internal to this package
+    """The value does not match the annotation."""
 
-    def __init__(self, node: Node, wanted: str, hint: str = "", inner: Sequence[ConfigProblem] = ()) -> None:
-        super().__init__(node, wanted, hint, inner)
-        self.node, self.expected, self.suggestion, self.nested_problems = node, wanted, hint, inner
+    def __init__(self, node: Node, expected: str, suggestion: str = "", problems: Sequence[ConfigProblem] = ()) -> None:
+        super().__init__(node, expected, suggestion, problems)
+        self.node, self.expected, self.suggestion, self.nested_problems = node, expected, suggestion, problems
 
     def to_problems(self, key: str, node: Node) -> list[ConfigProblem]:
-        """What is wrong with the key whose value is `node`; the misfit may lie inside it."""
-        what = key if self.node is node else f"an entry of {key}"
-        own = ConfigProblem(
-            self.node.location, f"{what} is {describe_node(self.node)}: {self.expected} is wanted{self.suggestion}"
-        )
-        return list(self.nested_problems) or [own]
+        """The problems with the key whose value is `node`; they may be located inside the value."""
+        name = key if self.node is node else f"each entry of {key}"
+        message = must_be(name, self.expected, self.node, self.suggestion)
+        return list(self.nested_problems) or [ConfigProblem(self.node.location, message)]
 
 
 def get_field_hints(options: type[DataclassInstance]) -> dict[str, TypeHint]:
     """Field -> annotation, in the order of the fields."""
     hints = get_type_hints(options)
-    return {one.name: hints[one.name] for one in settable_fields(options)}
+    return {field.name: hints[field.name] for field in settable_fields(options)}
 
 
 def settable_fields(options: type[DataclassInstance]) -> tuple[Field[object], ...]:
     """The fields of a dataclass that a file may set."""
-    return tuple(one for one in fields(options) if one.init)
+    return tuple(field for field in fields(options) if field.init)
 
 
-def is_required(one: Field[object]) -> bool:
+def is_required(field: Field[object]) -> bool:
     """Whether a field has no default."""
-    return one.default is MISSING and one.default_factory is MISSING
+    return field.default is MISSING and field.default_factory is MISSING
 
 
-def field_default(one: Field[object]) -> object:
+def field_default(field: Field[object]) -> object:
     """The default of a field that has one."""
-    return one.default if one.default_factory is MISSING else one.default_factory()
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def convert_value(node: Node, hint: TypeHint) -> object:
-    """The value that a field with this annotation gets. Raises ConversionError."""
-    origin = get_origin(hint)
+    """The value for a field with this annotation. Raises ConversionError."""
+    origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return _convert_union(node, get_args(hint))
+        return _convert_union(node, hint)
     if origin is Literal:
-        return _convert_literal(node, get_args(hint))
-    if origin in _SEQUENCE_TYPES or (isinstance(origin, type) and issubclass(origin, Mapping)):
-        return _convert_container(node, hint)
-    if isinstance(hint, type) and is_dataclass(hint):
-        return _convert_dataclass(node, hint)
+        return _convert_literal(node, hint)
+    if origin in _SEQUENCE_TYPES:
+        if isinstance(node, SequenceNode):
+            entries = [convert_value(entry, arguments[0]) for entry in node.entries]
+            return entries if origin is list else tuple(entries)
+        text = node.text if isinstance(node, ScalarNode) and not node.variables else ""
+        raise ConversionError(node, describe_hint(hint), f'["{text}"]' if text else "")
+    if _is_mapping(origin) and isinstance(node, MappingNode):
+        return {key.text: convert_value(value, arguments[1]) for key, value in node.pairs}
+    if isinstance(hint, type) and is_dataclass(hint) and isinstance(node, MappingNode):
+        problems: list[ConfigProblem] = []
+        options = OptionsReader(hint, "", problems).read(node)
+        if problems:
+            raise ConversionError(node, "a mapping", problems=problems)
+        return options
     return _convert_scalar(node, hint)
 
 
 def describe_hint(hint: TypeHint) -> str:
-    """An annotation in words: `a whole number`, `'a' or 'b'`, `a number or null`."""
+    """An annotation in words: `an integer`, `'a' or 'b'`, `a number or null`."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(describe_hint(one) for one in arguments))
+        return " or ".join(dict.fromkeys(map(describe_hint, arguments)))
     if origin is Literal:
-        return " or ".join(repr(one) for one in arguments)
+        return " or ".join(map(repr, arguments))
     if origin in _SEQUENCE_TYPES:
         return f"a list of {_describe_items(arguments[0])}"
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if _is_mapping(origin):
         return f"a mapping of names to {_describe_items(arguments[1])}"
-    if hint in _TYPE_DESCRIPTIONS:
-        return _TYPE_DESCRIPTIONS[hint]
-    return "a mapping"
+    return _TYPE_DESCRIPTIONS.get(hint, "a mapping")
 
 
 @dataclass
 class OptionsReader:
-    """Reads one mapping as one options dataclass, and gathers everything that is wrong with it."""
+    """Reads a mapping into an options dataclass and collects every problem with it."""
 
     options_class: type[DataclassInstance]
     owner: str
-    """What the options belong to, for messages: `the splitter 'recursive'`."""
+    """The owner of the options, for messages: `the splitter 'recursive'`; empty for a nested mapping."""
     problems: list[ConfigProblem]
     deferred_options: frozenset[str] = frozenset()
-    """Fields without a default, or with None for one, that may stay away: they become ''."""
+    """Fields that are set later: without a value in the file they become '' if they are required or default to None."""
     address_options: frozenset[str] = frozenset()
-    """With one of these, a field of `supplied` with a default keeps it."""
+    """If the file sets one of these, deferred fields keep their default."""
 
     def read(self, table: MappingNode, at: KeyNode | None = None) -> DataclassInstance | None:
-        """The options, or None when something is wrong. `at` is where the mapping is named."""
+        """The options, or None after adding to `problems`. `at` is the key of the mapping."""
         before = len(self.problems)
         values = self._convert_values(table)
-        failed = len(self.problems) > before
-        mark = at.location if at is not None else table.location
-        missing = [
-            one.name for one in settable_fields(self.options_class) if is_required(one) and table.get(one.name) is None
-        ]
+        key = at or table
+        for name in self._required_names():
+            if name not in self.deferred_options and table.get(name) is None:
+                expected = describe_hint(get_field_hints(self.options_class)[name])
+                message = f"missing option {name!r}{self._of_owner} ({expected})"
+                self.problems.append(ConfigProblem(key.location, message))
         values.update(dict.fromkeys(self._deferred_fields(table), ""))
-        for name in missing:
-            if name not in self.deferred_options:
-                wanted = describe_hint(get_field_hints(self.options_class)[name])
-                self.problems.append(ConfigProblem(mark, f"{self.owner} needs {name!r}: {wanted}"))
-                failed = True
-        made = self._create_options(table, values, at)
-        return None if failed or len(self.problems) > before else made
+        options = self._create_options(table, values, key)
+        return options if len(self.problems) == before else None
+
+    @property
+    def _of_owner(self) -> str:
+        return f" of {self.owner}" if self.owner else ""
+
+    def _required_names(self) -> list[str]:
+        return [field.name for field in settable_fields(self.options_class) if is_required(field)]
 
     def _deferred_fields(self, table: MappingNode) -> list[str]:
-        """The fields that become ''."""
-        given = {key.text for key, _ in table.pairs}
-        free = [one for one in settable_fields(self.options_class) if one.name in self.deferred_options - given]
-        elsewhere = bool(given & self.address_options)
-        return [one.name for one in free if is_required(one) or (field_default(one) is None and not elsewhere)]
+        given = set(table.key_names())
+        unset = [one for one in settable_fields(self.options_class) if one.name in self.deferred_options - given]
+        has_address = bool(given & self.address_options)
+        return [one.name for one in unset if is_required(one) or (field_default(one) is None and not has_address)]
 
     def _convert_values(self, table: MappingNode) -> dict[str, object]:
         hints = get_field_hints(self.options_class)
         values: dict[str, object] = {}
         for key, node in table.pairs:
             if key.text not in hints:
-                known = f"; known: {', '.join(hints)}" if hints else ": it takes none"
-                hint = did_you_mean(key.text, hints)
-                self.problems.append(
-                    ConfigProblem(key.location, f"{self.owner} has no option {key.text!r}{hint}{known}")
-                )
+                self.problems.append(unknown_option(key, self._of_owner, list(hints)))
                 continue
             try:
                 values[key.text] = convert_value(node, hints[key.text])
-            except ConversionError as misfit:
-                self.problems += misfit.to_problems(key.text, node)
+            except ConversionError as error:
+                self.problems += error.to_problems(key.text, node)
         return values
 
     def _create_options(
-        self, table: MappingNode, values: dict[str, object], at: KeyNode | None
+        self, table: MappingNode, values: dict[str, object], at: KeyNode | MappingNode
     ) -> DataclassInstance | None:
-        """Let the dataclass judge ranges. It stops at its first complaint: each one is taken out until none is left."""
-        required = {one.name for one in settable_fields(self.options_class) if is_required(one)}
-        while required <= values.keys():
+        """Create the dataclass. It raises its first problem only, so each one is removed until none is left."""
+        required = self._required_names()
+        while values.keys() >= set(required):
             try:
                 return self.options_class(**values)
             except InvalidOption as error:
                 name = error.option.rpartition(".")[2]
                 node = table.get(name)
-                mark = node.location if node is not None else (at.location if at is not None else table.location)
-                shown = describe_node(node) if node is not None else f"{error.value!r} (its default)"
-                self.problems.append(ConfigProblem(mark, f"{name} is {shown}: {error.expected} is wanted"))
+                if node is not None:
+                    message = must_be(name, error.expected, node)
+                else:
+                    message = f"{name} must be {error.expected} (got {error.value!r}, its default)"
+                self.problems.append(ConfigProblem((node or at).location, message))
                 if name not in values or name in required:
                     return None
                 del values[name]
         return None
 
 
-_TYPE_DESCRIPTIONS: dict[TypeHint, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    Path: "a path",
-    NoneType: "null",
-}
+def unknown_option(key: KeyNode, of_owner: str, known: Sequence[str]) -> ConfigProblem:
+    """The problem with a key that is no option. `of_owner` is ` of the splitter 'recursive'`, or empty."""
+    available = f"; available: {', '.join(known)}" if known else ": it has no options"
+    message = f"unknown option {key.text!r}{of_owner}{did_you_mean(key.text, known)}{available}"
+    return ConfigProblem(key.location, message)
+
+
+def _is_mapping(origin: TypeHint) -> bool:
+    return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 def _describe_items(hint: TypeHint) -> str:
-    plurals: dict[TypeHint, str] = {str: "texts", int: "whole numbers", float: "numbers"}
-    return plurals.get(hint) or f"entries, each {describe_hint(hint)}"
+    return _PLURALS.get(hint) or f"values, each {describe_hint(hint)}"
 
 
-def _convert_union(node: Node, hints: tuple[TypeHint, ...]) -> object:
-    # null first: with text first, a plain `null` that came out of a variable would become a word
-    ordered = sorted(hints, key=lambda hint: hint is not NoneType)
-    wanted = " or ".join(dict.fromkeys(describe_hint(one) for one in hints))
-    misfits: list[ConversionError] = []
-    for hint in ordered:
+def _convert_union(node: Node, hint: TypeHint) -> object:
+    errors: list[ConversionError] = []
+    # null first: otherwise `str` would accept a plain `null` that a variable contains
+    for choice in sorted(get_args(hint), key=lambda choice: choice is not NoneType):
         try:
-            return convert_value(node, hint)
-        except ConversionError as misfit:
-            misfits.append(misfit)
-    inner = [misfit for misfit in misfits if misfit.node is not node or misfit.nested_problems]
-    hint = next((misfit.suggestion for misfit in misfits if misfit.suggestion), "")
-    raise inner[0] if inner else ConversionError(node, wanted, hint)
+            return convert_value(node, choice)
+        except ConversionError as error:
+            errors.append(error)
+    nested = [error for error in errors if error.node is not node or error.nested_problems]
+    suggestion = next((error.suggestion for error in errors if error.suggestion), "")
+    raise nested[0] if nested else ConversionError(node, describe_hint(hint), suggestion)
 
 
-def _convert_literal(node: Node, words: tuple[object, ...]) -> object:
+def _convert_literal(node: Node, hint: TypeHint) -> object:
+    choices, suggestion = get_args(hint), None
     if isinstance(node, ScalarNode):
         for value in (node.value, node.text, resolve_scalar(node.text) if node.variables else node.value):
-            for word in words:
-                if value == word and type(value) is type(word):
-                    return word
-    texts = [word for word in words if isinstance(word, str)]
-    hint = did_you_mean(node.text, texts) if isinstance(node, ScalarNode) else ""
-    raise ConversionError(node, " or ".join(repr(word) for word in words), hint)
-
-
-def _convert_container(node: Node, hint: TypeHint) -> object:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        if not isinstance(node, MappingNode):
-            raise ConversionError(node, describe_hint(hint))
-        return {key.text: convert_value(value, arguments[1]) for key, value in node.pairs}
-    if not isinstance(node, SequenceNode):
-        near = (
-            f' (did you mean ["{node.text}"]?)'
-            if isinstance(node, ScalarNode) and node.text and not node.variables
-            else ""
-        )
-        raise ConversionError(node, describe_hint(hint), near)
-    entries = [convert_value(entry, arguments[0]) for entry in node.entries]
-    return entries if origin is list else tuple(entries)
-
-
-def _convert_dataclass(node: Node, hint: type[DataclassInstance]) -> object:
-    if not isinstance(node, MappingNode):
-        raise ConversionError(node, "a mapping")
-    problems: list[ConfigProblem] = []
-    made = OptionsReader(hint, "this mapping", problems).read(node)
-    if problems:
-        raise ConversionError(node, "a mapping", inner=problems)
-    return made
+            for choice in choices:
+                if value == choice and type(value) is type(choice):
+                    return choice
+        suggestion = closest_match(node.text, [choice for choice in choices if isinstance(choice, str)])
+    raise ConversionError(node, describe_hint(hint), repr(suggestion) if suggestion else "")
 
 
 def _convert_scalar(node: Node, hint: TypeHint) -> object:
-    if not isinstance(node, ScalarNode):
+    if not isinstance(node, ScalarNode) or hint not in _TYPE_DESCRIPTIONS:
         raise ConversionError(node, describe_hint(hint))
     if hint in (str, Path):
-        # what a variable holds is text where text is wanted, even when it looks like a number
+        # the value of a variable stays text where text is expected, even if it looks like a number
         if isinstance(node.value, str) or (node.variables and node.value is not None):
             return Path(node.text) if hint is Path else node.text
-        raise ConversionError(node, _TYPE_DESCRIPTIONS[hint], f" (did you mean '{node.text}'?)" if node.text else "")
+        raise ConversionError(node, describe_hint(hint), f"'{node.text}'" if node.text else "")
     value = resolve_scalar(node.text) if node.variables else node.value
-    if hint is NoneType and value is None:
-        return None
-    if hint is bool and isinstance(value, bool):
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isfinite(value):
+            return float(value)
+        raise ConversionError(node, "a finite number")
+    if hint is type(value):  # not isinstance: true is not an integer
         return value
-    if hint is int and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if hint is float and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    endless = isinstance(value, float) and not math.isfinite(value)
-    raise ConversionError(
-        node, "a finite number" if endless and hint is float else describe_hint(hint), _suggest_value(node, hint)
-    )
+    raise ConversionError(node, describe_hint(hint), _suggest_value(node, hint))
 
 
 def _suggest_value(node: ScalarNode, hint: TypeHint) -> str:
-    """The value that was most likely meant: `yes` for true, a number in quotes, 6.0 for 6."""
-    meant = ""
+    """The value that was probably meant: true for `yes`, 300 for "300", 6 for 6.0; '' if unclear."""
+    if node.variables:
+        return ""
     if hint is bool:
-        meant = _BOOLEAN_WORDS.get(node.text.lower(), "")
-    elif hint is int and isinstance(node.value, float) and node.value.is_integer():
-        meant = str(int(node.value))
-    elif hint in (int, float) and isinstance(node.value, str):
-        bare = node.text.strip().replace("_", "").replace(",", "")
-        meant = (
-            bare
-            if bare and isinstance(resolve_scalar(bare), int | float) and not isinstance(resolve_scalar(bare), bool)
-            else ""
-        )
-    return f" (did you mean {meant}?)" if meant and not node.variables else ""
+        return _BOOLEAN_WORDS.get(node.text.lower(), "")
+    if hint is int and isinstance(node.value, float) and node.value.is_integer():
+        return str(int(node.value))
+    if hint in (int, float) and isinstance(node.value, str):
+        number = node.text.strip().replace("_", "").replace(",", "")
+        return number if type(resolve_scalar(number)) in (int, float) else ""
+    return ""

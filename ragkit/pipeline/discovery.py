@@ -1,4 +1,4 @@
-"""Where pipeline files lie: those that are shipped, by name, and the one that a folder belongs to."""
+"""Find pipeline files: shipped ones by name, and the `ragkit.yaml` of a directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def pipelines_folder() -> Path:
-    """The folder of the shipped pipelines: inside the package, or beside it in a checkout."""
+    """The directory of the shipped pipelines: inside the package, or beside it in a checkout."""
     packaged = _HERE / "files"
     return packaged if packaged.is_dir() else _HERE.parent.parent / "pipelines"
 
@@ -23,16 +23,16 @@ def pipeline_names() -> list[str]:
 
 
 DEFAULT_PIPELINE = "default"
-"""The pipeline whose sections hold where a file has none of its own."""
+"""The pipeline whose sections fill in those that a file lacks."""
 
 
 def pipeline_path(name: str) -> Path | None:
-    """The file of a shipped pipeline, or None when none has this name."""
+    """The file of a shipped pipeline, or None if there is no such pipeline."""
     return pipelines_folder() / f"{name}.yaml" if name in pipeline_names() else None
 
 
 def pipeline_summary(name: str) -> str:
-    """What a shipped pipeline is for: the first comment of its file that is no instruction to an editor."""
+    """The description of a shipped pipeline: the first comment of its file, editor settings left out."""
     path = pipeline_path(name)
     lines = path.read_text("utf-8").splitlines() if path else []
     comments = (line.lstrip("# ").strip() for line in lines if line.startswith("#"))
@@ -40,23 +40,22 @@ def pipeline_summary(name: str) -> str:
 
 
 def find_pipeline_file(start: Path, environ: Mapping[str, str]) -> Path | None:
-    """The `ragkit.yaml` that holds in `start`: there, in its parents up to the repository root, or the user's own.
+    """The `ragkit.yaml` of `start`, of its parents up to the repository root, or of the user's configuration.
 
-    Outside of a repository only `start` itself is looked at: what lies in a folder that many people write to,
-    such as `/tmp`, is not picked up by chance.
+    Outside of a repository the parents are not searched: a shared directory such as `/tmp` could hold a foreign file.
     """
     start = start.resolve()
     candidates = [*_folders_to_root(start), _user_config_folder(environ) / "ragkit"]
-    return next((place / PIPELINE_FILE_NAME for place in candidates if (place / PIPELINE_FILE_NAME).is_file()), None)
+    return next((path for folder in candidates if (path := folder / PIPELINE_FILE_NAME).is_file()), None)
 
 
 def _folders_to_root(start: Path) -> list[Path]:
-    above = [start, *start.parents]
-    root = next((index for index, place in enumerate(above) if (place / ".git").exists()), 0)
-    return above[: root + 1]
+    folders = [start, *start.parents]
+    root = next((index for index, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    return folders[: root + 1]
 
 
 def _user_config_folder(environ: Mapping[str, str]) -> Path:
-    """The user's folder for settings, by the XDG rules: a relative XDG_CONFIG_HOME does not count."""
-    named = Path(environ.get("XDG_CONFIG_HOME", ""))
-    return named if named.is_absolute() else Path(environ.get("HOME") or Path.home()) / ".config"
+    """The user's configuration directory. By the XDG specification a relative XDG_CONFIG_HOME is ignored."""
+    path = Path(environ.get("XDG_CONFIG_HOME", ""))
+    return path if path.is_absolute() else Path(environ.get("HOME") or Path.home()) / ".config"

@@ -1,4 +1,4 @@
-"""`--set a.b=value`: settings from the command line, laid over everything that a file says."""
+"""Apply `--set a.b=value` options to the tree of a pipeline file."""
 
 from __future__ import annotations
 
@@ -22,94 +22,89 @@ from ragkit.pipeline.yaml_parser import ConfigReadError, parse_yaml
 
 @dataclass(frozen=True)
 class Override:
-    """A value for one place of a pipeline file, with the place that it was read from itself."""
+    """A value for one key of a pipeline file, with the location that it was read from."""
 
     path: tuple[KeyNode, ...]
-    """The section, then the option in it; the section alone to put another one in its place."""
+    """The section, then the option; the section alone replaces it."""
     node: Node
 
     @classmethod
     def from_key(cls, key: KeyNode, node: Node) -> Override:
-        """The setting of a key `section.option` that stands in a file."""
-        words = key.text.split(".")
-        columns = [key.location.column + sum(len(word) + 1 for word in words[:index]) for index in range(len(words))]
-        marks = [replace(key.location, column=column) for column in columns]
-        return cls(tuple(KeyNode(word, mark) for word, mark in zip(words, marks, strict=True)), node)
+        """The override for a key `section.option` of a file."""
+        return cls(_split_path(key), node)
 
 
 def apply_overrides(
     tree: MappingNode, settings: Sequence[str | Override], problems: list[ConfigProblem]
 ) -> MappingNode:
-    """The tree with every `a.b=value` put in.
+    """The tree with every `a.b=value` applied.
 
-    Whole sections come first, then the names of parts, so that the order of settings does not matter.
+    Sections come first, then names of components, so that the order of the overrides does not matter.
     """
-    parsed: list[tuple[tuple[KeyNode, ...], Node]] = []
-    for number, one in enumerate(settings, 1):
-        setting = (one.path, one.node) if isinstance(one, Override) else _parse_override(one, number, problems)
-        parsed += [setting] if setting else []
-    for path, node in sorted(parsed, key=lambda one: (len(one[0]) > 1, one[0][-1].text != "name")):
+    parsed = [
+        setting if isinstance(setting, Override) else _parse_override(setting, number, problems)
+        for number, setting in enumerate(settings, 1)
+    ]
+    overrides = [override for override in parsed if override is not None]
+    for override in sorted(overrides, key=lambda item: (len(item.path) > 1, item.path[-1].text != "name")):
         try:
-            changed = _set_value(tree, path, node)
+            changed = _set_value(tree, override.path, override.node)
         except ConfigReadError as error:
             problems.append(error.problem)
             continue
-        assert isinstance(changed, MappingNode)  # noqa: S101 - a path of one step or more goes into a table
+        assert isinstance(changed, MappingNode)  # noqa: S101 - the path is not empty
         tree = changed
     return tree
 
 
-def _parse_override(text: str, number: int, problems: list[ConfigProblem]) -> tuple[tuple[KeyNode, ...], Node] | None:
-    """The path and the value of one `a.b=value`."""
+def _parse_override(text: str, number: int, problems: list[ConfigProblem]) -> Override | None:
     source = SourceText(SET_OPTION, (text,), number)
+    start = SourceLocation(source, number, 1)
     path, equals, value = text.partition("=")
-    words = path.split(".")
-    if not equals or not all(words):
-        problems.append(
-            ConfigProblem(
-                SourceLocation(source, number, 1), "section.option=value is wanted, as in split.chunk_size=300"
-            )
-        )
+    keys = _split_path(KeyNode(path, start))
+    if not equals or not all(key.text for key in keys):
+        message = "an override must be section.option=value, for example split.chunk_size=300"
+        problems.append(ConfigProblem(start, message))
         return None
-    if words[0] in ("extends", "profiles"):
-        problems.append(
-            ConfigProblem(SourceLocation(source, number, 1), f"{words[0]} cannot be set: it belongs to a file")
-        )
+    if keys[0].text in ("extends", "profiles"):
+        problems.append(ConfigProblem(start, f"{keys[0].text} cannot be overridden: set it in the pipeline file"))
         return None
     try:
-        # the value is parsed in its own columns, so that every place in it is right
+        # the value keeps its columns, so that locations in it are right
         node = parse_yaml(" " * (len(path) + 1) + value, source, problems)
     except ConfigReadError as error:
         problems.append(error.problem)
         return None
-    columns = [1 + sum(len(word) + 1 for word in words[:index]) for index in range(len(words))]
-    keys = tuple(
-        KeyNode(word, SourceLocation(source, number, column)) for word, column in zip(words, columns, strict=True)
-    )
-    return keys, node or ScalarNode(None, "", plain=True, location=SourceLocation(source, number, len(path) + 2))
+    return Override(keys, node or ScalarNode(None, "", plain=True, location=replace(start, column=len(path) + 2)))
+
+
+def _split_path(path: KeyNode) -> tuple[KeyNode, ...]:
+    """`section.option` as keys, each at its own column."""
+    keys: list[KeyNode] = []
+    column = path.location.column
+    for name in path.text.split("."):
+        keys.append(KeyNode(name, replace(path.location, column=column)))
+        column += len(name) + 1
+    return tuple(keys)
 
 
 def _set_value(below: Node, path: tuple[KeyNode, ...], value: Node) -> Node:
-    """`below` with the value at the end of the path changed."""
+    """A copy of `below` with the value at the end of the path changed."""
     if not path:
         return value
     step, rest = path[0], path[1:]
     if isinstance(below, MappingNode):
-        if step.text == "0" and rest and below.get("0") is None:  # the only part of a section may be counted too
+        if step.text == "0" and rest and below.get("0") is None:  # a single component may be numbered too
             return _set_value(below, rest, value)
         inner = below.get(step.text) or MappingNode((), step.location)
         if step.text == "name" and not rest and scalar_text(inner) != scalar_text(value):
-            only = below.get("only")
-            kept = (
-                MappingNode((), step.location).with_pair(KeyNode("only", only.location), only)
-                if only
-                else MappingNode((), step.location)
-            )
-            return kept.with_pair(step, value)
+            # another component: its options do not apply any more, the files that it is for do
+            kept = tuple(pair for pair in below.pairs if pair[0].text == "only")
+            return MappingNode(kept, step.location).with_pair(step, value)
         return below.with_pair(step, _set_value(inner, rest, value))
     if isinstance(below, SequenceNode):
         return _set_list_entry(below, path, value)
-    raise ConfigReadError(ConfigProblem(step.location, f"{step.text!r} leads into a single value: it has no options"))
+    raise ConfigReadError(ConfigProblem(step.location, f"cannot set {step.text!r}: the value above it has no options"))
 
 
 def _set_list_entry(below: SequenceNode, path: tuple[KeyNode, ...], value: Node) -> Node:
@@ -119,7 +114,9 @@ def _set_list_entry(below: SequenceNode, path: tuple[KeyNode, ...], value: Node)
     if not step.text.isdecimal() or int(step.text) >= len(below.entries):
         last = len(below.entries) - 1
         raise ConfigReadError(
-            ConfigProblem(step.location, f"a list stands here: the number of an entry, 0 to {last}, is wanted")
+            ConfigProblem(
+                step.location, f"the section is a list: name an entry by its index, 0 to {last} (got {step.text!r})"
+            )
         )
     entries = list(below.entries)
     entries[int(step.text)] = _set_value(entries[int(step.text)], path[1:], value)

@@ -1,7 +1,4 @@
-"""A pipeline file -> its chosen parts with their options, or every problem in it at once.
-
-Knows the sections and the registries; what a section means to a build is not decided here.
-"""
+"""Read a pipeline file into components with their options, and collect every problem in it."""
 
 from __future__ import annotations
 
@@ -10,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragkit.errors import PipelineError, did_you_mean
+from ragkit.errors import PipelineError, closest_match, did_you_mean
 from ragkit.pipeline import discovery
 from ragkit.pipeline.components import AnswerOptions, ComponentConfig, ValueOrigin
-from ragkit.pipeline.convert import OptionsReader
+from ragkit.pipeline.convert import OptionsReader, unknown_option
 from ragkit.pipeline.merge import ExtendsResolver, apply_profile, parse_mapping
 from ragkit.pipeline.overrides import Override, apply_overrides
 from ragkit.pipeline.requirements import missing_requirements
 from ragkit.pipeline.routing import check_routing, parse_only
-from ragkit.pipeline.sections import SECTIONS, Section, describe_import_error, section_keys
+from ragkit.pipeline.sections import BUILT_IN_PROVIDERS, SECTIONS, Section, describe_import_error, section_keys
 from ragkit.pipeline.serialize import format_template
 from ragkit.pipeline.variables import substitute_variables
 from ragkit.pipeline.yaml_nodes import (
@@ -32,6 +29,7 @@ from ragkit.pipeline.yaml_nodes import (
     SourceText,
     describe_node,
     format_problems,
+    must_be,
 )
 from ragkit.pipeline.yaml_parser import ConfigReadError
 
@@ -39,37 +37,37 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 PROFILE_VARIABLE = "RAGKIT_PROFILE"
-"""The variable that chooses a profile when no argument does."""
+"""The environment variable that selects a profile."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a file is to be read."""
+    """How a file is read."""
 
     environ: Mapping[str, str]
-    """The environment: variables and RAGKIT_PROFILE."""
+    """Environment variables, RAGKIT_PROFILE among them."""
     overrides: Sequence[str | Override] = ()
-    """`a.b=value` each; the last of two for one option holds."""
+    """`a.b=value` each; the last one for an option wins."""
     profile: str | None = None
-    """The profile to lay over the file; None asks RAGKIT_PROFILE."""
+    """The profile to apply; None: the one of RAGKIT_PROFILE."""
     thorough: bool = False
-    """Import every part that is named, and look into every profile."""
+    """Import every named component, and check every profile."""
     sections: Sequence[Section] = SECTIONS
 
 
 @dataclass(frozen=True)
 class ParsedPipeline:
-    """What a file says: every section, and where each value came from."""
+    """The components and options of a file, and the origin of each value."""
 
     components: Mapping[str, tuple[ComponentConfig, ...]]
-    """Section -> its parts; one for all but routed sections. `answer` is not among them."""
+    """Section -> its components; several in `load` and `split` only. Without `answer`."""
     answer: AnswerOptions
     origins: Mapping[str, ValueOrigin]
-    """`split.chunk_size`, or `split.0.chunk_size` where a section is a list -> where it came from."""
+    """`split.chunk_size`, or `split.0.chunk_size` if the section is a list -> its origin."""
 
 
 def read_path(path: Path, request: ReadOptions) -> ParsedPipeline:
-    """Read a file and everything that it extends. Raises PipelineError with every problem."""
+    """Read a file and the files that it extends. Raises PipelineError with every problem."""
     problems: list[ConfigProblem] = []
     try:
         tree = ExtendsResolver(path, problems).resolve()
@@ -79,11 +77,11 @@ def read_path(path: Path, request: ReadOptions) -> ParsedPipeline:
 
 
 def read_text(text: str, name: str, request: ReadOptions) -> ParsedPipeline:
-    """The same for a text; `name` stands for it in messages. It may extend shipped pipelines only."""
+    """Read a text that messages call `name`. It can extend shipped pipelines only."""
     problems: list[ConfigProblem] = []
     try:
-        chain = ExtendsResolver(Path(name), problems, allow_files=False)
-        tree = chain.apply_extends(parse_mapping(text, name, problems), Path(name), ())
+        resolver = ExtendsResolver(Path(name), problems, allow_files=False)
+        tree = resolver.apply_extends(parse_mapping(text, name, problems), Path(name), ())
     except ConfigReadError as error:
         raise PipelineError(format_problems([*problems, error.problem])) from error
     return _read_tree(tree, request, problems)
@@ -91,30 +89,30 @@ def read_text(text: str, name: str, request: ReadOptions) -> ParsedPipeline:
 
 def _read_tree(tree: MappingNode, request: ReadOptions, problems: list[ConfigProblem]) -> ParsedPipeline:
     _check_profiles(tree, request.sections, problems)
-    profile, asked = request.profile, None
+    profile, requested_at = request.profile, None
     profiles = tree.get("profiles")
     if profile is None and request.environ.get(PROFILE_VARIABLE) and profiles is not None:
         profile = request.environ[PROFILE_VARIABLE]
-        asked = SourceLocation(SourceText(PROFILE_VARIABLE, (profile,)), 1, 1)
-    reading = _read_profile(tree, profile, asked, request, problems)
+        requested_at = SourceLocation(SourceText(PROFILE_VARIABLE, (profile,)), 1, 1)
+    parsed = _read_profile(tree, profile, requested_at, request, problems)
     if request.thorough and isinstance(profiles, MappingNode):
         for other in profiles.key_names():
             _read_profile(tree, other, None, request, problems)
-    if problems or reading is None:
+    if problems or parsed is None:
         raise PipelineError(format_problems(problems))
-    return reading
+    return parsed
 
 
 def _read_profile(
     tree: MappingNode,
     profile: str | None,
-    asked: SourceLocation | None,
+    requested_at: SourceLocation | None,
     request: ReadOptions,
     problems: list[ConfigProblem],
 ) -> ParsedPipeline | None:
-    """The reading under one profile, or None with problems."""
+    """The pipeline with one profile, or None after adding to `problems`."""
     if profile is not None:
-        tree = apply_profile(tree, profile, asked, problems)
+        tree = apply_profile(tree, profile, requested_at, problems)
     partial = tree.get("extends") is not None
     if not partial:
         tree = _add_default_sections(tree, request.sections, problems)
@@ -122,8 +120,8 @@ def _read_profile(
     _check_keys(tree, section_keys(request.sections), ("extends", "profiles"), problems)
     missing = [section.key for section in request.sections if tree.get(section.key) is None]
     if missing and not partial:
-        what = "section" if len(missing) == 1 else "sections"
-        message = f"no {what} {', '.join(missing)}: write what is missing, or `extends: default`"
+        noun = "section" if len(missing) == 1 else "sections"
+        message = f"missing {noun} {', '.join(missing)}: add what is missing, or `extends: default`"
         problems.append(ConfigProblem(tree.location, message))
     reader = _SectionReader(request, problems, partial)
     for section in request.sections:
@@ -136,7 +134,7 @@ def _read_profile(
 
 
 def _add_default_sections(tree: MappingNode, sections: Sequence[Section], problems: list[ConfigProblem]) -> MappingNode:
-    """The tree with the sections of the default pipeline where it has none of its own."""
+    """The tree with missing sections taken from the default pipeline."""
     path = discovery.pipeline_path(discovery.DEFAULT_PIPELINE)
     if path is None or all(tree.get(section.key) is not None for section in sections):
         return tree
@@ -149,47 +147,46 @@ def _add_default_sections(tree: MappingNode, sections: Sequence[Section], proble
 
 
 def _check_profiles(tree: MappingNode, sections: Sequence[Section], problems: list[ConfigProblem]) -> None:
-    """Every profile is a mapping of sections, chosen or not."""
+    """Check that every profile is a mapping of sections."""
     profiles = tree.get("profiles")
     if profiles is None:
         return
     if not isinstance(profiles, MappingNode):
-        problems.append(
-            ConfigProblem(
-                profiles.location, f"profiles is {describe_node(profiles)}: a mapping of names to sections is wanted"
-            )
-        )
+        message = must_be("profiles", "a mapping of names to sections", profiles)
+        problems.append(ConfigProblem(profiles.location, message))
         return
     for key, profile in profiles.pairs:
         if isinstance(profile, MappingNode):
             _check_keys(profile, section_keys(sections), (), problems)
         else:
-            message = f"the profile {key.text!r} is {describe_node(profile)}: a mapping of sections is wanted"
+            message = must_be(f"the profile {key.text!r}", "a mapping of sections", profile)
             problems.append(ConfigProblem(profile.location, message))
 
 
 def _check_keys(tree: MappingNode, known: Sequence[str], beside: Sequence[str], problems: list[ConfigProblem]) -> None:
-    """Every key is a section, or one of those that may stand `beside` them."""
+    """Check that every key is a section or one of `beside`."""
     for key, _ in tree.pairs:
         if key.text not in (*known, *beside):
             hint = did_you_mean(key.text, [*known, *beside])
-            problems.append(ConfigProblem(key.location, f"{key.text!r} is no section{hint}; known: {', '.join(known)}"))
+            problems.append(
+                ConfigProblem(key.location, f"unknown section {key.text!r}{hint}; available: {', '.join(known)}")
+            )
 
 
 @dataclass
 class _SectionReader:
-    """Reads sections one by one and gathers what they choose."""
+    """Reads sections and collects their components."""
 
     request: ReadOptions
     problems: list[ConfigProblem]
     is_partial: bool
-    """What the file extends could not be read: a part without a name may have had one there."""
+    """Whether the extended file is unreadable: names of components may be missing."""
     components: dict[str, tuple[ComponentConfig, ...]] = field(default_factory=dict)
     answer: AnswerOptions | None = None
     origins: dict[str, ValueOrigin] = field(default_factory=dict)
 
     def read_section(self, section: Section, key: KeyNode, node: Node) -> None:
-        """Read one section; it is left out when something is wrong with it."""
+        """Read one section; skip it after adding to `problems` if it is invalid."""
         if isinstance(node, SequenceNode) and section.allows_list:
             self._read_list(section, key, node)
             return
@@ -199,43 +196,41 @@ class _SectionReader:
         if section.registry is None:
             self._read_answer(section, key, node)
             return
-        choice = self._read_component(section, section.key, key, node)
-        if choice is not None:
-            self.problems += check_routing(section, [(choice, node)]) if section.allows_list else []
-            self.components[section.key] = (choice,)
+        component = self._read_component(section, section.key, key, node)
+        if component is not None:
+            self.problems += check_routing(section, [(component, node)]) if section.allows_list else []
+            self.components[section.key] = (component,)
 
     def _read_answer(self, section: Section, key: KeyNode, node: MappingNode) -> None:
-        options = OptionsReader(AnswerOptions, section.key, self.problems).read(node, key)
+        options = OptionsReader(AnswerOptions, f"the section {section.key!r}", self.problems).read(node, key)
         self._record_origins(section.key, node, options)
         if not isinstance(options, AnswerOptions):
             return
         self.answer = options
-        provider, names = options.provider.partition(":")[0], section.provider_names()
-        said = node.get("provider") or node
-        if provider not in names:
-            wanted = f"a provider or provider:model is wanted{did_you_mean(provider, names)}"
-            message = f"provider is {describe_node(said)}: {wanted}; known: {', '.join(names)}"
-            self.problems.append(ConfigProblem(said.location, message))
-        elif (
-            self.request.thorough
-            and section.provider_registry is not None
-            and provider in section.provider_registry.names()
-        ):
-            message = describe_import_error(section.provider_registry, provider, section.provider_registry.find)
-            self.problems += [ConfigProblem(said.location, message)] if message else []
+        provider = options.provider.partition(":")[0]
+        registry, message = section.provider_registry, ""
+        value = node.get("provider") or node
+        if provider not in BUILT_IN_PROVIDERS and (registry is None or provider not in registry):
+            names = section.provider_names()
+            near = closest_match(provider, names)
+            message = must_be(
+                "provider", f"one of {', '.join(names)}, or provider:model", value, repr(near) if near else ""
+            )
+        elif self.request.thorough and registry is not None and provider not in BUILT_IN_PROVIDERS:
+            message = describe_import_error(registry, provider, registry.find)
+        self.problems += [ConfigProblem(value.location, message)] if message else []
 
     def _read_list(self, section: Section, key: KeyNode, node: SequenceNode) -> None:
         chosen: list[ComponentConfig] = []
         for number, entry in enumerate(node.entries):
             at = KeyNode(str(number), entry.location)
             if not isinstance(entry, MappingNode):
-                self._report_not_mapping(section, entry, f"an entry of {section.key}")
-            elif (choice := self._read_component(section, f"{section.key}.{number}", at, entry)) is not None:
-                chosen.append(choice)
+                self._report_not_mapping(section, entry, f"each entry of {section.key}")
+            elif (component := self._read_component(section, f"{section.key}.{number}", at, entry)) is not None:
+                chosen.append(component)
         if not node.entries:
-            self.problems.append(
-                ConfigProblem(node.location, f"{section.key} is an empty list: one part or more is wanted")
-            )
+            message = must_be(section.key, "a mapping or a list of one or more components", node)
+            self.problems.append(ConfigProblem(node.location, message))
         elif len(chosen) == len(node.entries):
             self.problems += check_routing(section, list(zip(chosen, node.entries, strict=True)))
             self.components[section.key] = tuple(chosen)
@@ -247,75 +242,67 @@ class _SectionReader:
         name = self._read_name(section, key, table)
         if name is None:
             return None
-        asked = table.get("only") if section.allows_list else None
-        only = parse_only(section, name, asked, self.problems) if asked is not None else ()
+        only_node = table.get("only") if section.allows_list else None
+        only = parse_only(section, name, only_node, self.problems) if only_node is not None else ()
         rest = table.without("name", "only") if section.allows_list else table.without("name")
-        part = self._options_reader(section, name, (table.get("name") or table).location)
-        options = part.read(rest, key) if part is not None else None
+        reader = self._options_reader(section, name, (table.get("name") or table).location)
+        options = reader.read(rest, key) if reader is not None else None
         if self.request.thorough:
-            found = [(rest.get(option) or table, message) for option, message in missing_requirements(options)]
-            self.problems += [ConfigProblem(node.location, message) for node, message in found]
-        if part is None and len(self.problems) == before:
-            self._reject_options(section, name, rest)
+            self.problems += [
+                ConfigProblem((rest.get(option) or table).location, message)
+                for option, message in missing_requirements(options)
+            ]
+        if reader is None and len(self.problems) == before:
+            owner = f" of the {section.registry.kind if section.registry else section.key} {name!r}"
+            self.problems += [unknown_option(option, owner, []) for option, _ in rest.pairs]
         self._record_origins(prefix, rest, options)
-        for word, value in (("name", name), ("only", only)):
-            node = table.get(word)
+        for option, value in (("name", name), ("only", only)):
+            node = table.get(option)
             if node is not None:
-                self.origins[f"{prefix}.{word}"] = _create_origin(node, value)
+                self.origins[f"{prefix}.{option}"] = _create_origin(node, value)
         return ComponentConfig(name, options, only) if len(self.problems) == before else None
 
     def _read_name(self, section: Section, key: KeyNode, table: MappingNode) -> str | None:
-        """The registered name that a section gives, or None with a problem."""
-        names, node = section.registry, table.get("name")
-        assert names is not None  # noqa: S101 - `answer` was read before
+        """The registered name of a component, or None after adding to `problems`."""
+        registry, node = section.registry, table.get("name")
+        assert registry is not None  # noqa: S101 - `answer` is read by another method
         if node is None and self.is_partial:
             return None
-        if node is None:
-            listed = ", ".join(names.names())
-            self.problems.append(
-                ConfigProblem(
-                    key.location, f"{section.key} has no name: the name of a {names.kind} is wanted; known: {listed}"
-                )
-            )
-            return None
-        if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
-            message = f"name is {describe_node(node)}: the name of a {names.kind} is wanted; known: {', '.join(names.names())}"
-            self.problems.append(ConfigProblem(node.location, message))
-            return None
-        if node.value in names.names():
+        if isinstance(node, ScalarNode) and isinstance(node.value, str) and node.value in registry:
             return node.value
-        hint, known = did_you_mean(node.value, names.names()), ", ".join(names.names())
-        message = f"{describe_node(node)} is not the name of {_with_article(names.kind)}{hint}; known: {known}"
-        self.problems.append(ConfigProblem(node.location, message))
+        known = registry.names()
+        if node is None:
+            message = f"{section.key} needs the name of {_with_article(registry.kind)}; available: {', '.join(known)}"
+        elif not isinstance(node, ScalarNode) or not isinstance(node.value, str):
+            message = must_be("name", f"one of {', '.join(known)}", node)
+        else:
+            hint = did_you_mean(node.value, known)
+            message = f"unknown {registry.kind} {describe_node(node)}{hint}; available: {', '.join(known)}"
+        self.problems.append(ConfigProblem((node or key).location, message))
         return None
 
-    def _options_reader(self, section: Section, name: str, mark: SourceLocation) -> OptionsReader | None:
-        """What reads the options of a part; None when it takes none, or with a problem when it cannot be had."""
-        assert section.registry is not None  # noqa: S101 - `answer` was read before
-        loads = [section.options_class, *([section.registry.find] if self.request.thorough else [])]
-        message = describe_import_error(section.registry, name, *loads)
+    def _options_reader(self, section: Section, name: str, location: SourceLocation) -> OptionsReader | None:
+        """The reader of a component's options; None if it has no options, or after adding to `problems`."""
+        assert section.registry is not None  # noqa: S101 - `answer` is read by another method
+        if self.request.thorough:
+            message = section.component_error(name)
+        else:
+            message = describe_import_error(section.registry, name, section.options_class)
         if message:
-            self.problems.append(ConfigProblem(mark, message))
+            self.problems.append(ConfigProblem(location, message))
             return None
-        what, options = f"the {section.registry.kind} {name!r}", section.options_class(name)
+        owner, options = f"the {section.registry.kind} {name!r}", section.options_class(name)
         if options is None:
             return None
-        return OptionsReader(options, what, self.problems, section.deferred_options, section.address_options)
+        return OptionsReader(options, owner, self.problems, section.deferred_options, section.address_options)
 
-    def _reject_options(self, section: Section, name: str, table: MappingNode) -> None:
-        kind = section.registry.kind if section.registry is not None else section.key
-        for key, _ in table.pairs:
-            self.problems.append(
-                ConfigProblem(key.location, f"the {kind} {name!r} has no option {key.text!r}: it takes none")
-            )
-
-    def _report_not_mapping(self, section: Section, node: Node, what: str) -> None:
+    def _report_not_mapping(self, section: Section, node: Node, name: str) -> None:
         shape = "{provider: auto}" if section.registry is None else "{name: ..., option: ...}"
         known = section.registry.names() if section.registry else []
         if isinstance(node, ScalarNode) and node.text in known:
             shape = f"{{name: {node.text}}}"
-        wanted = f"a mapping {shape}" + (" or a list of such" if section.allows_list and what == section.key else "")
-        self.problems.append(ConfigProblem(node.location, f"{what} is {describe_node(node)}: {wanted} is wanted"))
+        expected = f"a mapping {shape}" + (" or a list of them" if section.allows_list and name == section.key else "")
+        self.problems.append(ConfigProblem(node.location, must_be(name, expected, node)))
 
     def _record_origins(self, prefix: str, table: MappingNode, options: DataclassInstance | None) -> None:
         for key, node in table.pairs:

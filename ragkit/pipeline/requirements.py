@@ -1,4 +1,4 @@
-"""What the stages of a retriever need and do not find here: said when a pipeline is validated, not at a question."""
+"""Check the requirements of a retriever's stages when a pipeline is validated, before the first question."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ragkit.retrieve.options import SearchOptions
 
 
 def missing_requirements(options: object) -> Iterator[tuple[str, str]]:
-    """(option, what is missing in words) for each stage that cannot work on this machine."""
+    """(option, message) for each stage that cannot run on this machine."""
     if not isinstance(options, SearchOptions):
         return
     if options.rewrite is not None:
-        # here, not at the head: what reads pipeline files shall not import the agent
+        # a local import: reading pipeline files must not import the agent
         from ragkit.retrieve.query_rewriting import resolve_provider  # noqa: PLC0415
 
         try:
             resolve_provider(options.rewrite)
         except InvalidOption as error:
-            yield "rewrite", f"provider of rewrite is {error.value!r}: {error.expected} is wanted"
+            yield "rewrite", f"rewrite.provider must be {error.expected} (got {error.value!r})"
         except (UnknownName, ProviderError, ImportError) as error:
             yield "rewrite", f"rewrite: {error}"
     if options.rerank is not None:

@@ -1,7 +1,7 @@
-"""Which files an entry of a list is for: its `only`, and whether the entries of one section fit together.
+"""Check the file patterns (`only`) of the components in `load` and `split`.
 
-`load` goes by suffix: an entry without `only` sets the options of a loader for the files that are its own by
-content. `split` goes by suffix or pattern of the file's name: the first entry that takes a file cuts it.
+`load` matches suffixes: an entry without `only` sets the options of a loader for the files that it detects by content.
+`split` matches suffixes or patterns of file names: the first entry that matches a file splits it.
 """
 
 from __future__ import annotations
@@ -11,65 +11,62 @@ from collections.abc import Sequence
 from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.convert import ConversionError, convert_value
 from ragkit.pipeline.sections import FOLDER_LOADER, Section
-from ragkit.pipeline.yaml_nodes import ConfigProblem, Node, ScalarNode, SequenceNode, describe_node
+from ragkit.pipeline.yaml_nodes import ConfigProblem, Node, ScalarNode, SequenceNode, must_be
 
 _GLOB_CHARACTERS = frozenset("*?[")
 
 
 def parse_only(section: Section, name: str, node: Node, problems: list[ConfigProblem]) -> tuple[str, ...]:
-    """The entries of an `only`; those that are no suffix (of `split`: nor a pattern) are added to `problems`."""
+    """The entries of an `only`; invalid ones are added to `problems`."""
     if name == FOLDER_LOADER:
-        problems.append(
-            ConfigProblem(node.location, f"{FOLDER_LOADER!r} takes no `only`: its `include` says which files are read")
-        )
+        message = f"unknown option 'only' of the loader {FOLDER_LOADER!r}: select files with `include`"
+        problems.append(ConfigProblem(node.location, message))
         return ()
     try:
         convert_value(node, tuple[str, ...])
-    except ConversionError as misfit:
-        problems += misfit.to_problems("only", node)
+    except ConversionError as error:
+        problems += error.to_problems("only", node)
         return ()
     entries = (
         [entry for entry in node.entries if isinstance(entry, ScalarNode)] if isinstance(node, SequenceNode) else []
     )
     patterns = section.key == "split"
-    wanted = "a suffix or a pattern of file names" if patterns else "a suffix"
+    expected = "a suffix such as .md, or a pattern of file names" if patterns else "a suffix such as .md"
     for entry in entries:
         is_pattern = bool(_GLOB_CHARACTERS & set(entry.text))
         if (is_pattern and patterns) or (entry.text.startswith(".") and not is_pattern and len(entry.text) > 1):
             continue
-        hint = (
-            f" (did you mean '.{entry.text.lstrip('*.')}'?)" if entry.text.strip("*.") and not entry.variables else ""
-        )
-        problems.append(
-            ConfigProblem(entry.location, f"an entry of only is {describe_node(entry)}: {wanted} is wanted{hint}")
-        )
+        hint = f"'.{entry.text.lstrip('*.')}'" if entry.text.strip("*.") and not entry.variables else ""
+        problems.append(ConfigProblem(entry.location, must_be("each entry of only", expected, entry, hint)))
     return tuple(entry.text for entry in entries)
 
 
-def check_routing(section: Section, chosen: Sequence[tuple[ComponentConfig, Node]]) -> list[ConfigProblem]:
-    """What is wrong with the entries of a section together: a file with two entries or none."""
-    return _unreachable_entries(chosen) if section.key == "split" else _duplicate_entries(chosen)
+def check_routing(section: Section, components: Sequence[tuple[ComponentConfig, Node]]) -> list[ConfigProblem]:
+    """Problems between the entries of a section: files that several or no entries match."""
+    return _unreachable_entries(components) if section.key == "split" else _duplicate_entries(components)
 
 
-def _unreachable_entries(chosen: Sequence[tuple[ComponentConfig, Node]]) -> list[ConfigProblem]:
+def _unreachable_entries(components: Sequence[tuple[ComponentConfig, Node]]) -> list[ConfigProblem]:
     problems: list[ConfigProblem] = []
-    for choice, entry in chosen[:-1]:
-        if not choice.only:
-            message = f"{choice.name!r} takes every file, those below it get none: give it an `only`, or put it last"
+    for component, entry in components[:-1]:
+        if not component.only:
+            message = (
+                f"{component.name!r} matches every file, which hides the entries below: add `only`, or move it last"
+            )
             problems.append(ConfigProblem(entry.location, message))
-    if chosen[-1][0].only:
-        message = "no entry takes the files that are left over: end with one that has no `only`"
-        problems.append(ConfigProblem(chosen[-1][1].location, message))
+    if components[-1][0].only:
+        message = "the last entry must match every remaining file: remove its `only`, or add an entry without one"
+        problems.append(ConfigProblem(components[-1][1].location, message))
     return problems
 
 
-def _duplicate_entries(chosen: Sequence[tuple[ComponentConfig, Node]]) -> list[ConfigProblem]:
+def _duplicate_entries(components: Sequence[tuple[ComponentConfig, Node]]) -> list[ConfigProblem]:
     problems: list[ConfigProblem] = []
     seen: dict[str, int] = {}
-    for choice, entry in chosen:
-        for route in [suffix.lower() for suffix in choice.only] or [choice.name]:
+    for component, entry in components:
+        for route in [suffix.lower() for suffix in component.only] or [component.name]:
             if route in seen:
-                message = f"a second entry for {route!r}; the first is in line {seen[route]}"
+                message = f"duplicate entry for {route!r} (first defined in line {seen[route]})"
                 problems.append(ConfigProblem(entry.location, message))
             seen.setdefault(route, entry.location.line)
     return problems

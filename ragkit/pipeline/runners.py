@@ -1,7 +1,4 @@
-"""How an index run is carried out: on this machine, or on a cluster. The table of the runners, and their options.
-
-What they do is in `run/`, which is imported when one of them is chosen.
-"""
+"""The registry of runners, and their options. The runners are in `run/`, imported on use."""
 
 from __future__ import annotations
 
@@ -23,10 +20,10 @@ RUNNERS: Registry[BuildRunner] = Registry(
 
 @dataclass(frozen=True)
 class LocalOptions:
-    """Index on this machine: files are read, parsed and split in processes, while others are embedded and written."""
+    """Index on this machine: worker processes read, parse and split files while others are embedded and written."""
 
     workers: int = 0
-    """Processes that read, parse and split; 0: one for each core, or none but the parsers where the files are few."""
+    """Worker processes; 0: one per core, or none if the files are few."""
 
     def __post_init__(self) -> None:
         _check_workers(self.workers)
@@ -34,22 +31,22 @@ class LocalOptions:
 
 @dataclass(frozen=True)
 class RayOptions:
-    """Index on a Ray cluster. Every machine of it sees the files under the same paths, and has ragkit installed.
+    """Index on a Ray cluster. Every machine needs the files under the same paths, and ragkit.
 
-    The knowledge base stays with the process that indexes: the cluster reads, splits and embeds.
+    The cluster reads, splits and embeds; the process that indexes writes the knowledge base.
     """
 
     address: str = ""
-    """Of the cluster's head, `host:port`, or `auto` for the one that this machine is part of; empty: RAY_ADDRESS,
-    or a cluster of its own on this machine."""
+    """Address of the head node, `host:port`, or `auto` for the cluster of this machine; empty: RAY_ADDRESS, else a
+    new cluster on this machine."""
     workers: int = 0
-    """Files and windows of texts that are worked on side by side, one CPU each; 0: one for each CPU of the cluster."""
+    """Parallel tasks with one CPU each; 0: one per CPU of the cluster."""
 
     def __post_init__(self) -> None:
         _check_workers(self.workers)
         if self.address.startswith("ray://"):
-            wanted = "host:port or auto, on a machine of the cluster (the Ray client streams no data)"
-            raise InvalidOption("address", self.address, wanted)
+            expected = "host:port or auto, on a machine of the cluster (the Ray client protocol is not supported)"
+            raise InvalidOption("address", self.address, expected)
 
 
 def _check_workers(workers: int) -> None:

@@ -1,6 +1,6 @@
-"""The JSON Schema of a pipeline file, made from the options' dataclasses and the docstrings of their fields.
+"""Generate the JSON Schema of a pipeline file from the options dataclasses and the docstrings of their fields.
 
-Editors read it for completion and hints. It says less than `Pipeline.load` checks: types, words and keys, no ranges.
+Editors use it for completion and hints. It covers keys, types and literals; `Pipeline.load` checks ranges as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Schema: TypeAlias = dict[str, JSON]
 
 SCHEMA_FILE_NAME = "ragkit.schema.json"
-"""Its name beside the shipped pipelines."""
+"""The file name, beside the shipped pipelines."""
 
 _VARIABLE: Schema = {"$ref": "#/$defs/variable"}
 _JSON_TYPES: Mapping[TypeHint, str] = {
@@ -44,122 +44,120 @@ def json_schema(sections: Sequence[Section] = SECTIONS, *, plugins: bool = False
     """The schema, as JSON Schema draft 2020-12.
 
     Args:
-        sections: what a file consists of.
-        plugins: with the parts of installed plugins; without them every machine makes the same schema.
+        sections: the sections of a file.
+        plugins: include installed plugins; without them the schema is the same on every machine.
     """
-    parts = {section.key: _component_schemas(section, plugins) for section in sections}
+    components = {section.key: _component_schemas(section, plugins) for section in sections}
     keys = section_keys(sections)
-    whole: Schema = {key: {"$ref": f"#/$defs/{key}"} for key in keys}
+    section_refs: Schema = {key: {"$ref": f"#/$defs/{key}"} for key in keys}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A ragkit pipeline",
         "type": "object",
         "properties": {
-            "extends": {"type": "string", "description": "A shipped pipeline, or a file below this one's folder."},
-            **whole,
+            "extends": {
+                "type": "string",
+                "description": "A shipped pipeline, or a file below the directory of this one.",
+            },
+            **section_refs,
             "profiles": {
                 "type": "object",
-                "description": "Changes by name, chosen with `--profile` or RAGKIT_PROFILE.",
-                "additionalProperties": {"type": "object", "properties": whole, "additionalProperties": False},
+                "description": "Named overrides, selected with `--profile` or RAGKIT_PROFILE.",
+                "additionalProperties": {"type": "object", "properties": section_refs, "additionalProperties": False},
             },
         },
         "additionalProperties": False,
         "$defs": {
-            "variable": {"type": "string", "pattern": r"\$\{", "description": "A variable of the environment."},
-            **{section.key: _section_schema(section, parts[section.key]) for section in sections},
-            **{f"{key}.{name}": part for key, found in parts.items() for name, part in found.items() if name},
+            "variable": {"type": "string", "pattern": r"\$\{", "description": "An environment variable."},
+            **{section.key: _section_schema(section, components[section.key]) for section in sections},
+            **{f"{key}.{name}": part for key, schemas in components.items() for name, part in schemas.items() if name},
         },
     }
 
 
-def schema_text() -> str:
-    """The schema as the file beside the shipped pipelines holds it."""
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
 def field_descriptions(options: type[DataclassInstance]) -> dict[str, str]:
-    """Field -> its docstring: the text below it in the source of the class, or of the class that it comes from."""
-    found: dict[str, str] = {}
-    for one in reversed(inspect.getmro(options)):
-        if is_dataclass(one):
-            found |= _field_docstrings(one)
-    return found
+    """Field -> its docstring: the string below it in the source of the class or a base class."""
+    descriptions: dict[str, str] = {}
+    for base in reversed(inspect.getmro(options)):
+        if is_dataclass(base):
+            descriptions |= _field_docstrings(base)
+    return descriptions
 
 
-def _section_schema(section: Section, parts: Mapping[str, Schema]) -> Schema:
+def _section_schema(section: Section, components: Mapping[str, Schema]) -> Schema:
     if section.registry is None:
-        return parts[""]
-    one = _component_schema(section, parts)
+        return components[""]
+    component = _component_schema(section, components)
     if not section.allows_list:
-        return one
-    return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+        return component
+    return {"anyOf": [component, {"type": "array", "items": component, "minItems": 1}]}
 
 
-def _component_schema(section: Section, parts: Mapping[str, Schema]) -> Schema:
-    """A part is found by its name. Without one it is that of the file below: any part's option may stand here."""
-    every: dict[str, dict[str, str]] = {}
-    for part, schema in parts.items():
+def _component_schema(section: Section, components: Mapping[str, Schema]) -> Schema:
+    """The options of the named component; without a name (the extended file has it) those of all components."""
+    definitions: dict[str, dict[str, str]] = {}
+    for component, schema in components.items():
         properties = schema["properties"]
-        assert isinstance(properties, dict)  # noqa: S101 - made so by `_options_schema`
-        for option, one in properties.items():
-            every.setdefault(option, {}).setdefault(
-                json.dumps(one), f"#/$defs/{section.key}.{part}/properties/{option}"
+        assert isinstance(properties, dict)  # noqa: S101 - `_options_schema` creates a dict
+        for option, definition in properties.items():
+            definitions.setdefault(option, {}).setdefault(
+                json.dumps(definition), f"#/$defs/{section.key}.{component}/properties/{option}"
             )
     options: Schema = {
-        option: _any_of([{"$ref": place} for place in found.values()]) for option, found in every.items()
+        option: _any_of([{"$ref": path} for path in distinct.values()]) for option, distinct in definitions.items()
     }
     cases: list[JSON] = [
         {
             "if": {"properties": {"name": {"const": name}}, "required": ["name"]},
             "then": {"$ref": f"#/$defs/{section.key}.{name}"},
         }
-        for name in parts
+        for name in components
     ]
     kind = section.registry.kind if section.registry else section.key
-    name: Schema = {"anyOf": [{"enum": list(parts)}, _VARIABLE], "description": f"The name of a {kind}."}
+    name: Schema = {"anyOf": [{"enum": list(components)}, _VARIABLE], "description": f"The name of a {kind}."}
     return {"type": "object", "properties": {**options, "name": name}, "additionalProperties": False, "allOf": cases}
 
 
 def _component_schemas(section: Section, plugins: bool) -> dict[str, Schema]:
-    """Name -> the schema of a part. The section without parts has one without a name."""
+    """Name -> the schema of a component. The section without components has one with an empty name."""
     if section.registry is None:
         return {"": _options_schema(AnswerOptions, {}, frozenset())}
     names = section.registry.names() if plugins else sorted(section.registry.specs)
-    found: dict[str, Schema] = {}
+    schemas: dict[str, Schema] = {}
     for name in names:
         try:
             options = section.options_class(name)
-        except (ImportError, AttributeError):  # a plugin that cannot be imported here
+        except (ImportError, AttributeError):  # a plugin that cannot be imported
             continue
         named: Schema = {"name": {"const": name}}
         if section.allows_list and name != FOLDER_LOADER:
             named["only"] = _add_description(_type_schema(tuple[str, ...]), field_descriptions(ComponentConfig)["only"])
-        found[name] = _options_schema(options, named, section.deferred_options)
-    return found
+        schemas[name] = _options_schema(options, named, section.deferred_options)
+    return schemas
 
 
-def _options_schema(options: type[DataclassInstance] | None, named: Schema, supplied: frozenset[str]) -> Schema:
+def _options_schema(options: type[DataclassInstance] | None, named: Schema, deferred: frozenset[str]) -> Schema:
     properties, required = dict(named), []
     if options is not None:
         hints, texts = get_field_hints(options), field_descriptions(options)
-        for one in settable_fields(options):
-            schema = _add_description(_allow_variable(_type_schema(hints[one.name])), texts.get(one.name, ""))
-            if not is_required(one):
-                schema["default"] = _to_json(field_default(one))
-            elif one.name not in supplied:
-                required.append(one.name)
-            properties[one.name] = schema
-    made: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        for field in settable_fields(options):
+            schema = _add_description(_allow_variable(_type_schema(hints[field.name])), texts.get(field.name, ""))
+            if not is_required(field):
+                schema["default"] = _to_json(field_default(field))
+            elif field.name not in deferred:
+                required.append(field.name)
+            properties[field.name] = schema
+    result: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
-        made["required"] = required
-    words = inspect.getdoc(options) if options is not None else None
-    return _add_description(made, words.partition("\n\n")[0] if words else "")
+        result["required"] = required
+    doc = inspect.getdoc(options) if options is not None else None
+    return _add_description(result, doc.partition("\n\n")[0] if doc else "")
 
 
 def _type_schema(hint: TypeHint) -> Schema:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return _any_of([_type_schema(one) for one in arguments])
+        return _any_of([_type_schema(argument) for argument in arguments])
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (tuple, list, Sequence):
@@ -179,37 +177,37 @@ def _any_of(schemas: Sequence[Schema]) -> Schema:
 
 
 def _allow_variable(schema: Schema) -> Schema:
-    """A value that is no text may also be written as `${NAME}`."""
+    """A value that is not a string can also be written as `${NAME}`."""
     if schema.get("type") in ("string", "array", "object"):
         return schema
     cases = schema.get("anyOf")
-    listed = list(cases) if isinstance(cases, list) else [schema]
-    return {"anyOf": [*listed, _VARIABLE]} if {"type": "string"} not in listed else schema
+    choices = list(cases) if isinstance(cases, list) else [schema]
+    return {"anyOf": [*choices, _VARIABLE]} if {"type": "string"} not in choices else schema
 
 
-def _add_description(schema: Schema, words: str) -> Schema:
-    return {"description": " ".join(words.split()), **schema} if words else schema
+def _add_description(schema: Schema, text: str) -> Schema:
+    return {"description": " ".join(text.split()), **schema} if text else schema
 
 
 def _to_json(value: object) -> JSON:
     if isinstance(value, list | tuple):
-        return [_to_json(one) for one in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): _to_json(one) for key, one in value.items()}
+        return {str(key): _to_json(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _to_json(getattr(value, one.name)) for one in settable_fields(type(value))}
+        return {field.name: _to_json(getattr(value, field.name)) for field in settable_fields(type(value))}
     return value if isinstance(value, bool | int | float | str) or value is None else str(value)
 
 
 def _field_docstrings(options: type[DataclassInstance]) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(options)))
-    except (OSError, TypeError):  # made without a source file
+    except (OSError, TypeError):  # created without a source file
         return {}
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for field, below in pairwise(body):
         match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                found[name] = words.strip()
-    return found
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                docstrings[name] = text.strip()
+    return docstrings

@@ -1,4 +1,4 @@
-"""The sections of a pipeline file and the parts that each of them can name."""
+"""The sections of a pipeline file, and the registries of their components."""
 
 from __future__ import annotations
 
@@ -8,92 +8,112 @@ from typing import TYPE_CHECKING, Protocol
 
 from ragkit.agent.providers import PROVIDERS
 from ragkit.embed import EMBEDDERS
+from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import MissingExtra, UnknownName
+from ragkit.index.build_runner import BuildRunner
 from ragkit.load import LOADERS
+from ragkit.load.base import Loader
 from ragkit.pipeline.components import AnswerOptions
 from ragkit.pipeline.runners import RUNNERS
 from ragkit.registry import PartSpec
 from ragkit.retrieve import RETRIEVERS
+from ragkit.retrieve.base import Retriever
 from ragkit.split import SPLITTERS
+from ragkit.split.base import Splitter
 from ragkit.store import STORES
+from ragkit.store.base import Store
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+BUILT_IN_PROVIDERS = frozenset({"auto", "extractive"})
+"""Providers of `answer` that are not registered."""
 ADDRESS_OPTIONS = frozenset({"url", "uri", "host", "dsn"})
-"""Options of stores that are servers: with one of them a store lies in no directory."""
+"""Options that set the address of a store server; a store with one of them has no directory."""
 FOLDER_LOADER = "folder"
-"""The loader that says which files are read, and that leaves each of them to the others."""
+"""The loader that selects files and leaves their parsing to the other loaders."""
 
 
 class ComponentRegistry(Protocol):
-    """What a section needs of a registry."""
+    """The methods of a registry that a section uses."""
 
     @property
     def kind(self) -> str:
-        """One word for messages."""
+        """The kind of component, for messages."""
 
     @property
     def specs(self) -> Mapping[str, PartSpec]:
-        """The parts that no plugin brought."""
+        """The built-in components."""
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a name is registered."""
 
     def names(self) -> list[str]:
-        """Every name that can be chosen."""
+        """All registered names, plugins included."""
 
     def find(self, name: str) -> type[object]:
-        """The class behind a name. Raises UnknownName or MissingExtra."""
+        """The class of a component. Raises UnknownName or MissingExtra."""
 
     def options_class(self, name: str) -> type[DataclassInstance] | None:
-        """The dataclass of its options, if it takes any. Raises UnknownName."""
+        """The dataclass of its options, or None. Raises UnknownName."""
 
     def extra(self, name: str) -> str:
         """The optional dependency group that it needs, or ''. Raises UnknownName."""
 
+    def missing_members(self, name: str, component: object, protocol: type) -> str:
+        """The message about members of a protocol that a component lacks, or ''."""
+
 
 @dataclass(frozen=True)
 class Section:
-    """One of the sections: six stations, and how they are run."""
+    """A section of a pipeline file: one of the six stages, or `run`."""
 
     key: str
-    """As it stands in a file."""
+    """The key in the file."""
     attribute: str
-    """The attribute of a Pipeline that holds it."""
+    """The attribute of Pipeline."""
     registry: ComponentRegistry | None
-    """The parts that can be chosen here; None for `answer`, which has options only."""
+    """The components of the section; None for `answer`, which has options only."""
+    protocol: type | None = None
+    """The protocol of its components."""
     allows_list: bool = False
-    """May hold a list of parts, each for some of the files."""
+    """Whether it can hold a list of components, each for some of the files."""
     provider_registry: ComponentRegistry | None = None
-    """Of `answer`: who can be named as the provider, beside `auto` and `extractive`."""
+    """For `answer`: the providers beside `auto` and `extractive`."""
     deferred_options: frozenset[str] = frozenset()
-    """Options that the knowledge base fills in when the file is silent; they stay '' until then."""
+    """Options that the knowledge base sets if the file does not; they are '' until then."""
     address_options: frozenset[str] = frozenset()
-    """Options that say a place elsewhere, so that nothing is filled in."""
+    """Options that set an address; with one of them nothing is filled in."""
 
     def provider_names(self) -> list[str]:
-        """What `answer.provider` can begin with: `auto`, `extractive` (no model at all), and every provider."""
-        return sorted(
-            {"auto", "extractive", *(self.provider_registry.names() if self.provider_registry is not None else ())}
-        )
+        """Valid providers of `answer`: `auto`, `extractive` (no model), and the registered ones."""
+        registered = self.provider_registry.names() if self.provider_registry is not None else ()
+        return sorted({*BUILT_IN_PROVIDERS, *registered})
 
     def options_class(self, name: str) -> type[DataclassInstance] | None:
-        """The dataclass of a part's options, or None when it takes none. Raises as `Registry.options`."""
+        """The dataclass of a component's options, or None. Raises like `Registry.options_class`."""
         return AnswerOptions if self.registry is None else self.registry.options_class(name)
 
-    def is_plugin(self, name: str) -> bool:
-        """Whether an installed plugin brought this name."""
-        return self.registry is not None and name not in self.registry.specs
+    def component_error(self, name: str) -> str:
+        """Why a component cannot be imported or lacks methods of its protocol, or ''."""
+        if self.registry is None:
+            return ""
+        error = describe_import_error(self.registry, name, self.options_class, self.registry.find)
+        if error or self.protocol is None:
+            return error
+        return self.registry.missing_members(name, self.registry.find(name), self.protocol)
 
 
 SECTIONS: Sequence[Section] = (
-    Section("load", "loaders", LOADERS, allows_list=True),
-    Section("split", "splitters", SPLITTERS, allows_list=True),
-    Section("embed", "embedder", EMBEDDERS),
-    Section("store", "store", STORES, deferred_options=frozenset({"path"}), address_options=ADDRESS_OPTIONS),
-    Section("retrieve", "retriever", RETRIEVERS),
+    Section("load", "loaders", LOADERS, Loader, allows_list=True),
+    Section("split", "splitters", SPLITTERS, Splitter, allows_list=True),
+    Section("embed", "embedder", EMBEDDERS, EmbeddingProvider),
+    Section("store", "store", STORES, Store, deferred_options=frozenset({"path"}), address_options=ADDRESS_OPTIONS),
+    Section("retrieve", "retriever", RETRIEVERS, Retriever),
     Section("answer", "answer", None, provider_registry=PROVIDERS),
-    Section("run", "runner", RUNNERS),
+    Section("run", "runner", RUNNERS, BuildRunner),
 )
-"""In the order of the data path, and how it is run."""
+"""The stages in the order of the data path, then `run`."""
 
 
 def section_keys(sections: Iterable[Section] = SECTIONS) -> list[str]:
@@ -101,19 +121,13 @@ def section_keys(sections: Iterable[Section] = SECTIONS) -> list[str]:
     return [section.key for section in sections]
 
 
-def describe_import_error(names: ComponentRegistry, name: str, *loads: Callable[[str], object]) -> str:
-    """What keeps a part from being had, in words: a missing extra, a broken plugin. '' when nothing does.
-
-    Args:
-        names: the registry of the part.
-        name: its name.
-        loads: what is tried, such as `names.find`.
-    """
+def describe_import_error(registry: ComponentRegistry, name: str, *loads: Callable[[str], object]) -> str:
+    """Why a component cannot be imported (a missing extra, a broken plugin), or ''. `loads` are the imports to try."""
     try:
         for load in loads:
             load(name)
     except (MissingExtra, UnknownName) as error:
         return str(error)
     except (ImportError, AttributeError) as error:
-        return f"the {names.kind} {name!r} cannot be imported: {error}"
+        return f"cannot import the {registry.kind} {name!r}: {error}"
     return ""

@@ -1,4 +1,4 @@
-"""Options and values -> YAML that reads back as exactly the same."""
+"""Serialize options and values to YAML that parses to equal values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNQUOTED = re.compile(r"[A-Za-z_][A-Za-z0-9_./+-]*")
 
 
 def quote_yaml(text: str) -> str:
-    """A string as YAML in double quotes; characters that do not print are escaped. Says nothing of `$`."""
+    """A string as double-quoted YAML; unprintable characters are escaped, `$` is not."""
     return '"' + "".join(_escape_char(char) for char in text) + '"'
 
 
@@ -28,29 +28,29 @@ def to_flow_yaml(value: object) -> str:
     if value is None or isinstance(value, bool | int | float):
         return _format_scalar(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_format_key(str(key))}: {to_flow_yaml(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_format_key(str(key))}: {to_flow_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(to_flow_yaml(one) for one in value) + "]"
+        return "[" + ", ".join(to_flow_yaml(item) for item in value) + "]"
     if is_dataclass(value) and not isinstance(value, type):
-        return to_flow_yaml({name: getattr(value, name) for name in _field_names(type(value))})
+        return to_flow_yaml({field.name: getattr(value, field.name) for field in settable_fields(type(value))})
     return _format_string(str(value))
 
 
 def options_to_dict(options: DataclassInstance | None, *, complete: bool = False) -> dict[str, object]:
-    """Option -> value of an options dataclass: all of them, or those that differ from their defaults."""
+    """Option -> value: all options, or those that differ from their defaults."""
     if options is None:
         return {}
-    found: dict[str, object] = {}
-    for one in settable_fields(type(options)):
-        value = getattr(options, one.name)
-        unset = value == "" and is_required(one)  # what the knowledge base fills in
-        if not unset and (complete or is_required(one) or not yaml_equal(value, field_default(one))):
-            found[one.name] = value
-    return found
+    values: dict[str, object] = {}
+    for field in settable_fields(type(options)):
+        value = getattr(options, field.name)
+        unset = value == "" and is_required(field)  # the knowledge base sets it
+        if not unset and (complete or is_required(field) or not yaml_equal(value, field_default(field))):
+            values[field.name] = value
+    return values
 
 
 def yaml_equal(value: object, other: object) -> bool:
-    """Whether two values are equal in YAML too, where true is not 1. A path equals its text."""
+    """Whether two values are equal in YAML, where true is not 1. A path equals its text."""
     if isinstance(value, bool) != isinstance(other, bool):
         return False
     if isinstance(value, Path) or isinstance(other, Path):
@@ -59,8 +59,8 @@ def yaml_equal(value: object, other: object) -> bool:
 
 
 def format_template(node: Node) -> tuple[str, tuple[str, ...]]:
-    """What is written in a file when variables are part of it, as YAML on one line, and the variables; else nothing."""
-    variables = tuple(dict.fromkeys(name for one in iter_scalars(node) for name in one.variables))
+    """A value with its `${NAME}` variables as one line of YAML, and their names; empty without variables."""
+    variables = tuple(dict.fromkeys(name for scalar in iter_scalars(node) for name in scalar.variables))
     return (_format_node(node, inside=False), variables) if variables else ("", ())
 
 
@@ -68,14 +68,11 @@ def _format_node(node: Node, *, inside: bool) -> str:
     if isinstance(node, SequenceNode):
         return "[" + ", ".join(_format_node(entry, inside=True) for entry in node.entries) + "]"
     if isinstance(node, MappingNode):
-        return (
-            "{"
-            + ", ".join(f"{_format_key(key.text)}: {_format_node(one, inside=True)}" for key, one in node.pairs)
-            + "}"
-        )
+        pairs = (f"{_format_key(key.text)}: {_format_node(value, inside=True)}" for key, value in node.pairs)
+        return "{" + ", ".join(pairs) + "}"
     if not node.variables:
         return to_flow_yaml(node.value)
-    # inside [ ] and { } a bare `${` would end the value
+    # inside [ ] and { } an unquoted `${` is invalid YAML
     return node.template if node.plain and not inside else quote_yaml(node.template)
 
 
@@ -102,7 +99,3 @@ def _escape_char(char: str) -> str:
         return char
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _field_names(options: type[DataclassInstance]) -> list[str]:
-    return [one.name for one in settable_fields(options)]

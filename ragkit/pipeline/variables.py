@@ -1,6 +1,6 @@
-"""`${NAME}`, `${NAME:-default}` and `$$` in the values of a pipeline file, after it was parsed.
+"""Substitute `${NAME}`, `${NAME:-default}` and `$$` in the values of a parsed pipeline file.
 
-Values only, never keys; what a variable holds is never parsed as more than one value.
+Keys are not substituted. The value of a variable is never parsed as more than one scalar.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VARIABLE_PATTERN = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?
 
 
 def substitute_variables(node: Node, environ: Mapping[str, str], problems: list[ConfigProblem]) -> Node:
-    """The tree with the variables of every value put in; those that are not set are added to `problems`."""
+    """The tree with variables substituted; unset variables are added to `problems`."""
     if isinstance(node, SequenceNode):
         return replace(node, entries=tuple(substitute_variables(entry, environ, problems) for entry in node.entries))
     if isinstance(node, MappingNode):
@@ -32,7 +32,7 @@ def substitute_variables(node: Node, environ: Mapping[str, str], problems: list[
 def _expand_scalar(node: ScalarNode, environ: Mapping[str, str], problems: list[ConfigProblem]) -> ScalarNode:
     used: list[str] = []
 
-    def piece(match: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         name, default = match[1], match[2]
         if match[0] == "$$":
             return "$"
@@ -40,7 +40,7 @@ def _expand_scalar(node: ScalarNode, environ: Mapping[str, str], problems: list[
             problems.append(
                 ConfigProblem(
                     node.location,
-                    "'${' begins no variable: ${NAME} or ${NAME:-default}, and $$ for a '$'",
+                    "invalid variable: write ${NAME} or ${NAME:-default}, or $$ for a '$'",
                     is_root_cause=True,
                 )
             )
@@ -51,11 +51,11 @@ def _expand_scalar(node: ScalarNode, environ: Mapping[str, str], problems: list[
             return value or default
         if value is None:
             hint = did_you_mean(name, environ)
-            message = f"the variable {name} is not set{hint}: set it, or write ${{{name}:-default}}"
+            message = f"the environment variable {name} is not set{hint}: set it, or write ${{{name}:-default}}"
             problems.append(ConfigProblem(node.location, message, is_root_cause=True))
         return value or ""
 
-    text = _VARIABLE_PATTERN.sub(piece, node.text)
+    text = _VARIABLE_PATTERN.sub(expand, node.text)
     if not used:
         return replace(node, text=text, value=text)
     value = resolve_scalar(text) if node.plain else text

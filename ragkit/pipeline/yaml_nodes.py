@@ -1,7 +1,4 @@
-"""The tree that a pipeline file becomes before anything in it is believed: values, each with its place.
-
-Also the form of a problem: place, message, the offending line and a caret. Nothing here reads files.
-"""
+"""The tree of a parsed pipeline file, and problems with their location in it. Does not read files."""
 
 from __future__ import annotations
 
@@ -13,20 +10,20 @@ from typing import TypeAlias
 from ragkit.masking import is_secret, mask_passwords
 
 ScalarValue: TypeAlias = "bool | int | float | str | None"
-"""A value without parts."""
+"""The value of a single node."""
 
 SET_OPTION = "--set"
-"""The name of a source that is a setting on the command line."""
+"""The source name of an option on the command line."""
 EXCERPT_WIDTH = 100
-"""Columns of an offending line that are shown around its caret."""
+"""Columns of the offending line that are shown around the caret."""
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity: equal lines would be compared for every place
+@dataclass(frozen=True, eq=False)  # identity: comparing lines for every location is slow
 class SourceText:
-    """A text that settings were read from."""
+    """A text that settings are read from."""
 
     name: str
-    """As it stands in messages: the path of a file, or SET."""
+    """The name in messages: the path of a file, or SET_OPTION."""
     lines: tuple[str, ...]
     first_line: int = 1
     """The number of the first line."""
@@ -34,13 +31,13 @@ class SourceText:
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """A place in a source; line and column are counted from 1."""
+    """A position in a source; line and column start at 1."""
 
     source: SourceText
     line: int
     column: int
     profile: str = ""
-    """The profile that the value at this place belongs to, if any."""
+    """The profile that the value belongs to, if any."""
 
     def __str__(self) -> str:
         return f"{self.source.name}:{self.line}:{self.column}"
@@ -51,15 +48,15 @@ class ScalarNode:
     """A single value."""
 
     value: ScalarValue
-    """What YAML 1.2 makes of `text`."""
+    """`text` resolved by YAML 1.2."""
     text: str
     plain: bool
-    """Written without quotes."""
+    """Whether it is written without quotes."""
     location: SourceLocation
     variables: tuple[str, ...] = ()
-    """The environment variables whose values are in `text`."""
+    """The environment variables that were substituted into `text`."""
     template: str = ""
-    """What stood in the file when variables were put in."""
+    """The text in the file before substitution; empty without variables."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class SequenceNode:
 
 @dataclass(frozen=True)
 class KeyNode:
-    """The key of a mapping, with its place."""
+    """The key of a mapping."""
 
     text: str
     location: SourceLocation
@@ -80,7 +77,7 @@ class KeyNode:
 
 @dataclass(frozen=True)
 class MappingNode:
-    """A mapping; its keys are distinct and in the order of the file."""
+    """A mapping; its keys are distinct and in file order."""
 
     pairs: tuple[tuple[KeyNode, Node], ...]
     location: SourceLocation
@@ -90,7 +87,7 @@ class MappingNode:
         return next((node for key, node in self.pairs if key.text == name), None)
 
     def find_key(self, name: str) -> KeyNode | None:
-        """The key itself, for its place."""
+        """The node of a key, or None."""
         return next((key for key, _ in self.pairs if key.text == name), None)
 
     def key_names(self) -> list[str]:
@@ -98,7 +95,7 @@ class MappingNode:
         return [key.text for key, _ in self.pairs]
 
     def with_pair(self, key: KeyNode, node: Node) -> MappingNode:
-        """A copy in which `key` has this value: in its old place when it was there, else at the end."""
+        """A copy in which `key` has this value; a new key is appended."""
         if self.find_key(key.text) is None:
             return replace(self, pairs=(*self.pairs, (key, node)))
         return replace(
@@ -106,7 +103,7 @@ class MappingNode:
         )
 
     def without(self, *names: str) -> MappingNode:
-        """A copy that lacks these keys."""
+        """A copy without these keys."""
         return replace(self, pairs=tuple(pair for pair in self.pairs if pair[0].text not in names))
 
 
@@ -114,21 +111,21 @@ Node: TypeAlias = ScalarNode | SequenceNode | MappingNode
 
 
 def assign_profile(node: Node, profile: str) -> Node:
-    """The same node, every place in it marked as part of a profile."""
-    mark = replace(node.location, profile=profile)
+    """The same node with every location marked as part of a profile."""
+    location = replace(node.location, profile=profile)
     if isinstance(node, SequenceNode):
-        return SequenceNode(tuple(assign_profile(entry, profile) for entry in node.entries), mark)
+        return SequenceNode(tuple(assign_profile(entry, profile) for entry in node.entries), location)
     if isinstance(node, MappingNode):
         pairs = (
-            (replace(key, location=replace(key.location, profile=profile)), assign_profile(x, profile))
-            for key, x in node.pairs
+            (replace(key, location=replace(key.location, profile=profile)), assign_profile(value, profile))
+            for key, value in node.pairs
         )
-        return MappingNode(tuple(pairs), mark)
-    return replace(node, location=mark)
+        return MappingNode(tuple(pairs), location)
+    return replace(node, location=location)
 
 
 def iter_scalars(node: Node) -> Iterator[ScalarNode]:
-    """Every single value below a node, itself included, in order."""
+    """Every scalar of a tree, in order."""
     if isinstance(node, ScalarNode):
         yield node
     elif isinstance(node, SequenceNode):
@@ -141,16 +138,15 @@ def iter_scalars(node: Node) -> Iterator[ScalarNode]:
 
 @dataclass(frozen=True)
 class ConfigProblem:
-    """One thing that is wrong with a pipeline file."""
+    """A problem with a pipeline file."""
 
     location: SourceLocation
     message: str
-    """What was met, what is wanted, and the nearest right word."""
     is_root_cause: bool = False
-    """The root of everything else that is wrong at this place: only this is worth telling."""
+    """Hides the other problems at the same location, which follow from this one."""
 
     def __str__(self) -> str:
-        """`file:line:column: message`, the offending line and a caret under the place."""
+        """`file:line:column: message`, the offending line and a caret under the column."""
         lines, index = self.location.source.lines, self.location.line - self.location.source.first_line
         head = f"{self.location}: {self.message}"
         if not 0 <= index < len(lines) or not lines[index].strip():
@@ -163,24 +159,30 @@ class ConfigProblem:
 
 
 def format_problems(problems: Iterable[ConfigProblem]) -> list[str]:
-    """The problems as text, each once, in the order of their places."""
-    found = list(problems)
-    roots = {problem.location for problem in found if problem.is_root_cause}
-    told = [problem for problem in found if problem.is_root_cause or problem.location not in roots]
-    told.sort(key=lambda problem: (problem.location.source.name, problem.location.line, problem.location.column))
-    return list(dict.fromkeys(str(problem) for problem in told))
+    """The problems as text, distinct and sorted by location."""
+    problems = list(problems)
+    root_causes = {problem.location for problem in problems if problem.is_root_cause}
+    shown = [problem for problem in problems if problem.is_root_cause or problem.location not in root_causes]
+    shown.sort(key=lambda problem: (problem.location.source.name, problem.location.line, problem.location.column))
+    return list(dict.fromkeys(str(problem) for problem in shown))
 
 
 def describe_node(node: Node) -> str:
-    """A value in words, as a message names it; what a secret variable holds is not said."""
+    """A value as messages show it. The value of a secret variable is not shown."""
     if isinstance(node, SequenceNode):
-        return "a list"
+        return "a list" if node.entries else "an empty list"
     if isinstance(node, MappingNode):
         return "a mapping"
     if node.variables and (any(is_secret(name) for name in node.variables) or mask_passwords(node.text) != node.text):
-        return f"what {', '.join(node.variables)} holds"
-    shown = _truncate(repr(node.value)) if isinstance(node.value, str) else _truncate(node.text) or "empty"
-    return f"{shown} (from {', '.join(node.variables)})" if node.variables else shown
+        return f"the value of {', '.join(node.variables)}"
+    shown = _truncate(repr(node.value)) if isinstance(node.value, str) else _truncate(node.text) or "no value"
+    return f"{shown} from {', '.join(node.variables)}" if node.variables else shown
+
+
+def must_be(name: str, expected: str, node: Node, suggestion: str = "") -> str:
+    """The message about an invalid value. `suggestion` is the value that was probably meant, as YAML."""
+    hint = f"; did you mean {suggestion}?" if suggestion else ""
+    return f"{name} must be {expected} (got {describe_node(node)}{hint})"
 
 
 def _truncate(text: str) -> str:

@@ -1,7 +1,6 @@
-"""YAML 1.2 text -> a tree of values with their places, with every limit held while it is read.
+"""Parse YAML 1.2 into a tree of nodes with their locations.
 
-No tags, no objects, no merge keys, one document. Works on parser events, so that a text that would
-explode is refused when its limit is reached, not after.
+One document; no tags, objects or merge keys. Limits apply to parser events, so that aliases cannot exhaust memory.
 """
 
 from __future__ import annotations
@@ -37,16 +36,17 @@ from ragkit.pipeline.yaml_nodes import (
     SequenceNode,
     SourceLocation,
     SourceText,
+    must_be,
 )
 
 MAX_CHARACTERS = 1_000_000
-"""Longer texts are refused before they are parsed."""
+"""Longer texts are rejected before they are parsed."""
 MAX_DEPTH = 20
-"""Mappings and lists inside one another."""
+"""Nesting of mappings and lists."""
 MAX_KEY_LENGTH = 100
-"""Characters of a key."""
+"""Maximum characters of a key."""
 MAX_NODES = 10_000
-"""Values of one file, those behind every alias counted each time."""
+"""Values of one file; an alias counts as often as it is used."""
 
 _LINE_END = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -61,23 +61,23 @@ _CORE_CONSTANTS: dict[str, ScalarValue] = {
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
 }
 _PLAIN_MESSAGES = (
-    ("mapping values are not allowed", "a second ':' where one value is wanted: put the value in quotes"),
-    ("found character '\\t'", "a tab where spaces are wanted: indent with spaces"),
-    ("that cannot start any token", "a value that begins with a character of YAML's own: put the value in quotes"),
-    ("found unexpected end of stream", "a quote that is never closed"),
-    ("expected ',' or ']'", "a list in [ ] that is not closed or lacks a comma"),
-    ("expected ',' or '}'", "a mapping in { } that is not closed or lacks a comma"),
-    ("expected <block end>", "a line that is not indented like the lines it belongs to"),
-    ("could not find expected ':'", "a key without ':'"),
-    ("expected '<document start>'", "more text after the end of the mapping"),
+    ("mapping values are not allowed", "unexpected ':' in a value: quote the value"),
+    ("found character '\\t'", "tab in the indentation: indent with spaces"),
+    ("that cannot start any token", "the value starts with a reserved character of YAML: quote the value"),
+    ("found unexpected end of stream", "unclosed quote"),
+    ("expected ',' or ']'", "list in [ ] is not closed or lacks a comma"),
+    ("expected ',' or '}'", "mapping in { } is not closed or lacks a comma"),
+    ("expected <block end>", "the indentation does not match the lines above"),
+    ("could not find expected ':'", "missing ':' after a key"),
+    ("expected '<document start>'", "unexpected text after the end of the mapping"),
 )
 
 _REPORTED_AT_START = ("found unexpected end of stream", "expected ',' or", "could not find expected ':'")
-"""Faults that the parser notices at their end: their beginning is the place to tell."""
+"""Errors that the parser detects at the end of a construct; they are reported at its start."""
 
 
-class ConfigReadError(Exception):  # a signal inside this package, never seen by a caller
-    """The text cannot be made a tree at all."""
+class ConfigReadError(Exception):  # internal to this package
+    """The text cannot be parsed into a tree."""
 
     def __init__(self, problem: ConfigProblem) -> None:
         super().__init__(problem)
@@ -85,22 +85,23 @@ class ConfigReadError(Exception):  # a signal inside this package, never seen by
 
 
 def create_source(name: str, text: str, first: int = 1) -> SourceText:
-    """A text with its lines, cut where YAML cuts them."""
+    """A source with its lines, split at the line breaks of YAML."""
     return SourceText(name, tuple(_LINE_END.split(text)), first)
 
 
 def parse_yaml(text: str, source: SourceText, problems: list[ConfigProblem]) -> Node | None:
-    """The tree of one YAML document, or None when it holds nothing but comments.
+    """The tree of one YAML document, or None if it is empty.
 
-    Duplicate keys, tags and keys that are not text are added to `problems`; the tree is then what is left.
+    Duplicate keys, tags and keys that are not strings are added to `problems` and left out of the tree.
 
     Raises:
-        ConfigReadError: it is not YAML, or it goes over a limit.
+        ConfigReadError: invalid YAML, or a limit is exceeded.
     """
     if len(text) > MAX_CHARACTERS:
         raise ConfigReadError(
             ConfigProblem(
-                SourceLocation(source, source.first_line, 1), f"the text is longer than {MAX_CHARACTERS:,} characters"
+                SourceLocation(source, source.first_line, 1),
+                f"the text must be at most {MAX_CHARACTERS:,} characters long (got {len(text):,})",
             )
         )
     try:
@@ -108,18 +109,18 @@ def parse_yaml(text: str, source: SourceText, problems: list[ConfigProblem]) -> 
     except ReaderError as error:
         at = _location_at(text, source, error.position)
         raise ConfigReadError(
-            ConfigProblem(at, f"the character U+{error.character:04X}, which YAML does not allow")
+            ConfigProblem(at, f"YAML does not allow the character U+{error.character:04X}")
         ) from error
     except MarkedYAMLError as error:
         raise ConfigReadError(_translate_error(error, source)) from error
-    except (YAMLError, ValueError) as error:  # ValueError: an escape beyond the last character of Unicode
+    except (YAMLError, ValueError) as error:  # ValueError: an escape sequence beyond U+10FFFF
         raise ConfigReadError(
-            ConfigProblem(SourceLocation(source, source.first_line, 1), f"this is not YAML: {error}")
+            ConfigProblem(SourceLocation(source, source.first_line, 1), f"invalid YAML: {error}")
         ) from error
 
 
 def resolve_scalar(text: str) -> ScalarValue:
-    """The value of a plain scalar by the core schema of YAML 1.2: `yes` and `1_000` are text there."""
+    """The value of a plain scalar in the core schema of YAML 1.2, where `yes` and `1_000` are strings."""
     if text in _CORE_CONSTANTS:
         return _CORE_CONSTANTS[text]
     if _INTEGER.fullmatch(text):
@@ -133,18 +134,18 @@ def _location_at(text: str, source: SourceText, offset: int) -> SourceLocation:
 
 
 def _translate_error(error: MarkedYAMLError, source: SourceText) -> ConfigProblem:
-    said = str(error.problem or error.context or "this is not YAML")
+    problem = str(error.problem or error.context or "syntax error")
     mark = error.problem_mark or error.context_mark
-    if error.context_mark is not None and any(words in said for words in _REPORTED_AT_START):
+    if error.context_mark is not None and any(text in problem for text in _REPORTED_AT_START):
         mark = error.context_mark
     at = _to_location(source, mark) if mark is not None else SourceLocation(source, source.first_line, 1)
     index = at.line - source.first_line
     line = source.lines[index] if 0 <= index < len(source.lines) else ""
-    message = next((plainer for words, plainer in _PLAIN_MESSAGES if words in said), f"this is not YAML: {said}")
+    message = next((plain for text, plain in _PLAIN_MESSAGES if text in problem), f"invalid YAML: {problem}")
     if "{ }" in message and "${" in line:
-        message = 'a variable that is not in quotes: inside { } and [ ] write "${NAME}"'
-    if "second ':'" in message and ": " not in line[: at.column - 1]:
-        message = "a line that is indented further than the line above it allows"
+        message = 'unquoted variable: inside { } and [ ] write "${NAME}"'
+    if "unexpected ':'" in message and ": " not in line[: at.column - 1]:
+        message = "the line is indented too far"
     return ConfigProblem(at, message)
 
 
@@ -167,15 +168,15 @@ class _TreeBuilder:
             if isinstance(event, DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise self.read_error(event, "a second document after '---': a pipeline file holds one")
+                    raise self.read_error(event, "second document after '---': only one is allowed")
             elif not isinstance(event, StreamStartEvent | DocumentEndEvent | StreamEndEvent):
                 node = self.build_node(event, 1)
-        nothing = isinstance(node, ScalarNode) and node.plain and not node.text
-        return None if nothing else node
+        is_empty = isinstance(node, ScalarNode) and node.plain and not node.text
+        return None if is_empty else node
 
     def build_node(self, event: Event, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise self.read_error(event, f"more than {MAX_DEPTH} mappings and lists inside one another")
+            raise self.read_error(event, f"mappings and lists must be nested at most {MAX_DEPTH} levels deep")
         if isinstance(event, AliasEvent):
             return self.resolve_alias(event)
         before = self.node_count
@@ -200,20 +201,20 @@ class _TreeBuilder:
             key = self.build_key(key_node, table)
             if key is not None:
                 if isinstance(value, ScalarNode) and value.plain and not value.text:
-                    value = replace(value, location=key.location)  # the parser takes the next line for its place
+                    value = replace(value, location=key.location)  # the parser reports the next line
                 table = table.with_pair(key, value)
         return table
 
     def build_key(self, node: Node, table: MappingNode) -> KeyNode | None:
-        """The key that a node is, or None with a problem."""
+        """The node as a key, or None after adding to `problems`."""
         if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
-            message = "a key that is not text: keys are words"
+            message = must_be("keys", "strings", node)
         elif len(node.value) > MAX_KEY_LENGTH:
-            message = f"a key of more than {MAX_KEY_LENGTH} characters: keys are words"
+            message = f"keys must be at most {MAX_KEY_LENGTH} characters long (got {len(node.value):,})"
         elif node.value == "<<" and node.plain:
-            message = "the merge key '<<', which YAML 1.2 does not have: write the options out, or use `extends`"
+            message = "the merge key '<<' is not supported in YAML 1.2: write the options out, or use `extends`"
         elif (first := table.find_key(node.value)) is not None:
-            message = f"{node.value!r} stands here a second time; the first is in line {first.location.line}"
+            message = f"duplicate key {node.value!r} (first defined in line {first.location.line})"
         else:
             return KeyNode(node.value, node.location)
         self.problems.append(ConfigProblem(node.location, message, is_root_cause=True))
@@ -226,25 +227,23 @@ class _TreeBuilder:
         return SequenceNode(tuple(entries), self.location(event))
 
     def build_scalar(self, event: Event) -> ScalarNode:
-        assert isinstance(event, ScalarEvent)  # noqa: S101 - the parser gives no other event here
+        assert isinstance(event, ScalarEvent)  # noqa: S101 - the parser emits no other event here
         plain = event.style is None and event.tag is None
         text = event.value
         if _SURROGATE.search(text):
             try:
-                text = text.encode("utf-16", "surrogatepass").decode("utf-16")  # pairs are written by JSON libraries
+                text = text.encode("utf-16", "surrogatepass").decode("utf-16")  # JSON libraries write pairs
             except UnicodeDecodeError:
                 self.problems.append(
                     ConfigProblem(
-                        self.location(event), "half of a surrogate pair, which is no character", is_root_cause=True
+                        self.location(event), "unpaired surrogate: write the character itself", is_root_cause=True
                     )
                 )
         return ScalarNode(resolve_scalar(text) if plain else text, text, plain, self.location(event))
 
     def resolve_alias(self, event: AliasEvent) -> Node:
         if event.anchor not in self.anchors:
-            raise self.read_error(
-                event, f"'*{event.anchor}' points to nothing: no '&{event.anchor}' is complete above it"
-            )
+            raise self.read_error(event, f"unknown alias '*{event.anchor}': no '&{event.anchor}' ends above it")
         node, size = self.anchors[event.anchor]
         self.count_nodes(event, size)
         return node
@@ -252,12 +251,12 @@ class _TreeBuilder:
     def count_nodes(self, event: Event, size: int) -> None:
         self.node_count += size
         if self.node_count > MAX_NODES:
-            raise self.read_error(event, f"more than {MAX_NODES:,} values, aliases counted each time")
+            raise self.read_error(event, f"a file must have at most {MAX_NODES:,} values, repeated aliases included")
 
     def reject_tag(self, event: Event) -> None:
         tag = getattr(event, "tag", None)
         if tag is not None:
-            message = f"the tag {_shorten_tag(str(tag))!r}: a pipeline file holds plain values, without tags"
+            message = f"tags are not allowed (got {_shorten_tag(str(tag))!r}): write a plain value"
             self.problems.append(ConfigProblem(self.location(event), message, is_root_cause=True))
 
     def location(self, event: Event) -> SourceLocation:

@@ -1,4 +1,4 @@
-"""Station 5: a question -> ranked hits. The tables of retrievers and of rerankers, and nothing else."""
+"""The registries of retrievers and rerankers."""
 
 from __future__ import annotations
 

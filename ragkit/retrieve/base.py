@@ -1,20 +1,20 @@
-"""What every retriever keeps (a question in, ranked hits out), and what it asks of an index."""
+"""Protocols of retrievers, rerankers, and the index that they search."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import EmbeddingProvider, Row, Rows
+from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
 from ragkit.records import JSON, Chunk, ChunkSpan, Hit
 
 Where: TypeAlias = Mapping[str, JSON] | None
-"""A filter in the one filter language; None or an empty one lets everything through."""
+"""A metadata filter; None or an empty filter matches everything."""
 
 RerankScores: TypeAlias = NDArray[np.float64]
 """(n,), float64."""
@@ -22,96 +22,93 @@ RerankScores: TypeAlias = NDArray[np.float64]
 ScoredKeys: TypeAlias = list[tuple[int, float]]
 """(chunk key, score), best first; equal scores by key."""
 
-ExtraTerms: TypeAlias = Mapping[str, float]
-"""Terms that are searched beside those of the question -> what each counts, where one of the question counts 1."""
-
-NO_EXTRA_TERMS: ExtraTerms = MappingProxyType({})
+DENSE, LEXICAL = "dense", "lexical"
+"""Names of the two scores of a hit: cosine and BM25."""
 
 
 class ChunkIndex(Protocol):
-    """The chunks of one generation of a knowledge base. Keys are ints in the order in which chunks came in."""
+    """The chunks of one generation of a knowledge base. Keys are ints in insertion order."""
 
     def search_terms(
         self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> ScoredKeys:
-        """The best chunks for these terms by BM25: scores > 0, and `min(top_k, how many match)` of them."""
+        """The best chunks for these terms by BM25, scores > 0: `min(top_k, number of matches)` chunks."""
 
     def term_scores(
         self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> NDArray[np.float32]:
-        """BM25 of these chunks as `search_terms` gives it: (len(keys),); 0 where no term matches."""
+        """BM25 scores of these chunks, as in `search_terms`: (len(keys),); 0 without a matching term."""
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
-        """The chunks nearest to a unit row by cosine: `min(top_k, how many the filter lets through)` of them."""
+        """The chunks nearest to a unit vector by cosine: `min(top_k, number of chunks that match the filter)`."""
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
-        """Cosine of a unit row with each of these chunks: (len(keys),)."""
+        """Cosine of a unit vector with each of these chunks: (len(keys),)."""
 
     def embeddings(self, keys: Sequence[int]) -> Rows:
-        """The unit rows of these chunks, in the order asked for: (len(keys), dimension)."""
+        """The unit vectors of these chunks, in the order of `keys`: (len(keys), dimension)."""
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
-        """These chunks, in the order asked for."""
+        """These chunks, in the order of `keys`."""
 
     def chunk_spans(self, chunk: Chunk) -> list[ChunkSpan]:
-        """The places of all chunks of the document that a chunk is from, by start; none without its text."""
+        """The spans of all chunks of the chunk's document, by start; empty if its text is unknown."""
 
     def document_text(self, chunk: Chunk) -> str:
-        """The whole text of the document that a chunk is from: its offsets are offsets into it."""
+        """The complete text of the chunk's document, to which the chunk's offsets refer."""
 
 
 @dataclass(frozen=True)
 class RetrieverDependencies:
-    """What a retriever works with beside its options."""
+    """The index and embedder of a retriever."""
 
     chunk_index: ChunkIndex
     embedder: EmbeddingProvider
-    """The one that the passages were embedded with."""
+    """The embedder of the chunks."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a hit stands where it stands."""
+    """A hit with the ranks and score contributions that determine its position."""
 
     hit: Hit
     ranks: Mapping[str, int] = field(default_factory=dict)
-    """By retriever: its place in that one's own list, counted from 1; retrievers that did not list it are left out."""
+    """Retriever -> rank of the hit in its list, from 1; without retrievers that did not find the hit."""
     contributions: Mapping[str, float] = field(default_factory=dict)
-    """By retriever: what it adds to `hit.score`. They sum up to it."""
+    """Retriever -> contribution to `hit.score`; the contributions sum up to the score."""
 
 
 class Retriever(Protocol):
-    """Finds the chunks that speak of a question. Built as `Retriever(options, parts)`."""
+    """Finds chunks for a question. Built as `Retriever(options, parts)`."""
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits among the chunks that `where` lets through, best first, ranks from 1.
+        """The best hits among the chunks that match `where`, best first, ranks from 1.
 
-        `top_k` is how many at most; None takes the number of the retriever's options. A question of white space
-        finds nothing.
+        `top_k` is the maximum number of hits; None: as in the retriever's options. A blank question has no hits.
 
         Raises:
             InvalidOption: `top_k` is less than 1.
-            InvalidFilter: `where` is not a filter.
+            InvalidFilter: `where` is not a valid filter.
         """
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, each with the reasons for its place."""
+        """The same hits, with ranks and score contributions."""
 
 
 class Reranker(Protocol):
-    """Looks again, and closer, at the first hits of a retriever. Built as `Reranker(options, embedder)`."""
+    """Scores the first hits of a retriever again. Built as `Reranker(options, embedder)`."""
 
     @property
     def weight(self) -> float:
-        """Its share of a hit's score, in [0, 1], where the options say nothing; the retriever has the rest."""
+        """Default weight of its scores, in [0, 1]; the retriever's scores have the rest."""
 
     @property
     def diversity(self) -> float:
-        """How much a hit loses by being like those above it, in [0, 1], where the options say nothing."""
+        """Default penalty for similarity with higher hits, in [0, 1]."""
 
     def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
-        """How well each hit answers the question: (len(hits),), higher is better; at least one hit.
+        """The relevance of each hit, higher is better: (len(hits),). `hits` is not empty.
 
         Raises:
-            ProviderError: it is a service that refused, or cannot be reached.
+            ProviderError: the service rejected the request or is unreachable.
         """

@@ -1,6 +1,6 @@
-"""A hit with what stands around it: neighbouring chunks, or the larger piece that a small chunk is part of.
+"""Extend hits with context: neighboring chunks, or the parent section of a small chunk.
 
-What is ranked are the chunks of the index; what is handed on is a longer text of the same document, at exact offsets.
+The index ranks chunks; this stage returns a longer text of the same document, with exact offsets.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from ragkit.split.lines import LineNumbers
 
 
 class ContextRetriever:
-    """Widens the hits of another retriever.
+    """Extends the text of the hits of another retriever.
 
-    No text comes twice: a hit that lies in the text of a better one is left out, and a text ends where that of a
-    better hit begins. Id, page and heading of a chunk stay those of the hit.
+    Texts never overlap: a hit inside the text of a higher hit is dropped, and a text ends where the text of a higher
+    hit begins. A chunk keeps the id, page and heading of the hit.
     """
 
     def __init__(self, inner: Retriever, passages: ChunkIndex, options: ContextOptions, top_k: int) -> None:
-        """`top_k` is how many hits there are when nobody says."""
+        """`top_k` is the default number of hits."""
         self._inner, self._chunk_index, self._options, self._top_k = inner, passages, options, top_k
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits, in order of what their chunks scored alone."""
-        return [one.hit for one in self.explain(question, top_k, where)]
+        """The best hits, by the scores of their original chunks."""
+        return [explanation.hit for explanation in self.explain(question, top_k, where)]
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, each with the reasons for its place."""
-        wanted = validate_top_k(self._top_k if top_k is None else top_k)
+        """The same hits, with ranks and score contributions."""
+        top_k = validate_top_k(self._top_k if top_k is None else top_k)
         documents: dict[str, _DocumentContext] = {}
 
-        def widened(found: list[Explanation]) -> list[Explanation]:
+        def expand(explanations: list[Explanation]) -> list[Explanation]:
             for document in documents.values():
                 document.covered.clear()
-            wide = [(one, self._expand_chunk(one.hit.chunk, documents)) for one in found]
-            return [replace(one, hit=replace(one.hit, chunk=chunk)) for one, chunk in wide if chunk is not None]
+            pairs = [(entry, self._expand_chunk(entry.hit.chunk, documents)) for entry in explanations]
+            return [replace(entry, hit=replace(entry.hit, chunk=chunk)) for entry, chunk in pairs if chunk is not None]
 
-        return fill_top_k(lambda depth: self._inner.explain(question, depth, where), widened, wanted)
+        return fill_top_k(lambda depth: self._inner.explain(question, depth, where), expand, top_k)
 
     def _expand_chunk(self, chunk: Chunk, documents: dict[str, _DocumentContext]) -> Chunk | None:
-        """The chunk with what is around it; None when it has been shown."""
+        """The chunk with its context; None if a higher hit covers it."""
         if chunk.document_id not in documents:
             documents[chunk.document_id] = _DocumentContext(self._chunk_index, chunk)
         document = documents[chunk.document_id]
@@ -72,22 +72,22 @@ class ContextRetriever:
             end_line=lines.line_at(end - 1),
         )
 
-    def _expanded_range(self, chunk: Chunk, outline: Sequence[ChunkSpan]) -> tuple[int, int]:
-        """From where to where the text of a hit may reach."""
-        at = bisect_left(outline, (chunk.start, chunk.end), key=lambda one: (one.start, one.end))
-        if at == len(outline) or (outline[at].start, outline[at].end) != (chunk.start, chunk.end):
+    def _expanded_range(self, chunk: Chunk, spans: Sequence[ChunkSpan]) -> tuple[int, int]:
+        """Maximum range of the extended text: (start, end)."""
+        index = bisect_left(spans, (chunk.start, chunk.end), key=lambda span: (span.start, span.end))
+        if index == len(spans) or (spans[index].start, spans[index].end) != (chunk.start, chunk.end):
             return chunk.start, chunk.end
-        chunks = self._options.chunk_count
+        count = self._options.chunk_count
         if self._options.name == "neighbours":
-            around = outline[max(0, at - chunks) : at + chunks + 1]
+            context = spans[max(0, index - count) : index + count + 1]
         else:
-            around = parent_spans(outline, at, chunks)
-        return min(one.start for one in around), max(one.end for one in around)
+            context = parent_spans(spans, index, count)
+        return min(span.start for span in context), max(span.end for span in context)
 
 
 @dataclass
 class _DocumentContext:
-    """What is read of a document while one question is answered, and what of it was shown."""
+    """Lazily loaded data of a document for one question, and the ranges that higher hits cover."""
 
     chunk_index: ChunkIndex
     chunk: Chunk
@@ -106,27 +106,26 @@ class _DocumentContext:
         return LineNumbers(self.text)
 
 
-def parent_spans(outline: Sequence[ChunkSpan], at: int, chunks: int) -> Sequence[ChunkSpan]:
-    """The chunks that make up the parent of the one at a place: so many in a row, all under one heading.
+def parent_spans(spans: Sequence[ChunkSpan], index: int, count: int) -> Sequence[ChunkSpan]:
+    """The spans of the parent of a chunk: up to `count` consecutive chunks under one heading.
 
-    The chunks under a heading are counted off from its first one, so that each chunk has one parent.
+    The chunks under a heading are grouped from the first one, so that each chunk has exactly one parent.
     """
-    first = at
-    while first > 0 and outline[first - 1].heading == outline[at].heading:
+    first = index
+    while first > 0 and spans[first - 1].heading == spans[index].heading:
         first -= 1
-    begin = at - (at - first) % chunks
-    family = outline[begin : begin + chunks]
-    return [one for one in family if one.heading == outline[at].heading]
+    begin = index - (index - first) % count
+    return [span for span in spans[begin : begin + count] if span.heading == spans[index].heading]
 
 
 def clip_to_uncovered(
-    limits: tuple[int, int], core: tuple[int, int], shown: Sequence[tuple[int, int]]
+    limits: tuple[int, int], core: tuple[int, int], covered: Sequence[tuple[int, int]]
 ) -> tuple[int, int]:
-    """The limits, drawn in to where others were shown; what is in `core` stays in any case. Offsets, all of them."""
+    """Clip `limits` so that they overlap no covered range; `core` is always kept. All are (start, end) offsets."""
     start, end = limits
-    for begin, finish in shown:
-        if begin > core[0]:
-            end = min(end, max(core[1], begin))
+    for covered_start, covered_end in covered:
+        if covered_start > core[0]:
+            end = min(end, max(core[1], covered_start))
         else:
-            start = max(start, min(core[0], finish))
+            start = max(start, min(core[0], covered_end))
     return start, end

@@ -1,4 +1,4 @@
-"""Near-duplicates left out: copies of a file, versions of it, and windows that overlap do not fill the list."""
+"""Remove near-duplicate hits: copies and versions of a file, and overlapping chunks."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ from ragkit.retrieve.explanations import fill_top_k
 from ragkit.retrieve.options import DistinctOptions, validate_top_k
 
 SHINGLE_WORDS = 3
-"""Words of a shingle: runs of so many are compared. A text that has fewer is a shingle of its own."""
+"""Words per shingle. A shorter text is one shingle."""
 
 _WORD = re.compile(r"\w+")
 
 
 class DeduplicatingRetriever:
-    """Leaves out each hit that says what a better one says. The list is filled up with what comes behind."""
+    """Drops each hit that is a near-duplicate of a higher one; lower hits fill the list."""
 
     def __init__(self, inner: Retriever, options: DistinctOptions, top_k: int) -> None:
-        """`top_k` is how many hits there are when nobody says."""
+        """`top_k` is the default number of hits."""
         self._inner, self._max_similarity, self._top_k = inner, options.likeness, top_k
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits, no two of them alike."""
-        return [one.hit for one in self.explain(question, top_k, where)]
+        """The best hits, without near-duplicates."""
+        return [explanation.hit for explanation in self.explain(question, top_k, where)]
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, each with the reasons for its place."""
-        wanted = validate_top_k(self._top_k if top_k is None else top_k)
-        return fill_top_k(lambda depth: self._inner.explain(question, depth, where), self._deduplicate, wanted)
+        """The same hits, with ranks and score contributions."""
+        top_k = validate_top_k(self._top_k if top_k is None else top_k)
+        return fill_top_k(lambda depth: self._inner.explain(question, depth, where), self._deduplicate, top_k)
 
-    def _deduplicate(self, found: list[Explanation]) -> list[Explanation]:
-        places = deduplicate([one.hit.chunk.text for one in found], self._max_similarity)
-        return [found[at] for at in places]
+    def _deduplicate(self, explanations: list[Explanation]) -> list[Explanation]:
+        kept = deduplicate([explanation.hit.chunk.text for explanation in explanations], self._max_similarity)
+        return [explanations[i] for i in kept]
 
 
-def deduplicate(texts: Sequence[str], likeness: float) -> list[int]:
-    """Places of the texts that are like none of those kept before them, in their order.
+def deduplicate(texts: Sequence[str], max_similarity: float) -> list[int]:
+    """Indexes of the texts that are no near-duplicate of a text kept before, ascending.
 
-    Two texts are alike when they share at least `likeness` of the shingles of the one that has fewer, as texts that
-    contain each other do. Source: Broder, On the resemblance and containment of documents, SEQUENCES 1997.
+    Two texts are near-duplicates if they share at least `max_similarity` of the shingles of the text with fewer
+    shingles (containment). Source: Broder, On the resemblance and containment of documents, SEQUENCES 1997.
     """
     kept: list[int] = []
-    holders: dict[str, list[int]] = {}
+    texts_by_shingle: dict[str, list[int]] = {}
     sizes: dict[int, int] = {}
-    for at, text in enumerate(texts):
+    for index, text in enumerate(texts):
         own = shingles(text)
-        shared = Counter(other for one in own for other in holders.get(one, ()))
-        if any(count >= likeness * min(len(own), sizes[other]) for other, count in shared.items()):
+        shared = Counter(other for shingle in own for other in texts_by_shingle.get(shingle, ()))
+        if any(count >= max_similarity * min(len(own), sizes[other]) for other, count in shared.items()):
             continue
-        kept.append(at)
-        sizes[at] = len(own)
-        for one in own:
-            holders.setdefault(one, []).append(at)
+        kept.append(index)
+        sizes[index] = len(own)
+        for shingle in own:
+            texts_by_shingle.setdefault(shingle, []).append(index)
     return kept
 
 
 def shingles(text: str) -> frozenset[str]:
-    """Runs of neighbouring words, upper and lower case counting as equal; of a text without words the text itself."""
+    """Word n-grams of a text, in lower case; a text without words is its own only shingle."""
     words = _WORD.findall(text.lower())
     if len(words) < SHINGLE_WORDS:
         return frozenset([" ".join(words) or text])
-    return frozenset(" ".join(words[at : at + SHINGLE_WORDS]) for at in range(len(words) - SHINGLE_WORDS + 1))
+    return frozenset(" ".join(words[start : start + SHINGLE_WORDS]) for start in range(len(words) - SHINGLE_WORDS + 1))

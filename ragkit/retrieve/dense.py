@@ -1,21 +1,21 @@
-"""Retrieval by meaning: the chunks whose vectors are nearest to that of the question."""
+"""Dense retrieval: the chunks whose vectors are nearest to the question's vector."""
 
 from __future__ import annotations
 
 from ragkit.records import Hit
-from ragkit.retrieve.base import Explanation, RetrieverDependencies, Where
+from ragkit.retrieve.base import DENSE, Explanation, RetrieverDependencies, Where
 from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import DenseOptions, validate_top_k
 
 
 class DenseRetriever:
-    """Ranks chunks by the cosine of their vector with the question's. A hit's score is that cosine, in [-1, 1]."""
+    """Ranks chunks by the cosine of their vector and the question's vector, in [-1, 1]."""
 
     def __init__(self, options: DenseOptions, parts: RetrieverDependencies) -> None:
         self._options, self._dependencies = options, parts
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The nearest chunks, those below `min_score` left out."""
+        """The nearest chunks with a score of at least `min_score`."""
         return [explanation.hit for explanation in self.explain(question, top_k, where)]
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
@@ -24,7 +24,7 @@ class DenseRetriever:
         if not question.strip():
             return []
         query = self._dependencies.embedder.embed_query(question)
-        found = self._dependencies.chunk_index.search_dense(query, top_k, where)
-        least = self._options.min_score
-        near = found if least is None else [pair for pair in found if pair[1] >= least]
-        return explain_ranking("dense", near, self._dependencies.chunk_index)
+        ranking = self._dependencies.chunk_index.search_dense(query, top_k, where)
+        min_score = self._options.min_score
+        hits = ranking if min_score is None else [pair for pair in ranking if pair[1] >= min_score]
+        return explain_ranking(DENSE, hits, self._dependencies.chunk_index)

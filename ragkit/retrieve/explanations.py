@@ -1,4 +1,4 @@
-"""From what an index found to hits: what the retrievers share."""
+"""Convert search results to explanations; shared by all retrievers."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from ragkit.records import Hit
 from ragkit.retrieve.base import ChunkIndex, Explanation, ScoredKeys
 
 
-def explain_ranking(retriever: str, found: ScoredKeys, passages: ChunkIndex) -> list[Explanation]:
-    """The hits of a retriever that ranks by its own score alone."""
-    chunks = passages.chunks([key for key, _ in found]) if found else []
+def explain_ranking(retriever: str, ranking: ScoredKeys, index: ChunkIndex) -> list[Explanation]:
+    """The hits of a retriever with a single score."""
+    chunks = index.chunks([key for key, _ in ranking]) if ranking else []
     return [
         Explanation(Hit(chunk, score, {retriever: score}, rank), {retriever: rank}, {retriever: score})
-        for rank, (chunk, (_, score)) in enumerate(zip(chunks, found, strict=True), start=1)
+        for rank, (chunk, (_, score)) in enumerate(zip(chunks, ranking, strict=True), start=1)
     ]
 
 
 def fill_top_k(
     find: Callable[[int], list[Explanation]], keep: Callable[[list[Explanation]], list[Explanation]], top_k: int
 ) -> list[Explanation]:
-    """The first `top_k` hits of those that are kept, ranks from 1; looks further down while there are too few.
+    """The first `top_k` hits that pass `keep`, ranks from 1. Searches deeper until there are enough.
 
     Args:
-        find: the best so many hits; fewer when there are no more.
-        keep: some of them, in their order.
-        top_k: at least 1.
+        find: number of hits -> the best hits; fewer if there are no more.
+        keep: selects hits, in their order.
+        top_k: >= 1.
     """
     depth = 2 * top_k
     while True:
-        found = find(depth)
-        kept = keep(found)
-        if len(kept) >= top_k or len(found) < depth:
-            return [replace(one, hit=replace(one.hit, rank=rank)) for rank, one in enumerate(kept[:top_k], start=1)]
+        candidates = find(depth)
+        kept = keep(candidates)
+        if len(kept) >= top_k or len(candidates) < depth:
+            return [replace(entry, hit=replace(entry.hit, rank=i)) for i, entry in enumerate(kept[:top_k], start=1)]
         depth *= 2

@@ -1,7 +1,4 @@
-"""Fuse the results of several retrievers into one ranking.
-
-Works on keys, ranks and scores alone: no text, no index, no files.
-"""
+"""Fuse the results of several retrievers into one ranking, from keys, ranks and scores."""
 
 from __future__ import annotations
 
@@ -14,15 +11,12 @@ ScoreArray = NDArray[np.float64]
 
 
 def z_scores(values: ScoreArray) -> ScoreArray:
-    """How many standard deviations each value lies above the mean: (n,) -> (n,); all 0 when the values are equal.
-
-    The standard deviation is that of the values themselves (divided by n, not n - 1).
-    """
+    """Standard scores: (n,) -> (n,); all 0 if the values are equal. Divides by n, not n - 1."""
     if not len(values):
         return values
     centred: ScoreArray = values - values.mean()
     spread = float(centred.std())
-    # Equal values may differ from their own mean in the last bit.
+    # Equal values may differ from their mean in the last bit.
     if spread <= 1e-12 * float(np.abs(values).max()):
         return np.zeros_like(centred)
     normalised: ScoreArray = centred / spread
@@ -30,25 +24,25 @@ def z_scores(values: ScoreArray) -> ScoreArray:
 
 
 def convex_combination(scores: ScoreArray, weights: Sequence[float]) -> ScoreArray:
-    """Weighted mean of z-normalised scores; higher is better.
+    """Weighted mean of z-normalized scores; higher is better.
 
     Args:
-        scores: (retrievers, n), each retriever's own score for each of n candidates. Scales may differ, since every row
-            is brought to mean 0 and deviation 1 over the candidates first.
-        weights: one for each retriever, not negative; they are divided by their sum.
+        scores: (retrievers, n), the score of each retriever for each of n candidates. Scales may differ: every row is
+            normalized to mean 0 and standard deviation 1.
+        weights: one per retriever, not negative; normalized to sum 1.
 
     Returns:
-        (retrievers, n): each retriever's share of each candidate's fused score; their sum over the retrievers is
-        the score. Scores of one call have mean 0 and lie in [-sqrt(n - 1), sqrt(n - 1)].
+        (retrievers, n): the contributions to the fused scores; the sum over retrievers is the fused score. Scores of
+        one call have mean 0 and lie in [-sqrt(n - 1), sqrt(n - 1)].
 
     Raises:
-        ValueError: the weights are not one for each retriever, or none is above 0, or one is below.
+        ValueError: the number of weights differs from the number of retrievers, a weight is negative, or all are 0.
 
     Source: Bruch, Gai and Ingber, ACM Transactions on Information Systems 42(1), 2023, doi:10.1145/3596512.
     """
     shares = np.asarray(weights, np.float64)
     if shares.shape != scores.shape[:1] or shares.min() < 0 or shares.sum() <= 0:
-        raise ValueError(f"weights {list(weights)} for {len(scores)} retrievers: one each, none negative, not all zero")
+        raise ValueError(f"weights must be {len(scores)} numbers >= 0, not all 0 (got {list(weights)})")
     rows = [z_scores(np.asarray(row, np.float64)) for row in scores]
     fused: ScoreArray = np.stack(rows) * (shares / shares.sum())[:, None]
     return fused
@@ -57,16 +51,16 @@ def convex_combination(scores: ScoreArray, weights: Sequence[float]) -> ScoreArr
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], *, damping: int = 60) -> list[tuple[int, float]]:
     """Merge rankings of keys into one, best first.
 
-    A key earns 1 / (damping + rank) from each ranking that it is in, ranks counted from 1. Only order counts, so that
-    a cosine and a BM25 score need no common scale.
+    A key gets 1 / (damping + rank) from each ranking that contains it, ranks from 1. Only the order matters, so that
+    cosine and BM25 scores need no common scale.
 
     Args:
-        rankings: one list of distinct keys for each retriever, best first; lengths may differ.
-        damping: how little the first ranks stand out; 60 is the paper's value.
+        rankings: one list of distinct keys per retriever, best first; lengths may differ.
+        damping: flattens the differences between ranks; 60 is the paper's value.
 
     Returns:
-        (key, score) for each distinct key; ties keep the order of first appearance. Scores lie in
-        (0, len(rankings) / (damping + 1)] and mean nothing outside one call.
+        (key, score) per distinct key; ties keep the order of first appearance. Scores lie in
+        (0, len(rankings) / (damping + 1)] and are comparable within one call only.
 
     Raises:
         ValueError: damping is negative.
@@ -74,7 +68,7 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], *, damping: int = 
     Source: Cormack, Clarke and Buettcher, SIGIR 2009, doi:10.1145/1571941.1572114.
     """
     if damping < 0:
-        raise ValueError(f"damping is {damping}: 0 or more is wanted")
+        raise ValueError(f"damping must be >= 0 (got {damping})")
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, key in enumerate(ranking, start=1):

@@ -1,4 +1,4 @@
-"""Passages that are held in memory: retrieval over a list of chunks, without a knowledge base."""
+"""An in-memory index over a list of chunks, for retrieval without a knowledge base."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import Row, Rows
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.lexical.bm25_index import Bm25Index, ChunkKeys
+from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
+from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.records import Chunk, ChunkSpan
-from ragkit.retrieve.base import NO_EXTRA_TERMS, ExtraTerms, ScoredKeys, Where
+from ragkit.retrieve.base import ScoredKeys, Where
 from ragkit.store.base import validate_rows
 from ragkit.store.filters.language import evaluate, parse_filter
 from ragkit.store.native.exact_search import find_nearest
 
 
 class InMemoryChunkIndex:
-    """Keeps `ChunkIndex`; the key of a chunk is its place in the list. Any number of threads may search."""
+    """A `ChunkIndex`; the key of a chunk is its list index. Thread-safe."""
 
     def __init__(self, chunks: Sequence[Chunk], embeddings: Rows, texts: Mapping[str, str] | None = None) -> None:
-        """Index chunks by their header and text.
+        """Index chunks by header and text.
 
         Args:
             chunks: in any order.
-            embeddings: their unit rows, (len(chunks), dimension).
-            texts: document id -> its text; a chunk of another one has nothing around it.
+            embeddings: their unit vectors, (len(chunks), dimension).
+            texts: document id -> text; chunks of other documents have no context.
 
         Raises:
-            InvalidVector: `embeddings` has not one unit row for each chunk.
+            InvalidVector: `embeddings` does not hold one unit vector per chunk.
         """
         self._chunks = list(chunks)
         self._texts = dict(texts or {})
         self._chunk_spans: dict[str, list[ChunkSpan]] = {}
-        for chunk in sorted(self._chunks, key=lambda one: one.start) if texts else ():
+        for chunk in sorted(self._chunks, key=lambda chunk: chunk.start) if texts else ():
             self._chunk_spans.setdefault(chunk.document_id, []).append(ChunkSpan(chunk.start, chunk.end, chunk.heading))
         self._matrix = validate_rows(embeddings, len(self._chunks), None)
         self._lock = Lock()
@@ -62,44 +63,40 @@ class InMemoryChunkIndex:
     def term_scores(
         self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> NDArray[np.float32]:
-        """BM25 of these chunks: (len(keys),)."""
+        """BM25 scores of these chunks: (len(keys),)."""
         with self._lock:
             return self._bm25_index.scores(terms, keys, extra)
 
     def idf(self, terms: Sequence[str]) -> NDArray[np.float32]:
-        """How rare each term is among the chunks: (len(terms),)."""
+        """Inverse document frequency of each term: (len(terms),)."""
         with self._lock:
             return self._bm25_index.idf(terms)
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
-        """The chunks nearest to a unit row, by exact search."""
+        """The chunks nearest to a unit vector, by exact search."""
         mask = self._filter_mask(where)
         keys, scores = find_nearest(self._matrix, query, top_k, None if mask is None else np.flatnonzero(mask))
         return list(zip(keys.tolist(), scores.tolist(), strict=True))
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
-        """Cosine of a unit row with each of these chunks: (len(keys),)."""
+        """Cosine of a unit vector with each of these chunks: (len(keys),)."""
         return np.asarray(self._matrix[np.asarray(keys, np.int64)] @ query, np.float32)
 
     def embeddings(self, keys: Sequence[int]) -> Rows:
-        """The unit rows of these chunks: (len(keys), dimension)."""
+        """The unit vectors of these chunks: (len(keys), dimension)."""
         return np.asarray(self._matrix[np.asarray(keys, np.int64)], np.float32)
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
-        """These chunks, in the order asked for."""
+        """These chunks, in the order of `keys`."""
         return [self._chunks[key] for key in keys]
 
     def chunk_spans(self, chunk: Chunk) -> list[ChunkSpan]:
-        """The places of all chunks of a chunk's document, by start."""
+        """The spans of all chunks of the chunk's document, by start."""
         return self._chunk_spans.get(chunk.document_id, []) if chunk.document_id in self._texts else []
 
     def document_text(self, chunk: Chunk) -> str:
-        """The whole text of a chunk's document."""
+        """The complete text of the chunk's document."""
         return self._texts[chunk.document_id]
-
-    def keys(self) -> ChunkKeys:
-        """The keys of all chunks, rising."""
-        return np.arange(len(self._chunks), dtype=np.int64)
 
     def _filter_mask(self, where: Where) -> NDArray[np.bool_] | None:
         if not where:

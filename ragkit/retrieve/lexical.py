@@ -1,27 +1,27 @@
-"""Retrieval by words: BM25 over stemmed terms. Finds names, numbers and identifiers that a question spells out."""
+"""Lexical retrieval: BM25 over stemmed terms. Finds names, numbers and identifiers of a question."""
 
 from __future__ import annotations
 
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
-from ragkit.retrieve.base import Explanation, RetrieverDependencies, Where
+from ragkit.retrieve.base import LEXICAL, Explanation, RetrieverDependencies, Where
 from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import LexicalOptions, validate_top_k
 
 
 class LexicalRetriever:
-    """Ranks chunks by the BM25 score of the question's terms. A hit's score is above 0 and has no upper bound."""
+    """Ranks chunks by the BM25 score of the question's terms: > 0, without upper bound."""
 
     def __init__(self, options: LexicalOptions, parts: RetrieverDependencies) -> None:
         self._options, self._dependencies = options, parts
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits; only chunks that hold one of the question's terms."""
+        """The best hits: only chunks that contain a term of the question."""
         return [explanation.hit for explanation in self.explain(question, top_k, where)]
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The same hits, with their ranks."""
         top_k = validate_top_k(self._options.top_k if top_k is None else top_k)
-        asked = extract_terms(question)
-        found = self._dependencies.chunk_index.search_terms(asked, top_k, where) if asked else []
-        return explain_ranking("lexical", found, self._dependencies.chunk_index)
+        terms = extract_terms(question)
+        ranking = self._dependencies.chunk_index.search_terms(terms, top_k, where) if terms else []
+        return explain_ranking(LEXICAL, ranking, self._dependencies.chunk_index)

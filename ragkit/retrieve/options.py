@@ -1,4 +1,4 @@
-"""The options of each retriever and of its stages: importable without what these need."""
+"""Options of the retrievers and their stages. Importable without optional dependencies."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ ContextMethod = Literal["neighbours", "parent"]
 
 @dataclass(frozen=True)
 class RerankOptions:
-    """How the first hits of a retriever are ranked once more. What a reranker has no use for it passes over."""
+    """Reranking of the first hits of a retriever. A reranker ignores options that it does not use."""
 
     name: str = "sentences"
     """`sentences` (the shipped embedder over sentences), `cohere`, `cross_encoder`, or `mmr` (diversity alone)."""
     candidates: int = 20
-    """How many of the first hits are looked at; those behind them keep their order."""
+    """Number of hits to rerank; the remaining ones keep their order."""
     weight: float | None = None
-    """The reranker's share of the score, in [0, 1]; null: 0.75 for `sentences`, 1 for `cohere` and `cross_encoder`."""
+    """Weight of the reranker's score, in [0, 1]; null: 0.75 for `sentences`, 1 for `cohere` and `cross_encoder`."""
     diversity: float | None = None
-    """How much a hit loses by being like those above it, in [0, 1]; null: 0.3 for `mmr`, 0 for the others."""
+    """Penalty for similarity with higher hits, in [0, 1]; null: 0.3 for `mmr`, 0 for the others."""
     model: str = ""
     """The model of `cohere` or `cross_encoder`; empty: its default."""
     device: str = ""
-    """Where a `cross_encoder` runs: `cpu`, `cuda`; empty: the best there is."""
+    """Device of a `cross_encoder`: `cpu`, `cuda`; empty: the best available."""
 
     def __post_init__(self) -> None:
         if self.name not in RERANKERS.names():
-            raise InvalidOption("rerank.name", self.name, " or ".join(map(repr, RERANKERS.names())))
+            raise InvalidOption("rerank.name", self.name, f"one of {', '.join(RERANKERS.names())}")
         if self.candidates < 1:
             raise InvalidOption("rerank.candidates", self.candidates, "an integer >= 1")
         for name in ("weight", "diversity"):
@@ -43,77 +43,77 @@ class RerankOptions:
 
 @dataclass(frozen=True)
 class FeedbackOptions:
-    """The first passages are taken for good ones: the search goes on with their words and towards their meaning."""
+    """Pseudo-relevance feedback: the first passages are assumed relevant and expand the query."""
 
     passages: int = 5
-    """How many of the first passages are taken for good ones, by words and by meaning each."""
+    """Number of first passages, of the lexical and of the dense search each, that are assumed relevant."""
     terms: int = 10
-    """How many of their terms are searched too."""
+    """Number of terms added to the query."""
     weight: float = 0.2
-    """What they count beside the question, in [0, 1)."""
+    """Weight of the passages relative to the question, in [0, 1)."""
 
     def __post_init__(self) -> None:
         for name in ("passages", "terms"):
             if getattr(self, name) < 1:
                 raise InvalidOption(f"feedback.{name}", getattr(self, name), "an integer >= 1")
         if not 0 <= self.weight < 1:
-            raise InvalidOption("feedback.weight", self.weight, "a number from 0 to below 1")
+            raise InvalidOption("feedback.weight", self.weight, ">= 0 and < 1")
 
 
 @dataclass(frozen=True)
 class RewriteOptions:
-    """A model writes the question anew before it is searched. It is asked once for each question."""
+    """Query rewriting by a language model: one request per question."""
 
     name: RewriteMethod = "multi_query"
-    """`multi_query` asks in other words too; `hyde` searches for what an answer might look like."""
+    """`multi_query` adds alternative wordings; `hyde` searches with hypothetical answers."""
     provider: str = "auto"
-    """Who writes: a provider, or `provider:model`; `auto` takes the first one whose key is set."""
+    """The model: a provider, or `provider:model`; `auto` selects the first provider whose API key is set."""
     number: int = 3
-    """How many questions beside the user's own, or how many supposed answers."""
+    """Number of alternative wordings or hypothetical answers."""
     max_cost_usd: float | None = 0.01
-    """US dollars that the rewriting of one question may cost; null sets no limit."""
+    """Cost limit in US dollars per question; null: no limit."""
 
     def __post_init__(self) -> None:
         if self.name not in get_args(RewriteMethod):
-            raise InvalidOption("rewrite.name", self.name, " or ".join(map(repr, get_args(RewriteMethod))))
+            raise InvalidOption("rewrite.name", self.name, f"one of {', '.join(get_args(RewriteMethod))}")
         if not self.provider.partition(":")[0] or self.provider == "extractive":
-            raise InvalidOption("rewrite.provider", self.provider, "auto, a provider or provider:model")
+            raise InvalidOption("rewrite.provider", self.provider, "'auto', a provider, or provider:model")
         if not 1 <= self.number <= 10:
-            raise InvalidOption("rewrite.number", self.number, "a whole number from 1 to 10")
+            raise InvalidOption("rewrite.number", self.number, "an integer between 1 and 10")
         if self.max_cost_usd is not None and not self.max_cost_usd >= 0:
             raise InvalidOption("rewrite.max_cost_usd", self.max_cost_usd, ">= 0 (US dollars) or null")
 
 
 @dataclass(frozen=True)
 class DistinctOptions:
-    """Hits that say what a better one says are left out."""
+    """Removal of near-duplicate hits."""
 
     likeness: float = 0.8
-    """The share of its runs of three words that a hit may have in common with a better one, above 0 to 1."""
+    """Share of common three-word shingles from which a hit is a duplicate of a higher one, in (0, 1]."""
 
     def __post_init__(self) -> None:
         if not 0 < self.likeness <= 1:
-            raise InvalidOption("distinct.likeness", self.likeness, "a number above 0, up to 1")
+            raise InvalidOption("distinct.likeness", self.likeness, "> 0 and <= 1")
 
 
 @dataclass(frozen=True)
 class ContextOptions:
-    """A hit is handed on with what stands around it in its document."""
+    """Extension of hits with the surrounding text of their document."""
 
     name: ContextMethod = "neighbours"
-    """`neighbours`: the chunks before and behind it; `parent`: the row of chunks under one heading that it is of."""
+    """`neighbours`: the chunks before and after it; `parent`: its group of chunks under the same heading."""
     chunks: int | None = None
-    """`neighbours`: how many on either side, null: 1; `parent`: how many make up a parent, null: 4."""
+    """`neighbours`: chunks on each side, null: 1; `parent`: chunks per parent, null: 4."""
 
     def __post_init__(self) -> None:
         if self.name not in get_args(ContextMethod):
-            raise InvalidOption("context.name", self.name, " or ".join(map(repr, get_args(ContextMethod))))
+            raise InvalidOption("context.name", self.name, f"one of {', '.join(get_args(ContextMethod))}")
         if self.chunks is not None and self.chunks < 1:
-            raise InvalidOption("context.chunks", self.chunks, "a whole number from 1, or null,")
+            raise InvalidOption("context.chunks", self.chunks, "an integer >= 1, or null")
 
     @property
     def chunk_count(self) -> int:
-        """How many chunks."""
+        """`chunks`, or its default."""
         if self.chunks is not None:
             return self.chunks
         return 1 if self.name == "neighbours" else 4
@@ -124,17 +124,17 @@ class SearchOptions:
     """Options of every retriever, in the order in which they take effect."""
 
     top_k: int = 8
-    """How many hits at most."""
+    """Maximum number of hits."""
     rewrite: RewriteOptions | None = None
-    """How a model writes the question anew; null: not at all."""
+    """Query rewriting; null: off."""
     feedback: FeedbackOptions | None = None
-    """How the first passages change what is searched; null: not at all."""
+    """Pseudo-relevance feedback; null: off."""
     rerank: RerankOptions | None = None
-    """How the first hits are ranked once more; null: not at all."""
+    """Reranking; null: off."""
     distinct: DistinctOptions | None = None
-    """Which hits are left out as duplicates; null: none."""
+    """Removal of near-duplicates; null: off."""
     context: ContextOptions | None = None
-    """What a hit is handed on with; null: its own chunk."""
+    """Extension of hits with context; null: off."""
 
     def __post_init__(self) -> None:
         validate_top_k(self.top_k)
@@ -147,7 +147,7 @@ class LexicalOptions(SearchOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rewrite is not None and self.rewrite.name == "hyde":
-            raise InvalidOption("rewrite.name", "hyde", "'multi_query' (`lexical` knows no meanings)")
+            raise InvalidOption("rewrite.name", "hyde", "'multi_query', since 'lexical' uses no vectors")
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,12 @@ class DenseOptions(SearchOptions):
     """Options of `dense`."""
 
     min_score: float | None = None
-    """The least cosine of a hit, in [-1, 1]; None lets all through."""
+    """Minimum cosine of a hit, in [-1, 1]; null: no minimum."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.min_score is not None and not -1 <= self.min_score <= 1:
-            raise InvalidOption("min_score", self.min_score, "a number from -1 to 1, or none")
+            raise InvalidOption("min_score", self.min_score, "between -1 and 1, or null")
 
 
 @dataclass(frozen=True)
@@ -168,11 +168,11 @@ class HybridOptions(SearchOptions):
     """Options of `hybrid`."""
 
     dense_weight: float = 0.55
-    """The weight of the cosines, in [0, 1]; BM25 has the rest. 0.5 to 0.6 hardly differ. Only for `convex`."""
+    """Weight of the cosines, in [0, 1]; BM25 has the rest. 0.5 to 0.6 hardly differ. Only for `convex`."""
     candidates: int = 100
-    """How many chunks each retriever proposes, unless more hits are asked for."""
+    """Candidates per retriever; at least `top_k`."""
     fusion: FusionMethod = "convex"
-    """`convex` weighs normalised scores, `rrf` (reciprocal rank fusion) counts ranks alone."""
+    """`convex`: weighted mean of normalized scores; `rrf`: reciprocal rank fusion."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,11 +181,11 @@ class HybridOptions(SearchOptions):
         if self.candidates < 1:
             raise InvalidOption("candidates", self.candidates, "an integer >= 1")
         if self.fusion not in get_args(FusionMethod):
-            raise InvalidOption("fusion", self.fusion, " or ".join(get_args(FusionMethod)))
+            raise InvalidOption("fusion", self.fusion, f"one of {', '.join(get_args(FusionMethod))}")
 
 
 def validate_top_k(top_k: int) -> int:
-    """`top_k` itself. Raises InvalidOption when it is less than 1."""
+    """Return `top_k`. Raises InvalidOption if it is less than 1."""
     if top_k < 1:
         raise InvalidOption("top_k", top_k, "an integer >= 1")
     return top_k

@@ -1,6 +1,6 @@
-"""Search from another place than the question's: with a row that was moved, and with further terms.
+"""Query expansion: search with a modified query vector and with additional terms.
 
-Knows nothing of where either comes from: feedback and hypothetical passages both do it.
+`relevance_feedback` and `query_rewriting` (HyDE) implement `QueryExpander`.
 """
 
 from __future__ import annotations
@@ -13,36 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import Row, Rows
+from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
 from ragkit.records import Chunk, ChunkSpan, Hit
 from ragkit.retrieve.base import (
-    NO_EXTRA_TERMS,
+    DENSE,
+    LEXICAL,
     ChunkIndex,
     Explanation,
-    ExtraTerms,
     Retriever,
     RetrieverDependencies,
     ScoredKeys,
     Where,
 )
 
-DENSE, LEXICAL = "dense", "lexical"
-
 
 class QueryExpander(Protocol):
-    """Says where a question is searched from. Made anew for each question."""
+    """Expands the query of one question."""
 
-    def expand_vector(self, query: Row, passages: ChunkIndex, where: Where) -> Row:
-        """The unit row that is searched with: (dimension,)."""
+    def expand_vector(self, query: Row, index: ChunkIndex, where: Where) -> Row:
+        """The unit vector to search with: (dimension,)."""
 
-    def expand_terms(self, terms: Sequence[str], passages: ChunkIndex, where: Where) -> ExtraTerms:
-        """The terms that are searched beside those of the question."""
+    def expand_terms(self, terms: Sequence[str], index: ChunkIndex, where: Where) -> ExtraTerms:
+        """The additional terms to search for."""
 
 
 class ExpandedChunkIndex:
-    """Keeps `ChunkIndex`, for one question: searches with the moved row and with the further terms."""
+    """A `ChunkIndex` for one question, which searches with the expanded vector and terms."""
 
-    def __init__(self, passages: ChunkIndex, moves: Sequence[QueryExpander]) -> None:
-        self._chunk_index, self._expanders = passages, moves
+    def __init__(self, index: ChunkIndex, expanders: Sequence[QueryExpander]) -> None:
+        self._chunk_index, self._expanders = index, expanders
         self._last_vectors: tuple[Row, Row] | None = None
         self._last_terms: tuple[Sequence[str], ExtraTerms] | None = None
         self._key_by_chunk_id: dict[str, int] = {}
@@ -50,89 +49,89 @@ class ExpandedChunkIndex:
     def search_terms(
         self, terms: Sequence[str], top_k: int, where: Where = None, extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> ScoredKeys:
-        """The best chunks for these terms and the further ones."""
-        found = dict(extra)
-        for move in self._expanders:
-            found |= move.expand_terms(terms, self._chunk_index, where)
-        self._last_terms = (terms, found)
-        return self._chunk_index.search_terms(terms, top_k, where, found)
+        """The best chunks for these terms and the additional ones."""
+        all_terms = dict(extra)
+        for expander in self._expanders:
+            all_terms |= expander.expand_terms(terms, self._chunk_index, where)
+        self._last_terms = (terms, all_terms)
+        return self._chunk_index.search_terms(terms, top_k, where, all_terms)
 
     def term_scores(
         self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
     ) -> NDArray[np.float32]:
-        """As the last search scores them."""
+        """BM25 scores with the terms of the last search."""
         return self._chunk_index.term_scores(terms, keys, self._last_terms[1] if self._last_terms else extra)
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
-        """The chunks nearest to the moved row."""
-        moved = query
-        for move in self._expanders:
-            moved = move.expand_vector(moved, self._chunk_index, where)
-        self._last_vectors = (query, moved)
-        return self._chunk_index.search_dense(moved, top_k, where)
+        """The chunks nearest to the expanded vector."""
+        expanded = query
+        for expander in self._expanders:
+            expanded = expander.expand_vector(expanded, self._chunk_index, where)
+        self._last_vectors = (query, expanded)
+        return self._chunk_index.search_dense(expanded, top_k, where)
 
     def cosines(self, query: Row, keys: Sequence[int]) -> NDArray[np.float32]:
-        """With the row of the last search."""
+        """Cosines with the vector of the last search."""
         return self._chunk_index.cosines(self._last_vectors[1] if self._last_vectors else query, keys)
 
     def embeddings(self, keys: Sequence[int]) -> Rows:
-        """As they are."""
+        """The vectors of the inner index."""
         return self._chunk_index.embeddings(keys)
 
     def chunks(self, keys: Sequence[int]) -> list[Chunk]:
-        """These chunks; their keys are remembered."""
-        found = self._chunk_index.chunks(keys)
-        self._key_by_chunk_id |= zip((chunk.id for chunk in found), keys, strict=True)
-        return found
+        """These chunks; records their keys for `restore_query_scores`."""
+        result = self._chunk_index.chunks(keys)
+        self._key_by_chunk_id |= zip((chunk.id for chunk in result), keys, strict=True)
+        return result
 
     def chunk_spans(self, chunk: Chunk) -> list[ChunkSpan]:
-        """As it is."""
+        """The spans of the inner index."""
         return self._chunk_index.chunk_spans(chunk)
 
     def document_text(self, chunk: Chunk) -> str:
-        """As it is."""
+        """The text of the inner index."""
         return self._chunk_index.document_text(chunk)
 
-    def restore_query_scores(self, found: Sequence[Explanation]) -> list[Explanation]:
-        """The same hits, whose `dense` and `lexical` are those of the question itself.
+    def restore_query_scores(self, explanations: Sequence[Explanation]) -> list[Explanation]:
+        """Replace the scores `dense` and `lexical` of hits by those of the original question.
 
-        Whoever judges by them how well a passage answers must not be told how near it is to something else.
+        Callers use these scores to judge how well a passage answers the question.
         """
-        keys = [self._key_by_chunk_id[one.hit.chunk.id] for one in found]
-        given: dict[str, list[float]] = {}
+        keys = [self._key_by_chunk_id[explanation.hit.chunk.id] for explanation in explanations]
+        scores: dict[str, list[float]] = {}
         if self._last_vectors is not None and keys:
-            given[DENSE] = self._chunk_index.cosines(self._last_vectors[0], keys).tolist()
+            scores[DENSE] = self._chunk_index.cosines(self._last_vectors[0], keys).tolist()
         if self._last_terms is not None and keys:
-            given[LEXICAL] = self._chunk_index.term_scores(self._last_terms[0], keys).tolist()
+            scores[LEXICAL] = self._chunk_index.term_scores(self._last_terms[0], keys).tolist()
         return [
-            replace(one, hit=_with_scores(one.hit, {name: values[at] for name, values in given.items()}))
-            for at, one in enumerate(found)
+            replace(explanation, hit=_with_scores(explanation.hit, {name: scores[name][i] for name in scores}))
+            for i, explanation in enumerate(explanations)
         ]
 
 
 class QueryExpandingRetriever:
-    """A retriever that searches from another place than the question's."""
+    """A retriever that searches with an expanded query."""
 
     def __init__(
         self,
         build: Callable[[RetrieverDependencies], Retriever],
         parts: RetrieverDependencies,
-        moves: Callable[[str], Sequence[QueryExpander]],
+        expanders: Callable[[str], Sequence[QueryExpander]],
     ) -> None:
-        """`build` makes the retriever; `moves` says for a question where it is searched from."""
-        self._build, self._dependencies, self._build_expanders = build, parts, moves
+        """`build` creates the inner retriever; `expanders` returns the expanders of a question."""
+        self._build, self._dependencies, self._build_expanders = build, parts, expanders
 
     def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits; their `dense` and `lexical` scores are those of the question itself."""
-        return [one.hit for one in self.explain(question, top_k, where)]
+        """The best hits; their scores `dense` and `lexical` are those of the original question."""
+        return [explanation.hit for explanation in self.explain(question, top_k, where)]
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits; ranks and shares are those of the search that was moved."""
+        """The same hits; ranks and contributions are those of the expanded query."""
         if not question.strip():
             return []
-        passages = ExpandedChunkIndex(self._dependencies.chunk_index, self._build_expanders(question))
-        found = self._build(replace(self._dependencies, chunk_index=passages)).explain(question, top_k, where)
-        return passages.restore_query_scores(found)
+        index = ExpandedChunkIndex(self._dependencies.chunk_index, self._build_expanders(question))
+        explanations = self._build(replace(self._dependencies, chunk_index=index)).explain(question, top_k, where)
+        return index.restore_query_scores(explanations)
 
 
 def _with_scores(hit: Hit, scores: dict[str, float]) -> Hit:

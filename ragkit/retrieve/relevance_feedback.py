@@ -1,4 +1,4 @@
-"""Pseudo-relevance feedback: the first passages are taken for good ones, and the search goes on from there."""
+"""Pseudo-relevance feedback: expand the query with the first passages, which are assumed relevant."""
 
 from __future__ import annotations
 
@@ -6,54 +6,55 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ragkit.embed.base import Row, normalize_rows
-from ragkit.lexical.analyzer import extract_terms as terms_of
-from ragkit.retrieve.base import NO_EXTRA_TERMS, ChunkIndex, ExtraTerms, ScoredKeys, Where
+from ragkit.lexical.analyzer import extract_terms
+from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
+from ragkit.retrieve.base import ChunkIndex, ScoredKeys, Where
 from ragkit.retrieve.options import FeedbackOptions
 
 
 class PseudoRelevanceFeedback:
-    """Keeps `QueryExpander`. Words gain those of the first passages by words, the row moves to the first ones by meaning."""
+    """A `QueryExpander`: adds terms of the top lexical hits, and moves the query vector towards the top dense hits."""
 
     def __init__(self, options: FeedbackOptions) -> None:
         self._options = options
 
-    def expand_vector(self, query: Row, passages: ChunkIndex, where: Where) -> Row:
-        """The question's row and the mean of the first passages' rows: (1 - weight) of one, weight of the other.
+    def expand_vector(self, query: Row, index: ChunkIndex, where: Where) -> Row:
+        """(1 - weight) * query vector + weight * mean vector of the first passages, normalized.
 
-        Source: Rocchio, in Salton (ed.), The SMART Retrieval System, 1971, without its part for bad passages.
+        Source: Rocchio, in Salton (ed.), The SMART Retrieval System, 1971, without the term for non-relevant passages.
         """
-        found = passages.search_dense(query, self._options.passages, where)
-        if not found:
+        ranking = index.search_dense(query, self._options.passages, where)
+        if not ranking:
             return query
         weight = self._options.weight
-        mean = passages.embeddings([key for key, _ in found]).mean(axis=0)
+        mean = index.embeddings([key for key, _ in ranking]).mean(axis=0)
         return normalize_rows((1 - weight) * query + weight * mean)
 
-    def expand_terms(self, terms: Sequence[str], passages: ChunkIndex, where: Where) -> ExtraTerms:
-        """The likeliest terms of the first passages (RM3), each with what it counts.
+    def expand_terms(self, terms: Sequence[str], index: ChunkIndex, where: Where) -> ExtraTerms:
+        """The most probable terms of the first passages (RM3) and their weights.
 
-        Together they count weight / (1 - weight) of what the terms of the question count.
+        The weights sum up to weight / (1 - weight) times the number of question terms.
 
         Source: Abdul-Jaleel et al., UMass at TREC 2004: Novelty and HARD, 2004.
         """
-        found = passages.search_terms(terms, self._options.passages, where)
-        chances = _term_probabilities(found, passages)
-        best = sorted(chances.items(), key=lambda pair: (-pair[1], pair[0]))[: self._options.terms]
-        total = sum(chance for _, chance in best)
+        ranking = index.search_terms(terms, self._options.passages, where)
+        probabilities = _term_probabilities(ranking, index)
+        best = sorted(probabilities.items(), key=lambda pair: (-pair[1], pair[0]))[: self._options.terms]
+        total = sum(probability for _, probability in best)
         if not total:
             return NO_EXTRA_TERMS
         scale = self._options.weight / (1 - self._options.weight) * len(terms) / total
-        return {term: chance * scale for term, chance in best}
+        return {term: probability * scale for term, probability in best}
 
 
-def _term_probabilities(found: ScoredKeys, passages: ChunkIndex) -> dict[str, float]:
-    """How likely each term is in a passage like these, which count by their scores; the chances sum up to 1."""
-    total = sum(score for _, score in found)
-    chances: dict[str, float] = {}
-    chunks = passages.chunks([key for key, _ in found]) if found else []
-    for chunk, (_, score) in zip(chunks, found, strict=True):
-        held = Counter(terms_of(f"{chunk.header}\n{chunk.text}"))
-        share = score / total / max(1, held.total())
-        for term, count in held.items():
-            chances[term] = chances.get(term, 0.0) + count * share
-    return chances
+def _term_probabilities(ranking: ScoredKeys, index: ChunkIndex) -> dict[str, float]:
+    """Term probabilities of the passages, weighted by their scores; they sum up to 1."""
+    total = sum(score for _, score in ranking)
+    probabilities: dict[str, float] = {}
+    chunks = index.chunks([key for key, _ in ranking]) if ranking else []
+    for chunk, (_, score) in zip(chunks, ranking, strict=True):
+        counts = Counter(extract_terms(f"{chunk.header}\n{chunk.text}"))
+        share = score / total / max(1, counts.total())
+        for term, count in counts.items():
+            probabilities[term] = probabilities.get(term, 0.0) + count * share
+    return probabilities

@@ -1,4 +1,4 @@
-"""Reranking by Cohere. What it shares with the embedder of the same service is there."""
+"""Reranking by Cohere. Shares its client with `ragkit.embed.cohere`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DEFAULT_MODEL = "rerank-v3.5"
 
 
 class CohereReranker:
-    """Scores hits by a model of Cohere's, in [0, 1]: one request for each question. The key is COHERE_API_KEY."""
+    """Scores hits with a Cohere model, in [0, 1]: one request per question. The API key is COHERE_API_KEY."""
 
     weight, diversity = 1.0, 0.0
 
     def __init__(self, options: RerankOptions, embedder: EmbeddingProvider) -> None:
-        """The embedder is not needed."""
+        """Ignores the embedder."""
         self._model = options.model or DEFAULT_MODEL
         self._options = ServiceOptions()
         self._executor = RequestExecutor(SERVICE, self._options)
@@ -45,14 +45,14 @@ class CohereReranker:
         return scores
 
     def _request_scores(self, question: str, texts: Sequence[str]) -> tuple[RerankScores, int]:
-        """The scores, and how many searches are charged for them."""
+        """The scores, and the number of billed searches."""
         with translate_errors(self._options.timeout_s):
             answer = self._client.rerank(model=self._model, query=question, documents=texts)
         scores = np.full(len(texts), np.nan)
-        for one in answer.results:
-            scores[one.index] = one.relevance_score
+        for result in answer.results:
+            scores[result.index] = result.relevance_score
         if np.isnan(scores).any():
-            raise ConnectionFailed(SERVICE, f"{self._model} left out some of {len(texts)} documents")
+            raise ConnectionFailed(SERVICE, f"{self._model} returned no score for some of {len(texts)} documents")
         billed = answer.meta.billed_units if answer.meta else None
         return scores, int(billed.search_units or 1) if billed else 1
 

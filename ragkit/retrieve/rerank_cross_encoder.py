@@ -1,4 +1,4 @@
-"""Reranking by a cross-encoder, which reads question and passage together. Adapts `sentence-transformers`."""
+"""Reranking by a cross-encoder of the package `sentence-transformers`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ DEFAULT_MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
 
 
 class CrossEncoderReranker:
-    """Scores hits by a sentence-transformers cross-encoder on this machine. It costs nothing but time."""
+    """Scores hits with a local sentence-transformers cross-encoder."""
 
     weight, diversity = 1.0, 0.0
 
     def __init__(self, options: RerankOptions, embedder: EmbeddingProvider) -> None:
-        """The embedder is not needed. The model is loaded at the first question."""
+        """Ignores the embedder. Loads the model on the first question."""
         self._options = options
         self._lock = Lock()
 
     def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
-        """As the model gives them, on its own scale: (len(hits),)."""
+        """The scores of the model, on its own scale: (len(hits),)."""
         pairs = [(question, f"{hit.chunk.header}\n{hit.chunk.text}".strip()) for hit in hits]
         with self._lock:
             scores = self._model.predict(pairs, show_progress_bar=False)
@@ -44,5 +44,5 @@ class CrossEncoderReranker:
         try:
             return CrossEncoder(name, num_labels=1, device=self._options.device or None, local_files_only=offline)
         except (OSError, ValueError) as error:
-            wanted = "the folder of a cross-encoder, or its name on the Hugging Face hub"
-            raise InvalidOption("rerank.model", name, wanted) from error
+            expected = "the folder of a cross-encoder, or its name on the Hugging Face hub"
+            raise InvalidOption("rerank.model", name, expected) from error

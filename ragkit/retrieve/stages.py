@@ -1,4 +1,4 @@
-"""The stages of a retriever, put together in the order of its options."""
+"""Assemble the stages of a retriever from its options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragkit.retrieve.rerank import RerankingRetriever
 
 @dataclass(frozen=True)
 class StageFactory:
-    """Where the parts come from that hold a model or connections: made once, and kept."""
+    """Creates the components that hold a model or connections. The caller caches them."""
 
     create_reranker: Callable[[RerankOptions], Reranker]
     create_rewriter: Callable[[RewriteOptions], QueryRewriter]
@@ -27,43 +27,43 @@ def build_staged_retriever(
     build: Callable[[RetrieverDependencies], Retriever],
     parts: RetrieverDependencies,
     options: SearchOptions,
-    workshop: StageFactory,
+    factory: StageFactory,
 ) -> Retriever:
-    """The retriever that `build` makes, with the stages that its options name.
+    """The retriever of `build`, wrapped in the stages of its options.
 
-    Rewriting and feedback decide what is searched, reranking in which order hits stand, `distinct` which of them stay,
-    and `context` what they are handed on with.
+    Rewriting and feedback change the query, reranking changes the order of the hits, `distinct` drops duplicates, and
+    `context` extends the text of the hits.
     """
-    found = _build_first_stage(build, parts, options, workshop)
+    retriever = _build_first_stage(build, parts, options, factory)
     if options.rewrite is not None and options.rewrite.name == "multi_query":
-        found = MultiQueryRetriever(found, workshop.create_rewriter(options.rewrite).rewrite, options.top_k)
+        retriever = MultiQueryRetriever(retriever, factory.create_rewriter(options.rewrite).rewrite, options.top_k)
     if options.rerank is not None:
-        found = RerankingRetriever(found, workshop.create_reranker(options.rerank), options.rerank, options)
+        retriever = RerankingRetriever(retriever, factory.create_reranker(options.rerank), options.rerank, options)
     if options.distinct is not None:
-        found = DeduplicatingRetriever(found, options.distinct, options.top_k)
+        retriever = DeduplicatingRetriever(retriever, options.distinct, options.top_k)
     if options.context is not None:
-        found = ContextRetriever(found, parts.chunk_index, options.context, options.top_k)
-    return found
+        retriever = ContextRetriever(retriever, parts.chunk_index, options.context, options.top_k)
+    return retriever
 
 
 def _build_first_stage(
     build: Callable[[RetrieverDependencies], Retriever],
     parts: RetrieverDependencies,
     options: SearchOptions,
-    workshop: StageFactory,
+    factory: StageFactory,
 ) -> Retriever:
-    """The retriever, searching from where rewriting and feedback say."""
+    """The retriever with query expansion by rewriting and feedback."""
     rewrite, feedback = options.rewrite, options.feedback
-    writer = workshop.create_rewriter(rewrite) if rewrite is not None and rewrite.name == "hyde" else None
+    writer = factory.create_rewriter(rewrite) if rewrite is not None and rewrite.name == "hyde" else None
     if writer is None and feedback is None:
         return build(parts)
 
-    def moves(question: str) -> list[QueryExpander]:
-        found: list[QueryExpander] = []
+    def build_expanders(question: str) -> list[QueryExpander]:
+        expanders: list[QueryExpander] = []
         if writer is not None:
-            found.append(HydeExpander(lambda: writer.rewrite(question), parts.embedder))
+            expanders.append(HydeExpander(lambda: writer.rewrite(question), parts.embedder))
         if feedback is not None:
-            found.append(PseudoRelevanceFeedback(feedback))
-        return found
+            expanders.append(PseudoRelevanceFeedback(feedback))
+        return expanders
 
-    return QueryExpandingRetriever(build, parts, moves)
+    return QueryExpandingRetriever(build, parts, build_expanders)

@@ -1,1 +1,1 @@
-"""A knowledge base over HTTP: OpenAI's API, sessions, traces, a page. Knows no pipeline: it is handed what to serve."""
+"""The HTTP server of a knowledge base: OpenAI-compatible API, sessions, traces, web UI. Knows no pipelines."""

@@ -1,6 +1,6 @@
-"""Answers being made: a task for each, that runs the agent, tells what happens, and writes down how it ended.
+"""Answer tasks: each runs the agent, emits events and stores the result.
 
-Knows no HTTP: who asked reads events from a channel, and says when nobody reads them any more.
+Knows no HTTP: the caller reads events from a channel and abandons the task when its client disconnects.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from ragkit.server.traces import TraceStore, spans_json
 
 LOG = logging.getLogger("ragkit.server")
 SAVE_INTERVAL_S = 0.5
-"""How often the text of an answer that is being made is written down."""
+"""Seconds between two saves of the text of a running answer."""
 MAX_SUMMARY_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """What somebody wants to know."""
+    """A question, with the context and options to answer it."""
 
     question: str
-    """The user's last words; empty when a run goes on with the results of the caller's tools."""
+    """The last user message; empty when a suspended run is resumed with tool results."""
     input: tuple[Message, ...] | SuspendedRun
-    """What the agent is given."""
+    """The input of the agent."""
     session_id: str | None = None
     in_session: bool = False
-    """Whether it belongs to a session: to `session`, or to a new one."""
+    """Whether the turn is stored in a session: in `session_id`, or in a new one if that is None."""
     title: str = ""
-    """Of a new session."""
+    """Title of a new session."""
     options: RequestOptions = field(default_factory=RequestOptions)
 
 
@@ -79,14 +79,14 @@ class AnswerStarted:
 
 @dataclass(frozen=True, slots=True)
 class AnswerToolStarted:
-    """A tool is about to be executed."""
+    """A tool call starts."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerToolFinished:
-    """A tool has given its result, or failed."""
+    """A tool call returned or failed."""
 
     call: ToolCall
     ok: bool
@@ -96,32 +96,32 @@ class AnswerToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTextDelta:
-    """A piece of text."""
+    """Text to append to the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerTextReset:
-    """The text so far does not count: the model begins again."""
+    """The model restarts: discard the text received so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCompleted:
-    """The answer is there. The last event of one that did not fail."""
+    """The answer is complete. The last event of a successful task."""
 
     answer: Answer
     result: AgentResult
     message: Mapping[str, JSON]
-    """The shape MESSAGE."""
+    """As `schemas.MessageSchema`."""
     session: Mapping[str, JSON] | None
-    """The shape SESSION."""
+    """As `schemas.SessionSchema`."""
     trace_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFailed:
-    """There will be no answer. The last event of one that failed."""
+    """The last event of a failed task."""
 
     error: ErrorResponse
     trace_id: str
@@ -141,7 +141,7 @@ AnswerEvent: TypeAlias = (
 
 @dataclass(frozen=True)
 class AnswerRunner:
-    """What every answer is made with."""
+    """Starts answer tasks, and holds what they share."""
 
     kb: ServedKnowledgeBase
     sessions: SessionStore
@@ -152,50 +152,50 @@ class AnswerRunner:
     active: set[AnswerTask] = field(default_factory=set)
     stop_tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
-    async def start(self, ask: AnswerRequest) -> AnswerTask:
-        """Begin an answer, when it is its turn. Raises what keeps it from beginning.
+    async def start(self, request: AnswerRequest) -> AnswerTask:
+        """Start an answer as soon as a slot is free. Raises the error that prevents the start.
 
-        When the caller is cancelled meanwhile, so is the answer.
+        Cancelling the caller cancels the answer.
         """
-        answering = AnswerTask(self, ask)
+        task = AnswerTask(self, request)
         try:
-            error = await asyncio.shield(answering.started)
+            error = await asyncio.shield(task.started)
         except asyncio.CancelledError:
-            await answering.abandon()
+            await task.abandon()
             raise
         if error is not None:
             raise error
-        return answering
+        return task
 
     async def stop(self, seconds: float) -> None:
-        """Let answers end within so many seconds, then stop them. New ones are refused from now on."""
+        """Reject new answers, wait up to `seconds` for the running ones, then cancel them."""
         self.limiter.close()
         if self.active:
-            await asyncio.wait([one.task for one in self.active], timeout=seconds)
-        for one in list(self.active):
-            one.stop()
+            await asyncio.wait([active.task for active in self.active], timeout=seconds)
+        for active in list(self.active):
+            active.stop()
 
     def schedule_stop(self, seconds: float) -> None:
-        """The same, without waiting for it."""
+        """Run `stop` in the background."""
         self.stop_tasks.append(asyncio.ensure_future(self.stop(seconds)))
 
     async def wait_until_idle(self) -> None:
-        """Wait until no answer is being made."""
+        """Wait until no answer is running."""
         if self.active:
-            await asyncio.wait([one.task for one in self.active])
+            await asyncio.wait([active.task for active in self.active])
 
 
 class AnswerTask:
-    """One answer being made. Read `events` to their end, or call `leave`."""
+    """One running answer. Read `events` to the end, or call `abandon`."""
 
-    def __init__(self, shop: AnswerRunner, ask: AnswerRequest) -> None:
+    def __init__(self, runner: AnswerRunner, request: AnswerRequest) -> None:
         self.events: Channel[AnswerEvent] = Channel()
         self.trace_id = new_id("trc")
         self.started: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        """Done when it has begun: with the reason, where it has not."""
+        """Resolves to None when the answer has started, or to the error that prevented it."""
         self.turn: SessionTurn | None = None
-        self._runner = shop
-        self._request = ask
+        self._runner = runner
+        self._request = request
         self._cancellation = Cancellation()
         self._has_slot = False
         self._text_parts: list[str] = []
@@ -204,52 +204,54 @@ class AnswerTask:
         self._saved_at = time.monotonic()
         self._started_at = time.monotonic()
         self._result: AgentResult | None = None
-        shop.active.add(self)
+        runner.active.add(self)
         self.task = asyncio.create_task(self._run())
 
     async def abandon(self) -> None:
-        """Nobody wants it any more: stop working on it."""
+        """Stop the answer and discard its events."""
         self.stop()
         await self.events.abandon()
 
     def stop(self) -> None:
-        """Stop working on it; who reads the events is told."""
+        """Cancel the answer; the reader of the events receives AnswerFailed."""
         self._cancellation.cancel()
         if not self._has_slot:
             self.task.cancel()
 
     async def _run(self) -> None:
-        shop = self._runner
+        runner = self._runner
         try:
-            await shop.limiter.acquire()
+            await runner.limiter.acquire()
             self._has_slot = True
             agent = await self._start()
             self.started.set_result(None)
             await self._run_agent(agent)
         except asyncio.CancelledError:
             if not self.started.done():
-                self.started.set_result(service_unavailable("the answer was stopped before it began"))
-        except Exception as error:  # a border: a server request
+                self.started.set_result(service_unavailable("the answer was cancelled before it started"))
+        except Exception as error:  # boundary: a server request
             if self.started.done():
-                LOG.exception("an answer could not be written down")
+                LOG.exception("an answer could not be stored")
             else:
                 self.started.set_result(error)
                 await self._record_start_failure(error)
         finally:
             if self._has_slot:
-                shop.limiter.release()
-            shop.active.discard(self)
+                runner.limiter.release()
+            runner.active.discard(self)
             await self.events.close()
 
     async def _start(self) -> RAGAgent:
-        shop, ask = self._runner, self._request
-        agent = await asyncio.to_thread(create_agent, shop.kb, ask.options, ask.question, shop.limits)
+        runner, request = self._runner, self._request
+        agent = await asyncio.to_thread(create_agent, runner.kb, request.options, request.question, runner.limits)
         self._started_at = time.monotonic()
-        if ask.in_session:
-            self.turn = await shop.sessions.add_question(ask.session_id, ask.question, self.trace_id, title=ask.title)
+        if request.in_session:
+            self.turn = await runner.sessions.add_question(
+                request.session_id, request.question, self.trace_id, title=request.title
+            )
         session = self.turn.session_id if self.turn else None
-        model = ask.options.model or agent.provider.name
-        await shop.traces.start(self.trace_id, session, model, ask.question)
+        model = request.options.model or agent.provider.name
+        await runner.traces.start(self.trace_id, session, model, request.question)
         await self.events.put(AnswerStarted(session, self.trace_id, model))
         return agent
 
@@ -266,21 +268,21 @@ class AnswerTask:
             if self._result is None:
                 raise RagkitError("the run ended without a result")
             answer = await asyncio.to_thread(agent.build_answer, self._request.question, self._result)
-        except Exception as error:  # noqa: BLE001 - a border: a server request; `_fail` writes the log
+        except Exception as error:  # noqa: BLE001 - boundary: a server request; `_fail` logs it
             await self._fail(error)
         else:
             await self._complete(answer, self._result)
 
     def _agent_events(self, agent: RAGAgent) -> AsyncGenerator[Event, None]:
-        given, memory = self._request.input, None
-        if self.turn is not None and not isinstance(given, SuspendedRun):
+        agent_input, memory = self._request.input, None
+        if self.turn is not None and not isinstance(agent_input, SuspendedRun):
             earlier = [Message(Role(role), strip_citation_marks(role, text)) for role, text in self.turn.history]
             memory = ConversationMemory(messages=earlier)
         if agent.provider.blocking:
-            return agent.astream(given, memory=memory, cancel=self._cancellation)
-        # who answers at once computes, and must not do so in the loop that serves everybody
-        pieces = iterate_in_thread(lambda: agent.stream(given, memory=memory, cancel=self._cancellation))
-        return cast("AsyncGenerator[Event, None]", pieces)
+            return agent.astream(agent_input, memory=memory, cancel=self._cancellation)
+        # a provider that does not block on I/O computes, which must not happen in the event loop
+        events = iterate_in_thread(lambda: agent.stream(agent_input, memory=memory, cancel=self._cancellation))
+        return cast("AsyncGenerator[Event, None]", events)
 
     async def _handle_event(self, event: Event) -> None:
         if isinstance(event, ModelCallStarted):
@@ -305,7 +307,7 @@ class AnswerTask:
         if not self._text_parts:
             self._runner.metrics.first_text_seconds.observe(time.monotonic() - self._started_at)
         if self._text_parts and self._iteration not in self._iterations_with_text:
-            text = f"\n\n{text}"  # what was said before a tool was called is a paragraph of its own
+            text = f"\n\n{text}"  # text before and after a tool call are separate paragraphs
         self._iterations_with_text.add(self._iteration)
         self._text_parts.append(text)
         await self.events.put(AnswerTextDelta(text))
@@ -314,14 +316,14 @@ class AnswerTask:
             await self._runner.sessions.update_answer(self.turn, "".join(self._text_parts))
 
     async def _complete(self, answer: Answer, result: AgentResult) -> None:
-        shop, found = self._runner, answer_json(answer)
-        citations = await asyncio.to_thread(self._add_document_ids, found["citations"])
+        runner, data = self._runner, answer_json(answer)
+        citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
         detail: dict[str, JSON] = {
-            **{key: found[key] for key in ("evidence", "abstained", "model", "usage")},
+            **{key: data[key] for key in ("evidence", "abstained", "model", "usage")},
             "citations": citations,
         }
-        trace = {"model": answer.model, "usage": found["usage"], "spans": spans_json(result.trace)}
-        await shop.traces.finish(self.trace_id, "done", trace)
+        trace = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace)}
+        await runner.traces.finish(self.trace_id, "done", trace)
         message: Mapping[str, JSON] = {
             "id": new_id("msg"),
             "role": "assistant",
@@ -334,12 +336,12 @@ class AnswerTask:
         }
         session = None
         if self.turn is not None:
-            message, session = await shop.sessions.finish_answer(self.turn, "done", answer.text, detail)
+            message, session = await runner.sessions.finish_answer(self.turn, "done", answer.text, detail)
         self._count_metrics("done", answer.usage.to_dict())
         await self.events.put(AnswerCompleted(answer, result, message, session, self.trace_id))
 
     async def _fail(self, error: Exception) -> None:
-        shop, fault, partial = self._runner, to_error_response(error), partial_result(error)
+        runner, response, partial = self._runner, to_error_response(error), partial_result(error)
         cancelled = isinstance(error, RunCancelled)
         status = "cancelled" if cancelled else "error"
         if not cancelled:
@@ -349,12 +351,12 @@ class AnswerTask:
             )
         usage: dict[str, JSON] = partial.usage.to_dict() if partial else {}
         spans = spans_json(partial.trace) if partial else []
-        await shop.traces.finish(self.trace_id, status, {"usage": usage, "spans": spans}, fault.message)
+        await runner.traces.finish(self.trace_id, status, {"usage": usage, "spans": spans}, response.message)
         if self.turn is not None:
-            detail: dict[str, JSON] = {"usage": usage or None, "error": fault.to_json()["error"]}
-            await shop.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)
+            detail: dict[str, JSON] = {"usage": usage or None, "error": response.to_json()["error"]}
+            await runner.sessions.finish_answer(self.turn, status, "".join(self._text_parts), detail)
         self._count_metrics(status, usage)
-        await self.events.put(AnswerFailed(fault, self.trace_id, self.turn.session_id if self.turn else None))
+        await self.events.put(AnswerFailed(response, self.trace_id, self.turn.session_id if self.turn else None))
 
     def _count_metrics(self, status: str, usage: dict[str, JSON]) -> None:
         metrics = self._runner.metrics
@@ -363,26 +365,26 @@ class AnswerTask:
         metrics.count_usage(usage)
 
     def _add_document_ids(self, citations: JSON) -> list[JSON]:
-        found: list[JSON] = []
-        for one in cast("list[dict[str, JSON]]", citations):
-            chunk = self._runner.kb.chunk(str(one["chunk_id"]))
-            found.append({**one, "document_id": chunk.document_id if chunk is not None else None})
-        return found
+        with_ids: list[JSON] = []
+        for citation in cast("list[dict[str, JSON]]", citations):
+            chunk = self._runner.kb.chunk(str(citation["chunk_id"]))
+            with_ids.append({**citation, "document_id": chunk.document_id if chunk is not None else None})
+        return with_ids
 
 
-async def wait_for_answer(answering: AnswerTask) -> AnswerCompleted:
-    """Wait for the end of an answer. Raises RequestRejected when there is none; when the caller is cancelled, it stops."""
+async def wait_for_answer(task: AnswerTask) -> AnswerCompleted:
+    """Wait until an answer is complete; cancelling the caller cancels it. Raises RequestRejected if it failed."""
     try:
         while True:
-            event = await answering.events.get()
+            event = await task.events.get()
             if isinstance(event, AnswerCompleted):
                 return event
             if isinstance(event, AnswerFailed):
                 raise RequestRejected(event.error)
     except StopAsyncIteration:
-        raise RequestRejected(to_error_response(RagkitError("an answer ended without a word"))) from None
+        raise RequestRejected(to_error_response(RagkitError("an answer ended without a result"))) from None
     except asyncio.CancelledError:
-        await answering.abandon()
+        await task.abandon()
         raise
 
 

@@ -1,15 +1,16 @@
-"""The application: routes, errors in one shape, and what begins and ends with it."""
+"""The FastAPI application: routes, error handlers and lifespan."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -41,7 +42,7 @@ from ragkit.server.traces import TraceStore
 
 LOG = logging.getLogger("ragkit.server")
 CLEANUP_INTERVAL_S = 3600.0
-"""How often what is too old is dropped."""
+"""Seconds between two deletions of expired sessions and traces."""
 ROUTERS = (chat_api.router, knowledge_base_api.router, openai_api.router)
 _ERROR_CODES = {404: "not_found", 405: "method_not_allowed"}
 _ERROR_STATUSES = (400, 401, 402, 403, 404, 405, 408, 409, 413, 421, 429, 500, 502, 503, 504)
@@ -52,13 +53,13 @@ _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Mount:
-    """Another application under a path of this one, and what must be open while it is asked."""
+    """Another ASGI application under a path of this one, with its lifespan."""
 
     path: str
     app: ASGIApp
     lifespan: Callable[[], AbstractAsyncContextManager[object]] | None = None
     exact: bool = False
-    """It is asked under this very path, and not below it."""
+    """Serve only this path, not the paths below it."""
 
 
 def create_app(
@@ -67,13 +68,13 @@ def create_app(
     """The application that serves a knowledge base.
 
     Args:
-        kb: what is served. It stays open; whoever opened it closes it.
-        directory: where the state file lies: the knowledge base's own directory.
-        settings: None: as they are by default, for loopback.
-        mounts: further applications, behind the same gate.
+        kb: the knowledge base to serve. The caller closes it.
+        directory: directory of the state file: that of the knowledge base.
+        settings: None: the defaults, for loopback.
+        mounts: more applications, behind the same middleware.
 
     Raises:
-        KnowledgeBaseDamaged: the state file cannot be used.
+        KnowledgeBaseDamaged: the state file cannot be read.
     """
     chosen = settings or ServerSettings()
     metrics = Metrics()
@@ -82,23 +83,23 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         state = StateDatabase(directory)
         sessions, traces = SessionStore(state, chosen.retention), TraceStore(state, chosen.retention)
-        shop = AnswerRunner(
+        runner = AnswerRunner(
             kb, sessions, traces, ConcurrencyLimiter(chosen.limits, metrics.set_queue), metrics, chosen.limits
         )
-        app.state.service = AppContext(kb, chosen, state, sessions, traces, shop, metrics)
-        besides = (asyncio.create_task(_run_cleanup(sessions, traces)), asyncio.create_task(trim_periodically()))
+        app.state.service = AppContext(kb, chosen, state, sessions, traces, runner, metrics)
+        background = (asyncio.create_task(_run_cleanup(sessions, traces)), asyncio.create_task(trim_periodically()))
         async with AsyncExitStack() as stack:
             for mount in mounts:
                 if mount.lifespan is not None:
                     await stack.enter_async_context(mount.lifespan())
-            with _SignalStop(shop, chosen.limits.shutdown_seconds):
+            with _stop_on_signals(runner, chosen.limits.shutdown_seconds):
                 yield
-            for task in besides:
+            for task in background:
                 task.cancel()
-            await shop.stop(0.0)
+            await runner.stop(0.0)
             with suppress(TimeoutError):
                 async with asyncio.timeout(5.0):
-                    await shop.wait_until_idle()
+                    await runner.wait_until_idle()
         state.close()
 
     app = FastAPI(
@@ -106,7 +107,7 @@ def create_app(
         version=__version__,
         summary="Cited answers over a folder of documents.",
         lifespan=lifespan,
-        docs_url=None,  # the page of it fetches scripts from elsewhere
+        docs_url=None,  # its page loads scripts from a CDN
         redoc_url=None,
         responses=_ERROR_RESPONSES,
         redirect_slashes=False,
@@ -129,27 +130,27 @@ def create_app(
 
 
 def _openapi_document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document: as FastAPI makes it, without the answer 422, in whose place stands 400."""
+    """FastAPI's OpenAPI document without the 422 responses: validation errors are 400 here."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        for path in found["paths"].values():
+        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        for path in document["paths"].values():
             for operation in path.values():
                 operation["responses"].pop("422", None)
         for name in ("HTTPValidationError", "ValidationError"):
-            found["components"]["schemas"].pop(name, None)
-        app.openapi_schema = found
+            document["components"]["schemas"].pop(name, None)
+        app.openapi_schema = document
     return app.openapi_schema
 
 
-def _to_response(fault: ErrorResponse) -> JSONResponse:
-    return JSONResponse(fault.to_json(), fault.status, dict(fault.headers))
+def _to_response(response: ErrorResponse) -> JSONResponse:
+    return JSONResponse(response.to_json(), response.status, dict(response.headers))
 
 
 async def _handle_validation_error(request: Request, error: Exception) -> Response:
-    """A request of the wrong form: the first thing that is wrong with it."""
+    """Report the first validation error."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
     first: Mapping[str, Any] = error.errors()[0]
-    where = ".".join(str(one) for one in first["loc"][1:])
+    where = ".".join(str(part) for part in first["loc"][1:])
     param = where if where and first["type"] != "json_invalid" else None
     return _to_response(
         ErrorResponse(400, f"{param or first['loc'][0]}: {first['msg']}", "invalid_request", param=param)
@@ -160,29 +161,29 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     headers |= {"allow": ", ".join(sorted(_allowed_methods(request.url.path)))} if error.status_code == 405 else {}
-    message = {404: "there is nothing here", 405: "this is not how it is asked for"}.get(error.status_code)
-    return _to_response(ErrorResponse(error.status_code, message or error.detail, _ERROR_CODES.get(error.status_code, "http_error"),
-                           headers=headers))  # fmt: skip
+    message = {404: "not found", 405: "method not allowed"}.get(error.status_code, error.detail)
+    code = _ERROR_CODES.get(error.status_code, "http_error")
+    return _to_response(ErrorResponse(error.status_code, message, code, headers=headers))
 
 
 def _allowed_methods(path: str) -> set[str]:
-    """How a path may be asked for: by the routes that name it, else by those that it fits."""
+    """The methods of a path: those of the routes with this exact path, else of the routes that match it."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    fitting = [route for route in routes if route.path == path] or [
+    matching = [route for route in routes if route.path == path] or [
         route for route in routes if route.path_regex.match(path)
     ]
-    return {method for route in fitting for method in route.methods or ()} or {"GET"}
+    return {method for route in matching for method in route.methods or ()} or {"GET"}
 
 
 async def _handle_ragkit_error(request: Request, error: Exception) -> Response:
-    fault = to_error_response(error)
-    if fault.status >= 500:
+    response = to_error_response(error)
+    if response.status >= 500:
         LOG.warning("a request failed: %s", error)
-    return _to_response(fault)
+    return _to_response(response)
 
 
 async def _handle_disconnect(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # nobody reads it; the log shows it
+    return Response(status_code=499)  # only the request log shows it
 
 
 async def _run_cleanup(sessions: SessionStore, traces: TraceStore) -> None:
@@ -190,31 +191,28 @@ async def _run_cleanup(sessions: SessionStore, traces: TraceStore) -> None:
         try:
             await sessions.delete_expired()
             await traces.delete_expired()
-        except Exception:  # a border: what nobody asked for must not end
-            LOG.exception("what is too old could not be dropped")
+        except Exception:  # boundary: the background task must go on
+            LOG.exception("expired sessions and traces could not be deleted")
         await asyncio.sleep(CLEANUP_INTERVAL_S)
 
 
-class _SignalStop:
-    """While it is open, the signals that stop the server also begin the end of the answers that are being made."""
+@contextmanager
+def _stop_on_signals(runner: AnswerRunner, seconds: float) -> Iterator[None]:
+    """Let SIGINT and SIGTERM stop running answers after `seconds`, before the previous handlers are called."""
+    loop = asyncio.get_running_loop()
+    previous: dict[int, Any] = {}
 
-    def __init__(self, shop: AnswerRunner, seconds: float) -> None:
-        self._runner = shop
-        self._grace_s = seconds
-        self._loop = asyncio.get_running_loop()
-        self._previous_handlers: dict[int, Any] = {}
+    def handle(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(lambda: runner.schedule_stop(seconds))
+        handler = previous.get(number)
+        if callable(handler):
+            handler(number, frame)
 
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(ValueError):  # not in the main thread: somebody else looks after the signals
-                self._previous_handlers[number] = signal.signal(number, self._handle_signal)
-
-    def __exit__(self, *error: object) -> None:
-        for number, before in self._previous_handlers.items():
-            signal.signal(number, before)
-
-    def _handle_signal(self, number: int, frame: Any) -> None:
-        self._loop.call_soon_threadsafe(lambda: self._runner.schedule_stop(self._grace_s))
-        before = self._previous_handlers.get(number)
-        if callable(before):
-            before(number, frame)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(ValueError):  # not in the main thread: the caller handles signals
+            previous[signal_number] = signal.signal(signal_number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""What a server needs of a knowledge base."""
+"""The protocol of a knowledge base that the server can serve."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ SearchMode: TypeAlias = Literal["dense", "lexical", "hybrid"]
 
 
 class SupportsToJson(Protocol):
-    """A report."""
+    """A report that serializes to JSON."""
 
     def to_json(self) -> dict[str, JSON]:
         """The report as JSON."""
 
 
 class ServedKnowledgeBase(Searcher, Protocol):
-    """A knowledge base as it is served. `ragkit.knowledge_base.knowledge_base.KnowledgeBase` keeps it."""
+    """A knowledge base as the server uses it. `KnowledgeBase` implements it."""
 
     @property
     def top_k(self) -> int:
-        """How many hits a search gives when nobody says."""
+        """Default number of hits of a search."""
 
     @property
     def embedder_name(self) -> str:
@@ -37,35 +37,35 @@ class ServedKnowledgeBase(Searcher, Protocol):
     def search(
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Hit]:
-        """The passages that speak of a question, best first."""
+        """The hits for a question, best first."""
 
     def explain(
         self, question: str, top_k: int | None = None, where: Where = None, mode: SearchMode | None = None
     ) -> list[Explanation]:
-        """The same, each hit with the reasons for its place."""
+        """The hits for a question, each with its scores and ranks per retriever."""
 
     def agent(
         self, model: str | None = None, max_cost_usd: float | None = None, memory: ConversationMemory | None = None
     ) -> RAGAgent:
-        """The agent that answers. Raises UnknownName, MissingExtra, AuthenticationFailed."""
+        """The agent that answers questions. Raises UnknownName, MissingExtra, AuthenticationFailed."""
 
     def check_budget(self, agent: RAGAgent, question: str, *, known: bool = False) -> None:
-        """Raises BudgetTooSmall when an answer is likely to cost more than it may."""
+        """Raises BudgetTooSmall if the estimated cost of an answer exceeds the budget."""
 
     def create_meter(self, verb: str) -> Meter:
-        """A meter whose calls are written to the ledger."""
+        """A meter that records its calls in the ledger."""
 
     def require_ready(self) -> None:
-        """Raises KnowledgeBaseError when it cannot be searched."""
+        """Raises KnowledgeBaseError if it cannot be searched."""
 
     def status(self) -> SupportsToJson:
-        """What is in it."""
+        """Counts of documents and chunks, sources and settings."""
 
     def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> Sequence[DocumentSummary]:
-        """The next `limit` documents behind the source `after`; with `text` those that have it in source or title."""
+        """Up to `limit` documents after the source `after`, by source; `text` filters by source and title."""
 
     def find_document(self, document_id: str) -> Document | None:
-        """The document with this id, with the text that was indexed."""
+        """The document with this id, with its indexed text; None if there is none."""
 
     def chunk(self, chunk_id: str) -> Chunk | None:
-        """The chunk with this id."""
+        """The chunk with this id; None if there is none."""

@@ -1,7 +1,7 @@
-"""What a server keeps, in one SQLite file that its workers share: the tables, and the one thread that uses them.
+"""The state of a server in one SQLite file that its workers share: tables, and the thread that uses the connection.
 
-Which worker writes an answer is told by a lock on a file: the kernel lets go of it when the process ends, however it
-ends. An answer whose worker is gone was interrupted.
+Every worker holds a lock on a file of its own, which the kernel releases when the process ends. A running answer
+whose worker holds no lock was interrupted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 FILE_NAME = "server.sqlite"
 LOCKS_FOLDER = "server.workers"
-"""The folder of the workers' lock files."""
+"""Directory of the lock files of the workers."""
 SCHEMA_VERSION = 1
 BUSY_TIMEOUT_S = 20.0
 
@@ -58,7 +58,7 @@ CREATE INDEX traces_by_time ON traces (started, id);
 CREATE INDEX traces_by_session ON traces (session, started, id);
 CREATE INDEX traces_running ON traces (worker) WHERE status = 'running';
 
--- Runs that wait for the results of a caller's own tools.
+-- Runs that are suspended until the caller sends tool results.
 CREATE TABLE suspended (id TEXT PRIMARY KEY, created REAL NOT NULL, run TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
 
@@ -76,63 +76,47 @@ def format_time(seconds: float | None) -> str | None:
 
 
 def encode_cursor(*values: str | float) -> str:
-    """Where a listing goes on."""
+    """An opaque cursor for the next page of a list."""
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, *kinds: type) -> list[str | float]:
-    """The inverse of `encode_cursor`. Raises RequestRejected for what it did not write."""
+    """The inverse of `encode_cursor`. Raises RequestRejected for an invalid cursor."""
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError, RecursionError) as error:
-        raise invalid_request("cursor is not one that this server gave out", "cursor", "invalid_cursor") from error
-    if not isinstance(values, list) or [type(one) for one in values] != list(kinds):
-        raise invalid_request("cursor is not one that this server gave out", "cursor", "invalid_cursor")
+        raise invalid_request("invalid cursor: use `next` of the previous page", "cursor", "invalid_cursor") from error
+    if not isinstance(values, list) or [type(value) for value in values] != list(kinds):
+        raise invalid_request("invalid cursor: use `next` of the previous page", "cursor", "invalid_cursor")
     return values
 
 
 class StateDatabase:
-    """The file, open. `call` runs a function with its connection in the one thread that uses it."""
+    """The open state file. `run` executes functions in the one thread that uses its connection."""
 
     def __init__(self, directory: Path) -> None:
-        """Opens the file, or makes it. Raises KnowledgeBaseDamaged when it is something else, or of a later version."""
+        """Open or create the file. Raises KnowledgeBaseDamaged if it is not one, or of a later version."""
         self.worker_id = new_id("wrk")
         self._locks_folder = directory / LOCKS_FOLDER
         self._lock_fd = self._acquire_lock()
         self._executor = ThreadPoolExecutor(1, "ragkit-server-state")
         self._connection = self._executor.submit(_open, directory / FILE_NAME).result()
-        self._executor.submit(self._mark_interrupted, self._connection).result()
+        self._executor.submit(self.mark_interrupted, self._connection).result()
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` gives, done in one transaction. It is carried through even when the caller is cancelled."""
+        """Run `work` in one transaction and return its result. It completes even if the caller is cancelled."""
         future = asyncio.get_running_loop().run_in_executor(self._executor, self._run_in_transaction, work)
         return await asyncio.shield(future)
 
     def close(self) -> None:
-        """Let go of the file and of the lock."""
+        """Close the file and release the lock of this worker."""
         self._executor.submit(self._connection.close).result()
         self._executor.shutdown()
         self._lock_path(self.worker_id).unlink(missing_ok=True)
         os.close(self._lock_fd)
 
     def mark_interrupted(self, connection: sqlite3.Connection) -> None:
-        """Mark what workers were writing that are gone by now. To be called before running rows are shown."""
-        self._mark_interrupted(connection)
-
-    def _run_in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with _transaction(self._connection):
-            return work(self._connection)
-
-    def _acquire_lock(self) -> int:
-        self._locks_folder.mkdir(exist_ok=True)
-        lock = os.open(self._lock_path(self.worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return lock
-
-    def _lock_path(self, worker: str) -> Path:
-        return self._locks_folder / f"{worker}.lock"
-
-    def _mark_interrupted(self, connection: sqlite3.Connection) -> None:
+        """Mark the running rows of dead workers as interrupted. Call it before reading running rows."""
         rows = connection.execute(
             "SELECT worker FROM traces WHERE status = 'running' UNION SELECT worker FROM messages"
             " WHERE status = 'running'"
@@ -149,6 +133,19 @@ class StateDatabase:
                     "UPDATE messages SET status = 'interrupted' WHERE status = 'running' AND worker = ?", (worker,)
                 )
                 self._lock_path(worker).unlink(missing_ok=True)
+
+    def _run_in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with _transaction(self._connection):
+            return work(self._connection)
+
+    def _acquire_lock(self) -> int:
+        self._locks_folder.mkdir(exist_ok=True)
+        lock = os.open(self._lock_path(self.worker_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return lock
+
+    def _lock_path(self, worker: str) -> Path:
+        return self._locks_folder / f"{worker}.lock"
 
     def _is_alive(self, worker: str) -> bool:
         try:
@@ -178,7 +175,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
-        path.chmod(0o600)  # conversations are their owner's
+        path.chmod(0o600)  # conversations are private
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
@@ -191,7 +188,7 @@ def _open(path: Path) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         connection.close()
         raise KnowledgeBaseDamaged(
-            str(path), f"cannot be read ({error})", f"`mv {path} {path}.old`, and begin without it"
+            str(path), f"cannot be read ({error})", f"`mv {path} {path}.old` to start with a new one"
         ) from error
     if version > SCHEMA_VERSION:
         connection.close()

@@ -1,4 +1,4 @@
-"""What the routes of one application share."""
+"""The context that the routes of one application share, as a FastAPI dependency."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ragkit.server.settings import ServerSettings
 from ragkit.server.traces import TraceStore
 
 DEFAULT_MODEL = "ragkit"
-"""The name under which requests choose what the pipeline, or the first of the server's models, says."""
+"""Model name in requests for the default: the first of the server's models, else that of the pipeline."""
 
 
 @dataclass(frozen=True)
 class AppContext:
-    """One knowledge base being served by one process."""
+    """One knowledge base and its services in one process."""
 
     kb: ServedKnowledgeBase
     settings: ServerSettings
@@ -36,34 +36,35 @@ class AppContext:
 
     @property
     def models(self) -> Mapping[str, str | None]:
-        """The models that requests may name -> the name that the knowledge base knows."""
-        chosen = self.settings.models
-        return {DEFAULT_MODEL: chosen[0] if chosen else None, **{name: name for name in chosen}}
+        """Model names that requests may use -> `provider:model`, or None for the default of the pipeline."""
+        names = self.settings.models
+        return {DEFAULT_MODEL: names[0] if names else None, **{name: name for name in names}}
 
     def resolve_model(self, name: str | None) -> str | None:
-        """What the knowledge base knows a model as. Raises RequestRejected."""
+        """The `provider:model` of a name in a request. Raises RequestRejected for an unknown name."""
         if name is None:
             return self.models[DEFAULT_MODEL]
         if name not in self.models:
-            known = ", ".join(self.models)
-            raise RequestRejected(ErrorResponse(404, f"there is no model of that name here; known: {known}", "model_not_found",
-                                param="model"))  # fmt: skip
+            message = f"unknown model {name!r}; available: {', '.join(self.models)}"
+            raise RequestRejected(ErrorResponse(404, message, "model_not_found", param="model"))
         return self.models[name]
 
     def check_question(self, text: str, param: str) -> None:
-        """Raises RequestRejected for a question that is empty or too long."""
+        """Raises RequestRejected if a question is empty or too long."""
         limit = self.settings.limits.question_chars
         if not text.strip():
-            raise invalid_request("ask something: there are no words in it", param, "empty")
+            raise invalid_request("the question is empty", param, "empty")
         if len(text) > limit:
-            raise invalid_request(f"it has {len(text)} characters, and {limit} is the most", param, "too_long")
+            raise invalid_request(
+                f"the text is too long: at most {limit} characters (got {len(text)})", param, "too_long"
+            )
 
 
 async def get_context(request: Request) -> AppContext:
-    """The service that a request is for. Asynchronous, since FastAPI gives every other one to a thread to call."""
-    found = request.app.state.service
-    assert isinstance(found, AppContext)  # noqa: S101 - put there by `create_app`
-    return found
+    """The context of the application. Asynchronous: FastAPI runs synchronous dependencies in a thread."""
+    context = request.app.state.service
+    assert isinstance(context, AppContext)  # noqa: S101 - set by `create_app`
+    return context
 
 
 ContextDep: TypeAlias = Annotated[AppContext, Depends(get_context)]

@@ -1,4 +1,4 @@
-"""A knowledge base as one request may search it: within a filter that nobody can widen, and not for too much."""
+"""A searcher that applies the filter and the top_k limit of one request to every search."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from ragkit.records import Document, Hit
 
 
 class FilteredSearcher:
-    """Keeps `Searcher`: every search is held to `where` and to `most` hits, whatever a model asks for."""
+    """A `Searcher` that adds `where` to every filter and limits top_k to `max_top_k`, whatever the model asks for."""
 
-    def __init__(self, searcher: Searcher, where: Where, most: int) -> None:
+    def __init__(self, searcher: Searcher, where: Where, max_top_k: int) -> None:
         self.inner = searcher
         self._where = where
-        self._max_top_k = most
+        self._max_top_k = max_top_k
 
     def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The passages that speak of a question, best first."""
+        """The hits for a question, best first."""
         both = {"$and": [self._where, where]} if self._where and where else self._where or where
         return self.inner.search(question, None if top_k is None else min(top_k, self._max_top_k), both)
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:
-        """How rare each term is among all passages: (len(terms),)."""
+        """Inverse document frequency of each term: (len(terms),)."""
         return self.inner.term_weights(terms)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit rows of sentences: (len(texts), dimension)."""
+        """Unit vectors of texts: (len(texts), dimension)."""
         return self.inner.embed(texts)
 
     def embed_question(self, question: str) -> NDArray[np.float32]:
-        """The unit row of a question: (dimension,)."""
+        """The unit vector of a question: (dimension,)."""
         return self.inner.embed_question(question)
 
     def document(self, source: str) -> Document | None:
@@ -41,5 +41,5 @@ class FilteredSearcher:
         return self.inner.document(source)
 
     def is_stale(self, source: str) -> bool:
-        """Whether the file on disk is not the one that was indexed."""
+        """Whether the file changed since it was indexed."""
         return self.inner.is_stale(source)

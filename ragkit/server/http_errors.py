@@ -1,6 +1,6 @@
-"""What a client is told when something is wrong: one shape, OpenAI's, with no traceback and no word of a service.
+"""Error responses in OpenAI's format, without tracebacks or messages of model providers.
 
-The log has the whole story under the request's id.
+The log has the details, under the request id.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ragkit.errors import (
 from ragkit.records import JSON
 
 NO_RETRY_HEADERS = {"x-should-retry": "false"}
-"""Tells OpenAI's clients that asking again will not help, or would cost the same again."""
+"""Tells OpenAI's clients not to retry: it would fail, or cost the same, again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """What is answered instead of what was asked for."""
+    """Status, body and headers of an error response."""
 
     status: int
     message: str
@@ -43,16 +43,16 @@ class ErrorResponse:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, JSON]:
-        """OpenAI's shape."""
+        """The body, in OpenAI's format."""
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
 
 class RequestRejected(RagkitError):
-    """A request that is answered with a fault."""
+    """A request that gets an error response."""
 
-    def __init__(self, fault: ErrorResponse) -> None:
-        super().__init__(fault)
-        self.response = fault
+    def __init__(self, response: ErrorResponse) -> None:
+        super().__init__(response)
+        self.response = response
 
     def __str__(self) -> str:
         return self.response.message
@@ -61,19 +61,19 @@ class RequestRejected(RagkitError):
 def invalid_request(
     message: str, param: str | None = None, code: str = "invalid_value", status: int = 400
 ) -> RequestRejected:
-    """The request itself is wrong."""
+    """The error for an invalid request; 409 responses tell clients not to retry."""
     return RequestRejected(
         ErrorResponse(status, message, code, param=param, headers=NO_RETRY_HEADERS if status == 409 else {})
     )
 
 
 def not_found(what: str, code: str = "not_found") -> RequestRejected:
-    """There is no such thing."""
-    return RequestRejected(ErrorResponse(404, f"there is no such {what}", code))
+    """A 404 error: `{what} not found`."""
+    return RequestRejected(ErrorResponse(404, f"{what} not found", code))
 
 
 def service_unavailable(message: str, seconds: int = 5) -> RequestRejected:
-    """Too much at once: ask again later."""
+    """A 503 error; clients may retry after `seconds`."""
     return RequestRejected(
         ErrorResponse(503, message, "overloaded", "server_error", headers={"retry-after": str(seconds)})
     )
@@ -82,16 +82,20 @@ def service_unavailable(message: str, seconds: int = 5) -> RequestRejected:
 def _rate_limit_response(error: Exception) -> ErrorResponse:
     wait = error.retry_after if isinstance(error, RateLimited) else None
     headers = {"retry-after": str(max(1, round(wait)))} if wait else {}
-    return ErrorResponse(429, "the model's service takes no more requests now: ask again later", "provider_rate_limited",
-                 "rate_limit_error", headers=headers)  # fmt: skip
+    message = "the rate limit of the model provider was reached: retry later"
+    return ErrorResponse(429, message, "provider_rate_limited", "rate_limit_error", headers=headers)
 
 
 def _budget_response(error: Exception) -> ErrorResponse:
     if isinstance(error, BudgetExceeded) and error.unit == "seconds":
         return ErrorResponse(
-            504, "the answer took longer than this server allows", "timeout", "server_error", headers=NO_RETRY_HEADERS
+            504,
+            "the answer exceeded the time limit of this server",
+            "timeout",
+            "server_error",
+            headers=NO_RETRY_HEADERS,
         )
-    message = "the answer would cost, or has cost, more than this server allows for one"
+    message = "the answer exceeds the cost limit of this server"
     return ErrorResponse(402, message, "budget_exceeded", "budget_error", headers=NO_RETRY_HEADERS)
 
 
@@ -105,24 +109,26 @@ def _fixed_response(status: int, message: str, code: str) -> Callable[[Exception
 
 _RESPONSES: tuple[tuple[type[Exception], Callable[[Exception], ErrorResponse]], ...] = (
     (RateLimited, _rate_limit_response),
-    (RequestTimeout, _fixed_response(504, "the model's service did not answer in time", "provider_timeout")),
+    (RequestTimeout, _fixed_response(504, "the model provider timed out", "provider_timeout")),
     (
         AuthenticationFailed,
-        _fixed_response(502, "the model's service does not take this server's key", "provider_refused"),
+        _fixed_response(502, "the model provider rejected the API key of this server", "provider_refused"),
     ),
     (
         ContextTooLong,
-        lambda _: ErrorResponse(400, "the conversation is longer than the model takes", "context_length_exceeded"),
+        lambda _: ErrorResponse(
+            400, "the conversation exceeds the context window of the model", "context_length_exceeded"
+        ),
     ),
-    (ProviderError, _fixed_response(502, "the model's service failed", "provider_failed")),
+    (ProviderError, _fixed_response(502, "the model provider failed", "provider_failed")),
     (BudgetExceeded, _budget_response),
     (PriceUnknown, _budget_response),
-    (GuardrailBlocked, lambda _: ErrorResponse(400, "a rule of this server refuses that", "content_filter")),
-    (RunCancelled, _fixed_response(503, "the answer was stopped", "cancelled")),
-    (RunError, _fixed_response(502, "no answer could be made in the form that was asked for", "no_answer")),
+    (GuardrailBlocked, lambda _: ErrorResponse(400, "blocked by a guardrail of this server", "content_filter")),
+    (RunCancelled, _fixed_response(503, "the answer was cancelled", "cancelled")),
+    (RunError, _fixed_response(502, "the model gave no answer in the requested format", "no_answer")),
     (
         KnowledgeBaseError,
-        _fixed_response(503, "the knowledge base cannot be searched now", "knowledge_base_unavailable"),
+        _fixed_response(503, "the knowledge base is not available", "knowledge_base_unavailable"),
     ),
     (InvalidFilter, _bad_request_response),
     (InvalidOption, _bad_request_response),
@@ -131,10 +137,10 @@ _RESPONSES: tuple[tuple[type[Exception], Callable[[Exception], ErrorResponse]], 
 
 
 def to_error_response(error: Exception) -> ErrorResponse:
-    """What a client is told of an error."""
+    """The error response for an exception."""
     if isinstance(error, RequestRejected):
         return error.response
     for kind, make in _RESPONSES:
         if isinstance(error, kind):
             return make(error)
-    return ErrorResponse(500, "something went wrong here; the server's log says more", "internal_error", "server_error")
+    return ErrorResponse(500, "internal server error: see the log of the server", "internal_error", "server_error")

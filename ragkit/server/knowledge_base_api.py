@@ -1,4 +1,4 @@
-"""The knowledge base over HTTP: search, its documents, its state, and how the server is."""
+"""Routes for search, documents, status, health and metrics."""
 
 from __future__ import annotations
 
@@ -25,40 +25,41 @@ from ragkit.usage.meter import use_meter
 
 router = APIRouter()
 MAX_DOCUMENT_CHARS = 200_000
-"""A longer text is shown in part: the lines that were asked for, and what fits around them."""
+"""Of a longer document, the requested lines are returned and as much context as fits."""
 LineParam = Annotated[int | None, Query(ge=1, le=10**9)]
 
 
 @router.post("/v1/search", response_model=schemas.SearchSchema)
-async def search(served: ContextDep, body: schemas.SearchBody) -> Any:
-    """Find passages."""
-    served.check_question(body.query, "query")
-    if body.top_k is not None and body.top_k > served.settings.limits.top_k:
-        raise invalid_request(f"{served.settings.limits.top_k} is the most", "top_k", "too_many")
-    found = await asyncio.to_thread(_run_search, served, body)
-    return JSONResponse(found)
+async def search(context: ContextDep, body: schemas.SearchBody) -> Any:
+    """Search for passages."""
+    context.check_question(body.query, "query")
+    limit = context.settings.limits.top_k
+    if body.top_k is not None and body.top_k > limit:
+        raise invalid_request(f"top_k must be <= {limit} (got {body.top_k})", "top_k", "too_many")
+    return JSONResponse(await asyncio.to_thread(_run_search, context, body))
 
 
-def _run_search(served: AppContext, body: schemas.SearchBody) -> JsonObject:
-    with use_meter(served.kb.create_meter("search")) as meter:
-        served.kb.require_ready()
-        found = served.kb.explain(body.query, body.top_k, parse_filter_param(body.where), body.mode)
+def _run_search(context: AppContext, body: schemas.SearchBody) -> JsonObject:
+    with use_meter(context.kb.create_meter("search")) as meter:
+        context.kb.require_ready()
+        explanations = context.kb.explain(body.query, body.top_k, parse_filter_param(body.where), body.mode)
     usage = meter.usage().to_dict()
-    served.metrics.count_usage(usage)
+    context.metrics.count_usage(usage)
     hits: list[JSON] = [
-        {**explanation_json(one, body.explain), "document_id": one.hit.chunk.document_id} for one in found
+        {**explanation_json(explanation, body.explain), "document_id": explanation.hit.chunk.document_id}
+        for explanation in explanations
     ]
     return {"question": body.query, "hits": hits, "usage": usage}
 
 
 @router.get("/documents", response_model=schemas.DocumentRowsSchema)
 async def list_documents(
-    served: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: Annotated[str, Query(max_length=1000)] = ""
+    context: ContextDep, cursor: Cursor = None, limit: PageLimit = 50, q: Annotated[str, Query(max_length=1000)] = ""
 ) -> Any:
-    """The documents, by source; with `q` those that have it in source or title."""
+    """List documents by source; `q` filters by source and title."""
     after = str(decode_cursor(cursor, str)[0]) if cursor else ""
-    rows = await asyncio.to_thread(served.kb.document_rows, after, limit + 1, q)
-    found = [
+    rows = await asyncio.to_thread(context.kb.document_rows, after, limit + 1, q)
+    documents = [
         {
             "id": row.id,
             "source": display_name(row.source),
@@ -70,56 +71,56 @@ async def list_documents(
         }
         for row in rows[:limit]
     ]
-    return {"documents": found, "next": encode_cursor(rows[limit - 1].source) if len(rows) > limit else None}
+    return {"documents": documents, "next": encode_cursor(rows[limit - 1].source) if len(rows) > limit else None}
 
 
 @router.get("/documents/{document_id}", response_model=schemas.DocumentSchema)
 async def get_document(
-    served: ContextDep, document_id: schemas.Id, start_line: LineParam = None, end_line: LineParam = None
+    context: ContextDep, document_id: schemas.Id, start_line: LineParam = None, end_line: LineParam = None
 ) -> Any:
-    """The text of a document as it was indexed; of a long one a part around the lines that are asked for."""
-    found = await asyncio.to_thread(served.kb.find_document, document_id)
-    if found is None:
+    """Get the indexed text of a document; of a long one, an excerpt around the requested lines."""
+    document = await asyncio.to_thread(context.kb.find_document, document_id)
+    if document is None:
         raise not_found("document", "document_not_found")
-    stale = await asyncio.to_thread(served.kb.is_stale, found.source)
-    return JSONResponse({**document_excerpt(found, start_line, end_line), "stale": stale})
+    stale = await asyncio.to_thread(context.kb.is_stale, document.source)
+    return JSONResponse({**document_excerpt(document, start_line, end_line), "stale": stale})
 
 
 @router.get("/status", response_model=schemas.StatusSchema)
-async def get_status(served: ContextDep) -> Any:
-    """What is in the knowledge base, and what the server is."""
-    report = await asyncio.to_thread(served.kb.status)
-    limits = served.settings.limits
+async def get_status(context: ContextDep) -> Any:
+    """Get the status of the knowledge base, and the version, models and limits of the server."""
+    report = await asyncio.to_thread(context.kb.status)
+    limits = context.settings.limits
     shown_limits: dict[str, JSON] = {
         name: getattr(limits, name)
         for name in ("question_chars", "body_bytes", "top_k", "answer_seconds", "answer_usd", "requests_per_minute")
     }
-    server: JsonObject = {"version": __version__, "models": list(served.models), "limits": shown_limits}
+    server: JsonObject = {"version": __version__, "models": list(context.models), "limits": shown_limits}
     return JSONResponse({**report.to_json(), "server": server})
 
 
 @router.get("/health", response_model=schemas.HealthSchema)
-async def get_health(served: ContextDep) -> Any:
-    """Whether the knowledge base can be searched."""
+async def get_health(context: ContextDep) -> Any:
+    """Return 200 if the knowledge base can be searched and the server is not stopping, else 503."""
     try:
-        await asyncio.to_thread(served.kb.require_ready)
+        await asyncio.to_thread(context.kb.require_ready)
     except KnowledgeBaseError as error:
         raise RequestRejected(to_error_response(error)) from error
-    if served.runner.limiter.closed:
+    if context.runner.limiter.closed:
         raise RequestRejected(ErrorResponse(503, "the server is stopping", "stopping", "server_error"))
     return {"status": "ready"}
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-async def get_metrics(served: ContextDep) -> Response:
-    """Figures for Prometheus."""
-    return Response(await asyncio.to_thread(served.metrics.render), media_type=CONTENT_TYPE)
+async def get_metrics(context: ContextDep) -> Response:
+    """Get metrics in the text format of Prometheus."""
+    return Response(await asyncio.to_thread(context.metrics.render), media_type=CONTENT_TYPE)
 
 
 def document_excerpt(document: Document, start_line: int | None, end_line: int | None) -> JsonObject:
-    """A document's text and its lines; of more than WHOLE_CHARS characters those from `start_line` on.
+    """The text of a document; beyond MAX_DOCUMENT_CHARS characters, an excerpt around the requested lines.
 
-    A few lines before them are shown too. Lines are counted from 1, and end at "\\n" alone, as citations count them.
+    Lines are counted from 1 and end at "\\n" alone, as in citations.
     """
     lines = document.text.split("\n")
     first, last = 1, len(lines)
@@ -144,7 +145,7 @@ def document_excerpt(document: Document, start_line: int | None, end_line: int |
 
 
 def _excerpt_range(lines: list[str], start: int, end: int | None) -> tuple[int, int]:
-    """The lines around those wanted, as many as fit: half of the room before them at most."""
+    """First and last line of an excerpt that starts at most half of MAX_DOCUMENT_CHARS before line `start`."""
     first = start
     room = MAX_DOCUMENT_CHARS // 2
     while first > 1 and len(lines[first - 2]) < room:

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, with the id of the request that a line belongs to."""
+"""Structured logs: one JSON object per line, with the request id."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", 
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as JSON: time, level, logger, message, request id, whatever was given as `extra`, and the traceback."""
+    """Formats a record as JSON: time, level, logger, message, request id, `extra` fields and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        found: dict[str, object] = {
+        """The record as one line of JSON, with secrets masked."""
+        fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -27,16 +27,16 @@ class JsonFormatter(logging.Formatter):
             "pid": record.process,
         }
         if request := REQUEST_ID.get():
-            found["request_id"] = request
-        found |= {key: value for key, value in vars(record).items() if key not in _STANDARD_ATTRIBUTES}
+            fields["request_id"] = request
+        fields |= {key: value for key, value in vars(record).items() if key not in _STANDARD_ATTRIBUTES}
         if record.exc_info:
-            found["traceback"] = self.formatException(record.exc_info)
-        return mask_secrets(json.dumps(found, ensure_ascii=False, default=str))
+            fields["traceback"] = self.formatException(record.exc_info)
+        return mask_secrets(json.dumps(fields, ensure_ascii=False, default=str))
 
 
 def log_to_stderr(level: str = "INFO") -> None:
-    """Let the logs of ragkit and of uvicorn go to stderr as JSON."""
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each word for a client that has left
+    """Send the logs of ragkit and uvicorn to stderr as JSON."""
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns about every write to a closed connection
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     for name in ("ragkit", "uvicorn"):

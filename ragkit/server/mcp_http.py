@@ -1,4 +1,4 @@
-"""The MCP server over streamable HTTP: an endpoint for a server that has others, and an application of its own."""
+"""The MCP server over streamable HTTP, as an endpoint of another application or as its own application."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ragkit.server.settings import ServerSettings
 
 MCP_PATH = "/mcp"
 MAX_SESSIONS = 200
-"""Sessions that may be open at the same time."""
+"""Maximum open sessions."""
 SESSION_IDLE_S = 1800.0
-"""Seconds after which a session is closed that nobody uses."""
+"""Seconds without a request after which a session is closed."""
 MAX_BODY_BYTES = 262_144
-"""Of one request."""
+"""Maximum size of a request body."""
 
 
 class McpEndpoint:
-    """The server as an ASGI application for one path. Serve it behind a gate, while `running()` is open."""
+    """The MCP server as an ASGI application for one path. Run it behind RequestMiddleware, inside `lifespan()`."""
 
     def __init__(self, server: McpServer, *, stateless: bool = False) -> None:
-        """`stateless` keeps no sessions: needed where several processes share one port."""
+        """`stateless` disables sessions, as needed when several processes share one port."""
         self._manager = StreamableHTTPSessionManager(
             app=server.protocol,
             stateless=stateless,
@@ -44,13 +44,13 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:
-        """Open for requests; at the end every session is closed. May be entered once."""
+        """Accept requests; close all sessions at the end. Can be entered once."""
         async with self._manager.run():
             yield
 
 
 def create_mcp_app(server: McpServer, settings: ServerSettings) -> ASGIApp:
-    """The server by itself, at PATH, behind a gate that checks Host, Origin and the bearer token."""
+    """An application with the MCP server at MCP_PATH, behind RequestMiddleware."""
     endpoint = McpEndpoint(server)
 
     @asynccontextmanager
@@ -62,6 +62,6 @@ def create_mcp_app(server: McpServer, settings: ServerSettings) -> ASGIApp:
 
 
 def create_mcp_endpoint(kb: ServedKnowledgeBase, settings: ServerSettings, *, stateless: bool = False) -> McpEndpoint:
-    """The endpoint for a server that has the page and OpenAI's API, with its model and its limits."""
-    answering = McpAskOptions(settings.models[0] if settings.models else None)
-    return McpEndpoint(McpServer(McpTools(kb, answering, limits=settings.limits)), stateless=stateless)
+    """The endpoint for the main application, with its default model and limits."""
+    ask_options = McpAskOptions(settings.models[0] if settings.models else None)
+    return McpEndpoint(McpServer(McpTools(kb, ask_options, limits=settings.limits)), stateless=stateless)

@@ -1,7 +1,6 @@
-"""What MCP clients may call: the tools over one knowledge base, without the protocol around them.
+"""The tools that MCP clients can call on one knowledge base. The protocol is in `mcp`.
 
-Everything comes out of the catalog. A client names documents by what the knowledge base itself listed: no path is
-ever opened, joined or resolved because a client sent it.
+All data comes from the catalog: clients name documents by id or source, and no path from a client is ever opened.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ragkit.answer.agent import RAGAgent
 from ragkit.answer.base import Answer
 from ragkit.answer.json_shapes import answer_json, hit_json
 from ragkit.answer.tool import TOOL_NAME, RAGTool, RetrievedPassages
-from ragkit.errors import BudgetExceeded, InvalidOption, RunError
+from ragkit.errors import BudgetExceeded, RagkitError, RunError
 from ragkit.index.reader import DocumentSummary
 from ragkit.index.source_ids import display_name
 from ragkit.records import JSON, Citation, Document
@@ -35,26 +34,26 @@ from ragkit.server.base import ServedKnowledgeBase, SupportsToJson
 from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.database import decode_cursor, encode_cursor
 from ragkit.server.http_errors import invalid_request
-from ragkit.server.mcp_schemas import (
+from ragkit.server.schemas import (
     AnswerSchema,
     DocumentLinesSchema,
     DocumentListSchema,
     IndexReportSchema,
-    KnowledgeBaseStatusSchema,
     SearchResultSchema,
+    StatusResultSchema,
     output_schema,
 )
 from ragkit.server.settings import ServerLimits
 from ragkit.usage.meter import use_meter
 
 DOCUMENT_URI_PREFIX = "ragkit://document/"
-"""What the address of a document as an MCP resource begins with; its id follows."""
+"""Prefix of the URI of a document resource, followed by its id."""
 MAX_PAGE_SIZE = 100
-"""The most documents of one page of a list."""
+"""Maximum documents per page."""
 MAX_TEXT_CHARS = 40_000
-"""The most characters of a document that one call gives: what a model can read at once."""
+"""Maximum characters of a document per call, so that they fit the context window of a model."""
 MAX_QUOTE_CHARS = 300
-"""Characters of a quote that stand in the text of an answer; the structured result has the whole of it."""
+"""Maximum characters of a quote in the text of an answer; the structured result has the full quote."""
 
 T = TypeVar("T")
 QuestionText = Annotated[str, Field(min_length=1, max_length=8_000)]
@@ -64,49 +63,49 @@ LineNumber = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True)
 class McpToolSpec:
-    """A tool, and what a client is told of it besides name, description and parameters."""
+    """A tool with its title, output schema and annotations."""
 
     tool: Tool
     title: str
     output_schema: ToolSchema
     """JSON Schema of the structured result."""
     read_only: bool = True
-    """It changes nothing."""
+    """The tool does not modify the knowledge base."""
 
 
 @dataclass(frozen=True)
 class McpAskOptions:
-    """How `ask` answers."""
+    """Model and cost limit of `ask`."""
 
     model: str | None = None
-    """`provider:model`; None: as the pipeline says."""
+    """`provider:model`; None: that of the pipeline."""
     max_cost_usd: float | None = None
-    """US dollars that one answer may cost; None: as the pipeline says."""
+    """Maximum cost of one answer in US dollars; None: that of the pipeline."""
 
 
 @dataclass(frozen=True)
 class DocumentPage:
-    """Some documents of a list, and where it goes on."""
+    """One page of the list of documents."""
 
     documents: Sequence[DocumentSummary]
     next_cursor: str | None
-    """The cursor of the next page; None on the last one."""
+    """Cursor of the next page; None on the last page."""
 
 
 @dataclass(frozen=True)
 class DocumentLines:
-    """Some lines of a document, counted from 1."""
+    """A range of lines of a document, counted from 1."""
 
     document: Document
     text: str
     first_line: int
     last_line: int
     line_count: int
-    """How many the document has."""
+    """Number of lines of the document."""
 
     @property
     def next_line(self) -> int | None:
-        """The line behind the window; None at the end of the document."""
+        """The line after the range; None at the end of the document."""
         return self.last_line + 1 if self.last_line < self.line_count else None
 
 
@@ -116,22 +115,22 @@ class McpTools:
     def __init__(
         self,
         kb: ServedKnowledgeBase,
-        answering: McpAskOptions | None = None,
+        ask_options: McpAskOptions | None = None,
         index: Callable[[], SupportsToJson] | None = None,
         limits: ServerLimits | None = None,
     ) -> None:
-        """`index` brings the knowledge base in line with its sources; None: clients can only read."""
+        """`index` updates the index from its sources; None: clients can only read."""
         self._limits = limits or ServerLimits()
         self._kb = kb
-        self._ask_options = answering or McpAskOptions()
+        self._ask_options = ask_options or McpAskOptions()
         self._run_index = index
         self._limiter = ConcurrencyLimiter(self._limits)
         self._search_tool = RAGTool(kb, top_k=kb.top_k)
 
     @property
     def specs(self) -> list[McpToolSpec]:
-        """The tools, in the order in which a client is shown them."""
-        found = [
+        """The tools, in the order in which clients list them."""
+        specs = [
             McpToolSpec(
                 Tool.from_function(self.search, name=TOOL_NAME),
                 "Search the documents",
@@ -143,11 +142,11 @@ class McpTools:
                 Tool.from_function(self.list_documents), "List the documents", output_schema(DocumentListSchema)
             ),
             McpToolSpec(
-                Tool.from_function(self.status), "State of the knowledge base", output_schema(KnowledgeBaseStatusSchema)
+                Tool.from_function(self.status), "State of the knowledge base", output_schema(StatusResultSchema)
             ),
         ]
         if self._run_index is not None:
-            found.append(
+            specs.append(
                 McpToolSpec(
                     Tool.from_function(self.index),
                     "Update the index",
@@ -155,68 +154,68 @@ class McpTools:
                     read_only=False,
                 )
             )
-        return found
+        return specs
 
     def search(self, query: QuestionText, top_k: Annotated[int, Field(ge=0, le=50)] = 0, where: str = "") -> ToolResult:
-        """Search the user's documents for passages. Returns numbered passages with their places, best first.
+        """Search the user's documents for passages. Returns numbered passages with their locations, best first.
 
         Args:
-            query: What to look for: a question or key words, in the words that the documents would use.
-            top_k: How many passages; 0 for the usual number.
+            query: A question or keywords, in the vocabulary of the documents.
+            top_k: Number of passages; 0 for the default.
             where: A condition on metadata such as `format == "pdf" and year >= 2020`; empty for none.
         """
         meter = self._kb.create_meter("search")
         with use_meter(meter):
-            found = self._search_tool.search_knowledge_base(query, top_k, where)
-        outcome = found.data
-        assert isinstance(outcome, RetrievedPassages)  # noqa: S101 - a RAGTool's own
-        hits: list[JSON] = [{**hit_json(hit), "document_id": hit.chunk.document_id} for hit in outcome.hits]
+            result = self._search_tool.search_knowledge_base(query, top_k, where)
+        retrieved = result.data
+        assert isinstance(retrieved, RetrievedPassages)  # noqa: S101 - RAGTool returns it
+        hits: list[JSON] = [{**hit_json(hit), "document_id": hit.chunk.document_id} for hit in retrieved.hits]
         data: dict[str, JSON] = {
-            "question": query, "evidence": round(outcome.evidence, 4), "hits": hits, "usage": meter.usage().to_dict(),
+            "question": query, "evidence": round(retrieved.evidence, 4), "hits": hits, "usage": meter.usage().to_dict(),
         }  # fmt: skip
-        return replace(found, data=data)
+        return replace(result, data=data)
 
     async def ask(self, question: QuestionText) -> ToolResult:
-        """Answer a question from the user's documents, with numbered citations that were checked against the text.
+        """Answer a question from the user's documents, with numbered citations that are verified against the text.
 
-        It says so when the documents do not hold an answer. It may take some seconds and use a paid model; to read
+        Says so if the documents do not contain an answer. May take some seconds and use a paid model; to read
         passages yourself, use search_knowledge_base.
 
         Args:
-            question: The question, in plain words.
+            question: The question in natural language.
         """
         seconds = self._limits.answer_seconds
-        switch = Cancellation()
+        cancellation = Cancellation()
         await self._limiter.acquire()
         try:
             async with asyncio.timeout(seconds):
                 agent = await _run_in_thread(lambda: self._create_agent(question))
-                result = await _run_streaming(agent, question, switch)
+                result = await _run_streaming(agent, question, cancellation)
                 return await _run_in_thread(lambda: self._answer_result(agent.build_answer(question, result)))
         except TimeoutError:
             raise BudgetExceeded("seconds", seconds, seconds) from None
         finally:
             self._limiter.release()
-            switch.cancel()
+            cancellation.cancel()
 
     def get_document(
         self, document: DocumentName, start_line: LineNumber = 1, end_line: LineNumber | None = None
     ) -> ToolResult:
-        """Read the text of a document, whole or some lines of it. A long one comes in parts.
+        """Read the text of a document, or some of its lines. A long document is returned in parts.
 
         Args:
-            document: The id or the source of a document, as list_documents and passages give it.
+            document: The id or source of a document, as returned by list_documents and search_knowledge_base.
             start_line: The first line, counted from 1.
-            end_line: The last line; the end of the document when it is left out.
+            end_line: The last line; default: the end of the document.
         """
         window = self._select_lines(self._find_document(document), start_line, end_line)
-        found = window.document
-        source = display_name(found.source)
-        rest = f"; it goes on with start_line={window.next_line}" if window.next_line else ""
+        content = window.document
+        source = display_name(content.source)
+        rest = f"; continue with start_line={window.next_line}" if window.next_line else ""
         data: dict[str, JSON] = {
-            "id": found.id, "source": source, "title": found.title, "format": found.format, "text": window.text,
-            "first_line": window.first_line, "last_line": window.last_line, "lines": window.line_count, "next_line": window.next_line,
-            "stale": self._kb.is_stale(found.source),
+            "id": content.id, "source": source, "title": content.title, "format": content.format, "text": window.text,
+            "first_line": window.first_line, "last_line": window.last_line, "lines": window.line_count,
+            "next_line": window.next_line, "stale": self._kb.is_stale(content.source),
         }  # fmt: skip
         head = f"{source}, lines {window.first_line}-{window.last_line} of {window.line_count}{rest}"
         return ToolResult(f"{head}\n\n{window.text}", data)
@@ -224,12 +223,12 @@ class McpTools:
     def list_documents(
         self, query: str = "", cursor: str = "", limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 50
     ) -> ToolResult:
-        """List the documents of the knowledge base, by source.
+        """List the documents of the knowledge base by source.
 
         Args:
-            query: Only those that have this in their source or title; empty for all.
-            cursor: `next` of the page before; empty for the first page.
-            limit: How many on a page.
+            query: Text in the source or title; empty for all documents.
+            cursor: `next` of the previous page; empty for the first page.
+            limit: Documents per page.
         """
         page = self.list_page(cursor, limit, query)
         documents: list[JSON] = [
@@ -238,91 +237,89 @@ class McpTools:
             for row in page.documents
         ]  # fmt: skip
         lines = [f"{row.id}  {display_name(row.source)}  {row.title}".rstrip() for row in page.documents]
-        more = [f"more with cursor={page.next_cursor}"] if page.next_cursor else []
-        text = "\n".join([*lines, *more]) or "There are no documents."
+        more = [f"more: cursor={page.next_cursor}"] if page.next_cursor else []
+        text = "\n".join([*lines, *more]) or "No documents."
         return ToolResult(text, {"documents": documents, "next": page.next_cursor})
 
     def status(self) -> ToolResult:
-        """Say what is in the knowledge base: documents, chunks, where they come from, what has changed since."""
-        found = {**self._kb.status().to_json(), "version": __version__}
-        sources = found["sources"]
-        named = ", ".join(map(str, sources)) if isinstance(sources, list | tuple) else ""
+        """Show documents, chunks, sources, and files that changed since they were indexed."""
+        status = {**self._kb.status().to_json(), "version": __version__}
+        sources = status["sources"]
+        names = ", ".join(map(str, sources)) if isinstance(sources, list | tuple) else ""
         text = (
-            f"{found['documents']} documents in {found['chunks']} chunks, from {named or 'nothing'}; "
-            f"{found['stale']} changed since they were indexed, {found['failed']} could not be read"
+            f"{status['documents']} documents in {status['chunks']} chunks, sources: {names or 'none'}; "
+            f"{status['stale']} changed since they were indexed, {status['failed']} could not be read"
         )
-        return ToolResult(text, found)
+        return ToolResult(text, status)
 
     def index(self) -> ToolResult:
-        """Bring the knowledge base in line with its own sources: read what is new or changed, drop what is gone.
+        """Update the index from its sources: add new files, update changed ones, remove deleted ones.
 
-        It may take minutes. No other folder can be named.
+        May take minutes. Other folders cannot be indexed.
         """
         if self._run_index is None:
-            raise InvalidOption("index", "not allowed", "a server that was started with --allow-index")
+            raise RagkitError("index is not allowed: start the server with --allow-index")
         report = self._run_index().to_json()
         files = report["files"]
-        counts = ", ".join(f"{count} {what}" for what, count in files.items()) if isinstance(files, dict) else ""
+        counts = ", ".join(f"{count} {change}" for change, count in files.items()) if isinstance(files, dict) else ""
         return ToolResult(f"files: {counts}; {report['embedded']} texts embedded in {report['seconds']} s", report)
 
     # documents, for tools and resources
 
     def list_page(self, cursor: str = "", limit: int = MAX_PAGE_SIZE, query: str = "") -> DocumentPage:
-        """A page of the list of documents. Raises RequestRejected for a cursor that no page gave."""
+        """A page of the list of documents. Raises RequestRejected for an invalid cursor."""
         after = str(decode_cursor(cursor, str)[0]) if cursor else ""
         rows = self._kb.document_rows(after, limit + 1, query)
         return DocumentPage(rows[:limit], encode_cursor(rows[limit - 1].source) if len(rows) > limit else None)
 
     def read_resource(self, uri: str) -> str:
-        """The text behind the address of a document, whole or the lines that it names.
+        """The text of a document, or the lines that the URI names.
 
-        Raises RequestRejected when there is none, or when it is longer than one call may give.
+        Raises RequestRejected if there is no such document, or its text is too long for one call.
         """
         parts = urlsplit(uri)
         if not uri.startswith(DOCUMENT_URI_PREFIX):
-            raise invalid_request(
-                f"the address {uri[:80]!r} is none of this server's: {DOCUMENT_URI_PREFIX}ID is wanted"
-            )
+            raise invalid_request(f"the URI must be {DOCUMENT_URI_PREFIX}ID (got {uri[:80]!r})")
         document = self._kb.find_document(parts.path.removeprefix("/"))
         if document is None:
-            raise invalid_request(f"no document has the address {uri[:120]!r}: resources/list names them", status=404)
+            raise invalid_request(f"unknown document {uri[:120]!r}: resources/list lists all documents", status=404)
         lines = dict(parse_qsl(parts.query))
         window = self._select_lines(
             document, _parse_line_number(lines, "start_line") or 1, _parse_line_number(lines, "end_line")
         )
         if window.next_line and "end_line" not in lines:
             raise invalid_request(
-                f"{display_name(document.source)} is longer than {MAX_TEXT_CHARS:,} characters: read it in parts, the first is "
+                f"{display_name(document.source)} has more than {MAX_TEXT_CHARS:,} characters: read it in parts, first "
                 f"{DOCUMENT_URI_PREFIX}{document.id}?start_line={window.first_line}&end_line={window.last_line}"
             )
         return window.text
 
     def _find_document(self, name: str) -> Document:
-        """A document by its id, its source, or its source as lists show it. Names are compared, never opened."""
+        """A document by its id, its source, or its displayed source. Names are compared, never opened."""
         below = f"{str(Path.cwd()).rstrip('/')}/{name}"
-        found = self._kb.find_document(name) or self._kb.document(name) or self._kb.document(below)
-        if found is None:
-            raise invalid_request(
-                f"no document has the id or source {name[:120]!r}: list_documents names them", status=404
-            )
-        return found
+        document = self._kb.find_document(name) or self._kb.document(name) or self._kb.document(below)
+        if document is None:
+            raise invalid_request(f"unknown document {name[:120]!r}: list_documents lists all documents", status=404)
+        return document
 
     def _select_lines(self, document: Document, start: int, end: int | None) -> DocumentLines:
-        """The lines from `start` to `end` of a document, as many of them as one call may give."""
+        """The lines from `start` to `end`, up to MAX_TEXT_CHARS characters."""
         lines = document.text.split("\n")  # as citations count them
         if start > len(lines):
-            raise invalid_request(f"start_line is {start}, and {display_name(document.source)} has {len(lines)} lines")
+            raise invalid_request(
+                f"start_line must be <= {len(lines)}, the lines of {display_name(document.source)} (got {start})"
+            )
         if end is not None and end < start:
-            raise invalid_request(f"end_line is {end}: at least start_line, {start}, is wanted")
+            raise invalid_request(f"end_line must be >= start_line, {start} (got {end})")
         last, room = start - 1, MAX_TEXT_CHARS
         while last < min(end or len(lines), len(lines)) and len(lines[last]) < room:
             room -= len(lines[last]) + 1
             last += 1
-        last = max(last, start)  # of a line that is longer than a window its beginning is given
+        last = max(last, start)  # a single line that is too long is truncated
         return DocumentLines(document, "\n".join(lines[start - 1 : last])[:MAX_TEXT_CHARS], start, last, len(lines))
 
     def _create_agent(self, question: str) -> RAGAgent:
-        """The agent for one answer. Raises what stands in the way of it."""
+        """The agent for one answer. Raises KnowledgeBaseError, BudgetTooSmall."""
         model, usd = self._ask_options.model, self._ask_options.max_cost_usd
         agent = self._kb.agent(model, usd)
         own, allowed = agent.config.limits.max_cost_usd, self._limits.answer_usd
@@ -333,13 +330,13 @@ class McpTools:
         return agent
 
     def _answer_result(self, answer: Answer) -> ToolResult:
-        found = answer_json(answer)
+        data = answer_json(answer)
         ids = {citation.chunk_id: self._document_id(citation) for citation in answer.citations}
-        citations = found["citations"]
-        assert isinstance(citations, list)  # noqa: S101 - `answer_json` made it
-        found["citations"] = [{**one, "document_id": ids[one["chunk_id"]]} for one in citations]
+        citations = data["citations"]
+        assert isinstance(citations, list)  # noqa: S101 - `answer_json` returns it
+        data["citations"] = [{**citation, "document_id": ids[citation["chunk_id"]]} for citation in citations]
         lines = [answer.text, "", *map(_format_citation, answer.citations), f"evidence {answer.evidence:.2f}"]
-        return ToolResult("\n".join(lines), found)
+        return ToolResult("\n".join(lines), data)
 
     def _document_id(self, citation: Citation) -> str:
         chunk = self._kb.chunk(citation.chunk_id)
@@ -347,7 +344,7 @@ class McpTools:
 
 
 async def _run_streaming(agent: RAGAgent, question: str, cancel: Cancellation) -> AgentResult:
-    """The result of a run. Streamed: a service whose stream is cut stops writing, and stops charging."""
+    """The result of a run. Streaming lets a cancelled run stop the provider, and its costs, at once."""
     async with aclosing(agent.astream(question, cancel=cancel)) as events:
         async for event in events:
             if isinstance(event, RunEnded):
@@ -361,12 +358,12 @@ async def _run_in_thread(work: Callable[[], T]) -> T:
 
 def _format_citation(citation: Citation) -> str:
     lines = f"{citation.start_line}-{citation.end_line}"
-    place = f"page {citation.page}" if citation.page is not None else f"lines {lines}"
-    doubt = "" if citation.verified else " (not verified)"
-    stale = " (the file has changed since)" if citation.stale else ""
+    location = f"page {citation.page}" if citation.page is not None else f"lines {lines}"
+    unverified = "" if citation.verified else " (not verified)"
+    stale = " (the file has changed)" if citation.stale else ""
     quote = " ".join(citation.quote.split())
-    words = quote if len(quote) <= MAX_QUOTE_CHARS else quote[: MAX_QUOTE_CHARS - 3] + "..."
-    return f'[{citation.n}] {display_name(citation.source)}, {place}{doubt}{stale}: "{words}"'
+    excerpt = quote if len(quote) <= MAX_QUOTE_CHARS else quote[: MAX_QUOTE_CHARS - 3] + "..."
+    return f'[{citation.n}] {display_name(citation.source)}, {location}{unverified}{stale}: "{excerpt}"'
 
 
 def _parse_line_number(lines: dict[str, str], name: str) -> int | None:
@@ -374,5 +371,5 @@ def _parse_line_number(lines: dict[str, str], name: str) -> int | None:
     if value is None:
         return None
     if not value.isascii() or not value.isdigit() or not 0 < len(value) < 10 or int(value) < 1:
-        raise invalid_request(f"{name} is {value[:20]!r}: a number of at least 1 is wanted")
+        raise invalid_request(f"{name} must be a number >= 1 (got {value[:20]!r})")
     return int(value)

@@ -1,4 +1,4 @@
-"""What is counted for Prometheus. Names begin with `ragkit_`; times are in seconds, money in US dollars."""
+"""Prometheus metrics. Names start with `ragkit_`; times are in seconds, costs in US dollars."""
 
 from __future__ import annotations
 
@@ -11,48 +11,54 @@ from ragkit.records import JSON
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MULTIPROC_DIR_ENV = "PROMETHEUS_MULTIPROC_DIR"
-"""Environment variable: where worker processes put their figures, so that any of them can tell them all. It must be
-set before `prometheus_client` is imported."""
+"""Environment variable with the directory in which worker processes share their metrics. It must be set before
+`prometheus_client` is imported."""
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class Metrics:
-    """The figures of one application."""
+    """The metrics of one application."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        made = self.registry
-        self.requests = Counter("ragkit_requests", "Requests answered.", ("route", "status"), registry=made)
+        registry = self.registry
+        self.requests = Counter("ragkit_requests", "Requests.", ("route", "status"), registry=registry)
         self.request_seconds = Histogram(
-            "ragkit_request_seconds", "From the request to the end of its answer.", ("route",), buckets=_LATENCY_BUCKETS,
-            registry=made,
-        )  # fmt: skip
-        self.answers = Counter("ragkit_answers", "Answers by how they ended.", ("status",), registry=made)
+            "ragkit_request_seconds",
+            "Time from the request to the end of the response.",
+            ("route",),
+            buckets=_LATENCY_BUCKETS,
+            registry=registry,
+        )
+        self.answers = Counter("ragkit_answers", "Answers by final status.", ("status",), registry=registry)
         self.answer_seconds = Histogram(
-            "ragkit_answer_seconds", "From the start of an answer to its end.", buckets=_LATENCY_BUCKETS, registry=made
+            "ragkit_answer_seconds",
+            "Time from the start of an answer to its end.",
+            buckets=_LATENCY_BUCKETS,
+            registry=registry,
         )
         self.first_text_seconds = Histogram(
             "ragkit_first_text_seconds",
-            "From the start of an answer to its first word.",
+            "Time from the start of an answer to its first text.",
             buckets=_LATENCY_BUCKETS,
-            registry=made,
+            registry=registry,
         )
-        self.tokens = Counter("ragkit_tokens", "Tokens used by answers and searches.", ("kind",), registry=made)
-        self.cost = Counter("ragkit_cost_usd", "US dollars spent, as far as prices are known.", registry=made)
+        self.tokens = Counter("ragkit_tokens", "Tokens used by answers and searches.", ("kind",), registry=registry)
+        self.cost = Counter("ragkit_cost_usd", "US dollars spent, for models with a known price.", registry=registry)
         self.running = Gauge(
-            "ragkit_answers_running", "Answers being worked on.", registry=made, multiprocess_mode="livesum"
+            "ragkit_answers_running", "Running answers.", registry=registry, multiprocess_mode="livesum"
         )
         self.waiting = Gauge(
-            "ragkit_answers_waiting", "Answers waiting for their turn.", registry=made, multiprocess_mode="livesum"
+            "ragkit_answers_waiting", "Waiting answers.", registry=registry, multiprocess_mode="livesum"
         )
 
     def set_queue(self, running: int, waiting: int) -> None:
-        """So many answers are worked on, and so many wait."""
+        """Set the numbers of running and waiting answers."""
         self.running.set(running)
         self.waiting.set(waiting)
 
     def count_usage(self, usage: dict[str, JSON]) -> None:
-        """Count what an answer or a search used."""
+        """Count the tokens and cost of an answer or search."""
         for kind in ("prompt_tokens", "completion_tokens", "embedding_tokens", "cached_tokens"):
             count = usage.get(kind)
             if isinstance(count, int) and count:
@@ -63,7 +69,7 @@ class Metrics:
                 self.cost.inc(cost)
 
     def render(self) -> bytes:
-        """The figures in Prometheus' text format, those of all workers."""
+        """The metrics of all workers in the text format of Prometheus."""
         if MULTIPROC_DIR_ENV not in os.environ:
             return generate_latest(self.registry)
         shared = CollectorRegistry()

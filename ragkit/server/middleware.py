@@ -1,8 +1,4 @@
-"""The gate: the one layer that every request passes, before anything looks at what it asks for.
-
-It gives each request an id, turns away those that come from elsewhere, without a token, too often or too large, adds
-the headers that browsers heed, lets go of clients that do not take what they are sent, and writes the log.
-"""
+"""The middleware around every request: id, access checks, rate limit, size and time limits, headers, request log."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ from ragkit.server.settings import ServerSettings, is_loopback
 
 LOG = logging.getLogger("ragkit.server.request")
 PUBLIC_PATHS = frozenset({"/", "/health", "/favicon.ico"})
-"""What is answered without a token: the page asks for it, and whoever looks after the server wants to know."""
+"""Paths that need no token: the web UI, which asks the user for it, and health checks."""
 PUBLIC_PREFIX = "/static/"
 _ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECURITY_HEADERS: Mapping[str, str] = {
@@ -40,24 +36,24 @@ _SECURITY_HEADERS: Mapping[str, str] = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cache-control": "no-store",
 }
-"""Added where the answer does not say otherwise itself."""
+"""Added unless the response sets them."""
 _CORS_METHODS = "GET, POST, PATCH, OPTIONS"
 _CORS_HEADERS = "authorization, content-type, x-request-id"
 
 
 class ClientTooSlow(Exception):
-    """A client did not take what it was sent in time."""
+    """A client did not read the response in time."""
 
 
 @dataclass(slots=True)
 class _TokenBucket:
-    """So many requests at once, refilled steadily over a minute."""
+    """A token bucket of one minute of requests, refilled continuously."""
 
     remaining: float
     refilled_at: float = field(default_factory=time.monotonic)
 
     def take(self, per_minute: int) -> float:
-        """Take one; returns the seconds to wait when there is none."""
+        """Take one token; returns the seconds until the next one if the bucket is empty."""
         now = time.monotonic()
         self.remaining = min(per_minute, self.remaining + (now - self.refilled_at) * per_minute / 60)
         self.refilled_at = now
@@ -69,7 +65,7 @@ class _TokenBucket:
 
 @dataclass(slots=True)
 class _RequestLog:
-    """What the log says of a request."""
+    """The fields of the log line of a request."""
 
     id: str
     status: int = 0
@@ -79,7 +75,7 @@ class _RequestLog:
 
 
 class RequestMiddleware:
-    """An ASGI application around another one."""
+    """ASGI middleware; see the module."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self._app = app
@@ -90,42 +86,42 @@ class RequestMiddleware:
         self._allowed_hosts = _allowed_hosts(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
-            return  # a websocket is not accepted: there are none here
+            return  # websockets are not supported
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        given = headers.get("x-request-id", "")
-        seen = _RequestLog(given if _ID_PATTERN.fullmatch(given) else f"req_{secrets.token_urlsafe(12)}")
-        mark = REQUEST_ID.set(seen.id)
-        sender = _ResponseSender(send, seen, self._settings, headers.get("origin", ""))
+        client_id = headers.get("x-request-id", "")
+        request_log = _RequestLog(client_id if _ID_PATTERN.fullmatch(client_id) else f"req_{secrets.token_urlsafe(12)}")
+        reset_token = REQUEST_ID.set(request_log.id)
+        sender = _ResponseSender(send, request_log, self._settings, headers.get("origin", ""))
         try:
             await self._handle(scope, receive, sender, headers)
         except (ClientTooSlow, ClientDisconnect):
-            seen.status = seen.status or 499
-        except Exception as error:  # a border: a server request
+            request_log.status = request_log.status or 499
+        except Exception as error:  # boundary: a server request
             LOG.exception("a request failed")
             if not sender.started:
                 await sender.send_error(to_error_response(error))
         finally:
-            self._log_request(scope, seen)
-            REQUEST_ID.reset(mark)
+            self._log_request(scope, request_log)
+            REQUEST_ID.reset(reset_token)
 
     async def _handle(
         self, scope: Scope, receive: Receive, sender: _ResponseSender, headers: Mapping[str, str]
     ) -> None:
-        fault = self._check_access(scope, headers, sender.request_log)
-        if fault is None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+        error = self._check_access(scope, headers, sender.request_log)
+        if error is None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             await sender.send_preflight()
             return
-        fault = (
-            fault
+        error = (
+            error
             or self._check_rate_limit(sender.request_log)
             or _check_content_length(headers, self._settings.limits.body_bytes)
         )
-        if fault is not None:
-            await sender.send_error(fault)
+        if error is not None:
+            await sender.send_error(error)
             return
         body = await self._read_body(receive)
         if isinstance(body, ErrorResponse):
@@ -133,46 +129,52 @@ class RequestMiddleware:
             return
         await self._app(scope, _replay_body(body, receive), sender.send)
 
-    def _check_access(self, scope: Scope, headers: Mapping[str, str], seen: _RequestLog) -> ErrorResponse | None:
+    def _check_access(self, scope: Scope, headers: Mapping[str, str], request_log: _RequestLog) -> ErrorResponse | None:
         host, origin = headers.get("host", ""), headers.get("origin", "")
         if self._allowed_hosts is not None and _strip_port(host) not in self._allowed_hosts:
-            return ErrorResponse(421, "this server is not known by that name: start it with --allow-host", "wrong_host")
+            return ErrorResponse(
+                421, f"unknown host {_strip_port(host)!r}: start the server with --allow-host", "wrong_host"
+            )
         if origin and not (_is_same_origin(origin, host) or origin in self._settings.origins):
             return ErrorResponse(
-                403, "pages of that site may not ask here: start the server with --allow-origin", "wrong_origin"
+                403, f"origin {origin!r} is not allowed: start the server with --allow-origin", "wrong_origin"
             )
         if not self._digests or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
             return None
-        seen.token = self._match_token(headers.get("authorization", ""))
-        if not seen.token:
-            message = "a token is wanted: send it as `Authorization: Bearer TOKEN`"
+        request_log.token = self._match_token(headers.get("authorization", ""))
+        if not request_log.token:
+            message = "missing or invalid token: send it as `Authorization: Bearer TOKEN`"
             return ErrorResponse(
                 401, message, "invalid_api_key", "authentication_error", headers={"www-authenticate": "Bearer"}
             )
         return None
 
     def _match_token(self, authorization: str) -> str:
-        """A name for the token that was sent, for counting; empty when it is none of ours."""
+        """The name of the token for logs and rate limits; empty if it is invalid."""
         scheme, _, token = authorization.partition(" ")
         given = sha256(token.strip().encode("utf-8", "surrogatepass")).digest()
-        # every token is compared, and in constant time: how long it takes tells nothing
-        fits = [hmac.compare_digest(given, digest) for digest in self._digests]
-        return f"token-{fits.index(True) + 1}" if scheme.lower() == "bearer" and any(fits) else ""
+        # compare all tokens in constant time: the duration reveals nothing
+        matches = [hmac.compare_digest(given, digest) for digest in self._digests]
+        return f"token-{matches.index(True) + 1}" if scheme.lower() == "bearer" and any(matches) else ""
 
-    def _check_rate_limit(self, seen: _RequestLog) -> ErrorResponse | None:
+    def _check_rate_limit(self, request_log: _RequestLog) -> ErrorResponse | None:
         rate = self._settings.limits.requests_per_minute
-        if rate is None or not seen.token:
+        if rate is None or not request_log.token:
             return None
-        wait = self._buckets.setdefault(seen.token, _TokenBucket(rate)).take(rate)
+        wait = self._buckets.setdefault(request_log.token, _TokenBucket(rate)).take(rate)
         if not wait:
             return None
         headers = {"retry-after": str(max(1, round(wait)))}
         return ErrorResponse(
-            429, f"more than {rate} requests in a minute", "rate_limited", "rate_limit_error", headers=headers
+            429,
+            f"rate limit of {rate} requests per minute exceeded",
+            "rate_limited",
+            "rate_limit_error",
+            headers=headers,
         )
 
     async def _read_body(self, receive: Receive) -> bytes | ErrorResponse:
-        """The whole body; it has a limit in bytes and one in seconds."""
+        """Read the whole body, within the limits of bytes and seconds."""
         limits, parts, size = self._settings.limits, list[bytes](), 0
         try:
             async with asyncio.timeout(limits.body_seconds):
@@ -187,36 +189,36 @@ class RequestMiddleware:
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
-            return ErrorResponse(408, "the request did not come in whole in time", "timeout")
+            return ErrorResponse(408, "timed out while reading the request body", "timeout")
 
-    def _log_request(self, scope: Scope, seen: _RequestLog) -> None:
+    def _log_request(self, scope: Scope, request_log: _RequestLog) -> None:
         route = getattr(scope.get("route"), "path", "") or "other"
-        seconds = time.monotonic() - seen.started_at
-        self._metrics.requests.labels(route, str(seen.status)).inc()
+        seconds = time.monotonic() - request_log.started_at
+        self._metrics.requests.labels(route, str(request_log.status)).inc()
         self._metrics.request_seconds.labels(route).observe(seconds)
-        told = {
+        extra = {
             "method": scope["method"],
             "path": scope["path"],
-            "status": seen.status,
+            "status": request_log.status,
             "seconds": round(seconds, 4),
-            "bytes": seen.bytes_sent,
-            **({"token": seen.token} if seen.token else {}),
+            "bytes": request_log.bytes_sent,
+            **({"token": request_log.token} if request_log.token else {}),
         }
-        LOG.info("%s %s %s", scope["method"], scope["path"], seen.status, extra=told)
+        LOG.info("%s %s %s", scope["method"], scope["path"], request_log.status, extra=extra)
 
 
 class _ResponseSender:
-    """Sends what is answered, with our headers, to a client that must take it."""
+    """Sends a response with additional headers and a timeout per message."""
 
-    def __init__(self, send: Send, seen: _RequestLog, settings: ServerSettings, origin: str) -> None:
-        self.request_log = seen
+    def __init__(self, send: Send, request_log: _RequestLog, settings: ServerSettings, origin: str) -> None:
+        self.request_log = request_log
         self.started = False
         self._send = send
         self._timeout_s = settings.limits.send_seconds
         self._allowed_origin = origin if origin in settings.origins else ""
 
     async def send(self, message: Message) -> None:
-        """Pass a message on."""
+        """Send a message. Raises ClientTooSlow."""
         if message["type"] == "http.response.start":
             self.started = True
             self.request_log.status = message["status"]
@@ -228,17 +230,17 @@ class _ResponseSender:
         except TimeoutError:
             raise ClientTooSlow from None
 
-    async def send_error(self, fault: ErrorResponse) -> None:
-        """Answer with a fault."""
-        body = json.dumps(fault.to_json()).encode()
-        # what is left of the request is not read: the connection cannot be used again
+    async def send_error(self, error: ErrorResponse) -> None:
+        """Send an error response."""
+        body = json.dumps(error.to_json()).encode()
+        # the rest of the request is not read, so the connection cannot be reused
         own = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
-        headers = [(name.encode(), value.encode()) for name, value in {**own, **fault.headers}.items()]
-        await self.send({"type": "http.response.start", "status": fault.status, "headers": headers})
+        headers = [(name.encode(), value.encode()) for name, value in {**own, **error.headers}.items()]
+        await self.send({"type": "http.response.start", "status": error.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
     async def send_preflight(self) -> None:
-        """Answer a browser that asks whether a page of another site may ask."""
+        """Answer a CORS preflight request."""
         headers = [(b"content-length", b"0"), (b"access-control-max-age", b"600")]
         if self._allowed_origin:
             headers += [
@@ -249,7 +251,7 @@ class _ResponseSender:
         await self.send({"type": "http.response.body", "body": b""})
 
     def _add_headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        there = {name.lower() for name, _ in headers}
+        existing = {name.lower() for name, _ in headers}
         own = {**_SECURITY_HEADERS, "x-request-id": self.request_log.id}
         if self._allowed_origin:
             own |= {
@@ -258,13 +260,13 @@ class _ResponseSender:
                 "cross-origin-resource-policy": "cross-origin",
                 "vary": "origin",
             }
-        return [*headers, *((n.encode(), v.encode("latin-1")) for n, v in own.items() if n.encode() not in there)]
+        return [*headers, *((n.encode(), v.encode("latin-1")) for n, v in own.items() if n.encode() not in existing)]
 
 
 def _allowed_hosts(settings: ServerSettings) -> frozenset[str] | None:
-    """The names that requests may come under; None: any.
+    """The allowed `Host` values; None: any.
 
-    A page of another site can have its name point at this machine; without a token that is all that keeps it out.
+    Prevents DNS rebinding, by which a website could send requests to a server without a token.
     """
     if "*" in settings.hosts or (settings.tokens and not settings.hosts and not is_loopback(settings.host)):
         return None
@@ -294,14 +296,14 @@ def _check_content_length(headers: Mapping[str, str], limit: int) -> ErrorRespon
 
 
 def _body_too_large(limit: int) -> ErrorResponse:
-    return ErrorResponse(413, f"the request has more than {limit} bytes", "request_too_large")
+    return ErrorResponse(413, f"the request body exceeds {limit} bytes", "request_too_large")
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Hands over the body that was read, then whatever else comes."""
-    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+    """A `receive` that returns the body that was read, then the messages of `receive`."""
+    pending = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
-        return waiting.pop() if waiting else await receive()
+    async def replay() -> Message:
+        return pending.pop() if pending else await receive()
 
-    return again
+    return replay

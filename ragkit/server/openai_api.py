@@ -1,4 +1,4 @@
-"""OpenAI's API: chat completions, models, embeddings."""
+"""Routes of the OpenAI-compatible API: chat completions, models, embeddings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse, Response
 
 from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.records import JSON
-from ragkit.server import openai_schemas as shapes
+from ragkit.server import openai_schemas as schemas
 from ragkit.server.answer_tasks import (
     AnswerCompleted,
     AnswerFailed,
@@ -36,7 +36,7 @@ from ragkit.usage.meter import use_meter
 
 router = APIRouter(prefix="/v1")
 MAX_EMBEDDING_INPUTS = 256
-"""Texts of one request of embeddings."""
+"""Maximum texts per embeddings request."""
 _CREATED = int(time.time())
 _CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 _FINISH_REASONS = {
@@ -49,144 +49,147 @@ _FINISH_REASONS = {
 
 @router.post(
     "/chat/completions",
-    responses={200: {"model": shapes.CompletionSchema, **EVENT_STREAM_RESPONSE}},
+    responses={200: {"model": schemas.CompletionSchema, **EVENT_STREAM_RESPONSE}},
     response_class=JSONResponse,
 )
-async def create_completion(request: Request, served: ContextDep, body: shapes.CompletionBody) -> Response:
-    """Answer a conversation from the documents. With `stream` server-sent events as OpenAI's, and `data: [DONE]`.
+async def create_completion(request: Request, context: ContextDep, body: schemas.CompletionBody) -> Response:
+    """Answer a conversation from the documents. With `stream`, OpenAI's server-sent events, ending with `data: [DONE]`.
 
-    When the model calls one of the caller's own `tools` the answer ends there; it goes on with the request that brings
-    the results.
+    If the model calls one of the caller's `tools`, the answer ends; a request with the results resumes it.
     """
-    ask = await parse_completion_request(body, served)
-    answering = await run_while_connected(request, served.runner.start(ask))
-    words = _CompletionWriter(served, body.model or DEFAULT_MODEL, str(request.base_url).rstrip("/"))
+    answer_request = await parse_completion_request(body, context)
+    task = await run_while_connected(request, context.runner.start(answer_request))
+    writer = _CompletionWriter(context, body.model or DEFAULT_MODEL, str(request.base_url).rstrip("/"))
     if body.stream:
-        wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-        return EventStream(words.stream(answering, wants_usage), answering.abandon)
-    over = await run_while_connected(request, wait_for_answer(answering))
-    return JSONResponse(await words.response(over))
+        include_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+        return EventStream(writer.stream(task, include_usage), task.abandon)
+    completed = await run_while_connected(request, wait_for_answer(task))
+    return JSONResponse(await writer.response(completed))
 
 
-@router.get("/models", response_model=shapes.ModelListSchema)
-async def list_models(served: ContextDep) -> Any:
-    """The models that requests may name."""
-    return {"object": "list", "data": [_model_json(name) for name in (*served.models, served.kb.embedder_name)]}
+@router.get("/models", response_model=schemas.ModelListSchema)
+async def list_models(context: ContextDep) -> Any:
+    """List the models that requests can use."""
+    return {"object": "list", "data": [_model_json(name) for name in (*context.models, context.kb.embedder_name)]}
 
 
-@router.get("/models/{model:path}", response_model=shapes.ModelSchema)
-async def get_model(served: ContextDep, model: Annotated[str, Path(max_length=200)]) -> Any:
-    """One of them."""
-    if model != served.kb.embedder_name:
-        served.resolve_model(model)
+@router.get("/models/{model:path}", response_model=schemas.ModelSchema)
+async def get_model(context: ContextDep, model: Annotated[str, Path(max_length=200)]) -> Any:
+    """Get a model."""
+    if model != context.kb.embedder_name:
+        context.resolve_model(model)
     return _model_json(model)
 
 
-@router.post("/embeddings", response_model=shapes.EmbeddingListSchema)
-async def create_embeddings(served: ContextDep, body: shapes.EmbeddingBody) -> Any:
-    """Vectors of texts, by the embedder of the knowledge base."""
-    name = served.kb.embedder_name
+@router.post("/embeddings", response_model=schemas.EmbeddingListSchema)
+async def create_embeddings(context: ContextDep, body: schemas.EmbeddingBody) -> Any:
+    """Embed texts with the embedder of the knowledge base."""
+    name = context.kb.embedder_name
     if body.model not in (None, DEFAULT_MODEL, name):
-        message = f"there is no embedder of that name here; known: {DEFAULT_MODEL}, {name}"
+        message = f"unknown embedder {body.model!r}; available: {DEFAULT_MODEL}, {name}"
         raise RequestRejected(ErrorResponse(404, message, "model_not_found", param="model"))
     texts = [body.input] if isinstance(body.input, str) else body.input
     if not texts or len(texts) > MAX_EMBEDDING_INPUTS:
-        raise invalid_request(f"1 to {MAX_EMBEDDING_INPUTS} texts are taken", "input", "invalid_length")
-    if not all(isinstance(one, str) for one in texts):
-        raise invalid_request(
-            "texts are wanted, not numbers of tokens: tokens differ from embedder to embedder", "input"
-        )
+        message = f"input must have 1 to {MAX_EMBEDDING_INPUTS} texts (got {len(texts)})"
+        raise invalid_request(message, "input", "invalid_length")
+    if not all(isinstance(text, str) for text in texts):
+        raise invalid_request("input must be texts: token ids are not supported", "input")
     if not all(cast("list[str]", texts)):
-        raise invalid_request("a text is empty", "input", "empty")
-    return JSONResponse(await asyncio.to_thread(_embed_texts, served, cast("list[str]", texts), body))
+        raise invalid_request("input must not contain empty texts", "input", "empty")
+    return JSONResponse(await asyncio.to_thread(_embed_texts, context, cast("list[str]", texts), body))
 
 
-def _embed_texts(served: AppContext, texts: Sequence[str], body: shapes.EmbeddingBody) -> JsonObject:
-    with use_meter(served.kb.create_meter("embed")) as meter:
-        rows = np.ascontiguousarray(served.kb.embed(texts), "<f4")
+def _embed_texts(context: AppContext, texts: Sequence[str], body: schemas.EmbeddingBody) -> JsonObject:
+    with use_meter(context.kb.create_meter("embed")) as meter:
+        rows = np.ascontiguousarray(context.kb.embed(texts), "<f4")
     if body.dimensions not in (None, rows.shape[1]):
-        raise invalid_request(f"the vectors of this embedder have {rows.shape[1]} dimensions", "dimensions")
+        raise invalid_request(f"dimensions must be {rows.shape[1]} (got {body.dimensions})", "dimensions")
     usage = meter.usage().to_dict()
-    served.metrics.count_usage(usage)
+    context.metrics.count_usage(usage)
     encoded: list[JSON] = [
         base64.b64encode(row.tobytes()).decode() if body.encoding_format == "base64" else row.tolist() for row in rows
     ]
-    data: list[JSON] = [{"object": "embedding", "index": at, "embedding": one} for at, one in enumerate(encoded)]
+    data: list[JSON] = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(encoded)]
     tokens = usage["embedding_tokens"]
-    told: JsonObject = {"prompt_tokens": tokens, "total_tokens": tokens, "ragkit": usage}
-    return {"object": "list", "model": served.kb.embedder_name, "data": data, "usage": told}
+    usage_json: JsonObject = {"prompt_tokens": tokens, "total_tokens": tokens, "ragkit": usage}
+    return {"object": "list", "model": context.kb.embedder_name, "data": data, "usage": usage_json}
 
 
 class _CompletionWriter:
-    """An answer in OpenAI's words."""
+    """Writes an answer in OpenAI's format."""
 
-    def __init__(self, served: AppContext, model: str, base_url: str) -> None:
-        self._context = served
+    def __init__(self, context: AppContext, model: str, base_url: str) -> None:
+        self._context = context
         self._model = model
         self._base_url = base_url
         self._id = new_id("chatcmpl").replace("_", "-", 1)
         self._created = int(time.time())
 
-    async def response(self, over: AnswerCompleted) -> JsonObject:
-        """The answer to a request without `stream`."""
-        calls = await self._pending_calls(over)
-        text = over.answer.text
+    async def response(self, completed: AnswerCompleted) -> JsonObject:
+        """The response without `stream`."""
+        calls = await self._pending_calls(completed)
+        text = completed.answer.text
         message: JsonObject = {
             "role": "assistant",
             "content": None if calls and not text else text,
             "refusal": None,
-            "annotations": self._annotations(over, text),
+            "annotations": self._annotations(completed, text),
             **({"tool_calls": [_tool_call_json(call) for call in calls]} if calls else {}),
         }
-        choice: JsonObject = {"index": 0, "message": message, "finish_reason": _finish_reason(over), "logprobs": None}
-        return {**self._envelope("chat.completion"), "choices": [choice], **_extra_fields(over)}
+        choice: JsonObject = {
+            "index": 0,
+            "message": message,
+            "finish_reason": _finish_reason(completed),
+            "logprobs": None,
+        }
+        return {**self._envelope("chat.completion"), "choices": [choice], **_extra_fields(completed)}
 
-    async def stream(self, answering: AnswerTask, wants_usage: bool) -> AsyncIterator[bytes]:
-        """The answer to a request with `stream`, as server-sent events."""
+    async def stream(self, task: AnswerTask, include_usage: bool) -> AsyncIterator[bytes]:
+        """The response with `stream`, as server-sent events."""
         text: list[str] = []
         while True:
             try:
-                events = await answering.events.get_batch(HEARTBEAT_SECONDS)
+                events = await task.events.get_batch(HEARTBEAT_SECONDS)
             except StopAsyncIteration:
                 return
-            found = b": still at work\n\n" if not events else b""
+            frames = b": keep-alive\n\n" if not events else b""
             for event in events:
                 if isinstance(event, AnswerStarted):
-                    found += self._encode_chunk({"role": "assistant", "content": ""})
+                    frames += self._encode_chunk({"role": "assistant", "content": ""})
                 elif isinstance(event, AnswerTextDelta):
                     text.append(event.text)
-                    found += self._encode_chunk({"content": event.text})
+                    frames += self._encode_chunk({"content": event.text})
                 elif isinstance(event, AnswerFailed):
-                    found += _encode_data(event.error.to_json())
+                    frames += _encode_data(event.error.to_json())
                 elif isinstance(event, AnswerCompleted):
-                    found += b"".join(await self._final_frames(event, "".join(text), wants_usage))
-            if found:
-                yield found
+                    frames += b"".join(await self._final_frames(event, "".join(text), include_usage))
+            if frames:
+                yield frames
 
-    async def _final_frames(self, over: AnswerCompleted, text: str, wants_usage: bool) -> list[bytes]:
-        found = []
-        calls = await self._pending_calls(over)
+    async def _final_frames(self, completed: AnswerCompleted, text: str, include_usage: bool) -> list[bytes]:
+        frames = []
+        calls = await self._pending_calls(completed)
         if calls:
-            pieces: list[JSON] = [{"index": at, **_tool_call_json(call)} for at, call in enumerate(calls)]
-            found.append(self._encode_chunk({"tool_calls": pieces}))
-        annotations = self._annotations(over, text)
+            call_deltas: list[JSON] = [{"index": index, **_tool_call_json(call)} for index, call in enumerate(calls)]
+            frames.append(self._encode_chunk({"tool_calls": call_deltas}))
+        annotations = self._annotations(completed, text)
         delta: JsonObject = {"annotations": annotations} if annotations else {}
-        choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": _finish_reason(over), "logprobs": None}
+        choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": _finish_reason(completed), "logprobs": None}
         head = self._envelope("chat.completion.chunk")
-        if wants_usage:
-            found.append(_encode_data({**head, "choices": [choice]}))
-            found.append(_encode_data({**head, "choices": [], **_extra_fields(over)}))
+        if include_usage:
+            frames.append(_encode_data({**head, "choices": [choice]}))
+            frames.append(_encode_data({**head, "choices": [], **_extra_fields(completed)}))
         else:
-            found.append(_encode_data({**head, "choices": [choice], **_extra_fields(over)}))
-        return [*found, b"data: [DONE]\n\n"]
+            frames.append(_encode_data({**head, "choices": [choice], **_extra_fields(completed)}))
+        return [*frames, b"data: [DONE]\n\n"]
 
-    async def _pending_calls(self, over: AnswerCompleted) -> list[ToolCall]:
-        """The calls of the caller's tools that the run waits for, under ids that lead back to it."""
-        suspended = over.result.suspended
+    async def _pending_calls(self, completed: AnswerCompleted) -> list[ToolCall]:
+        """The pending calls of the caller's tools, with ids that contain the id of the suspended run."""
+        suspended = completed.result.suspended
         if suspended is None:
             return []
-        run = await self._context.traces.save_suspended_run(serialize_run(suspended, over.answer.evidence))
-        return assign_call_ids(run, [one.call for one in suspended.pending])
+        run = await self._context.traces.save_suspended_run(serialize_run(suspended, completed.answer.evidence))
+        return assign_call_ids(run, [pending.call for pending in suspended.pending])
 
     def _encode_chunk(self, delta: JsonObject) -> bytes:
         choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": None, "logprobs": None}
@@ -195,18 +198,22 @@ class _CompletionWriter:
     def _envelope(self, kind: str) -> JsonObject:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
 
-    def _annotations(self, over: AnswerCompleted, text: str) -> list[JSON]:
-        """Where in the text citations stand, and where they lead: to a page on the web, or to our own document."""
-        cited = {one["n"]: one for one in cast("list[dict[str, JSON]]", over.message["citations"])}
-        found: list[JSON] = []
+    def _annotations(self, completed: AnswerCompleted, text: str) -> list[JSON]:
+        """Citations as url_citation annotations, with the URL of the web page or of the document on this server."""
+        citations = {c["n"]: c for c in cast("list[dict[str, JSON]]", completed.message["citations"])}
+        annotations: list[JSON] = []
         for match in _CITATION_MARK.finditer(text):
             for number in match[1].split(","):
-                one = cited.get(int(number))
-                if one is not None:
-                    place: JsonObject = {"start_index": match.start(), "end_index": match.end()}
-                    told: JsonObject = {"url": self._citation_url(one), "title": str(one["source"]), **place}
-                    found.append({"type": "url_citation", "url_citation": told})
-        return found
+                citation = citations.get(int(number))
+                if citation is not None:
+                    url_citation: JsonObject = {
+                        "url": self._citation_url(citation),
+                        "title": str(citation["source"]),
+                        "start_index": match.start(),
+                        "end_index": match.end(),
+                    }
+                    annotations.append({"type": "url_citation", "url_citation": url_citation})
+        return annotations
 
     def _citation_url(self, citation: Mapping[str, JSON]) -> str:
         source = str(citation["source"])
@@ -216,9 +223,9 @@ class _CompletionWriter:
         return f"{self._base_url}/documents/{citation['document_id']}?{lines}"
 
 
-def _extra_fields(over: AnswerCompleted) -> JsonObject:
-    """What ours says beside OpenAI's keys."""
-    message, usage = over.message, over.answer.usage
+def _extra_fields(completed: AnswerCompleted) -> JsonObject:
+    """Usage, and the keys that are not OpenAI's."""
+    message, usage = completed.message, completed.answer.usage
     return {
         "usage": {
             "prompt_tokens": usage.prompt_tokens,
@@ -231,13 +238,13 @@ def _extra_fields(over: AnswerCompleted) -> JsonObject:
         "evidence": message["evidence"],
         "abstained": message["abstained"],
         "answered_by": message["model"],
-        "trace_id": over.trace_id,
-        "session_id": over.session["id"] if over.session else None,
+        "trace_id": completed.trace_id,
+        "session_id": completed.session["id"] if completed.session else None,
     }
 
 
-def _finish_reason(over: AnswerCompleted) -> str:
-    return _FINISH_REASONS.get(over.result.stop_reason, "stop")
+def _finish_reason(completed: AnswerCompleted) -> str:
+    return _FINISH_REASONS.get(completed.result.stop_reason, "stop")
 
 
 def _tool_call_json(call: ToolCall) -> JsonObject:

@@ -1,11 +1,11 @@
-"""From a request of OpenAI's chat completions to what is asked."""
+"""Parses requests of OpenAI's chat completions API."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
-from ragkit.agent.messages import Image, Message, Role, ToolCall
+from ragkit.agent.messages import Image, Message, Role
 from ragkit.agent.parser import parse_arguments
 from ragkit.agent.result import SuspendedRun
 from ragkit.agent.tools.base import Tool
@@ -23,53 +23,57 @@ _DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/
 _NO_PARAMETERS: Mapping[str, JSON] = {"type": "object", "properties": {}}
 
 
-async def parse_completion_request(body: CompletionBody, service: AppContext) -> AnswerRequest:
-    """What a request asks. Raises RequestRejected for what cannot be done here."""
+async def parse_completion_request(body: CompletionBody, context: AppContext) -> AnswerRequest:
+    """The answer request of a chat completion. Raises RequestRejected for unsupported or invalid parameters."""
     _check_supported(body)
-    said = parse_messages(body.messages)
-    system = "\n".join(one.content for one in said if one.role is Role.SYSTEM) or body.system_prompt or ""
-    talk = tuple(one for one in said if one.role is not Role.SYSTEM)
-    if not talk or talk[-1].role not in (Role.USER, Role.TOOL):
-        raise invalid_request("the last message must be the user's, or the result of a tool", "messages", "no_question")
-    service.check_question(system + "".join(one.content for one in talk), "messages")
-    question = last_user_message(talk)
-    wishes = RequestOptions(
-        service.resolve_model(body.model),
+    messages = parse_messages(body.messages)
+    system = "\n".join(m.content for m in messages if m.role is Role.SYSTEM) or body.system_prompt or ""
+    conversation = tuple(message for message in messages if message.role is not Role.SYSTEM)
+    if not conversation or conversation[-1].role not in (Role.USER, Role.TOOL):
+        raise invalid_request("the last message must have the role `user` or `tool`", "messages", "no_question")
+    context.check_question(system + "".join(message.content for message in conversation), "messages")
+    question = last_user_message(conversation)
+    options = RequestOptions(
+        context.resolve_model(body.model),
         parse_filter_param(body.where),
         body.top_k,
         body.temperature,
         body.top_p,
         body.max_completion_tokens or body.max_tokens,
         system,
-        () if body.tool_choice == "none" else tuple(_create_tool(one) for one in body.tools or ()),
+        () if body.tool_choice == "none" else tuple(_create_tool(tool) for tool in body.tools or ()),
         _response_schema(body.response_format),
     )
-    kept = body.session_id is not None
-    if talk[-1].role is Role.TOOL:
-        suspended = await _find_suspended_run(talk, service)
-        return AnswerRequest("" if suspended else question, suspended or talk, body.session_id, kept, options=wishes)
-    service.check_question(question, "messages")
-    return AnswerRequest(question, talk[-1:] if kept else talk, body.session_id, kept, options=wishes)
+    in_session = body.session_id is not None
+    agent_input: tuple[Message, ...] | SuspendedRun = conversation
+    if conversation[-1].role is Role.TOOL:
+        suspended = await _find_suspended_run(conversation, context)
+        if suspended is not None:
+            question, agent_input = "", suspended
+    else:
+        context.check_question(question, "messages")
+        if in_session:
+            agent_input = conversation[-1:]
+    return AnswerRequest(question, agent_input, body.session_id, in_session, options=options)
 
 
 def parse_messages(bodies: Sequence[MessageBody]) -> list[Message]:
-    """The messages in our words. Raises RequestRejected."""
+    """Convert messages to those of the agent. Raises RequestRejected for a tool result without a tool call."""
     names: dict[str, str] = {}
-    found = []
-    for at, body in enumerate(bodies):
+    messages = []
+    for index, body in enumerate(bodies):
         role = Role.SYSTEM if body.role == "developer" else Role(body.role)
-        calls = [_parse_tool_call(one.id, one.function.name, one.function.arguments) for one in body.tool_calls or ()]
+        calls = [
+            parse_arguments(call.function.name, call.function.arguments or "{}", call.id)
+            for call in body.tool_calls or ()
+        ]
         names |= {call.id: call.name for call in calls}
         if role is Role.TOOL and (body.tool_call_id is None or body.tool_call_id not in names):
-            raise invalid_request("it answers no tool call that stands before it", f"messages.{at}.tool_call_id")
-        text, images = _parse_content(body.content, f"messages.{at}.content")
+            raise invalid_request("tool_call_id matches no earlier tool call", f"messages.{index}.tool_call_id")
+        text, images = _parse_content(body.content, f"messages.{index}.content")
         call_id = body.tool_call_id or ""
-        found.append(Message(role, text, tuple(calls), call_id, names.get(call_id, ""), images=images))
-    return found
-
-
-def _parse_tool_call(identity: str, name: str, arguments: str) -> ToolCall:
-    return parse_arguments(name, arguments or "{}", identity)
+        messages.append(Message(role, text, tuple(calls), call_id, names.get(call_id, ""), images=images))
+    return messages
 
 
 def _parse_content(content: str | list[ContentPart] | None, param: str) -> tuple[str, tuple[Image, ...]]:
@@ -80,7 +84,7 @@ def _parse_content(content: str | list[ContentPart] | None, param: str) -> tuple
         if part.image_url is not None:
             match = _DATA_URL.fullmatch(part.image_url.url)
             if match is None:
-                raise invalid_request("a picture is taken as a data: URL of type png, jpeg, gif or webp only", param)
+                raise invalid_request("images must be data: URLs of type png, jpeg, gif or webp", param)
             images.append(Image("".join(match[2].split()), match[1]))
     return "\n".join(part.text for part in content if part.text), tuple(images)
 
@@ -88,50 +92,48 @@ def _parse_content(content: str | list[ContentPart] | None, param: str) -> tuple
 def _create_tool(body: ToolBody) -> Tool:
     name = body.function.name
     if name == TOOL_NAME:
-        raise invalid_request(f"{name} is the name of this server's own tool: choose another one", "tools")
+        raise invalid_request(f"{name} is a tool of this server: rename yours", "tools")
     return Tool(
         name, body.function.description, _client_tool_placeholder, body.function.parameters or dict(_NO_PARAMETERS)
     )
 
 
 def _client_tool_placeholder(**arguments: object) -> str:
-    """A caller's tool runs at the caller's: the policy suspends the run before this is reached."""
-    raise AssertionError("a caller's tool was executed here")
+    """The caller runs its own tools: the policy suspends the run before this is called."""
+    raise AssertionError("a tool of the caller was executed on the server")
 
 
-def _response_schema(wanted: ResponseFormat | None) -> Mapping[str, JSON] | None:
-    if wanted is None or wanted.type == "text":
+def _response_schema(response_format: ResponseFormat | None) -> Mapping[str, JSON] | None:
+    if response_format is None or response_format.type == "text":
         return None
-    if wanted.type == "json_object":
+    if response_format.type == "json_object":
         return {"type": "object"}
-    if wanted.json_schema is None or wanted.json_schema.schema_ is None:
-        raise invalid_request("a schema is wanted", "response_format.json_schema")
-    return wanted.json_schema.schema_
+    if response_format.json_schema is None or response_format.json_schema.schema_ is None:
+        raise invalid_request("schema is required", "response_format.json_schema")
+    return response_format.json_schema.schema_
 
 
 def _check_supported(body: CompletionBody) -> None:
     if body.n not in (None, 1):
-        raise invalid_request("one answer is given to a request", "n", "unsupported_value")
+        raise invalid_request(f"n must be 1 (got {body.n})", "n", "unsupported_value")
     if body.stop:
-        raise invalid_request("answers are not cut at words", "stop", "unsupported_value")
+        raise invalid_request("`stop` is not supported", "stop", "unsupported_value")
     if body.logprobs:
-        raise invalid_request("probabilities are not known here", "logprobs", "unsupported_value")
+        raise invalid_request("`logprobs` is not supported", "logprobs", "unsupported_value")
     if body.tool_choice not in (None, "auto", "none"):
-        raise invalid_request(
-            "the model chooses its tools itself: `auto` or `none`", "tool_choice", "unsupported_value"
-        )
+        raise invalid_request("tool_choice must be `auto` or `none`", "tool_choice", "unsupported_value")
     names = [tool.function.name for tool in body.tools or ()]
     if len(set(names)) < len(names):
-        raise invalid_request("two tools have the same name", "tools")
+        raise invalid_request("tool names must be unique", "tools")
 
 
-async def _find_suspended_run(talk: Sequence[Message], service: AppContext) -> SuspendedRun | None:
-    """The run that waits for these results of tools; None when it is not known (any more)."""
+async def _find_suspended_run(messages: Sequence[Message], context: AppContext) -> SuspendedRun | None:
+    """The suspended run that the last tool results resume; None if it is unknown or expired."""
     results: dict[str, str] = {}
-    for message in reversed(talk):
+    for message in reversed(messages):
         if message.role is not Role.TOOL:
             break
         results[message.tool_call_id] = message.content
-    run = find_run_id(results)
-    kept = await service.traces.load_suspended_run(run) if run else None
-    return None if kept is None else await resume_run(kept, results, service.kb)
+    run_id = find_run_id(results)
+    serialized = await context.traces.load_suspended_run(run_id) if run_id else None
+    return None if serialized is None else await resume_run(serialized, results, context.kb)

@@ -1,6 +1,6 @@
-"""OpenAI's requests and answers, as far as they mean something here.
+"""The supported part of OpenAI's requests and responses.
 
-Keys that OpenAI knows and we have no use for (`user`, `seed`, `store` and the like) are passed over, as are new ones.
+Other keys of OpenAI (`user`, `seed`, `store`) and unknown keys are ignored.
 Source: https://platform.openai.com/docs/api-reference/chat
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from ragkit.server.schemas import Filter, Id
+from ragkit.server.schemas import CitationSchema, Filter, Id
 
 
 class _OpenAIModel(BaseModel):
@@ -19,13 +19,13 @@ class _OpenAIModel(BaseModel):
 
 
 class ImageUrl(_OpenAIModel):
-    """A picture, as a `data:` URL: nothing is fetched because a client named it."""
+    """An image as a `data:` URL; other URLs are not fetched."""
 
     url: str
 
 
 class ContentPart(_OpenAIModel):
-    """A piece of a message."""
+    """A part of the content of a message."""
 
     type: Literal["text", "image_url", "refusal"]
     text: str = ""
@@ -33,7 +33,7 @@ class ContentPart(_OpenAIModel):
 
 
 class ToolCallFunction(_OpenAIModel):
-    """What a model wanted to call."""
+    """The function and arguments of a tool call."""
 
     name: str = Field(min_length=1, max_length=64)
     arguments: str = ""
@@ -57,7 +57,7 @@ class MessageBody(_OpenAIModel):
 
 
 class ToolFunction(_OpenAIModel):
-    """A function of the caller's own."""
+    """A function of the caller."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     description: str = ""
@@ -65,34 +65,34 @@ class ToolFunction(_OpenAIModel):
 
 
 class ToolBody(_OpenAIModel):
-    """A tool of the caller's own: the answer ends where the model calls it."""
+    """A tool of the caller: the answer ends when the model calls it."""
 
     type: Literal["function"]
     function: ToolFunction
 
 
 class StreamOptions(_OpenAIModel):
-    """How an answer is streamed."""
+    """Options of a streamed answer."""
 
     include_usage: bool | None = None
 
 
 class JsonSchema(_OpenAIModel):
-    """The form of an answer."""
+    """The JSON Schema of an answer."""
 
     name: str = "answer"
     schema_: dict[str, Any] | None = Field(None, alias="schema")
 
 
 class ResponseFormat(_OpenAIModel):
-    """The form of an answer."""
+    """The format of an answer."""
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
 
 
 class CompletionBody(_OpenAIModel):
-    """A request of chat completions. `session_id`, `where`, `top_k` and `system_prompt` are ours."""
+    """A chat completion request. `session_id`, `where`, `top_k` and `system_prompt` are extensions."""
 
     model: str | None = Field(None, max_length=200)
     messages: list[MessageBody] = Field(min_length=1)
@@ -115,7 +115,7 @@ class CompletionBody(_OpenAIModel):
 
 
 class EmbeddingBody(_OpenAIModel):
-    """A request of embeddings."""
+    """An embeddings request."""
 
     model: str | None = Field(None, max_length=200)
     input: str | list[str] | list[int] | list[list[int]]
@@ -133,14 +133,14 @@ class ModelSchema(TypedDict):
 
 
 class ModelListSchema(TypedDict):
-    """The models that requests may name."""
+    """The models that requests can use."""
 
     object: Literal["list"]
     data: list[ModelSchema]
 
 
 class EmbeddingSchema(TypedDict):
-    """The vector of a text: numbers, or with `base64` little-endian float32."""
+    """The vector of a text: numbers, or little-endian float32 in base64."""
 
     object: Literal["embedding"]
     index: int
@@ -148,7 +148,7 @@ class EmbeddingSchema(TypedDict):
 
 
 class EmbeddingListSchema(TypedDict):
-    """Vectors, in the order of the texts."""
+    """Vectors in the order of the texts."""
 
     object: Literal["list"]
     model: str
@@ -166,7 +166,7 @@ class ChoiceSchema(TypedDict):
 
 
 class CompletionSchema(TypedDict):
-    """An answer of chat completions, and what ours says beside it."""
+    """A chat completion, with extensions from `citations` on."""
 
     id: str
     object: Literal["chat.completion"]
@@ -174,7 +174,7 @@ class CompletionSchema(TypedDict):
     model: str
     choices: list[ChoiceSchema]
     usage: dict[str, Any]
-    citations: list[dict[str, Any]]
+    citations: list[CitationSchema]
     evidence: float
     abstained: bool
     answered_by: str

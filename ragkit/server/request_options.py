@@ -1,4 +1,4 @@
-"""How a request wants its answer, and the agent that answers so."""
+"""Options of a request, and the agent that applies them."""
 
 from __future__ import annotations
 
@@ -18,49 +18,51 @@ from ragkit.server.settings import ServerLimits
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """How a request wants its answer. None: as the pipeline says."""
+    """Options of a request. None: the value of the pipeline."""
 
     model: str | None = None
-    """`provider:model`, one of those that the server offers."""
+    """`provider:model`, one of the server's models."""
     where: Where = None
     top_k: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
     instructions: str = ""
-    """What the caller adds to ours."""
+    """Added to the system prompt."""
     tools: tuple[Tool, ...] = ()
-    """The caller's own: the run is suspended when the model calls one."""
+    """Tools of the caller: the run is suspended when the model calls one."""
     response_schema: Mapping[str, JSON] | None = None
-    """JSON Schema that the answer must keep."""
+    """JSON Schema of the answer."""
 
 
-def create_agent(kb: ServedKnowledgeBase, wishes: RequestOptions, question: str, limits: ServerLimits) -> RAGAgent:
+def create_agent(kb: ServedKnowledgeBase, options: RequestOptions, question: str, limits: ServerLimits) -> RAGAgent:
     """The agent that answers a request, within the server's limits.
 
     Raises:
-        KnowledgeBaseError: there is nothing to search.
-        BudgetTooSmall: the answer is likely to cost more than it may.
+        KnowledgeBaseError: the knowledge base cannot be searched.
+        BudgetTooSmall: the estimated cost exceeds the budget.
     """
     kb.require_ready()
-    base = kb.agent(wishes.model)
-    usd = [one for one in (base.config.limits.max_cost_usd, limits.answer_usd) if one is not None]
+    base = kb.agent(options.model)
+    cost_limits = [usd for usd in (base.config.limits.max_cost_usd, limits.answer_usd) if usd is not None]
     config = replace(
         base.config,
-        temperature=base.config.temperature if wishes.temperature is None else wishes.temperature,
-        top_p=base.config.top_p if wishes.top_p is None else wishes.top_p,
-        max_tokens=min(wishes.max_tokens or base.config.max_tokens, base.config.max_tokens),
-        limits=replace(base.config.limits, max_cost_usd=min(usd, default=None), max_seconds=limits.answer_seconds),
-        policy=ToolPolicy(review=[tool.name for tool in wishes.tools]) if wishes.tools else None,
-        response_format=wishes.response_schema,
+        temperature=base.config.temperature if options.temperature is None else options.temperature,
+        top_p=base.config.top_p if options.top_p is None else options.top_p,
+        max_tokens=min(options.max_tokens or base.config.max_tokens, base.config.max_tokens),
+        limits=replace(
+            base.config.limits, max_cost_usd=min(cost_limits, default=None), max_seconds=limits.answer_seconds
+        ),
+        policy=ToolPolicy(review=[tool.name for tool in options.tools]) if options.tools else None,
+        response_format=options.response_schema,
     )
-    added = f"\n{wishes.instructions}" if wishes.instructions else ""
-    options = RAGOptions(min(wishes.top_k or kb.top_k, limits.top_k), None, INSTRUCTIONS + added, wishes.tools)
-    agent = RAGAgent(FilteredSearcher(kb, wishes.where, limits.top_k), base.provider, config, options)
+    instructions = f"{INSTRUCTIONS}\n{options.instructions}" if options.instructions else INSTRUCTIONS
+    rag_options = RAGOptions(min(options.top_k or kb.top_k, limits.top_k), None, instructions, options.tools)
+    agent = RAGAgent(FilteredSearcher(kb, options.where, limits.top_k), base.provider, config, rag_options)
     kb.check_budget(agent, question)
     return agent
 
 
 def last_user_message(messages: tuple[Message, ...]) -> str:
-    """What the user said last."""
-    return next((one.content for one in reversed(messages) if one.role == "user"), "")
+    """The content of the last user message; empty if there is none."""
+    return next((message.content for message in reversed(messages) if message.role == "user"), "")

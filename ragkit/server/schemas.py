@@ -1,33 +1,37 @@
-"""What requests and answers look like, for checking the former and for describing both in the OpenAPI document."""
+"""The bodies of requests and responses, for validation, the OpenAPI document and the output schemas of MCP tools.
+
+Requests are pydantic models, responses TypedDicts: responses are described, not validated.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
+
+from ragkit.agent.tools.function_schema import ToolSchema, inline_references
 
 Id = Annotated[str, Field(max_length=100)]
 Filter = dict[str, Any]
-"""In the one filter language."""
-
+"""A filter as JSON."""
 
 EVENT_STREAM_RESPONSE: dict[str, Any] = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-"""An answer may also come as server-sent events."""
+"""The response of routes that can also stream server-sent events."""
 
 
 class RequestBody(BaseModel):
-    """A request's body. Unknown keys are errors: a slip of the pen shall not pass for a wish."""
+    """A request body. Unknown keys are errors, so that a typo is not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ChatBody(RequestBody):
-    """A message to a session; without `session_id` a new one begins."""
+    """A message to a session; without `session_id`, to a new one."""
 
     message: str | None = None
     messages: list[ChatMessageBody] | None = Field(
-        None, description="Instead of `message`: a conversation to begin with."
+        None, description="Instead of `message`: a conversation to start with."
     )
     session_id: Id | None = None
     where: Filter | str | None = None
@@ -40,32 +44,32 @@ class ChatBody(RequestBody):
 
 
 class ChatMessageBody(RequestBody):
-    """One message of a conversation."""
+    """A message of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class StartSessionBody(RequestBody):
-    """A session to begin."""
+    """Options of a new session."""
 
     title: str = Field("", max_length=1000)
 
 
 class EndSessionBody(RequestBody):
-    """A session to end."""
+    """The session to end."""
 
     session_id: Id
 
 
 class RenameSessionBody(RequestBody):
-    """A session to rename."""
+    """The new title of a session."""
 
     title: str = Field(min_length=1, max_length=1000, pattern=r"\S")
 
 
 class SearchBody(RequestBody):
-    """A search."""
+    """A search request."""
 
     query: str
     top_k: int | None = Field(None, ge=1)
@@ -75,7 +79,7 @@ class SearchBody(RequestBody):
 
 
 class ErrorDetail(TypedDict):
-    """What is wrong."""
+    """An error in OpenAI's format."""
 
     message: str
     type: str
@@ -84,9 +88,81 @@ class ErrorDetail(TypedDict):
 
 
 class ErrorSchema(TypedDict):
-    """Every error has this shape."""
+    """The body of every error response."""
 
     error: ErrorDetail
+
+
+class HitScores(TypedDict):
+    """The score of each retriever; null if it was not used."""
+
+    dense: float | None
+    lexical: float | None
+    rerank: float | None
+
+
+class HitSchema(TypedDict):
+    """A hit of `search --json`, with the id of its document."""
+
+    rank: int
+    chunk_id: str
+    document_id: str
+    source: str
+    text: str
+    score: float
+    scores: HitScores
+    start: int
+    end: int
+    start_line: int
+    end_line: int
+    page: int | None
+    heading: list[str]
+    metadata: dict[str, Any]
+    explain: NotRequired[dict[str, Any]]
+
+
+class SearchSchema(TypedDict):
+    """The hits of a search, best first."""
+
+    question: str
+    hits: list[HitSchema]
+    usage: dict[str, Any]
+
+
+class SearchResultSchema(SearchSchema):
+    """The result of `search_knowledge_base`."""
+
+    evidence: float
+
+
+class CitationSchema(TypedDict):
+    """A citation of `ask --json`, with the id of its document."""
+
+    n: int
+    source: str
+    document_id: str | None
+    page: int | None
+    start_line: int
+    end_line: int
+    start: int
+    end: int
+    quote: str
+    verified: bool
+    stale: bool
+    score: float
+
+
+class AnswerSchema(TypedDict):
+    """The result of `ask`."""
+
+    question: str
+    answer: str
+    abstained: bool
+    evidence: float
+    citations: list[CitationSchema]
+    model: str
+    usage: dict[str, Any]
+    trace_id: str
 
 
 class SessionSchema(TypedDict):
@@ -101,7 +177,7 @@ class SessionSchema(TypedDict):
 
 
 class MessageSchema(TypedDict):
-    """A message of a session."""
+    """A message of a session. Citations are not typed: sessions hold messages of earlier versions."""
 
     id: str
     role: Literal["user", "assistant"]
@@ -124,14 +200,14 @@ class SessionHistorySchema(SessionSchema):
 
 
 class SessionListSchema(TypedDict):
-    """Sessions, the one that was used last first."""
+    """Sessions, most recently used first."""
 
     sessions: list[SessionSchema]
     next: str | None
 
 
 class TraceSchema(TypedDict):
-    """What is known of an answer's making."""
+    """A trace of an answer."""
 
     id: str
     session_id: str | None
@@ -145,7 +221,7 @@ class TraceSchema(TypedDict):
 
 
 class SpanSchema(TypedDict):
-    """A step; times are in seconds since the start."""
+    """A span; times are in seconds since the start of the trace."""
 
     id: int
     parent: int | None
@@ -157,13 +233,13 @@ class SpanSchema(TypedDict):
 
 
 class TraceDetailSchema(TraceSchema):
-    """A trace with its steps."""
+    """A trace with its spans."""
 
     spans: list[SpanSchema]
 
 
 class TraceListSchema(TypedDict):
-    """Traces, the latest first."""
+    """Traces, latest first."""
 
     traces: list[TraceSchema]
     count: int
@@ -171,7 +247,7 @@ class TraceListSchema(TypedDict):
 
 
 class ChatSchema(TypedDict):
-    """An answer."""
+    """The answer to a chat message."""
 
     session_id: str
     message: MessageSchema
@@ -181,15 +257,7 @@ class ChatSchema(TypedDict):
     trace: TraceDetailSchema
 
 
-class SearchSchema(TypedDict):
-    """What was found."""
-
-    question: str
-    hits: list[dict[str, Any]]
-    usage: dict[str, Any]
-
-
-class DocumentRowSchema(TypedDict):
+class DocumentSummarySchema(TypedDict):
     """A document in a list."""
 
     id: str
@@ -198,25 +266,30 @@ class DocumentRowSchema(TypedDict):
     chunks: int
     characters: int
     format: str
+
+
+class DocumentRowSchema(DocumentSummarySchema):
+    """A document in a list, with the time of its last change."""
+
     modified: str | None
 
 
+class DocumentListSchema(TypedDict):
+    """The result of `list_documents`, by source."""
+
+    documents: list[DocumentSummarySchema]
+    next: str | None
+
+
 class DocumentRowsSchema(TypedDict):
-    """Documents, by source."""
+    """Documents by source."""
 
     documents: list[DocumentRowSchema]
     next: str | None
 
 
-class PageStartSchema(TypedDict):
-    """Where a page of a document begins."""
-
-    page: int
-    line: int
-
-
-class DocumentSchema(TypedDict):
-    """A document's text, or the lines of it that were asked for."""
+class DocumentText(TypedDict):
+    """The text of a document, or some of its lines, counted from 1."""
 
     id: str
     source: str
@@ -226,20 +299,78 @@ class DocumentSchema(TypedDict):
     first_line: int
     last_line: int
     lines: int
-    pages: list[PageStartSchema]
     stale: bool
 
 
+class DocumentLinesSchema(DocumentText):
+    """The result of `get_document`."""
+
+    next_line: int | None
+
+
+class PageStartSchema(TypedDict):
+    """The line on which a page starts."""
+
+    page: int
+    line: int
+
+
+class DocumentSchema(DocumentText):
+    """The text of a document, or an excerpt, with its pages."""
+
+    pages: list[PageStartSchema]
+
+
 class HealthSchema(TypedDict):
-    """Whether it can be asked."""
+    """The server is ready."""
 
     status: Literal["ready"]
 
 
-class StatusSchema(TypedDict):
-    """What is in the knowledge base, and what the server is."""
+class KnowledgeBaseStatusSchema(TypedDict):
+    """The keys of `status --json`."""
 
     kb: str
+    pipeline: str
+    generation: int
+    files: int
+    failed: int
     documents: int
     chunks: int
+    vectors: int
+    bytes: int
+    sources: list[str]
+    settings: dict[str, Any]
+    stale: int
+    store: str
+    failures: list[dict[str, Any]]
+
+
+class StatusResultSchema(KnowledgeBaseStatusSchema):
+    """The result of the MCP tool `status`."""
+
+    version: str
+
+
+class StatusSchema(KnowledgeBaseStatusSchema):
+    """The status of the knowledge base and of the server."""
+
     server: dict[str, Any]
+
+
+class IndexReportSchema(TypedDict):
+    """The result of `index`: the keys of `index --json`."""
+
+    kb: str
+    files: dict[str, int]
+    chunks: dict[str, int]
+    embedded: int
+    failures: list[dict[str, str]]
+    skipped: list[dict[str, str]]
+    usage: dict[str, Any]
+    seconds: float
+
+
+def output_schema(result: type) -> ToolSchema:
+    """The JSON Schema of a TypedDict, without references."""
+    return inline_references(TypeAdapter(result).json_schema())

@@ -1,4 +1,4 @@
-"""The server as processes: the socket, uvicorn, and how many of them there are."""
+"""Runs the server: listening socket, uvicorn, worker processes."""
 
 from __future__ import annotations
 
@@ -19,71 +19,71 @@ from ragkit.server.metrics import MULTIPROC_DIR_ENV
 from ragkit.server.settings import ServerLimits, ServerSettings
 
 BACKLOG = 2048
-"""Connections that may wait to be accepted."""
+"""Maximum connections that wait to be accepted."""
 SHUTDOWN_MARGIN_S = 5.0
-"""After the answers have had their time to end: until what was said of it has reached the clients."""
+"""Seconds after the shutdown timeout of answers, to send the last responses."""
 
 
 def create_socket(settings: ServerSettings) -> socket.socket:
-    """The socket that it listens on. Raises OSError when the address is in use, or not of this machine."""
+    """The listening socket. Raises OSError if the address is in use or not of this machine."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        # a client that takes nothing of what waits for it is let go by the kernel, with its buffers
+        # the kernel closes connections, and frees their buffers, if the client does not read in time
         milliseconds = round(settings.limits.send_seconds * 1000)
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
     try:
-        found.bind((settings.host, settings.port))
-        found.listen(BACKLOG)  # who asks from now on waits until the application is ready
+        sock.bind((settings.host, settings.port))
+        sock.listen(BACKLOG)  # from now on, clients wait until the application is ready
     except OSError:
-        found.close()
+        sock.close()
         raise
-    found.set_inheritable(True)
-    return found
+    sock.set_inheritable(True)
+    return sock
 
 
 def socket_url(sock: socket.socket) -> str:
-    """Where a page is found that is served from a socket."""
+    """The URL of the server on a socket."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def create_config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
-    """How uvicorn serves an application."""
+    """The uvicorn configuration for an application."""
     return uvicorn.Config(app, **_uvicorn_options(settings.limits))
 
 
 def run(app: ASGIApp, settings: ServerSettings, sock: socket.socket, *, last: bool = False) -> None:
-    """Serve in this process until it is told to stop (SIGINT, SIGTERM).
+    """Serve in this process until SIGINT or SIGTERM.
 
-    With `last`, the process has nothing else to do: whoever tells it once more, while it ends, changes nothing.
+    With `last`, the process exits afterwards, and further signals are ignored while it does.
     """
     limit_arenas()
-    # uvicorn raises the signal that stopped it once more, when all is done: that must not end the process
-    before = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    # uvicorn raises the signal that stopped it again at the end: that must not kill the process
+    previous = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         uvicorn.Server(create_config(app, settings)).run(sockets=[sock])
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, signal.SIG_IGN if last else handler)
 
 
 def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    """Nothing is left to do."""
+    """Ignore a signal."""
 
 
 def run_workers(factory: str, settings: ServerSettings, sock: socket.socket, workers: int) -> None:
-    """Serve with several processes, each of which gets its application from `factory`, a `module:function`."""
+    """Serve with several processes. `factory` is the `module:function` that creates the application."""
     limit_arenas()
-    with tempfile.TemporaryDirectory(prefix="ragkit-metrics-") as shared:
-        os.environ[MULTIPROC_DIR_ENV] = shared
+    with tempfile.TemporaryDirectory(prefix="ragkit-metrics-") as directory:
+        os.environ[MULTIPROC_DIR_ENV] = directory
         config = uvicorn.Config(factory, factory=True, workers=workers, **_uvicorn_options(settings.limits))
         Multiprocess(config, sockets=[sock]).run()
 
 
 def split_limits(limits: ServerLimits, workers: int) -> ServerLimits:
-    """The limits of one of several workers: together they keep those of one."""
+    """The limits of each of `workers` processes, so that together they keep `limits`."""
     if workers == 1:
         return limits
     rate = limits.requests_per_minute
@@ -100,10 +100,10 @@ def _uvicorn_options(limits: ServerLimits) -> dict[str, Any]:
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        "proxy_headers": False,  # nobody between us and the client is believed
+        "proxy_headers": False,  # forwarded headers are not trusted
         "ws": "none",
-        # what happens to be installed beside us decides nothing: only h11 has a limit for headers, and uvloop raises
-        # where asyncio's own loop lets a client's leaving pass
+        # fixed, whatever is installed: only h11 limits the size of headers, and uvloop raises errors when clients
+        # disconnect
         "http": "h11",
         "loop": "asyncio",
         "lifespan": "on",

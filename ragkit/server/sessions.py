@@ -1,4 +1,4 @@
-"""Sessions: conversations that are kept, with their messages."""
+"""Stores sessions and their messages."""
 
 from __future__ import annotations
 
@@ -24,30 +24,29 @@ EMPTY_DETAIL: dict[str, JSON] = {
     "usage": None,
     "error": None,
 }
-"""What a message says of itself beside its text, as long as nothing is known."""
+"""Default values of the details of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTurn:
-    """One question in a session, and the place of the answer to it."""
+    """A question in a session, and the id of the answer to it."""
 
     session_id: str
     answer_id: str
-    """Id of the answer."""
     trace_id: str
     history: tuple[tuple[str, str], ...]
-    """(role, content) of what was said before."""
+    """(role, content) of the earlier messages."""
 
 
 class SessionStore:
-    """The sessions in a state file."""
+    """The sessions in a state database."""
 
-    def __init__(self, state: StateDatabase, keeping: Retention) -> None:
+    def __init__(self, state: StateDatabase, retention: Retention) -> None:
         self._state = state
-        self._retention = keeping
+        self._retention = retention
 
     async def start(self, title: str = "") -> dict[str, JSON]:
-        """A new session."""
+        """Create a session."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
             return _load_session(connection, self._create(connection, title))
@@ -55,7 +54,7 @@ class SessionStore:
         return await self._state.run(work)
 
     async def end(self, session: str) -> dict[str, JSON]:
-        """End a session: it takes no more messages. Ending it again changes nothing."""
+        """End a session: it takes no more messages. Idempotent."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
             _load_session(connection, session)
@@ -65,7 +64,7 @@ class SessionStore:
         return await self._state.run(work)
 
     async def rename(self, session: str, title: str) -> dict[str, JSON]:
-        """Give a session another title."""
+        """Rename a session."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
             connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (shorten_title(title), session))
@@ -78,17 +77,17 @@ class SessionStore:
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
             self._state.mark_interrupted(connection)
-            found = _load_session(connection, session)
+            data = _load_session(connection, session)
             rows = connection.execute(
                 f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key",  # noqa: S608 - own columns
                 (session,),
             )
-            return {**found, "history": [message_json(row) for row in rows]}
+            return {**data, "history": [message_json(row) for row in rows]}
 
         return await self._state.run(work)
 
     async def list(self, cursor: str | None, limit: int) -> tuple[list[JSON], str | None]:
-        """The sessions that were used last, and where the list goes on."""
+        """A page of sessions, most recently used first, and the cursor of the next page."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
 
         def work(connection: sqlite3.Connection) -> tuple[list[JSON], str | None]:
@@ -97,43 +96,45 @@ class SessionStore:
                 " ORDER BY updated DESC, id DESC LIMIT ?",
                 (*after, limit + 1),
             ).fetchall()
-            following = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
-            return [_session_json(row) for row in rows[:limit]], following
+            next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
+            return [_session_json(row) for row in rows[:limit]], next_cursor
 
         return await self._state.run(work)
 
     async def add_question(self, session: str | None, question: str, trace: str, *, title: str = "") -> SessionTurn:
-        """Put a question into a session (None: a new one), and an empty answer behind it that is being worked on.
+        """Add a question and a running, empty answer to a session (None: a new one).
 
-        Raises RequestRejected: there is no such session, it is over or full, or an answer is being written in it.
+        Raises RequestRejected: the session does not exist, has ended, is full, or has a running answer.
         """
 
         def work(connection: sqlite3.Connection) -> SessionTurn:
             self._state.mark_interrupted(connection)
-            chosen = session or self._create(connection, title or question)
-            found = _load_session(connection, chosen)
-            if found["ended"] is not None:
-                raise invalid_request("the session is over: start another one", "session_id", "session_ended", 409)
+            session_id = session or self._create(connection, title or question)
+            data = _load_session(connection, session_id)
+            if data["ended"] is not None:
+                raise invalid_request("the session has ended: start a new one", "session_id", "session_ended", 409)
             rows = connection.execute(
-                "SELECT role, content, status FROM messages WHERE session = ? ORDER BY key", (chosen,)
+                "SELECT role, content, status FROM messages WHERE session = ? ORDER BY key", (session_id,)
             ).fetchall()
             if len(rows) + 2 > self._retention.max_messages:
-                raise invalid_request("the session is full: start another one", "session_id", "session_full", 409)
+                raise invalid_request("the session is full: start a new one", "session_id", "session_full", 409)
             if any(status == "running" for _, _, status in rows):
-                raise invalid_request("an answer is being written in this session", "session_id", "session_busy", 409)
+                raise invalid_request("another answer is running in this session", "session_id", "session_busy", 409)
             now, answer = time.time(), new_id("msg")
             if question:
-                _insert_message(connection, (new_id("msg"), chosen, "user", question, now, "done", trace, None))
-            _insert_message(connection, (answer, chosen, "assistant", "", now, "running", trace, self._state.worker_id))
-            retitled = shorten_title(question) if question and found["title"] == NEW_TITLE else found["title"]
-            connection.execute("UPDATE sessions SET updated = ?, title = ? WHERE id = ?", (now, retitled, chosen))
-            said = tuple((role, content) for role, content, status in rows if content and status != "error")
-            return SessionTurn(chosen, answer, trace, said)
+                _insert_message(connection, (new_id("msg"), session_id, "user", question, now, "done", trace, None))
+            _insert_message(
+                connection, (answer, session_id, "assistant", "", now, "running", trace, self._state.worker_id)
+            )
+            new_title = shorten_title(question) if question and data["title"] == NEW_TITLE else data["title"]
+            connection.execute("UPDATE sessions SET updated = ?, title = ? WHERE id = ?", (now, new_title, session_id))
+            history = tuple((role, content) for role, content, status in rows if content and status != "error")
+            return SessionTurn(session_id, answer, trace, history)
 
         return await self._state.run(work)
 
     async def update_answer(self, turn: SessionTurn, content: str) -> None:
-        """Keep what there is of an answer so far."""
+        """Save the text of a running answer."""
         await self._state.run(
             lambda connection: connection.execute(
                 "UPDATE messages SET content = ? WHERE id = ? AND status = 'running'", (content, turn.answer_id)
@@ -143,7 +144,7 @@ class SessionStore:
     async def finish_answer(
         self, turn: SessionTurn, status: str, content: str, detail: Mapping[str, JSON]
     ) -> tuple[dict[str, JSON], dict[str, JSON]]:
-        """The answer is over. Returns it as a MESSAGE, and its SESSION."""
+        """Store the final answer. Returns it as MessageSchema, and its session as SessionSchema."""
 
         def work(connection: sqlite3.Connection) -> tuple[dict[str, JSON], dict[str, JSON]]:
             connection.execute(
@@ -160,7 +161,7 @@ class SessionStore:
         return await self._state.run(work)
 
     async def delete_expired(self) -> None:
-        """Drop what is too old, or over the number."""
+        """Delete sessions that are too old or too many."""
 
         def work(connection: sqlite3.Connection) -> None:
             self._state.mark_interrupted(connection)
@@ -177,7 +178,7 @@ class SessionStore:
         return session
 
     def _evict(self, connection: sqlite3.Connection, keep: int) -> None:
-        """Let the sessions go that were not used for longest, but for those in which an answer is being written."""
+        """Delete the least recently used sessions beyond `keep`, except those with a running answer."""
         count = int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
         if count > keep:
             connection.execute(
@@ -195,13 +196,13 @@ _MESSAGE_COLUMNS = "id, role, content, created, status, trace, detail"
 
 
 def shorten_title(text: str) -> str:
-    """One line, not too long."""
+    """One line of at most MAX_TITLE_CHARS characters."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_TITLE_CHARS else line[: MAX_TITLE_CHARS - 1].rstrip() + "…"
 
 
 def message_json(row: tuple[Any, ...]) -> dict[str, JSON]:
-    """The shape MESSAGE."""
+    """A row as MessageSchema."""
     identity, role, content, created, status, trace, detail = row
     return {
         "id": identity,

@@ -1,6 +1,6 @@
-"""The web page: a few files that are read once and sent with headers that let them do nothing but their work.
+"""Serves the files of the web UI with strict security headers.
 
-Knows nothing of knowledge bases. No path is ever made from what a client sends.
+The files are read once at startup: no path is built from a request.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
-        # the page builds nodes: whatever parses a string as HTML or script is refused by the browser
+        # the page builds DOM nodes: the browser blocks every parsing of strings as HTML or script
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
 )
-"""The page's Content-Security-Policy."""
 
 HEADERS = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
-    # looking up the host of a link tells that host's name server that the link was shown
+    # a DNS lookup would tell the host of a link that the link was displayed
     "x-dns-prefetch-control": "off",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -58,19 +57,19 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """One file of the page, ready to be sent."""
+    """One file of the web UI."""
 
     name: str
     media_type: str
     body: bytes
     gzip_body: bytes
-    """The same, compressed with gzip."""
+    """`body`, compressed with gzip."""
     etag: str
 
     def respond(self, request: Request) -> Response:
-        """The file, or 304 when the client has it."""
+        """The file, or 304 if the client has it cached."""
         headers = {**HEADERS, "etag": self.etag}
-        if self.etag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
+        if self.etag in (etag.strip() for etag in request.headers.get("if-none-match", "").split(",")):
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(self.gzip_body, headers={**headers, "content-encoding": "gzip"}, media_type=self.media_type)
@@ -78,14 +77,14 @@ class StaticFile:
 
 
 def load_static_files() -> list[StaticFile]:
-    """The files of the page, by name."""
+    """The files of the web UI, by name."""
     folder = files(__package__) / STATIC_FOLDER
-    found = [entry for entry in folder.iterdir() if entry.is_file() and _suffix(entry.name) in MEDIA_TYPES]
-    return [_create_file(entry.name, entry.read_bytes()) for entry in sorted(found, key=lambda entry: entry.name)]
+    entries = [entry for entry in folder.iterdir() if entry.is_file() and _suffix(entry.name) in MEDIA_TYPES]
+    return [_create_file(entry.name, entry.read_bytes()) for entry in sorted(entries, key=lambda entry: entry.name)]
 
 
 def static_routes() -> Sequence[Route]:
-    """`GET /` and `GET /static/NAME` for every file of the page; none of them is part of the API or needs a token."""
+    """`GET /` and `GET /static/NAME` for every file; they need no token and are not in the OpenAPI document."""
     routes = []
     for file in load_static_files():
         path = "/" if file.name == INDEX_FILE else f"/{STATIC_FOLDER}/{file.name}"

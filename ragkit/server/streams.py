@@ -1,6 +1,6 @@
-"""Between an answer that is being made and the client that reads it: neither may hold up the other for long.
+"""Channels between a running answer and its client, server-sent events, and detection of disconnects.
 
-Knows ASGI and no answers.
+Knows ASGI, not answers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from starlette.types import Message, Receive, Scope, Send
 T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 15.0
-"""After so long without a word a comment is sent: proxies cut connections that are silent."""
+"""Seconds of silence after which a comment is sent: proxies close idle connections."""
 
 
 class Channel(Generic[T]):
-    """A queue with a limit, for one reader in the same event loop. Whoever writes into a full one waits."""
+    """A bounded queue for one reader in the same event loop. Writers wait while it is full."""
 
     def __init__(self, limit: int = 256) -> None:
         self._items: deque[T] = deque()
@@ -31,7 +31,7 @@ class Channel(Generic[T]):
         self._abandoned = False
 
     async def put(self, item: T) -> None:
-        """Add an item. When nobody reads any more it is dropped."""
+        """Add an item; it is dropped if the channel is abandoned."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._abandoned or len(self._items) < self._limit)
             if not self._abandoned:
@@ -39,23 +39,23 @@ class Channel(Generic[T]):
                 self._changed.notify_all()
 
     async def close(self) -> None:
-        """No more items will come."""
+        """End the channel: no more items will be added."""
         async with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     async def abandon(self) -> None:
-        """Nobody reads any more: writers do not wait."""
+        """Stop reading: items are dropped and writers do not wait."""
         async with self._changed:
             self._abandoned = True
             self._items.clear()
             self._changed.notify_all()
 
     async def get(self, seconds: float | None = None) -> T | None:
-        """The next item; None when none came in time. Raises StopAsyncIteration when no more will come."""
+        """The next item; None after `seconds`. Raises StopAsyncIteration at the end of the channel."""
         async with self._changed:
             try:
-                # a timer stays in the loop after it was called off: none is made for what is there
+                # cancelled timers stay in the event loop: create none if an item is available
                 async with asyncio.timeout(None if self._items else seconds):
                     await self._changed.wait_for(lambda: self._closed or bool(self._items))
             except TimeoutError:
@@ -67,28 +67,28 @@ class Channel(Generic[T]):
             return item
 
     async def get_batch(self, seconds: float) -> list[T]:
-        """The next items, all that are there; none when none came in time. Raises StopAsyncIteration as `get` does."""
+        """All available items; empty after `seconds`. Raises StopAsyncIteration at the end of the channel."""
         first = await self.get(seconds)
         if first is None:
             return []
         async with self._changed:
-            found = [first, *self._items]
+            items = [first, *self._items]
             self._items.clear()
             self._changed.notify_all()
-            return found
+            return items
 
 
 async def run_while_connected(request: Request, work: Coroutine[object, object, T]) -> T:
-    """What `work` comes to. It is cancelled when the client leaves first, and ClientDisconnect raised."""
+    """The result of `work`. If the client disconnects, cancel it and raise ClientDisconnect."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_wait_for_disconnect(request.receive))
+    disconnected = asyncio.ensure_future(_wait_for_disconnect(request.receive))
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, disconnected), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise ClientDisconnect
         return task.result()
     finally:
-        gone.cancel()
+        disconnected.cancel()
         if not task.done():
             task.cancel()
             await asyncio.wait((task,))
@@ -100,28 +100,28 @@ async def _wait_for_disconnect(receive: Callable[[], Awaitable[Message]]) -> Non
 
 
 class EventStream(Response):
-    """Server-sent events. `frames` yields them as bytes; `left` is awaited when the client leaves before their end."""
+    """Server-sent events from `frames`; `on_disconnect` is awaited if the client disconnects before the end."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, frames: AsyncIterator[bytes], left: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, frames: AsyncIterator[bytes], on_disconnect: Callable[[], Awaitable[None]]) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._frames = frames
-        self._on_disconnect = left
+        self._on_disconnect = on_disconnect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the frames end or the client leaves."""
+        """Send until the frames end or the client disconnects."""
         done = False
         sending = asyncio.ensure_future(self._send(send))
-        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait((sending, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, disconnected), return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
                 done = True
         finally:
-            for task in (gone, sending):
+            for task in (disconnected, sending):
                 task.cancel()
             if not done:
                 await self._on_disconnect()

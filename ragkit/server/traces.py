@@ -1,4 +1,4 @@
-"""Traces: what happened in each answer, step by step. They hold no text of documents or answers."""
+"""Stores traces: the spans of each answer. They contain no text of documents or answers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, s
 
 
 class TraceStore:
-    """The traces in a state file."""
+    """The traces in a state database."""
 
-    def __init__(self, state: StateDatabase, keeping: Retention) -> None:
+    def __init__(self, state: StateDatabase, retention: Retention) -> None:
         self._state = state
-        self._retention = keeping
+        self._retention = retention
 
     async def start(self, trace: str, session: str | None, model: str, question: str) -> None:
-        """An answer begins. The question is kept only where it belongs to a session."""
+        """Add a running trace. The question is stored only if it belongs to a session."""
         values = (trace, session, time.time(), model, question if session else "", self._state.worker_id)
         await self._state.run(
             lambda connection: connection.execute(
@@ -36,14 +36,14 @@ class TraceStore:
             )
         )
 
-    async def finish(self, trace: str, status: str, found: Mapping[str, JSON], error: str = "") -> None:
-        """It is over: `found` may hold `model`, `usage` and `spans`."""
+    async def finish(self, trace: str, status: str, result: Mapping[str, JSON], error: str = "") -> None:
+        """Finish a trace. `result` may hold `model`, `usage` and `spans`."""
         values = (
             status,
             time.time(),
-            found.get("model"),
-            json.dumps(found.get("usage") or {}, default=dict),
-            json.dumps(found.get("spans") or [], default=dict),
+            result.get("model"),
+            json.dumps(result.get("usage") or {}, default=dict),
+            json.dumps(result.get("spans") or [], default=dict),
             error,
             trace,
         )
@@ -56,7 +56,7 @@ class TraceStore:
         )
 
     async def get(self, trace: str) -> dict[str, JSON]:
-        """A trace with its spans."""
+        """A trace with its spans. Raises RequestRejected if there is none."""
 
         def work(connection: sqlite3.Connection) -> dict[str, JSON]:
             self._state.mark_interrupted(connection)
@@ -68,7 +68,7 @@ class TraceStore:
         return await self._state.run(work)
 
     async def list(self, cursor: str | None, limit: int, session: str | None) -> tuple[list[JSON], str | None]:
-        """The latest traces without their spans, and where the list goes on."""
+        """A page of traces without spans, latest first, and the cursor of the next page."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
 
         def work(connection: sqlite3.Connection) -> tuple[list[JSON], str | None]:
@@ -78,13 +78,13 @@ class TraceStore:
                 " ORDER BY started DESC, id DESC LIMIT ?",
                 (*after, session, session, limit + 1),
             ).fetchall()
-            following = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
-            return [_trace_json(row) for row in rows[:limit]], following
+            next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
+            return [_trace_json(row) for row in rows[:limit]], next_cursor
 
         return await self._state.run(work)
 
     async def delete_expired(self) -> None:
-        """Drop what is too old, or over the number."""
+        """Delete traces that are too old or too many, and expired suspended runs."""
         oldest = time.time() - self._retention.days * 86400
 
         def work(connection: sqlite3.Connection) -> None:
@@ -99,14 +99,14 @@ class TraceStore:
         await self._state.run(work)
 
     async def save_suspended_run(self, run: str) -> str:
-        """Keep a run that waits for the results of a caller's own tools. Returns the id to ask for it by."""
+        """Store a run that waits for tool results of the caller. Returns its id."""
         identity = secrets.token_urlsafe(16)
         values = (identity, time.time(), run)
         await self._state.run(lambda connection: connection.execute("INSERT INTO suspended VALUES (?,?,?)", values))
         return identity
 
     async def load_suspended_run(self, identity: str) -> str | None:
-        """The run that `suspend` kept; None when it is too long ago."""
+        """A stored run; None if it is unknown or expired."""
 
         def work(connection: sqlite3.Connection) -> str | None:
             row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
@@ -116,16 +116,16 @@ class TraceStore:
 
 
 MAX_SUSPENDED_S = 3600.0
-"""How long a caller may take to bring the results of its tools."""
+"""Maximum seconds until the caller sends tool results."""
 
 
 def spans_json(trace: AgentTrace) -> list[JSON]:
-    """The spans of a run as one list; `parent` is the id of the span above, times are seconds since the start."""
-    found: list[JSON] = []
+    """The spans of a run as a flat list; times are in seconds since the start."""
+    spans: list[JSON] = []
 
     def add(span: TraceSpan, parent: int | None) -> None:
-        identity = len(found)
-        found.append(
+        identity = len(spans)
+        spans.append(
             {
                 "id": identity,
                 "parent": parent,
@@ -140,7 +140,7 @@ def spans_json(trace: AgentTrace) -> list[JSON]:
             add(child, identity)
 
     add(trace.root, None)
-    return found
+    return spans
 
 
 def _trace_json(row: tuple[Any, ...]) -> dict[str, JSON]:

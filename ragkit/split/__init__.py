@@ -1,4 +1,4 @@
-"""Station 2, split: a Document in, its chunks out."""
+"""Splitters: a Document to chunks. Holds the registry."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SPLITTERS: Registry[Splitter] = Registry(
         "fixed": PartSpec("ragkit.split.fixed:FixedSplitter", options=_SPLIT_OPTIONS),
         "markdown": PartSpec("ragkit.split.markdown:MarkdownSplitter", options=_SPLIT_OPTIONS),
         "recursive": PartSpec(
-            "ragkit.split.recursive:RecursiveSplitter", options="ragkit.split.recursive:RecursiveOptions"
+            "ragkit.split.recursive:RecursiveSplitter", options="ragkit.split.options:RecursiveOptions"
         ),
         "sentence": PartSpec("ragkit.split.sentence:SentenceSplitter", options=_SPLIT_OPTIONS),
     },
 )
-"""Splitters by name; each is made from one argument, its options."""
+"""Splitters by name; the only constructor argument is the options."""

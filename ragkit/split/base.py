@@ -1,4 +1,4 @@
-"""What every splitter keeps: a Document in, spans of its text out."""
+"""The protocol of splitters."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ CharSpan: TypeAlias = "tuple[int, int]"
 """Character offsets (start, end) into a document's text, end exclusive."""
 
 TokenStartsFunction: TypeAlias = Callable[[str], NDArray[np.int64]]
-"""A text -> the character offset at which each of its tokens begins, in rising order: (n_tokens,)."""
+"""A text -> the character offset of each token start, ascending: (n_tokens,)."""
 
 
 def character_starts(text: str) -> NDArray[np.int64]:
-    """Every character is a token: the measure behind `unit: characters`."""
+    """Treats every character as a token, for `unit: characters`."""
     return np.arange(len(text), dtype=np.int64)
 
 
 class Splitter(Protocol):
-    """Cuts a document into pieces that an embedder can take in whole."""
+    """Splits a document into chunks that fit into an embedder."""
 
     @property
     def max_chunk_tokens(self) -> int | None:
-        """Most tokens of a chunk; None when chunks are not measured in tokens."""
+        """Maximum number of tokens per chunk; None when the unit is characters."""
 
     def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
-        """Where the chunks of `document` begin and end, rising in start and in end.
+        """The spans of the chunks, ascending by start and by end.
 
-        Every character but white space lies in at least one span. No span is empty, begins or ends with
-        white space (the indentation of a first line of code excepted), or lies within another.
+        Every character except white space is in at least one span. A span is not empty, does not start or end with
+        white space (except the indentation of a first line of code), and is not contained in another span.
         Equal arguments give equal spans.
 
         Args:
-            document: what is cut.
-            token_starts: the measure of `max_chunk_tokens`; called once, on the whole text. A span's tokens are
+            document: the document to split.
+            token_starts: tokenizer for `max_chunk_tokens`, called once on the whole text. The tokens of a span are
                 those that start in it.
-            reserve: tokens of each chunk that the caller needs for itself; a splitter gives up three
-                quarters of its chunk size at most. Counted in characters where chunks are.
+            reserve: tokens per chunk (or characters, by unit) that the caller needs; reduces the chunk size by up to
+                three quarters.
         """

@@ -1,4 +1,4 @@
-"""Chunk records from a document and a splitter: ids, lines, pages, headings; and the text that is embedded."""
+"""Build the Chunk records of a document (ids, lines, pages, headings), and the text that is embedded."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from ragkit.split.text_boundaries import last_word_end
 from ragkit.split.token_index import MAX_TOKEN_CHARS, estimate_token_starts
 
 MAX_HEADER_TOKENS = 40
-"""Most tokens that a chunk's header takes of what an embedder reads."""
+"""Maximum number of tokens of a chunk's header."""
 SPECIAL_TOKENS = 2
-"""What an embedder puts around a text, [CLS] and [SEP] for one. 200 + 40 + 2 stays below the usual 256."""
+"""Tokens that an embedder adds, such as [CLS] and [SEP]. 200 + 40 + 2 is below the usual limit of 256."""
 
-_MAX_HEADER_CHARS = MAX_HEADER_TOKENS * MAX_TOKEN_CHARS  # characters
+_MAX_HEADER_CHARS = MAX_HEADER_TOKENS * MAX_TOKEN_CHARS
 
 
 def build_chunks(
     document: Document,
     splitter: Splitter,
     token_starts: TokenStartsFunction,
-    recipe: str,
-    header_tokens: bool = True,
+    fingerprint: str,
+    with_header: bool = True,
     max_tokens: int | None = None,
 ) -> list[Chunk]:
-    """The chunks of a document, in order of start.
+    """The chunks of a document, in order.
 
-    A chunk's id is made of the document's source (its id where it has none), the chunk's text and header, the
-    recipe, and its number among equal ones of the document: text that only moved keeps its id.
+    The id of a chunk is a hash of the document's source (or its id), the chunk's text and header, the fingerprint,
+    and its number among equal chunks of the document: text that moves keeps its id.
 
     Args:
-        document: what is cut; its metadata becomes that of every chunk.
-        splitter: where it is cut. Its chunk size bounds the text of a chunk, the header comes on top.
-        token_starts: the measure of the embedder that will read the chunks.
-        recipe: the fingerprint of everything that the chunks depend on beside the document.
-        header_tokens: the embedder will read the header too (`embedding_text`).
-        max_tokens: all that the embedder reads of one text, where it has such a bound: chunks are then made
-            shorter where text, header and special tokens would not fit. None: chunk size alone decides.
+        document: the document to split; every chunk gets its metadata.
+        splitter: its chunk size limits the text of a chunk, without the header.
+        token_starts: tokenizer of the embedder.
+        fingerprint: identity of all settings that affect the chunks.
+        with_header: the embedder reads the header too (`embedding_text`).
+        max_tokens: maximum input of the embedder: chunks are smaller if text, header and special tokens would not
+            fit. None: no limit.
     """
-    spans = splitter.spans(document, token_starts, _reserved_tokens(splitter, header_tokens, max_tokens))
+    spans = splitter.spans(document, token_starts, _reserved_tokens(splitter, with_header, max_tokens))
     line_numbers, headings = LineNumbers(document.text), _HeadingPaths(document)
     chunks: list[Chunk] = []
     covered = 0
     for start, end in spans:
         if not document.text[start:end].strip():
-            continue  # an indentation that is longer than a chunk: nothing to find in it
-        fresh = skip_whitespace(document.text, max(start, covered), end)
+            continue  # indentation that is longer than a chunk
+        new_start = skip_whitespace(document.text, max(start, covered), end)
         chunk = Chunk(
             id="",
             document_id=document.id,
@@ -59,33 +59,33 @@ def build_chunks(
             end=end,
             start_line=line_numbers.line_at(start),
             end_line=line_numbers.line_at(end - 1),
-            page=document.page_at(fresh),
-            heading=headings.path_at(fresh),
+            page=document.page_at(new_start),
+            heading=headings.path_at(new_start),
             title=document.title,
             metadata=document.metadata,
         )
         chunks.append(chunk)
         covered = end
-    return assign_chunk_ids(chunks, recipe)
+    return assign_chunk_ids(chunks, fingerprint)
 
 
-def assign_chunk_ids(chunks: Iterable[Chunk], recipe: str) -> list[Chunk]:
-    """The chunks of one document, in their order, with the ids that they have by a recipe."""
+def assign_chunk_ids(chunks: Iterable[Chunk], fingerprint: str) -> list[Chunk]:
+    """The chunks of one document with new ids, in order. See `build_chunks`."""
     seen: Counter[tuple[str, str]] = Counter()
-    found: list[Chunk] = []
+    result: list[Chunk] = []
     for chunk in chunks:
         number = seen[chunk.text, chunk.header]
         seen[chunk.text, chunk.header] += 1
-        parts = (chunk.source or chunk.document_id, chunk.text, chunk.header, recipe, str(number))
-        found.append(replace(chunk, id=content_id(*parts)))
-    return found
+        parts = (chunk.source or chunk.document_id, chunk.text, chunk.header, fingerprint, str(number))
+        result.append(replace(chunk, id=content_id(*parts)))
+    return result
 
 
 def embedding_text(chunk: Chunk, token_starts: TokenStartsFunction = estimate_token_starts) -> str:
-    """What an embedder and a lexical index read of a chunk: its header on a line of its own, then its text.
+    """The text that is embedded and indexed: the header of a chunk on its own line, then its text.
 
-    A header of more than HEADER_TOKENS tokens by `token_starts` loses headings from the middle of its path,
-    then words from its end. Without a header it is the text alone.
+    A header with more than MAX_HEADER_TOKENS tokens loses headings from the middle of its path, then words from its
+    end. Without a header, only the text.
     """
     header = _build_header(chunk, token_starts)
     return f"{header}\n{chunk.text}" if header else chunk.text
@@ -107,7 +107,7 @@ def _build_header(chunk: Chunk, token_starts: TokenStartsFunction) -> str:
 
 
 class _HeadingPaths:
-    """`Document.heading_path_at` for offsets that rise: one pass over the headings, however many chunks ask."""
+    """`Document.heading_path_at` for ascending offsets, in one pass over the headings."""
 
     def __init__(self, document: Document) -> None:
         self._headings = document.headings
@@ -115,7 +115,7 @@ class _HeadingPaths:
         self._path: list[Heading] = []
 
     def path_at(self, offset: int) -> tuple[str, ...]:
-        """The headings above the character at `offset`, highest first; `offset` is not below the last one."""
+        """The headings above the character at `offset`, highest first; `offset` must not decrease between calls."""
         while self._next < len(self._headings) and self._headings[self._next].start <= offset:
             heading = self._headings[self._next]
             while self._path and self._path[-1].level >= heading.level:
@@ -125,9 +125,9 @@ class _HeadingPaths:
         return tuple(heading.text for heading in self._path)
 
 
-def _reserved_tokens(splitter: Splitter, header_tokens: bool, max_tokens: int | None) -> int:
-    """Tokens of each chunk that its header and the special tokens need, beyond what the embedder has to spare."""
+def _reserved_tokens(splitter: Splitter, with_header: bool, max_tokens: int | None) -> int:
+    """Tokens by which the chunk size exceeds what the embedder has left for the text."""
     if max_tokens is None or splitter.max_chunk_tokens is None:
         return 0
-    around = SPECIAL_TOKENS + (MAX_HEADER_TOKENS if header_tokens else 0)
-    return max(0, splitter.max_chunk_tokens + around - max_tokens)
+    overhead = SPECIAL_TOKENS + (MAX_HEADER_TOKENS if with_header else 0)
+    return max(0, splitter.max_chunk_tokens + overhead - max_tokens)

@@ -1,4 +1,4 @@
-"""Every document as source code, whatever format its loader took it for."""
+"""The splitter `code`: splits any document as source code."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ragkit.split.packing import pack_segments
 
 
 class CodeSplitter:
-    """Cuts before definitions by preference, then at blank lines, then where lines are indented least."""
+    """Prefers to split before definitions, then at blank lines, then at the least indented lines."""
 
     def __init__(self, options: SplitOptions) -> None:
         self._options = options
 
     @property
     def max_chunk_tokens(self) -> int | None:
-        """Most tokens of a chunk; None when characters are counted."""
+        """See `Splitter`."""
         return self._options.max_chunk_tokens
 
     def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
-        """Where the chunks begin and end; see `Splitter`."""
-        ruler, size = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
-        return pack_segments(code_segments(document), ruler, size)
+        """See `Splitter`."""
+        token_index, limits = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
+        return pack_segments(code_segments(document), token_index, limits)

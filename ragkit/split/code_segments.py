@@ -1,7 +1,7 @@
-"""Pieces of source code: its lines, with the cost of the border before each.
+"""Segments of source code: its lines, with the cost of a chunk boundary before each.
 
-Blank lines between definitions are the best borders, by the loader's headings where it found definitions
-(Python), else by what definitions look like in the language, else by indentation alone.
+Definitions are the best boundaries. They come from the headings of the document (Python), else from patterns of the
+language, else from indentation.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ragkit.split.segments import Segment, SegmentArray
 from ragkit.split.structure import section_level
 
 DEFINITION_COSTS = (-400, -200, -100)
-"""Of beginning a chunk at a definition, by depth; the last for all deeper ones."""
-_TOP_LEVEL_PARAGRAPH_COST = -150  # a blank line, then a line that is not indented
-_PARAGRAPH_COST = 50  # a blank line within something
+"""Cost of a boundary before a definition, by depth; the last applies to all deeper ones."""
+_TOP_LEVEL_PARAGRAPH_COST = -150  # after a blank line, before an unindented line
+_PARAGRAPH_COST = 50  # after a blank line, before an indented line
 _LINE_COST = 200
-_INDENT_COST = 40  # more for each level of indentation, up to 5
-_ATTACHED_COST = 800  # between a decorator or a comment and what it belongs to; before a closing bracket
+_INDENT_COST = 40  # added per level of indentation, up to 5
+_ATTACHED_COST = 800  # between a decorator or comment and its definition; before a closing bracket
 
 _LEAD_IN = re.compile(r"@|#(?!include|define|if|endif)|//|/\*|\*|--|;|\[\w|%|\"\"\"|'''")
 _CLOSING_LINE = re.compile(r"[)}\]]|(?:else|elif|except|finally|catch|end|fi|done|esac)\b")
@@ -44,22 +44,22 @@ _DEFINITION_BY_LANGUAGE: Mapping[str, re.Pattern[str]] = {
     "yaml": re.compile(r"[\w\"'-]+:|---"),
 }
 _LANGUAGE_ALIASES: Mapping[str, str] = {"objectivec": "cpp", "cuda": "cpp", "scss": "css", "less": "css"}
-_MAX_DEFINITION_CHARS = 200  # characters that a definition is looked for in
+_MAX_DEFINITION_CHARS = 200  # characters of a line that are matched
 
 
 def code_segments(document: Document) -> SegmentArray:
-    """The lines of the document that are not blank, indentation kept; an overlap may begin at each."""
+    """The lines of the document that are not blank, with indentation; an overlap may start at each."""
     lines = list(iter_lines(document.text))
-    found = _heading_definitions(document, lines) if document.headings else _likely_definitions(document, lines)
-    pieces = []
+    depths = _heading_definitions(document, lines) if document.headings else _likely_definitions(document, lines)
+    segments = []
     for number, line in enumerate(lines):
-        depth = found.get(number)
+        depth = depths.get(number)
         if depth is None:
             cost = _line_cost(document.text, line, lines[number - 1] if number else None)
         else:
             cost = DEFINITION_COSTS[min(depth, len(DEFINITION_COSTS) - 1)]
-        pieces.append(Segment(line.start, line.end, cost, starts_section=depth == 0, atomic=True))
-    return SegmentArray.from_segments(pieces)
+        segments.append(Segment(line.start, line.end, cost, starts_section=depth == 0, atomic=True))
+    return SegmentArray.from_segments(segments)
 
 
 def _line_cost(text: str, line: TextLine, before: TextLine | None) -> int:
@@ -74,15 +74,15 @@ def _line_cost(text: str, line: TextLine, before: TextLine | None) -> int:
 
 
 def _heading_definitions(document: Document, lines: Sequence[TextLine]) -> dict[int, int]:
-    """Line number -> depth of the definition that begins there, decorators and comments above it included."""
+    """Line number -> depth of the definition that starts there, including decorators and comments above it."""
     top = section_level([heading.level for heading in document.headings])
-    found: dict[int, int] = {}
+    depths: dict[int, int] = {}
     for number, level in _heading_lines(document, lines):
         first = number
         while first and not lines[first].after_blank and _is_lead_in(document.text, lines[first - 1]):
             first -= 1
-        found.setdefault(first, max(0, level - top))
-    return found
+        depths.setdefault(first, max(0, level - top))
+    return depths
 
 
 def _heading_lines(document: Document, lines: Sequence[TextLine]) -> Iterator[tuple[int, int]]:
@@ -95,7 +95,7 @@ def _heading_lines(document: Document, lines: Sequence[TextLine]) -> Iterator[tu
 
 
 def _likely_definitions(document: Document, lines: Sequence[TextLine]) -> dict[int, int]:
-    """Unindented lines behind a blank one that look like a definition, or like the comment above one."""
+    """Unindented lines after a blank one that match a definition, or a comment above one."""
     language = _LANGUAGE_ALIASES.get(document.language, document.language)
     definition = _DEFINITION_BY_LANGUAGE.get(language, _GENERIC_DEFINITION)
     return {
@@ -111,5 +111,5 @@ def _likely_definitions(document: Document, lines: Sequence[TextLine]) -> dict[i
 
 
 def _is_lead_in(text: str, line: TextLine) -> bool:
-    """A decorator, an attribute or a comment: it belongs to what follows."""
+    """Whether a line is a decorator, an attribute or a comment, which belongs to the next line."""
     return _LEAD_IN.match(text, line.text_start, line.end) is not None

@@ -1,4 +1,4 @@
-"""Chunks of one length, whatever stands in the text: the yardstick that other splitters are measured against."""
+"""The splitter `fixed`: chunks of equal length, regardless of structure. A baseline for other splitters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ragkit.split.token_index import TokenIndex
 
 
 class FixedSplitter:
-    """Fills each chunk to `chunk_size` and begins the next one `chunk_overlap` before its end, both at words.
+    """Fills each chunk to `chunk_size` and starts the next one `chunk_overlap` before its end, at word boundaries.
 
-    An edit moves every border behind it.
+    An edit moves every later boundary.
     """
 
     def __init__(self, options: SplitOptions) -> None:
@@ -23,38 +23,39 @@ class FixedSplitter:
 
     @property
     def max_chunk_tokens(self) -> int | None:
-        """Most tokens of a chunk; None when characters are counted."""
+        """See `Splitter`."""
         return self._options.max_chunk_tokens
 
     def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
-        """Where the chunks begin and end; see `Splitter`."""
-        ruler, size = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
+        """See `Splitter`."""
+        token_index, limits = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
         text, length = document.text, rstrip_end(document.text, 0, len(document.text))
         spans: list[CharSpan] = []
-        start, done = skip_whitespace(text, 0, length), 0
-        while done < length:
-            end = _chunk_end(ruler, start, done, size.max_tokens)
-            if not text[max(start, done) : end].strip():  # nothing but white space behind the overlap
-                start = skip_whitespace(text, done, length)
-                end = _chunk_end(ruler, start, done, size.max_tokens)
-            done = rstrip_end(text, start, min(end, length))
-            spans.append((start, done))
-            start = _next_start(ruler, spans[-1], size.overlap)
+        start, covered = skip_whitespace(text, 0, length), 0
+        while covered < length:
+            end = _chunk_end(token_index, start, covered, limits.max_tokens)
+            if not text[max(start, covered) : end].strip():  # only white space after the overlap
+                start = skip_whitespace(text, covered, length)
+                end = _chunk_end(token_index, start, covered, limits.max_tokens)
+            covered = rstrip_end(text, start, min(end, length))
+            spans.append((start, covered))
+            start = _next_start(token_index, spans[-1], limits.overlap)
         return spans
 
 
-def _next_start(ruler: TokenIndex, span: CharSpan, overlap: int) -> int:
+def _next_start(token_index: TokenIndex, span: CharSpan, overlap: int) -> int:
     start, end = span
     if overlap:
-        offset = ruler.offset_after(ruler.token_count_before(end) - overlap)
-        end = next_word_start(ruler.text, max(offset, start + 1), end)
-    return skip_whitespace(ruler.text, end, len(ruler.text))
+        offset = token_index.offset_after(token_index.token_count_before(end) - overlap)
+        end = next_word_start(token_index.text, max(offset, start + 1), end)
+    return skip_whitespace(token_index.text, end, len(token_index.text))
 
 
-def _chunk_end(ruler: TokenIndex, start: int, done: int, limit: int) -> int:
-    """Behind the last word that fits and is not `done`; behind the last character that fits if that word is long."""
-    before = ruler.token_count_before(start)
-    most = ruler.offset_within(before + limit)
-    if most <= start:  # the next character alone has more tokens
-        most = ruler.offset_after(before + 1)
-    return last_word_end(ruler.text, most, min(most, max(done, ruler.offset_within(before + limit // 2))))
+def _chunk_end(token_index: TokenIndex, start: int, covered: int, limit: int) -> int:
+    """The end of the last word that fits and is not covered; of the last character that fits if the word is long."""
+    before = token_index.token_count_before(start)
+    max_end = token_index.offset_within(before + limit)
+    if max_end <= start:  # the next character alone has more tokens
+        max_end = token_index.offset_after(before + 1)
+    min_end = max(covered, token_index.offset_within(before + limit // 2))
+    return last_word_end(token_index.text, max_end, min(max_end, min_end))

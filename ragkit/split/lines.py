@@ -1,4 +1,4 @@
-"""The lines of a text that are not blank, for every line end in use. Knows nothing of sentences or chunks."""
+"""The non-blank lines of a text, for all Unicode line breaks; and line numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERED_LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 class TextLine(NamedTuple):
-    """One line that holds more than white space. Offsets are character offsets into the text."""
+    """A line that is not blank. Offsets are character offsets into the text."""
 
     start: int
     """Its first character, indentation included."""
@@ -23,11 +23,11 @@ class TextLine(NamedTuple):
     end: int
     """One past its last character that is not white space."""
     after_blank: bool
-    """A blank line, or a page break, stands before it. False for the first line of the text."""
+    """A blank line or a page break precedes it. False for the first line of the text."""
 
 
 def iter_lines(text: str) -> Iterator[TextLine]:
-    """The lines of `text` in order, blank lines left out. Linear in the length of `text`."""
+    """The non-blank lines of `text`, in order. Linear in the length of `text`."""
     first = skip_whitespace(text, 0, len(text))
     start = _line_start(text, 0, first)
     after_blank = False
@@ -42,20 +42,20 @@ def iter_lines(text: str) -> Iterator[TextLine]:
 
 
 def rstrip_end(text: str, start: int, end: int) -> int:
-    """The end of `text[start:end]` without the white space behind it; `start` when nothing else is there."""
+    """The end of `text[start:end]` without trailing white space; `start` when it is blank."""
     if end > start and not text[end - 1].isspace():
         return end
     return start + len(text[start:end].rstrip())
 
 
 def skip_whitespace(text: str, start: int, end: int) -> int:
-    """The first character of `text[start:end]` that is not white space; `end` when there is none."""
+    """The offset of the first character of `text[start:end]` that is not white space; `end` when it is blank."""
     space = _WHITESPACE.match(text, start, end)
     return space.end() if space else start
 
 
 def _line_start(text: str, start: int, first: int) -> int:
-    """Where the line that holds `first` begins; `text[start:first]` is white space."""
+    """The start of the line that contains `first`; `text[start:first]` is white space."""
     indent = first
     while indent > start and text[indent - 1] in " \t":
         indent -= 1
@@ -63,7 +63,7 @@ def _line_start(text: str, start: int, first: int) -> int:
 
 
 class LineNumbers:
-    r"""Turns character offsets of one text into line numbers, counted from 1.
+    r"""Converts character offsets of a text to line numbers, from 1.
 
     A line ends at "\n", "\r\n" or a lone "\r", as text editors count.
     """
@@ -72,5 +72,5 @@ class LineNumbers:
         self._starts = [match.end() for match in _NUMBERED_LINE_BREAK.finditer(text)]
 
     def line_at(self, offset: int) -> int:
-        """The number of the line that holds the character at `offset`."""
+        """The number of the line that contains the character at `offset`."""
         return bisect_right(self._starts, offset) + 1

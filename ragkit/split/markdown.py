@@ -1,4 +1,4 @@
-"""Every document as markdown, whatever format its loader took it for."""
+"""The splitter `markdown`: splits any document as Markdown."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from ragkit.split.structure import markdown_blocks, structured_segments
 
 
 class MarkdownSplitter:
-    """Cuts at headings by preference, never inside a fenced block or a table that fits into a chunk."""
+    """Prefers to split at headings; never inside a fenced block or a table that fits into a chunk."""
 
     def __init__(self, options: SplitOptions) -> None:
         self._options = options
 
     @property
     def max_chunk_tokens(self) -> int | None:
-        """Most tokens of a chunk; None when characters are counted."""
+        """See `Splitter`."""
         return self._options.max_chunk_tokens
 
     def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
-        """Where the chunks begin and end; see `Splitter`."""
-        ruler, size = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
-        return pack_segments(structured_segments(ruler, markdown_blocks(document), size.max_tokens), ruler, size)
+        """See `Splitter`."""
+        token_index, limits = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
+        return pack_segments(
+            structured_segments(token_index, markdown_blocks(document), limits.max_tokens), token_index, limits
+        )

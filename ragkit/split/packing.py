@@ -1,10 +1,9 @@
-"""Choose where chunks begin, and how much each carries over from the one before.
+"""Pack segments into chunks, with overlap.
 
-The choice is the cheapest path through all borders, as a paragraph is broken into lines in typesetting
-(Knuth and Plass, Software: Practice and Experience 11, 1981): a chunk that is not full costs the square of
-what it lacks, a border costs more the more it tears apart. Each border's cost holds a little noise drawn
-from the text beside it. So the best path through a stretch does not depend on how the text far before it
-was cut, and an edit moves the borders near it only; packing from the top would move them all.
+Finds the cheapest path through all possible boundaries, like line breaking in typesetting (Knuth and Plass, Software:
+Practice and Experience 11, 1981). A chunk that is not full costs the square of its unused length; a boundary costs
+more the closer the texts on both sides belong together. The cost of a boundary includes some noise derived from the
+text next to it, so that an edit changes only nearby boundaries; greedy packing would move all later ones.
 """
 
 from __future__ import annotations
@@ -19,104 +18,102 @@ from ragkit.split.segments import SegmentArray, fit_segments
 from ragkit.split.text_boundaries import next_word_start
 from ragkit.split.token_index import OffsetArray, TokenIndex
 
-_EMPTY_CHUNK_COST = 1000  # the cost of a chunk with nothing in it; border costs are measured by it
-_LOST_OVERLAP_COST = (
-    4000  # more than a chunk of several pieces gains by giving up some overlap; less than tearing a block
-)
+_EMPTY_CHUNK_COST = 1000  # the unit of boundary costs
+_LOST_OVERLAP_COST = 4000  # more than a chunk gains by giving up overlap; less than splitting a block
 
 
 @dataclass(frozen=True)
 class ChunkLimits:
-    """How long chunks may be, in tokens."""
+    """The limits of a chunk, in tokens."""
 
     max_tokens: int
-    """Most tokens of a chunk, what it carries over included; at least 1."""
+    """Maximum length of a chunk, including its overlap; at least 1."""
     overlap: int
-    """Most tokens that a chunk carries over; less than `limit`."""
+    """Maximum length of the overlap; less than `max_tokens`."""
 
 
-def pack_segments(units: SegmentArray, ruler: TokenIndex, size: ChunkLimits) -> list[CharSpan]:
-    """The spans of the chunks: every unit in at least one, rising in start and in end, `size.limit` tokens at most.
+def pack_segments(segments: SegmentArray, token_index: TokenIndex, limits: ChunkLimits) -> list[CharSpan]:
+    """The spans of the chunks, ascending by start and by end, of at most `limits.max_tokens` tokens.
 
-    Linear in the number of units.
+    Every segment is in at least one span. Linear in the number of segments.
     """
-    units = fit_segments(units, ruler, size.max_tokens)
-    if not len(units.starts):
+    segments = fit_segments(segments, token_index, limits.max_tokens)
+    if not len(segments.starts):
         return []
-    carries = _overlap_starts(units, ruler, size.overlap)
-    borders = _cheapest_path(units, ruler, carries, size.max_tokens)
-    return _chunk_spans(units, ruler, borders, (carries, size.max_tokens))
+    carry_starts = _overlap_starts(segments, token_index, limits.overlap)
+    boundaries = _cheapest_path(segments, token_index, carry_starts, limits.max_tokens)
+    return _chunk_spans(segments, token_index, boundaries, carry_starts, limits.max_tokens)
 
 
-def _overlap_starts(units: SegmentArray, ruler: TokenIndex, overlap: int) -> OffsetArray:
-    """Where a chunk would begin that carries over as many whole sentences as `overlap` holds, for each unit."""
-    carries = units.starts.copy()
+def _overlap_starts(segments: SegmentArray, token_index: TokenIndex, overlap: int) -> OffsetArray:
+    """For each segment, the start of a chunk that overlaps the previous one by as many sentences as fit."""
+    carry_starts = segments.starts.copy()
     if not overlap:
-        return carries
-    least = ruler.token_counts_before(units.ends[:-1]) - overlap
-    resumes = np.append(units.overlap_starts, len(ruler.text))
-    found = resumes[np.searchsorted(ruler.token_counts_before(units.overlap_starts), least)]
-    carries[1:] = np.minimum(found, units.starts[1:])
-    nothing_whole = (found >= units.starts[1:]) & ~units.atomic[:-1]
-    for index in (np.flatnonzero(nothing_whole) + 1).tolist():
-        offset = ruler.offset_after(int(least[index - 1]))
-        carries[index] = next_word_start(ruler.text, offset, int(units.starts[index]))
-    carries[units.starts_section] = units.starts[units.starts_section]
-    return carries
+        return carry_starts
+    min_token = token_index.token_counts_before(segments.ends[:-1]) - overlap
+    overlap_starts = np.append(segments.overlap_starts, len(token_index.text))
+    starts = overlap_starts[np.searchsorted(token_index.token_counts_before(segments.overlap_starts), min_token)]
+    carry_starts[1:] = np.minimum(starts, segments.starts[1:])
+    without_overlap = (starts >= segments.starts[1:]) & ~segments.atomic[:-1]
+    for index in (np.flatnonzero(without_overlap) + 1).tolist():
+        offset = token_index.offset_after(int(min_token[index - 1]))
+        carry_starts[index] = next_word_start(token_index.text, offset, int(segments.starts[index]))
+    carry_starts[segments.starts_section] = segments.starts[segments.starts_section]
+    return carry_starts
 
 
-def _cheapest_path(units: SegmentArray, ruler: TokenIndex, carries: OffsetArray, limit: int) -> list[int]:
-    """Numbers of the units that chunks begin with, and the number of units at the end."""
-    border_costs = [*units.costs.tolist(), 0]
-    lacks = [_EMPTY_CHUNK_COST * lack * lack // (limit * limit) for lack in range(limit + 1)]
-    carried = ruler.token_counts_before(carries).tolist()
-    begins = ruler.token_counts_before(units.starts).tolist()
-    ends = ruler.token_counts_before(units.ends).tolist()
+def _cheapest_path(segments: SegmentArray, token_index: TokenIndex, carry_starts: OffsetArray, limit: int) -> list[int]:
+    """The indices of the segments that start a chunk, and the number of segments."""
+    boundary_costs = [*segments.costs.tolist(), 0]
+    fill_costs = [_EMPTY_CHUNK_COST * unused * unused // (limit * limit) for unused in range(limit + 1)]
+    carry_tokens = token_index.token_counts_before(carry_starts).tolist()
+    token_starts = token_index.token_counts_before(segments.starts).tolist()
+    ends = token_index.token_counts_before(segments.ends).tolist()
     count = len(ends)
-    cheapest = [0] + [1 << 62] * count
-    came_from = [0] * (count + 1)
-    for begin in range(count):
-        so_far, room, most = cheapest[begin], carried[begin] + limit, begins[begin] + limit
-        end = begin
-        while end < count and ends[end] <= most:
-            cost = so_far + border_costs[end + 1]
-            lack = room - ends[end]
-            if lack >= 0:
-                cost += lacks[lack]
-            elif end > begin:  # a single long unit may push out some of the overlap for nothing
+    best_costs = [0] + [1 << 62] * count
+    previous = [0] * (count + 1)
+    for first in range(count):
+        cost_before = best_costs[first]
+        max_end, max_end_without_overlap = carry_tokens[first] + limit, token_starts[first] + limit
+        end = first
+        while end < count and ends[end] <= max_end_without_overlap:
+            cost = cost_before + boundary_costs[end + 1]
+            unused = max_end - ends[end]
+            if unused >= 0:
+                cost += fill_costs[unused]
+            elif end > first:  # a single long segment may replace some of the overlap at no cost
                 cost += _LOST_OVERLAP_COST
             end += 1
-            if cost < cheapest[end]:
-                cheapest[end], came_from[end] = cost, begin
-    borders = [count]
-    while borders[-1]:
-        borders.append(came_from[borders[-1]])
-    return borders[::-1]
+            if cost < best_costs[end]:
+                best_costs[end], previous[end] = cost, first
+    boundaries = [count]
+    while boundaries[-1]:
+        boundaries.append(previous[boundaries[-1]])
+    return boundaries[::-1]
 
 
 def _chunk_spans(
-    units: SegmentArray, ruler: TokenIndex, borders: list[int], carried: tuple[OffsetArray, int]
+    segments: SegmentArray, token_index: TokenIndex, boundaries: list[int], carry_starts: OffsetArray, limit: int
 ) -> list[CharSpan]:
-    """The chunks between these borders, each with what it carries over from the one before."""
-    carries, limit = carried
+    """The chunks between these boundaries, with overlap."""
     spans: list[CharSpan] = []
-    fresh_before = -1  # where the new text of the chunk before began
-    for begin, stop in pairwise(borders):
-        fresh, end = int(units.starts[begin]), int(units.ends[stop - 1])
-        start = int(carries[begin])
-        least = ruler.token_count_before(end) - limit
-        if start < fresh and (start <= fresh_before or ruler.token_count_before(start) < least):
-            token = max(least, ruler.token_count_before(fresh_before + 1))
-            start = _overlap_start_after(units, ruler.text, ruler.offset_after(token), begin)
+    last_new_start = -1  # of the previous chunk, without its overlap
+    for first, last in pairwise(boundaries):
+        new_start, end = int(segments.starts[first]), int(segments.ends[last - 1])
+        start = int(carry_starts[first])
+        min_token = token_index.token_count_before(end) - limit
+        if start < new_start and (start <= last_new_start or token_index.token_count_before(start) < min_token):
+            token = max(min_token, token_index.token_count_before(last_new_start + 1))
+            start = _overlap_start_after(segments, token_index.text, token_index.offset_after(token), first)
         spans.append((start, end))
-        fresh_before = fresh
+        last_new_start = new_start
     return spans
 
 
-def _overlap_start_after(units: SegmentArray, text: str, offset: int, begin: int) -> int:
-    """Where the chunk that begins with this unit may begin its overlap when it must not be before `offset`."""
-    fresh = int(units.starts[begin])
-    place = int(np.searchsorted(units.overlap_starts, offset))
-    if place < len(units.overlap_starts) and units.overlap_starts[place] < fresh:
-        return int(units.overlap_starts[place])
-    return fresh if units.atomic[begin - 1] else next_word_start(text, offset, fresh)
+def _overlap_start_after(segments: SegmentArray, text: str, offset: int, first: int) -> int:
+    """The start of the overlap of a chunk that starts with segment `first`, at or after `offset`."""
+    new_start = int(segments.starts[first])
+    index = int(np.searchsorted(segments.overlap_starts, offset))
+    if index < len(segments.overlap_starts) and segments.overlap_starts[index] < new_start:
+        return int(segments.overlap_starts[index])
+    return new_start if segments.atomic[first - 1] else next_word_start(text, offset, new_start)

@@ -1,4 +1,4 @@
-"""Pieces of running text: sentences, with the cost of the border before each."""
+"""Segments of running text: sentences, with the cost of a chunk boundary before each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def prose_segments(text: str, start: int = 0, end: int | None = None) -> Iterator[Segment]:
-    """The sentences of `text[start:end]`; the first one costs what the border before it costs in `text`."""
+    """The sentences of `text[start:end]`, with costs by the white space before each in `text`."""
     before = start
     part = text[start:end]
     for first, last in sentence_spans(part):
-        piece = (start + first, start + last)
-        yield Segment(*piece, boundary_cost(text, before, piece[0]))
-        before = piece[1]
+        span = (start + first, start + last)
+        yield Segment(*span, boundary_cost(text, before, span[0]))
+        before = span[1]
 
 
 def boundary_cost(text: str, end: int, start: int) -> int:
-    """What the white space `text[end:start]` between two pieces says about the border there."""
+    """The cost of a boundary in the white space `text[end:start]` between two segments."""
     gap = text[end:start]
     if gap == " " or not gap:
         return SENTENCE_COST
@@ -36,7 +36,7 @@ def boundary_cost(text: str, end: int, start: int) -> int:
 
 
 def trim_span(text: str, span: CharSpan) -> CharSpan:
-    """The span without the white space at both of its ends."""
+    """The span without leading and trailing white space."""
     start, end = span
     first = skip_whitespace(text, start, end)
     return first, rstrip_end(text, first, end)

@@ -1,7 +1,7 @@
-"""The pieces that chunks are packed from, and what it costs to begin a chunk at each.
+"""The segments that chunks are packed from, and the cost of starting a chunk at each.
 
-Finds no structure itself: sentences, blocks and lines of code come from the modules that read them. Here
-pieces that are too long for a chunk are cut at words and characters, and crowds of tiny ones are thinned out.
+Segments that are too long for a chunk are split at words and characters, and boundaries between tiny segments are
+thinned out. Sentences, blocks and lines of code are found in other modules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ragkit.split.base import CharSpan
 from ragkit.split.text_boundaries import last_grapheme_break, next_grapheme_break
 from ragkit.split.token_index import OffsetArray, TokenIndex
 
-# What it costs to begin a chunk at a border, in thousandths of what an empty chunk costs (see pack.py).
+# Cost of a boundary, in thousandths of the cost of an empty chunk (see packing.py).
 PARAGRAPH_COST = 0
 LINE_COST = 60
 SENTENCE_COST = 150
@@ -26,35 +26,35 @@ CLAUSE_COST = 220
 WORD_COST = 600
 CHARACTER_COST = 1500
 LEAD_IN_COST = 250
-"""More, when the piece before ends with a colon: what it announces comes next."""
+"""Added after a colon, which introduces the next segment."""
 LAST_RESORT_COST = 9000
-"""More than a chunk can gain: only where nothing else fits (behind a heading, inside a block that fits)."""
+"""More than a chunk can gain: used only if nothing else fits (after a heading, inside a block that fits)."""
 
 _WORD_BOUNDARY = re.compile(r"\s+|(?<=[，、；：])(?=[^\s，、；：])")
 _CLAUSE_ENDS = np.array([ord(mark) for mark in ",;:—–)，、；："], np.uint32)
-_NOISE_STEP = 20  # what a border gets cheaper with each halving, and a tenth of what it costs
-_MAX_NOISE_COST = 500  # a border that costs more varies no more than one that costs this
+_NOISE_STEP = 20  # subtracted per halving, plus a tenth of the cost
+_MAX_NOISE_COST = 500  # the noise does not grow with costs above this
 _MAX_HALVINGS = 9
-_NOISE_CONTEXT_CHARS = 8  # characters on each side that it is drawn from
-_MAX_BOUNDARIES_PER_CHUNK = 16  # borders among tiny pieces that are kept for each chunk's length
+_NOISE_CONTEXT_CHARS = 8  # characters on each side that determine the noise
+_MAX_BOUNDARIES_PER_CHUNK = 16  # boundaries between tiny segments, per length of a chunk
 
 
 class Segment(NamedTuple):
-    """A sentence, a line, a block: text that a chunk takes in whole if it can. Trimmed, except for indentation."""
+    """A sentence, line or block that a chunk contains as a whole if possible. Trimmed, except for indentation."""
 
     start: int
     end: int
     cost: int
-    """Of beginning a chunk here."""
+    """Cost of starting a chunk here."""
     starts_section: bool = False
-    """A new subject: a chunk that begins here carries nothing over from the one before."""
+    """A chunk that starts here has no overlap with the previous one."""
     atomic: bool = False
-    """A row or a line of code: an overlap takes in the whole of it or nothing, never its last words."""
+    """A table row or a line of code: an overlap contains all of it or nothing."""
 
 
 @dataclass(frozen=True)
 class SegmentArray:
-    """Pieces in order, column by column."""
+    """Segments in order, as columns."""
 
     starts: OffsetArray
     ends: OffsetArray
@@ -62,141 +62,152 @@ class SegmentArray:
     starts_section: NDArray[np.bool_]
     atomic: NDArray[np.bool_]
     overlap_starts: OffsetArray
-    """Where an overlap may begin, in rising order: sentences, lines, and words of what is longer than a chunk."""
+    """Where an overlap may start, ascending: sentences, lines, and words of segments that are longer than a chunk."""
 
     @classmethod
-    def from_segments(cls, pieces: Iterable[Segment], resumes: Iterable[int] | None = None) -> SegmentArray:
-        """From pieces; an overlap may begin at each of them unless `resumes` says where."""
-        rows = np.array(list(pieces), np.int64).reshape(-1, len(Segment._fields))
-        starts, ends, costs, hard, rigid = rows.T.copy()
-        again = starts if resumes is None else np.fromiter(resumes, np.int64)
-        return cls(starts, ends, costs, hard.astype(bool), rigid.astype(bool), again)
+    def from_segments(cls, segments: Iterable[Segment], overlap_starts: Iterable[int] | None = None) -> SegmentArray:
+        """From segments; without `overlap_starts`, an overlap may start at each of them."""
+        rows = np.array(list(segments), np.int64).reshape(-1, len(Segment._fields))
+        starts, ends, costs, starts_section, atomic = rows.T.copy()
+        overlap_starts = starts if overlap_starts is None else np.fromiter(overlap_starts, np.int64)
+        return cls(starts, ends, costs, starts_section.astype(bool), atomic.astype(bool), overlap_starts)
 
 
-def fit_segments(units: SegmentArray, ruler: TokenIndex, limit: int) -> SegmentArray:
-    """The same text in units of at most `limit` tokens each, and not too many of them for each chunk."""
-    return _thin_boundaries(_add_noise(_split_oversized(units, ruler, limit), ruler), ruler, limit)
+def fit_segments(segments: SegmentArray, token_index: TokenIndex, limit: int) -> SegmentArray:
+    """The same text in segments of at most `limit` tokens, with a limited number of boundaries per chunk."""
+    return _thin_boundaries(_add_noise(_split_oversized(segments, token_index, limit), token_index), token_index, limit)
 
 
-def _add_noise(units: SegmentArray, ruler: TokenIndex) -> SegmentArray:
-    """The same units, each border made cheaper by an amount drawn from the text beside it.
+def _add_noise(segments: SegmentArray, token_index: TokenIndex) -> SegmentArray:
+    """The same segments, with the cost of each boundary reduced by an amount derived from the text next to it.
 
-    Equal surroundings give an equal amount wherever they stand: this is what lets borders fall at the same
-    places again behind an edit. Amounts are spread as logarithms are (each step half as frequent as the one
-    below), so that among many borders one stands out as clearly as among few. Bad borders vary more than
-    good ones: among words, one border is as bad as the next, and the text alone must decide.
+    Equal surroundings give equal amounts, so that boundaries after an edit fall at the same places again. Amounts are
+    distributed exponentially (each step is half as frequent as the previous one), so that one boundary stands out
+    among many as clearly as among few. Expensive boundaries vary more than cheap ones, because all word boundaries
+    cost the same.
     """
-    starts, ends = units.starts[1:], units.ends[:-1]
-    last = len(ruler.code_points) - 1
+    starts, ends = segments.starts[1:], segments.ends[:-1]
+    last = len(token_index.code_points) - 1
     mixed = np.zeros(len(starts), np.uint64)
     for step in range(_NOISE_CONTEXT_CHARS):
         for places in (ends - 1 - step, starts + step):
-            mixed = (mixed ^ ruler.code_points[np.clip(places, 0, last)]) * np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ token_index.code_points[np.clip(places, 0, last)]) * np.uint64(0x9E3779B97F4A7C15)
             mixed ^= mixed >> np.uint64(29)
-    # log2 with its curve drawn straight between powers of two: exact, so equal on every machine
+    # log2, linear between powers of two: exact, so equal on every machine
     mantissa, exponent = np.frexp((mixed >> np.uint64(32)).astype(np.float64) + 1)
     halvings = np.minimum(32 - exponent + 2 * (1 - mantissa), _MAX_HALVINGS)
-    scale = _NOISE_STEP + np.clip(units.costs[1:], 0, _MAX_NOISE_COST) // 10
-    costs = units.costs.copy()
+    scale = _NOISE_STEP + np.clip(segments.costs[1:], 0, _MAX_NOISE_COST) // 10
+    costs = segments.costs.copy()
     costs[1:] -= (scale * halvings).astype(np.int64)
-    return replace(units, costs=costs)
+    return replace(segments, costs=costs)
 
 
-def _split_oversized(units: SegmentArray, ruler: TokenIndex, limit: int) -> SegmentArray:
-    sizes = ruler.token_counts_before(units.ends) - ruler.token_counts_before(units.starts)
+def _split_oversized(segments: SegmentArray, token_index: TokenIndex, limit: int) -> SegmentArray:
+    sizes = token_index.token_counts_before(segments.ends) - token_index.token_counts_before(segments.starts)
     too_long = np.flatnonzero(sizes > limit)
     if not len(too_long):
-        return units
+        return segments
     parts: list[SegmentArray] = []
     done = 0
     for index in too_long.tolist():
-        parts.append(_slice_segments(units, slice(done, index)))
-        parts.append(_split_into_words(units, index, ruler, limit))
+        parts.append(_slice_segments(segments, slice(done, index)))
+        parts.append(_split_into_words(segments, index, token_index, limit))
         done = index + 1
-    parts.append(_slice_segments(units, slice(done, None)))
-    again = np.sort(np.concatenate([units.overlap_starts, *(part.overlap_starts for part in parts)]), kind="stable")
+    parts.append(_slice_segments(segments, slice(done, None)))
+    overlap_starts = np.sort(
+        np.concatenate([segments.overlap_starts, *(part.overlap_starts for part in parts)]), kind="stable"
+    )
     columns = zip(*(_columns(part) for part in parts), strict=True)
-    starts, ends, costs, hard, rigid = (np.concatenate(column) for column in columns)
-    return SegmentArray(starts, ends, costs, hard.astype(bool), rigid.astype(bool), again)
+    starts, ends, costs, starts_section, atomic = (np.concatenate(column) for column in columns)
+    return SegmentArray(starts, ends, costs, starts_section.astype(bool), atomic.astype(bool), overlap_starts)
 
 
-def _columns(units: SegmentArray) -> tuple[NDArray[np.int64] | NDArray[np.bool_], ...]:
-    return units.starts, units.ends, units.costs, units.starts_section, units.atomic
+def _columns(segments: SegmentArray) -> tuple[NDArray[np.int64] | NDArray[np.bool_], ...]:
+    return segments.starts, segments.ends, segments.costs, segments.starts_section, segments.atomic
 
 
-def _slice_segments(units: SegmentArray, rows: slice) -> SegmentArray:
-    starts, ends, costs = units.starts[rows], units.ends[rows], units.costs[rows]
-    return SegmentArray(starts, ends, costs, units.starts_section[rows], units.atomic[rows], np.empty(0, np.int64))
+def _slice_segments(segments: SegmentArray, rows: slice) -> SegmentArray:
+    starts, ends, costs = segments.starts[rows], segments.ends[rows], segments.costs[rows]
+    return SegmentArray(
+        starts, ends, costs, segments.starts_section[rows], segments.atomic[rows], np.empty(0, np.int64)
+    )
 
 
-def _split_into_words(units: SegmentArray, index: int, ruler: TokenIndex, limit: int) -> SegmentArray:
-    """One unit that is longer than a chunk, word by word."""
-    start, end = int(units.starts[index]), int(units.ends[index])
-    found = _WORD_BOUNDARY.finditer(ruler.text, start + 1, end)
-    gaps = np.fromiter((edge for gap in found for edge in gap.span()), np.int64).reshape(-1, 2)
+def _split_into_words(segments: SegmentArray, index: int, token_index: TokenIndex, limit: int) -> SegmentArray:
+    """The words of a segment that is longer than a chunk."""
+    start, end = int(segments.starts[index]), int(segments.ends[index])
+    matches = _WORD_BOUNDARY.finditer(token_index.text, start + 1, end)
+    gaps = np.fromiter((offset for match in matches for offset in match.span()), np.int64).reshape(-1, 2)
     starts, ends = np.append(start, gaps[:, 1]), np.append(gaps[:, 0], end)
-    at_clause = np.isin(ruler.code_points[np.maximum(starts - 1, 0)], _CLAUSE_ENDS)
-    at_clause[1:] |= np.isin(ruler.code_points[ends[:-1] - 1], _CLAUSE_ENDS)
+    at_clause = np.isin(token_index.code_points[np.maximum(starts - 1, 0)], _CLAUSE_ENDS)
+    at_clause[1:] |= np.isin(token_index.code_points[ends[:-1] - 1], _CLAUSE_ENDS)
     costs = np.where(at_clause, CLAUSE_COST, WORD_COST)
-    costs[0] = units.costs[index]
-    sizes = ruler.token_counts_before(ends) - ruler.token_counts_before(starts)
-    most = max(1, limit // 4)
-    long = np.flatnonzero(sizes > most)
-    inside = [
-        cut for word in long.tolist() for cut in _breaks_in_word(ruler, (int(starts[word]), int(ends[word])), limit)
+    costs[0] = segments.costs[index]
+    sizes = token_index.token_counts_before(ends) - token_index.token_counts_before(starts)
+    max_word_tokens = max(1, limit // 4)
+    long = np.flatnonzero(sizes > max_word_tokens)
+    word_breaks = [
+        cut
+        for word in long.tolist()
+        for cut in _breaks_in_word(token_index, (int(starts[word]), int(ends[word])), limit)
     ]
-    cuts = np.array(inside, np.int64)
+    cuts = np.array(word_breaks, np.int64)
     order = np.argsort(np.concatenate([starts, cuts]), kind="stable")
     all_starts = np.concatenate([starts, cuts])[order]
     all_ends = np.sort(np.concatenate([ends, cuts]), kind="stable")
     all_costs = np.concatenate([costs, np.full(len(cuts), CHARACTER_COST, np.int64)])[order]
-    hard = np.zeros(len(all_starts), bool)
-    hard[0] = units.starts_section[index]
-    return SegmentArray(all_starts, all_ends, all_costs, hard, np.zeros(len(all_starts), bool), all_starts)
+    starts_section = np.zeros(len(all_starts), bool)
+    starts_section[0] = segments.starts_section[index]
+    return SegmentArray(all_starts, all_ends, all_costs, starts_section, np.zeros(len(all_starts), bool), all_starts)
 
 
-def _breaks_in_word(ruler: TokenIndex, word: CharSpan, limit: int) -> Iterator[int]:
-    """Cuts between characters of a word, an eighth of a chunk apart where no cluster is torn by it."""
+def _breaks_in_word(token_index: TokenIndex, word: CharSpan, limit: int) -> Iterator[int]:
+    """Breaks inside a word, an eighth of a chunk apart, between grapheme clusters."""
     position, end = word
     step = max(1, limit // 8)
     while True:
-        before = ruler.token_count_before(position)
-        wanted = ruler.offset_within(before + step)
-        if wanted <= position:  # the next character alone has more tokens
-            wanted = ruler.offset_after(before + 1)
-        cut = last_grapheme_break(ruler.text, position, wanted) if wanted < end else None
+        before = token_index.token_count_before(position)
+        target = token_index.offset_within(before + step)
+        if target <= position:  # the next character alone has more tokens
+            target = token_index.offset_after(before + 1)
+        cut = last_grapheme_break(token_index.text, position, target) if target < end else None
         if cut is None:
-            cut = next_grapheme_break(ruler.text, wanted, min(end, ruler.offset_within(before + limit)))
+            cut = next_grapheme_break(token_index.text, target, min(end, token_index.offset_within(before + limit)))
         if cut >= end:
             return
         yield cut
         position = cut
 
 
-def _thin_boundaries(units: SegmentArray, ruler: TokenIndex, limit: int) -> SegmentArray:
-    """Of tiny units beside each other, only the best border in each sixteenth of a chunk is kept.
+def _thin_boundaries(segments: SegmentArray, token_index: TokenIndex, limit: int) -> SegmentArray:
+    """Between adjacent tiny segments, keep only the best boundary per sixteenth of a chunk.
 
-    A chunk of 200 tokens may begin at some 16 places among words, not at 200; what is dropped is a
-    border, never text.
+    A chunk of 200 tokens has about 16 possible boundaries between words, not 200. Only boundaries are dropped, never
+    text.
     """
     step = limit // _MAX_BOUNDARIES_PER_CHUNK
-    if step < 2 or len(units.starts) < 2:
-        return units
-    first = ruler.token_counts_before(units.starts)
-    tiny = ruler.token_counts_before(units.ends) - first <= step // 2
+    if step < 2 or len(segments.starts) < 2:
+        return segments
+    first = token_index.token_counts_before(segments.starts)
+    tiny = token_index.token_counts_before(segments.ends) - first <= step // 2
     rows = np.flatnonzero(tiny[1:] & tiny[:-1]) + 1
     if not len(rows):
-        return units
+        return segments
     bucket = first[rows] // step
     bucket_starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
-    # the cheapest border of each bucket, the first of equals: cost and row in one number
-    best = np.minimum.reduceat((units.costs[rows] << 40) + rows, bucket_starts) & ((1 << 40) - 1)
-    kept = np.ones(len(units.starts), bool)
+    # the cheapest boundary of each bucket, the first of equal ones: cost and row in one number
+    best = np.minimum.reduceat((segments.costs[rows] << 40) + rows, bucket_starts) & ((1 << 40) - 1)
+    kept = np.ones(len(segments.starts), bool)
     kept[rows] = False
     kept[best] = True
     begins = np.flatnonzero(kept)
-    ends = np.append(units.ends[begins[1:] - 1], units.ends[-1])
-    rigid = units.atomic[np.append(begins[1:] - 1, len(kept) - 1)]
+    ends = np.append(segments.ends[begins[1:] - 1], segments.ends[-1])
+    atomic = segments.atomic[np.append(begins[1:] - 1, len(kept) - 1)]
     return SegmentArray(
-        units.starts[begins], ends, units.costs[begins], units.starts_section[begins], rigid, units.overlap_starts
+        segments.starts[begins],
+        ends,
+        segments.costs[begins],
+        segments.starts_section[begins],
+        atomic,
+        segments.overlap_starts,
     )

@@ -1,4 +1,4 @@
-"""Whole sentences, one border as good as the next: no headings, no paragraphs."""
+"""The splitter `sentence`: whole sentences, without regard to headings and paragraphs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,18 @@ from ragkit.split.sentence_segmentation import sentence_spans
 
 
 class SentenceSplitter:
-    """Packs sentences; one that is longer than a chunk is cut at clauses, words and characters."""
+    """Packs sentences; a sentence that is longer than a chunk is split at clauses, words and characters."""
 
     def __init__(self, options: SplitOptions) -> None:
         self._options = options
 
     @property
     def max_chunk_tokens(self) -> int | None:
-        """Most tokens of a chunk; None when characters are counted."""
+        """See `Splitter`."""
         return self._options.max_chunk_tokens
 
     def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
-        """Where the chunks begin and end; see `Splitter`."""
-        ruler, size = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
-        return pack_segments(
-            SegmentArray.from_segments(Segment(*sentence, cost=0) for sentence in sentence_spans(document.text)),
-            ruler,
-            size,
-        )
+        """See `Splitter`."""
+        token_index, limits = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
+        sentences = (Segment(*sentence, cost=0) for sentence in sentence_spans(document.text))
+        return pack_segments(SegmentArray.from_segments(sentences), token_index, limits)

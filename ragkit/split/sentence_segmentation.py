@@ -1,8 +1,8 @@
-"""Sentences of a text, found by rules in linear time: no model, no word list beyond abbreviations.
+"""Rule-based sentence segmentation in linear time, without a model.
 
-A sentence ends at a stop, a blank line, or a line break that was made on purpose (a list item, a row, a
-heading); a line break that only wraps a long line does not end one. Where a language writes no stops
-(Thai, for one), a whole paragraph is one sentence.
+A sentence ends at end punctuation, a blank line, or an intentional line break (list item, table row, heading); a line
+break that wraps a long line does not end it. In a language without end punctuation, such as Thai, a paragraph is one
+sentence.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ragkit.split.lines import TextLine, iter_lines, skip_whitespace
 from ragkit.split.text_boundaries import splits_grapheme
 
 _STOP = re.compile(
-    r"[.!?…‼⁇⁈⁉]+[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*"  # needs white space behind it
-    r"|[。！？｡]+[」』”’）】》〉\"')]*"  # needs none
+    r"[.!?…‼⁇⁈⁉]+[\"'”’»›)\]}*_`]*(?:\[\d{1,3}\])*"  # only before white space
+    r"|[。！？｡]+[」』”’）】》〉\"')]*"  # anywhere
     r"|[।॥۔؟።។៕]+"
 )
 _FULLWIDTH_STOPS = frozenset("。！？｡")
@@ -26,60 +26,56 @@ _WORD = re.compile(r"\w+")
 _NON_WHITESPACE = re.compile(r"\S+")
 _DOTTED_LETTERS = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
 _OPENING_PUNCTUATION = "\"'“‘«‹([{¿¡*_`"
-_MAX_ABBREVIATION_CHARS = 24  # characters looked at before a stop
+_MAX_ABBREVIATION_CHARS = 24  # characters that are read before a full stop
 
 
-def _word_set(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
-# Followed by more of the same sentence, whatever comes next.
+# Never end a sentence.
 _NON_FINAL_ABBREVIATIONS = _word_set(
     "dr mr mrs ms mx prof st sta ste rev hon gen col capt cmdr lt sgt maj adm gov sen rep pres messrs mme mlle "
     "hr fr dipl ing mag herrn e.g i.e eg ie cf viz vs v.s resp approx ca incl excl esp z.b d.h u.a p.ex i.d.r bzw "
     "vgl ggf evtl sog mt ft al.e"
 )
-# Followed by a number, they go on: "Fig. 3", "no. 7", "Jan. 12".
+# Do not end a sentence before a number: "Fig. 3", "no. 7", "Jan. 12".
 _NUMBER_ABBREVIATIONS = _word_set(
     "no nos nr fig figs tab sec sect eq eqs ch chap vol vols p pp art ref refs ex par para ver ed app col ln "
     "jan feb mar apr jun jul aug sep sept oct nov dec abb kap bd s"
 )
-# May end a sentence: then one of the words below comes next.
+# End a sentence only before one of the words below.
 _FINAL_ABBREVIATIONS = _word_set("etc inc ltd co corp jr sr al bros dept est univ assn ave blvd rd hrs min max usw")
 _SENTENCE_STARTERS = _word_set(
     "a an the this that these those it its he she they we you i his her their our my in on at for from by with "
     "when while if as after before since although though because but and or so yet however then there here what "
     "who why how where no not all some many most each both such its one two also thus hence therefore"
 )
-_MAX_UNKNOWN_ABBREVIATION_CHARS = 3  # letters: "abc. def" goes on, "abcd. efgh" does not
+_MAX_UNKNOWN_ABBREVIATION_CHARS = 3  # letters: "abc. def" is one sentence, "abcd. efgh" is two
 
 _BLOCK_MARKER = re.compile(
     r"[-*+•▪◦‣·–—]\s|\d{1,3}[.)]\s|[A-Za-z][.)]\s|#{1,6}\s|[>|]|`{3}|~{3}|={3}|-{3}|[^|]{1,80} \| "
 )
-"""What a list item, a heading, a quotation, a fence or a row of a table begins with."""
+"""The start of a list item, heading, quotation, fence or table row."""
 _KEY_VALUE_LINE = re.compile(r"[\w .-]{1,30}:(?:\s|$)|[\w.\[\]-]{1,80}:\s")  # `name: value`
-_MIN_WRAPPED_CHARS = 20  # characters: shorter lines were broken on purpose
-_MIN_WRAPPED_SHARE = 0.4  # of the lines that follow a long one must go on in lower case
-_MIN_FULL_LINE_CHARS = (
-    60  # characters: a line of at least so many that ends without a stop may go on with "name:" all the same
-)
-_SHORT_LINE_RATIO = (
-    0.75  # of the usual width: a line that ends before it, though the next word had room, ended on purpose
-)
+_MIN_WRAPPED_CHARS = 20  # shorter lines are never wrapped
+_MIN_WRAPPED_SHARE = 0.4  # of the lines after a long one must continue in lower case
+_MIN_FULL_LINE_CHARS = 60  # a longer line without end punctuation may continue with "name:"
+_SHORT_LINE_RATIO = 0.75  # of the usual width: a shorter line with room for the next word ended intentionally
 _END_PUNCTUATION = frozenset(".!?…:;,-–—\"'”’)]")
 
 
 def sentence_spans(text: str) -> list[CharSpan]:
-    """Where the sentences of `text` begin and end, in order.
+    """The spans of the sentences of `text`, in order.
 
-    Spans do not overlap and are trimmed; every character that is not white space lies in exactly one.
+    Spans are trimmed and do not overlap; every character that is not white space is in exactly one.
     Linear in the length of `text`.
     """
     return [sentence for start, end in _text_runs(text) for sentence in _sentences_between(text, start, end)]
 
 
 def _text_runs(text: str) -> Iterator[CharSpan]:
-    """Runs of lines that read as one: a paragraph of wrapped lines, a list item, a single row."""
+    """Spans of joined lines: a paragraph of wrapped lines, a list item, a table row."""
     paragraph: list[TextLine] = []
     for line in iter_lines(text):
         if line.after_blank and paragraph:
@@ -91,41 +87,41 @@ def _text_runs(text: str) -> Iterator[CharSpan]:
 
 
 def _join_wrapped_lines(text: str, lines: Sequence[TextLine]) -> Iterator[CharSpan]:
-    """The lines of one paragraph, with those that were only wrapped put together."""
+    """The lines of one paragraph, with wrapped lines joined."""
     if len(lines) == 1:
         yield lines[0].text_start, lines[0].end
         return
-    goes_on = _detect_wrapped_lines(text, lines)
+    continues = _detect_wrapped_lines(text, lines)
     start = lines[0].text_start
-    for (before, line), same in zip(pairwise(lines), goes_on, strict=True):
-        if not same:
+    for (before, line), joined in zip(pairwise(lines), continues, strict=True):
+        if not joined:
             yield start, before.end
             start = line.text_start
     yield start, lines[-1].end
 
 
 def _detect_wrapped_lines(text: str, lines: Sequence[TextLine]) -> list[bool]:
-    """For each line but the first, whether the break before it means nothing.
+    """For each line except the first, whether it continues the previous one.
 
-    No break does unless many of the lines that follow a long one go on in lower case.
+    All False unless many of the lines after a long one continue in lower case.
     """
-    maybe = [_is_long(text, before) and not _begins_block(text, before, line) for before, line in pairwise(lines)]
-    following = [line for line, may in zip(lines[1:], maybe, strict=True) if may]
-    low = sum(1 for line in following if _may_continue(text[line.text_start]))
-    if not following or low < _MIN_WRAPPED_SHARE * len(following):
-        return [False] * len(maybe)
+    candidates = [_is_long(text, before) and not _begins_block(text, before, line) for before, line in pairwise(lines)]
+    following = [line for line, is_candidate in zip(lines[1:], candidates, strict=True) if is_candidate]
+    continuing = sum(1 for line in following if _may_continue(text[line.text_start]))
+    if not following or continuing < _MIN_WRAPPED_SHARE * len(following):
+        return [False] * len(candidates)
     width = sorted(line.end - line.text_start for line in lines)[3 * len(lines) // 4]
-    pairs = zip(pairwise(lines), maybe, strict=True)
-    return [may and not _ended_early(text, before, line, width) for (before, line), may in pairs]
+    pairs = zip(pairwise(lines), candidates, strict=True)
+    return [is_candidate and not _ended_early(text, before, line, width) for (before, line), is_candidate in pairs]
 
 
 def _begins_block(text: str, before: TextLine, line: TextLine) -> bool:
-    """Whether a line is the beginning of something: an item, a heading, a row, an entry."""
+    """Whether a line starts a list item, heading, table row or `name: value` entry."""
     if _BLOCK_MARKER.match(text, line.text_start, line.end):
         return True
     if not _KEY_VALUE_LINE.match(text, line.text_start, line.end):
         return False
-    # "... twice a day during observing / periods: before the night": a full line that no stop ends goes on
+    # "... twice a day during observing / periods: before the night": a full line without end punctuation continues
     is_full = before.end - before.text_start >= _MIN_FULL_LINE_CHARS and text[before.end - 1] not in _END_PUNCTUATION
     return not (
         is_full and text[line.text_start].islower() and not _KEY_VALUE_LINE.match(text, before.text_start, before.end)
@@ -133,7 +129,7 @@ def _begins_block(text: str, before: TextLine, line: TextLine) -> bool:
 
 
 def _ended_early(text: str, before: TextLine, line: TextLine, width: int) -> bool:
-    """A heading above a paragraph: much shorter than its lines, without a stop, and a capital letter follows."""
+    """Whether `before` is a heading: short, without end punctuation, before a capital letter."""
     head = text[line.text_start]
     if text[before.end - 1] in _END_PUNCTUATION or not (head.isupper() or head.isdecimal()):
         return False
@@ -143,12 +139,12 @@ def _ended_early(text: str, before: TextLine, line: TextLine, width: int) -> boo
 
 
 def _is_long(text: str, line: TextLine) -> bool:
-    """Long enough to have been wrapped, and no heading."""
+    """Whether a line is long enough to be wrapped, and not a heading."""
     return line.end - line.text_start >= _MIN_WRAPPED_CHARS and text[line.text_start] != "#"
 
 
 def _may_continue(character: str) -> bool:
-    """A lower-case letter, or one of a script that has no case."""
+    """Whether a character is a lower-case letter, or of a script without case."""
     return character.isalpha() and not character.isupper()
 
 
@@ -163,7 +159,7 @@ def _sentences_between(text: str, start: int, end: int) -> Iterator[CharSpan]:
 
 
 def _ends_sentence(text: str, stop: re.Match[str], begin: int, end: int) -> bool:
-    """Whether a sentence that began at `begin` ends with this stop; more text follows before `end`."""
+    """Whether a sentence that starts at `begin` ends with this punctuation; more text follows before `end`."""
     marks = stop.group()
     if marks[0] in _FULLWIDTH_STOPS:
         return not splits_grapheme(text, stop.end())
@@ -178,9 +174,9 @@ def _ends_sentence(text: str, stop: re.Match[str], begin: int, end: int) -> bool
 
 
 def _full_stop_ends_sentence(text: str, stop: int, begin: int, following: int) -> bool:
-    """The case of a single full stop: `following` is the first letter or digit behind it."""
+    """`_ends_sentence` for a single full stop; `following` is the offset of the next letter or digit."""
     before = text[max(begin, stop - _MAX_ABBREVIATION_CHARS) : stop]
-    if before[-1].isspace():  # "... slipstream . an experimental ...": texts that were cut into words
+    if before[-1].isspace():  # "... slipstream . an experimental ...": tokenized text
         return True
     word = before.split()[-1].lstrip(_OPENING_PUNCTUATION)
     known = word.lower()

@@ -1,7 +1,7 @@
-"""Where a text may be cut: at words, else between characters without tearing what a reader sees as one.
+"""Boundaries of words and grapheme clusters.
 
-Covers combining marks, emoji sequences, flags, Hangul jamo, surrogate pairs and CRLF: the cases of Unicode
-Annex 29 that occur in texts, not its whole table.
+Covers combining marks, emoji sequences, flags, Hangul jamo, surrogate pairs and CRLF: the common cases of Unicode
+Annex 29.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import unicodedata
 from ragkit.split.lines import rstrip_end, skip_whitespace
 
 MAX_GRAPHEME_CHARS = 32
-"""Characters: a longer cluster (marks heaped on marks) may be cut, so that every search stays short."""
+"""A longer cluster may be split, which bounds the search."""
 
 _WORD_START = re.compile(r"(?<=\s)\S")
 _MARK_CATEGORIES = frozenset({"Mn", "Me", "Mc"})
 _ZERO_WIDTH_JOINER = "\u200d"
 _REGIONAL_INDICATORS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
-_MAX_FLAG_CHARS = 512  # characters: in a longer row of flags a cut may fall inside one
+_MAX_FLAG_CHARS = 512  # in a longer sequence of flags, a flag may be split
 _EXTENDING_CHARS = frozenset("\u200c\u200d\u0e33\u0eb3\uff9e\uff9f")  # joiners, Thai and Lao AM, half-width voicing
 
 
 def splits_grapheme(text: str, offset: int) -> bool:
-    """Whether a cut between `text[offset - 1]` and `text[offset]` would tear a cluster."""
+    """Whether `offset` is inside a grapheme cluster."""
     if not 0 < offset < len(text):
         return False
     before, after = text[offset - 1], text[offset]
@@ -41,7 +41,7 @@ def splits_grapheme(text: str, offset: int) -> bool:
 
 
 def next_word_start(text: str, offset: int, end: int) -> int:
-    """The first word that begins in [offset, end); else the first cut between characters there; else `end`."""
+    """The first word start in [offset, end); else the first grapheme break there; else `end`."""
     if offset >= end:
         return end
     word = _WORD_START.search(text, offset, end)
@@ -49,7 +49,7 @@ def next_word_start(text: str, offset: int, end: int) -> int:
 
 
 def last_word_end(text: str, offset: int, start: int = 0) -> int:
-    """The last offset in (start, offset] that lies in no word; the last cut between characters if there is none."""
+    """The last word end in (start, offset]; else the last grapheme break there."""
     if offset >= len(text) or text[offset].isspace() or text[offset - 1].isspace():
         return rstrip_end(text, start, offset) or offset
     words = text[start:offset].rsplit(None, 1)
@@ -61,7 +61,7 @@ def last_word_end(text: str, offset: int, start: int = 0) -> int:
 
 
 def next_grapheme_break(text: str, offset: int, end: int) -> int:
-    """The first offset from `offset` up to `end` that tears nothing; `offset` when there is none nearby."""
+    """The first grapheme break in [offset, end]; `offset` when there is none nearby."""
     for cut in range(offset, min(end, offset + MAX_GRAPHEME_CHARS) + 1):
         if not splits_grapheme(text, cut):
             return cut
@@ -69,7 +69,7 @@ def next_grapheme_break(text: str, offset: int, end: int) -> int:
 
 
 def last_grapheme_break(text: str, start: int, offset: int) -> int | None:
-    """The last offset in (start, offset] that tears nothing; None when there is none nearby."""
+    """The last grapheme break in (start, offset]; None when there is none nearby."""
     for cut in range(offset, max(start, offset - MAX_GRAPHEME_CHARS), -1):
         if not splits_grapheme(text, cut):
             return cut
@@ -77,7 +77,7 @@ def last_grapheme_break(text: str, start: int, offset: int) -> int | None:
 
 
 def _is_extending(character: str) -> bool:
-    """The character belongs to the one before it."""
+    """Whether the character extends the previous one."""
     return (
         character in _EXTENDING_CHARS
         or unicodedata.category(character) in _MARK_CATEGORIES

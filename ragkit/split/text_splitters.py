@@ -1,6 +1,6 @@
-"""Splitters for callers who hold documents and no embedder: texts in, texts out.
+"""Public text splitters that need no embedder: texts in, texts out.
 
-Indexing does not go through here: it measures with the embedder in use and keeps places (`chunks`).
+Indexing uses `chunks` instead, with the tokenizer of the embedder.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ragkit.records import Document, content_id
-from ragkit.split.options import Unit
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions, Unit
+from ragkit.split.recursive import RecursiveSplitter
 from ragkit.split.token_index import estimate_token_starts
 
 
 class RecursiveTextSplitter:
-    """Cuts texts along their structure: headings, blocks, paragraphs, lines, sentences, words, characters.
+    """Splits texts by structure: headings, blocks, paragraphs, lines, sentences, words, characters.
 
     Args:
-        chunk_size: most units of a piece; at least 1.
-        chunk_overlap: most units that a piece repeats from the one before; less than `chunk_size`.
-        separators: where to cut instead, the first by preference; words and characters follow of themselves.
-        unit: `characters`, or `tokens` as `estimate_token_starts` counts them, which needs no model.
+        chunk_size: maximum length of a chunk; at least 1.
+        chunk_overlap: maximum length of the text that a chunk repeats from the previous one; less than `chunk_size`.
+        separators: split after these instead, in order of preference; then at words and characters.
+        unit: `characters`, or `tokens` as estimated by `estimate_token_starts`, without a model.
 
     Raises:
         InvalidOption: a value is out of range.
@@ -34,21 +34,21 @@ class RecursiveTextSplitter:
         separators: Sequence[str] | None = None,
         unit: Unit = "characters",
     ) -> None:
-        given = (separators,) if isinstance(separators, str) else tuple(separators or ())
-        self._splitter = RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap, unit, given))
+        separator_list = (separators,) if isinstance(separators, str) else tuple(separators or ())
+        self._splitter = RecursiveSplitter(RecursiveOptions(chunk_size, chunk_overlap, unit, separator_list))
 
     def split_text(self, text: str) -> list[str]:
-        """The pieces of a text, in order."""
-        return [piece.text for piece in self.split_documents([Document(text)])]
+        """The chunks of a text, in order."""
+        return [chunk.text for chunk in self.split_documents([Document(text)])]
 
     def split_documents(self, documents: Iterable[Document]) -> list[Document]:
-        """The pieces of the documents, in order, each a document of its own.
+        """The chunks of the documents, in order, as documents.
 
-        A piece keeps source, title, format and language; its metadata is that of its document with `start`
-        and `end`: character offsets, `document.text[start:end] == piece.text`. Ids are derived from content,
-        and differ within a document.
+        A chunk has the source, title, format, language and metadata of its document, plus the metadata `start` and
+        `end`: character offsets, `document.text[start:end] == chunk.text`. Ids are derived from the content, and
+        unique within a document.
         """
-        return [piece for document in documents for piece in self._split_document(document)]
+        return [chunk for document in documents for chunk in self._split_document(document)]
 
     def _split_document(self, document: Document) -> Iterable[Document]:
         seen: Counter[str] = Counter()
@@ -67,13 +67,13 @@ class RecursiveTextSplitter:
 
 
 class TextSplitter(RecursiveTextSplitter):
-    """Cuts texts behind one separator; at words, then characters, where a piece between two is too long.
+    """Splits texts after one separator; text that is too long is split at words, then at characters.
 
     Args:
-        chunk_size: most units of a piece; at least 1.
-        chunk_overlap: most units that a piece repeats from the one before; less than `chunk_size`.
-        separator: where to cut.
-        unit: `characters`, or `tokens` as `estimate_token_starts` counts them, which needs no model.
+        chunk_size: maximum length of a chunk; at least 1.
+        chunk_overlap: maximum length of the text that a chunk repeats from the previous one; less than `chunk_size`.
+        separator: where to split.
+        unit: `characters`, or `tokens` as estimated by `estimate_token_starts`, without a model.
 
     Raises:
         InvalidOption: a value is out of range.

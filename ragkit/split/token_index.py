@@ -1,7 +1,4 @@
-"""How long a piece of text is: token counts of any span from one list of token starts.
-
-Also holds the measure that is used where no embedder is at hand. Cuts nothing.
-"""
+"""Token counts of any span of a text, from its token starts; and a token estimate that needs no embedder."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from ragkit.split.base import TokenStartsFunction
 OffsetArray: TypeAlias = NDArray[np.int64]
 
 MAX_TOKEN_CHARS = 32
-"""Characters that one token may stand for. A tokenizer may call a word of a million letters one unknown token;
-here every further 32 characters without a token start count as one more, so that no chunk grows without bound."""
+"""Maximum length of a token. A tokenizer may map a word of a million letters to one unknown token; each further 32
+characters without a token start count as one more token, which bounds the length of a chunk."""
 
 _EAST_ASIAN = "\u2e80-\u2fdf\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD_PIECE = re.compile(rf"[^\W{_EAST_ASIAN}]{{1,8}}|[^\s]")
@@ -25,16 +22,16 @@ _WHITESPACE_CODES = np.array([code for code in range(0x3001) if chr(code).isspac
 
 
 def estimate_token_starts(text: str) -> OffsetArray:
-    """A measure that needs no model: near to what a word-piece tokenizer finds in prose.
+    """Estimated token starts, without a model; close to a word-piece tokenizer on prose.
 
-    A word of up to 8 letters or digits is one token, a longer one a token for every 8; so is each
-    punctuation mark and each Chinese or Japanese character.
+    A word has one token per 8 letters or digits, rounded up; each punctuation mark and each Chinese or Japanese
+    character is a token.
     """
     return np.fromiter((piece.start() for piece in _WORD_PIECE.finditer(text)), np.int64)
 
 
 class TokenIndex:
-    """Counts the tokens of any span of one text, by binary search."""
+    """Token counts of the spans of a text, by binary search."""
 
     def __init__(self, text: str, token_starts: TokenStartsFunction) -> None:
         self.text = text
@@ -43,39 +40,38 @@ class TokenIndex:
         self._starts = _fill_long_gaps(self._skip_leading_whitespace(starts), len(text))
 
     def token_counts_before(self, offsets: OffsetArray) -> OffsetArray:
-        """How many tokens start before each offset: the tokens of [a, b) are the difference of b's and a's."""
+        """The number of tokens that start before each offset; the tokens of [a, b) are the difference."""
         return np.searchsorted(self._starts, offsets).astype(np.int64)
 
     def token_count_before(self, offset: int) -> int:
-        """`token_counts_before` of one offset."""
+        """`token_counts_before` for one offset."""
         return int(np.searchsorted(self._starts, offset))
 
     def offset_after(self, tokens: int) -> int:
         """The first token start with at least `tokens` tokens before it; the end of the text if there is none."""
         if tokens <= 0 or tokens > len(self._starts):
             return self.offset_within(max(0, tokens))
-        # several tokens may share a start: the bytes of one character
+        # several tokens may share a start (bytes of one character)
         return self.offset_within(int(np.searchsorted(self._starts, self._starts[tokens - 1], "right")))
 
     def offset_within(self, tokens: int) -> int:
-        """The last token start with at most `tokens` tokens before it; the end of the text if they are no more."""
+        """The last token start with at most `tokens` tokens before it; the end of the text if there are no more."""
         return int(self._starts[tokens]) if tokens < len(self._starts) else len(self.text)
 
     def _skip_leading_whitespace(self, starts: OffsetArray) -> OffsetArray:
-        """Some tokenizers let a word's token begin at the space before it: move it to the word."""
+        """Move token starts from the space before a word, where some tokenizers place them, to the word."""
         if not len(starts) or not np.isin(self.code_points[starts], _WHITESPACE_CODES).any():
             return starts
         visible = np.flatnonzero(~np.isin(self.code_points, _WHITESPACE_CODES))
         if not len(visible):
             return starts
-        place = np.searchsorted(visible, starts)
-        word = np.append(visible, len(self.text))[place]
+        word = np.append(visible, len(self.text))[np.searchsorted(visible, starts)]
         next_start = np.append(starts[1:], len(self.text))
         return np.where(word < next_start, word, starts)
 
 
 def _fill_long_gaps(starts: OffsetArray, length: int) -> OffsetArray:
-    """The starts, and one more for every LONGEST_TOKEN characters in which none lies."""
+    """The starts, plus one for every MAX_TOKEN_CHARS characters without a start."""
     edges = np.concatenate([[0], starts, [length]])
     missing = (np.diff(edges) - 1) // MAX_TOKEN_CHARS
     np.maximum(missing, 0, out=missing)

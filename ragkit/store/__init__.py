@@ -1,39 +1,50 @@
-"""Station 4, store: rows in, the nearest rows out. This is the table of the vector stores."""
+"""The registry of the vector stores."""
 
 from __future__ import annotations
 
+from ragkit.errors import StoreError
 from ragkit.registry import PartSpec, Registry
-from ragkit.store.base import Store
+from ragkit.store.base import REQUIRED_METHODS, Store, missing_methods
 
-STORES: Registry[Store] = Registry(
+
+class StoreRegistry(Registry[Store]):
+    """The registered stores. A store that lacks a method is rejected before it is opened."""
+
+    def find(self, name: str) -> type[Store]:
+        """The class behind `name`.
+
+        Raises:
+            UnknownName: no store has this name.
+            MissingExtra: its optional dependency is not installed.
+            StoreError: the class lacks methods of `ragkit.store.base.Store`.
+        """
+        store = super().find(name)
+        missing = missing_methods(store)
+        if missing:
+            raise StoreError(
+                f"the store {name!r} ({store.__module__}.{store.__qualname__}) lacks the methods "
+                f"{', '.join(missing)}: a registered store implements {', '.join(REQUIRED_METHODS)}"
+            )
+        return store
+
+
+def _spec(target: str, options: str, extra: str = "") -> PartSpec:
+    return PartSpec(f"ragkit.store.backends.{target}", extra, f"ragkit.store.options:{options}")
+
+
+STORES: Registry[Store] = StoreRegistry(
     "store",
     "stores",
     {
-        "chroma": PartSpec(
-            "ragkit.store.backends.chroma:ChromaStore", "chroma", "ragkit.store.embedded_options:ChromaOptions"
-        ),
-        "duckdb": PartSpec(
-            "ragkit.store.backends.duckdb_:DuckdbStore", "duckdb", "ragkit.store.embedded_options:DuckdbOptions"
-        ),
-        "faiss": PartSpec(
-            "ragkit.store.backends.faiss_:FaissStore", "faiss", "ragkit.store.embedded_options:FaissOptions"
-        ),
-        "lancedb": PartSpec(
-            "ragkit.store.backends.lancedb_:LancedbStore", "lancedb", "ragkit.store.embedded_options:LancedbOptions"
-        ),
-        "memory": PartSpec("ragkit.store.backends.memory:MemoryStore", options="ragkit.store.options:MemoryOptions"),
-        "milvus": PartSpec(
-            "ragkit.store.backends.milvus:MilvusStore", "milvus", "ragkit.store.server_options:MilvusOptions"
-        ),
-        "pgvector": PartSpec(
-            "ragkit.store.backends.pgvector:PgvectorStore", "pgvector", "ragkit.store.server_options:PgvectorOptions"
-        ),
-        "pinecone": PartSpec(
-            "ragkit.store.backends.pinecone:PineconeStore", "pinecone", "ragkit.store.server_options:PineconeOptions"
-        ),
-        "qdrant": PartSpec(
-            "ragkit.store.backends.qdrant:QdrantStore", "qdrant", "ragkit.store.server_options:QdrantOptions"
-        ),
-        "sqlite": PartSpec("ragkit.store.backends.sqlite:SqliteStore", options="ragkit.store.options:SqliteOptions"),
+        "chroma": _spec("chroma:ChromaStore", "ChromaOptions", "chroma"),
+        "duckdb": _spec("duckdb_:DuckdbStore", "DuckdbOptions", "duckdb"),
+        "faiss": _spec("faiss_:FaissStore", "FaissOptions", "faiss"),
+        "lancedb": _spec("lancedb_:LancedbStore", "LancedbOptions", "lancedb"),
+        "memory": _spec("memory:MemoryStore", "MemoryOptions"),
+        "milvus": _spec("milvus:MilvusStore", "MilvusOptions", "milvus"),
+        "pgvector": _spec("pgvector:PgvectorStore", "PgvectorOptions", "pgvector"),
+        "pinecone": _spec("pinecone:PineconeStore", "PineconeOptions", "pinecone"),
+        "qdrant": _spec("qdrant:QdrantStore", "QdrantOptions", "qdrant"),
+        "sqlite": _spec("sqlite:SqliteStore", "SqliteOptions"),
     },
 )

@@ -1,4 +1,4 @@
-"""A lock that many threads hold together, or one alone."""
+"""A lock that many readers share or one writer holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 
 class ReadWriteLock:
-    """For readers, who do not disturb one another, and writers, who want to be alone. A waiting writer goes first."""
+    """A lock for many readers or one writer. A waiting writer takes precedence over new readers."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -19,12 +19,12 @@ class ReadWriteLock:
         self._read_guard = _ReadGuard(self)
 
     def read(self) -> AbstractContextManager[None]:
-        """Hold it with others who hold it so."""
+        """Hold the lock together with other readers."""
         return self._read_guard
 
     @contextmanager
     def write(self) -> Iterator[None]:
-        """Hold it alone."""
+        """Hold the lock exclusively."""
         with self._condition:
             self._waiting_writers += 1
             self._condition.wait_for(lambda: not self._is_writing and not self._readers)
@@ -39,14 +39,14 @@ class ReadWriteLock:
 
 
 class _ReadGuard:
-    """Holds the lock with others for as long as a `with`; one for all of them, as it remembers nothing."""
+    """Holds the lock for reading during a `with` block. It has no state, so that all readers share one."""
 
     def __init__(self, lock: ReadWriteLock) -> None:
         self._lock = lock
 
     def __enter__(self) -> None:
         lock = self._lock
-        with lock._mutex:  # not by its condition, which is entered in Python: a short search would notice
+        with lock._mutex:  # faster than the condition, whose `__enter__` is Python code
             if lock._is_writing or lock._waiting_writers:
                 lock._condition.wait_for(lambda: not lock._is_writing and not lock._waiting_writers)
             lock._readers += 1

@@ -1,8 +1,8 @@
-"""Files that SQLite has open: connections to them are counted, and they are read without taking SQLite's locks away.
+"""Read files that SQLite has open without releasing SQLite's locks.
 
-When a process closes any handle of a file, POSIX takes away all locks that it holds on that file, those of SQLite's
-connections among them. Another process may then take itself for the last one, and remove the log that is being read.
-A handle beside SQLite's own is therefore shared, and closed only when this process has no connection to the file.
+When a process closes any handle of a file, POSIX releases all locks that the process holds on that file, including
+those of SQLite's connections. Another process may then delete the write-ahead log that is being read. A handle beside
+SQLite's own is therefore shared, and closed only when this process has no connection to the file.
 Source: sqlite.org/howtocorrupt.html, section 2.2.
 """
 
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 Inode = tuple[int, int]
-"""Device and number: what the kernel keeps locks by."""
+"""Device and inode number, by which the kernel keeps locks."""
 
 
 @dataclass
 class _FileUse:
-    """Who uses a file in this process."""
+    """The uses of a file by this process."""
 
     connections: int = 0
     readers: int = 0
@@ -34,12 +34,12 @@ _uses_by_inode: dict[Inode, _FileUse] = {}
 
 
 class _CountedConnection(sqlite3.Connection):
-    """A connection that says when it is closed."""
+    """A connection that is counted until it is closed."""
 
     inode: Inode | None = None
 
     def close(self) -> None:
-        """As `sqlite3.Connection.close` says."""
+        """See `sqlite3.Connection.close`."""
         super().close()
         inode, self.inode = self.inode, None
         if inode is not None:
@@ -51,11 +51,11 @@ def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
 
     Args:
         path: the database.
-        mode: `rw`, or `rwc` to make it where there is none.
-        busy_seconds: how long to wait for another one's commit.
+        mode: `rw`, or `rwc` to create a missing database.
+        busy_seconds: seconds to wait for the commit of another connection.
     """
     before = _get_inode(path)
-    if before is not None:  # counted before SQLite opens it: from here on nobody closes a handle of it
+    if before is not None:  # counted before SQLite opens it, so that no handle is closed from here on
         _add_connection(before)
     connection: _CountedConnection | None = None
     try:
@@ -79,7 +79,7 @@ def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
 
 @contextmanager
 def open_shared_handle(path: Path) -> Iterator[int]:
-    """A handle for `os.pread`, `os.fstat` and `os.fsync`; others may have the same one. Raises OSError."""
+    """A shared handle for `os.pread`, `os.fstat` and `os.fsync`. Raises OSError."""
     inode, handle = _acquire_handle(path)
     try:
         yield handle

@@ -1,4 +1,4 @@
-"""`VectorStore`: the class that users name, and that a store of one's own may inherit."""
+"""`VectorStore`: opens stores by name, and is the base class of custom stores."""
 
 from __future__ import annotations
 
@@ -11,71 +11,76 @@ from typing import ClassVar, Self, cast
 from ragkit.errors import InvalidOption, StoreError, did_you_mean
 from ragkit.records import Document, SearchResult
 from ragkit.store import STORES
-from ragkit.store.base import Filter, Rows, Store
+from ragkit.store.base import Filter, Rows, Store, placeholder
 
 
 class VectorStore(ABC):
-    """A vector store. `VectorStore.create("sqlite", path="index")` opens one by its name.
+    """A vector store. `VectorStore.create("sqlite", path="index")` opens a store by its name.
 
-    Whoever writes one inherits this class and keeps what `ragkit.store.base.Store` promises. Four methods are a
-    must; a store that also has `count` and `scan` can be copied and verified. What a class says of itself in
-    `persistent` and `shared` is held against it by the conformance suite, `ragkit.testing.stores`.
+    A custom store inherits this class and follows the contract of `ragkit.store.base.Store`. With `add_documents`,
+    `search`, `delete` and `clear` it can be passed as an object, for instance to `RAGAgent.from_documents`. A
+    knowledge base also calls `count` and `scan`, to check the store against its catalog: a store that is registered
+    under a name (entry point group `ragkit.stores`) implements these six methods. The conformance suite,
+    `ragkit.testing.stores`, calls all six and tests what a class declares in `persistent` and `shared`.
     """
 
     persistent: ClassVar[bool] = False
-    """What was added is there again when the store is opened anew, even if the process was killed."""
+    """Whether added documents survive closing the store and killing the process."""
     shared: ClassVar[bool] = False
-    """Several processes may have it open, one of them writing; the others see what it has committed."""
+    """Whether several processes may open it, one of them writing; the others see what it commits."""
 
     @staticmethod
     def create(name: str, **options: object) -> Store:
-        """The store of that name, with its options by name.
+        """Open the store of that name, with its options as keyword arguments.
 
         Raises:
-            UnknownName: no store is called so.
+            UnknownName: no store has this name.
             MissingExtra: its optional dependency is not installed.
-            InvalidOption: it has no option of that name, or does not take the value.
+            InvalidOption: an option is unknown, missing or has an invalid value.
+            StoreError: the registered class lacks methods, or the store cannot be opened.
         """
         make = cast("Callable[..., Store]", STORES.find(name))
         kind = STORES.options_class(name)
-        if kind is None:  # an installed plugin without a dataclass of options: it takes them by name
+        if kind is None:  # a plugin without a dataclass of options: they are keyword arguments
             return make(**options)
         known = {field.name: field for field in fields(kind)}
         for option, value in options.items():
             if option not in known:
-                hint = did_you_mean(option, known)
-                raise InvalidOption(option, value, f"an option of the store {name!r}{hint}: one of {', '.join(known)}")
+                rule = f"an option of the store {name!r}{did_you_mean(option, known)}, one of: {', '.join(known)}"
+                raise InvalidOption(option, value, rule)
         for option, field in known.items():
             if option not in options and field.default is MISSING and field.default_factory is MISSING:
-                raise InvalidOption(option, None, f"a value for it, which the store {name!r} cannot do without,")
+                raise InvalidOption(option, None, f"set: the store {name!r} requires it")
         return make(kind(**options))
 
     @abstractmethod
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """Put documents in, one unit row each; returns their ids in order. An id that exists is replaced."""
+        """Add documents with one unit vector each; returns their ids in order. An existing id is replaced."""
 
     @abstractmethod
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """The nearest documents among those that the filter lets through, best first, ties by id."""
+        """The nearest documents that match the filter, best first, ties ordered by id."""
 
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> int:
-        """Remove documents; returns how many of the ids were there."""
+        """Delete documents; returns the number of deleted documents."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove every document."""
+        """Delete all documents."""
 
+    @placeholder
     def count(self) -> int:
-        """How many documents are here. Raises StoreError where the store cannot tell."""
-        raise StoreError(f"{type(self).__name__} cannot count its documents: give it a method `count`")
+        """The number of documents. Raises StoreError if the class does not implement it."""
+        raise StoreError(f"{type(self).__name__} does not implement `count`: a knowledge base needs it")
 
+    @placeholder
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
-        """Every (id, document, row), in the order of the ids. Raises StoreError where the store cannot list them."""
-        raise StoreError(f"{type(self).__name__} cannot list its documents: give it a method `scan`")
+        """Every (id, document, vector), ordered by id. Raises StoreError if the class does not implement it."""
+        raise StoreError(f"{type(self).__name__} does not implement `scan`: a knowledge base needs it")
 
-    def close(self) -> None:  # noqa: B027  # most stores hold nothing open
-        """Let go of files and connections; closing twice is fine."""
+    def close(self) -> None:  # noqa: B027  # optional for subclasses
+        """Close files and connections; may be called twice."""
 
     def __enter__(self) -> Self:
         return self

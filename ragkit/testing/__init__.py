@@ -1,1 +1,1 @@
-"""Checks that ship with ragkit, for whoever writes a part of their own. Nothing in ragkit imports this."""
+"""Conformance checks for custom components. Not imported by the rest of ragkit."""

@@ -1,4 +1,4 @@
-"""Random metadata and random filters, as dirty as users make them (hypothesis strategies)."""
+"""Hypothesis strategies for metadata and filters, with many edge cases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELD_NAMES = (
     "id",
     "",
 )
-"""Few enough that documents and filters often meet; all but `a.b` and `a.b.c` are taken literally."""
+"""Few names, so that documents and filters often share fields; all except `a.b` and `a.b.c` are literal keys."""
 
 NUMBERS = (0, 1, -1, 2, 2.0, 2.5, -0.0, 1e-300, 1.5e300, 2**31, 2**53, 2**53 + 1, float(2**53), 2**70, -(2**63))
 STRINGS = ("", "a", "b", "A", "é", "e\u0301", "日本", "\uffff", "😀", "1", "2.0", "true", "null", "$gt", "%",
@@ -31,12 +31,12 @@ SCALARS = (None, True, False, *NUMBERS, *STRINGS)
 
 
 def filter_values() -> st.SearchStrategy[JSON]:
-    """Values that a filter may name."""
+    """Values of a filter."""
     return st.sampled_from(SCALARS)
 
 
 def metadata_values() -> st.SearchStrategy[JSON]:
-    """Values that a document may hold: scalars, lists with anything in them, and mappings."""
+    """Values of metadata: scalars, nested lists and mappings."""
     keys = st.sampled_from(("b", "c", "b.c"))
     return st.recursive(
         filter_values(),
@@ -46,12 +46,12 @@ def metadata_values() -> st.SearchStrategy[JSON]:
 
 
 def metadata() -> st.SearchStrategy[dict[str, JSON]]:
-    """A document's metadata."""
+    """Metadata of a document."""
     return st.dictionaries(st.sampled_from(FIELD_NAMES), metadata_values(), max_size=5)
 
 
 def filters() -> st.SearchStrategy[Filter]:
-    """Valid filters over FIELDS, nested up to a few levels."""
+    """Valid filters on FIELD_NAMES, nested a few levels deep."""
     return st.recursive(_comparisons(), _logical_filters, max_leaves=6)
 
 

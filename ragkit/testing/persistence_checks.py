@@ -1,4 +1,4 @@
-"""Checks of what a store promises across openings, processes and crashes."""
+"""Conformance checks of persistence: reopening, several processes, crashes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ragkit.testing.store_under_test import (
 from ragkit.testing.writer import BATCH_SIZE, make_batch
 
 EXAMPLES_PER_KILL = 50
-"""A writer is killed once for so many examples that are asked for."""
+"""Number of examples per killed writer."""
 
 
 def what_was_added_is_there_after_reopening(subject: StoreUnderTest) -> None:
@@ -48,7 +48,7 @@ def what_was_added_is_there_after_reopening(subject: StoreUnderTest) -> None:
 
 
 def a_second_handle_follows_while_all_is_replaced(subject: StoreUnderTest) -> None:
-    """Long enough that whatever a store does about its garbage happens while the other handle is open."""
+    """Enough writes to trigger compaction while the other handle is open."""
     store, other = subject.open(), subject.open()
     contents: StoreContents = {}
     for n in range(5):
@@ -64,12 +64,12 @@ def a_second_handle_follows_while_all_is_replaced(subject: StoreUnderTest) -> No
 
 
 def a_writer_that_is_killed_leaves_whole_batches(subject: StoreUnderTest) -> None:
-    """kill -9 at random moments: the store opens, and holds every batch that was acknowledged, and no half ones."""
+    """After kill -9 at random moments, the store opens with every acknowledged batch, and no partial ones."""
     chance = random.Random(11)
     acknowledged = -1
     for _ in range(max(1, subject.examples // EXAMPLES_PER_KILL)):
         with _run_writer(subject, 10_000) as (process, lines):
-            acknowledged = int(lines.readline())  # it is up and writing
+            acknowledged = int(lines.readline())  # the writer has started
             time.sleep(chance.uniform(0, 0.05))
             os.kill(process.pid, signal.SIGKILL)
             acknowledged = max([acknowledged, *(int(line) for line in lines if line.endswith("\n"))])
@@ -79,13 +79,13 @@ def a_writer_that_is_killed_leaves_whole_batches(subject: StoreUnderTest) -> Non
 
 
 def _check_batches(store: Store, acknowledged: int) -> None:
-    held = {name: int(str(document.metadata["batch"])) for name, document, _ in store.scan()}
-    last = max(held.values())
+    stored = {name: int(str(document.metadata["batch"])) for name, document, _ in store.scan()}
+    last = max(stored.values())
     if last not in {acknowledged, acknowledged + 1}:
-        raise AssertionError(f"batch {acknowledged} was acknowledged, and the last one that is there is {last}")
-    wanted = {document.id: number for number in range(last + 1) for document in make_batch(number)[0]}
-    assert_equal(held, wanted, "batch of each document")
-    assert_equal(len(held), (last + 2) * BATCH_SIZE // 2, "documents")
+        raise AssertionError(f"batch {acknowledged} was acknowledged, but the last stored batch is {last}")
+    expected = {document.id: number for number in range(last + 1) for document in make_batch(number)[0]}
+    assert_equal(stored, expected, "batch of each document")
+    assert_equal(len(stored), (last + 2) * BATCH_SIZE // 2, "documents")
 
 
 def another_process_sees_what_is_committed(subject: StoreUnderTest) -> None:
@@ -119,7 +119,7 @@ def _run_writer(subject: StoreUnderTest, batches: int) -> Iterator[tuple[subproc
 
 
 PERSISTENT_CHECKS = (what_was_added_is_there_after_reopening, a_writer_that_is_killed_leaves_whole_batches)
-"""What is asked of a store that says `persistent`."""
+"""The checks of a store that declares `persistent`."""
 
 SHARED_CHECKS = (another_process_sees_what_is_committed, a_second_handle_follows_while_all_is_replaced)
-"""What is asked of a store that says `shared`."""
+"""The checks of a store that declares `shared`."""

@@ -1,4 +1,4 @@
-"""Opens any registered store in a scratch directory, by what its options ask for."""
+"""Open any registered store in a temporary directory, according to its options."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from ragkit.store.base import Rows, Store
 PATH_OPTIONS = ("path", "directory")
 """Options that take a directory."""
 NAME_OPTIONS = ("collection", "table", "index", "namespace")
-"""Options that take a name, one for each test, where a server or a file holds many."""
+"""Options that take the name of a collection; each test has its own."""
 
 
 class StoreUnavailable(Exception):
-    """The store needs something that is not here: a server, a key."""
+    """The store needs a server or a key that is not configured."""
 
 
 def scratch_options(name: str, directory: Path) -> dict[str, object]:
-    """Options that open the store in that directory.
+    """The options that open a store in a directory.
 
-    Anything else that its options cannot do without is taken from the environment, as RAGKIT_TEST_NAME_OPTION:
-    the address of a server, say.
+    Other options, such as the address of a server, are read from the environment variables RAGKIT_TEST_NAME_OPTION.
 
     Raises:
-        StoreUnavailable: it is not there; the message says which variable to set.
+        StoreUnavailable: a required option is not set; the message names the variable.
     """
     kind = STORES.options_class(name)
     chosen: dict[str, object] = {}
@@ -43,12 +42,12 @@ def scratch_options(name: str, directory: Path) -> dict[str, object]:
         elif variable in os.environ:
             chosen[field.name] = os.environ[variable]
         elif field.default is MISSING and field.default_factory is MISSING:
-            raise StoreUnavailable(f"the store {name!r} needs its option {field.name!r}: set {variable}")
+            raise StoreUnavailable(f"the store {name!r} requires the option {field.name!r}: set {variable}")
     return chosen
 
 
 def open_store(name: str, directory: Path) -> Store:
-    """The store of that name in that directory. Raises StoreUnavailable, MissingExtra and what the store itself raises."""
+    """Open the store `name` in a directory. Raises StoreUnavailable, MissingExtra, and the errors of the store."""
     kind = STORES.options_class(name)
     options = scratch_options(name, directory)
     make = cast("Callable[..., Store]", STORES.find(name))
@@ -56,7 +55,7 @@ def open_store(name: str, directory: Path) -> Store:
 
 
 def unit_rows(n: int, dimension: int, seed: int) -> Rows:
-    """Random rows of length 1, the same for the same seed."""
+    """Random unit vectors of (n, dimension), deterministic for a seed."""
     rows = np.random.default_rng(seed).standard_normal((n, dimension))
     unit: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     return unit

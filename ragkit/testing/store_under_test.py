@@ -1,4 +1,4 @@
-"""A store under test, and exact search over a plain dict to hold it against."""
+"""A store under test, and the reference it is compared with: exact search over a dict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragkit.testing.store_factory import unit_rows
 
 DIMENSION = 8
 SCORE_TOLERANCE = 1e-5
-"""How far a score may be from the float64 product: what float32 arithmetic may cost."""
+"""Maximum deviation of a score from the float64 product, due to float32 arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -25,24 +25,24 @@ class StoreUnderTest:
     """A store under test."""
 
     open: Callable[[], Store]
-    """Opens the store: empty at first, and the same one, with what is in it, when called again."""
+    """Opens the store: empty the first time, and the same store with its content later."""
     name: str = ""
-    """Its name in the registry; the checks that start other processes need it."""
+    """Its name in the registry, for checks with several processes."""
     directory: Path = Path()
-    """Where `open` opens it; the checks that start other processes need it."""
+    """The directory of the store, for checks with several processes."""
     examples: int = 300
-    """How many random cases a property is tried on."""
+    """Number of random cases of a property."""
     counters: Counter[str] = field(default_factory=Counter)
-    """What the checks that try random cases count: `cases`, and the `searches` in them."""
+    """Counts of random `cases`, and of the `searches` in them."""
 
 
 Check = Callable[[StoreUnderTest], None]
 StoreContents = dict[str, tuple[Document, Rows]]
-"""What a store should hold: document and row, by id."""
+"""The expected contents of a store: id -> document and vector."""
 
 
 def sample_vectors() -> Rows:
-    """Twelve unit rows that are far from one another: random choices from them give exact ties, and no near ones."""
+    """Twelve unit vectors far from one another: random choices of them have exact ties, but no near ties."""
     return unit_rows(12, DIMENSION, seed=7)
 
 
@@ -65,49 +65,49 @@ def exact_search(
 
 
 def check_search(store: Store, contents: StoreContents, query: Rows, top_k: int, filter: Filter | None = None) -> None:
-    """A search gives just the ids, scores and documents that exact search gives."""
-    wanted = exact_search(contents, query, top_k, filter)
+    """Check that a search returns the ids, scores and documents of an exact search."""
+    expected = exact_search(contents, query, top_k, filter)
     results = store.search(query, top_k, filter)
     assert_equal(
         [result.document.id for result in results],
-        [name for name, _ in wanted],
+        [name for name, _ in expected],
         f"ids found with the filter {filter!r}",
     )
-    for result, (name, score) in zip(results, wanted, strict=True):
+    for result, (name, score) in zip(results, expected, strict=True):
         assert_equal(result.document, contents[name][0], "document found")
         if not math.isclose(result.score, score, abs_tol=SCORE_TOLERANCE) or abs(result.score) > 1:
-            raise AssertionError(f"score of {name!r}: {result.score!r} was met, {score!r} is right")
+            raise AssertionError(f"score of {name!r}: expected {score!r}, got {result.score!r}")
 
 
 def check_contents(store: Store, contents: StoreContents) -> None:
-    """`scan` and `count` give just these documents, in the order of their ids."""
+    """Check that `scan` and `count` return exactly these documents, ordered by id."""
     scanned = list(store.scan())
     assert_equal([name for name, _, _ in scanned], sorted(contents), "ids in the order of scan")
     assert_equal(store.count(), len(contents), "count")
     for name, document, row in scanned:
         assert_equal(document, contents[name][0], "document scanned")
         if row.shape != contents[name][1].shape or np.abs(row - contents[name][1]).max() > 1e-6:
-            raise AssertionError(f"row of {name!r} came back changed")
+            raise AssertionError(f"the vector of {name!r} was changed")
 
 
-def assert_equal(met: object, wanted: object, what: str) -> None:
+def assert_equal(actual: object, expected: object, what: str) -> None:
     """Raise AssertionError unless both are equal."""
-    if met != wanted:
-        raise AssertionError(f"{what}: {met!r} was met, {wanted!r} is right")
+    if actual != expected:
+        raise AssertionError(f"{what}: expected {expected!r}, got {actual!r}")
 
 
-def assert_raises(error: type[Exception], part: str, call: Callable[[], object]) -> None:
-    """Raise AssertionError unless the call raises this error, with that part in its message."""
+def assert_raises(kind: type[Exception], text: str, call: Callable[[], object]) -> None:
+    """Raise AssertionError unless the call raises this error, with `text` in its message."""
     try:
         call()
-    except error as met:
-        if part not in str(met):
-            raise AssertionError(f"the message {str(met)!r} does not say {part!r}") from met
+    except kind as error:
+        if text not in str(error):
+            raise AssertionError(f"the message {str(error)!r} does not contain {text!r}") from error
         return
-    raise AssertionError(f"{error.__name__} was not raised")
+    raise AssertionError(f"{kind.__name__} was not raised")
 
 
 def fill_store(store: Store, documents: Sequence[Document], rows: Rows) -> StoreContents:
-    """Put documents into the store; returns what it should hold if it was empty."""
+    """Add documents to the store; returns its expected contents if it was empty."""
     assert_equal(store.add_documents(documents, rows), [document.id for document in documents], "ids returned")
     return {document.id: (document, row) for document, row in zip(documents, rows, strict=True)}

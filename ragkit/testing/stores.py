@@ -1,10 +1,10 @@
-"""What every vector store must do, as checks that anyone can run over a store of their own.
+"""The conformance suite of vector stores, for the stores of ragkit and for custom ones.
 
     for check in checks_for(MyStore):
-        check(Subject(open=lambda: MyStore(MyOptions()), examples=300))
+        check(StoreUnderTest(open=lambda: MyStore(MyOptions()), examples=300))
 
-Each check is a function whose name is the claim; it raises AssertionError when the store does not keep it. Stores are
-held against exact search over a plain dict, with the reference evaluator for filters. Needs hypothesis.
+The name of a check is its claim; it raises AssertionError if the claim does not hold. Results are compared with exact
+search over a dict and with the reference evaluator of filters. Requires hypothesis.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def clear_removes_all_and_forgets_the_dimension(subject: StoreUnderTest) -> None
 
 
 def replacing_all_again_and_again_keeps_only_the_last(subject: StoreUnderTest) -> None:
-    """Long enough that whatever a store does about its garbage happens."""
+    """Enough writes to trigger compaction."""
     store = subject.open()
     names = [f"{place:03}" for place in range(150)]
     contents: StoreContents = {}
@@ -185,7 +185,7 @@ def equal_scores_are_ordered_by_id(subject: StoreUnderTest) -> None:
 
 
 def results_are_complete_under_a_rare_filter(subject: StoreUnderTest) -> None:
-    """One in 1,000 gets through, and those are the farthest from the query."""
+    """One document in 1,000 matches, and the matches are the farthest from the query."""
     store = subject.open()
     query = unit_rows(1, DIMENSION, seed=3)[0]
     rows = unit_rows(3000, DIMENSION, seed=4)
@@ -201,9 +201,9 @@ def results_are_complete_under_a_rare_filter(subject: StoreUnderTest) -> None:
 
 
 def nearly_all_of_the_nearest_are_found_among_many(subject: StoreUnderTest) -> None:
-    """Enough rows for whatever index a store makes: recall@10 of 0.95 or more, and as many results as were asked for.
+    """Enough vectors to build an index: recall@10 is at least 0.95, and the results are complete.
 
-    The rows lie in clusters, as those of texts do.
+    The vectors are clustered, like embeddings of texts.
     """
     store = subject.open()
     centres, chance = unit_rows(100, LARGE_DIMENSION, seed=5), np.random.default_rng(6)
@@ -220,7 +220,7 @@ def nearly_all_of_the_nearest_are_found_among_many(subject: StoreUnderTest) -> N
             nearest = np.argsort(-(rows[share] @ query), kind="stable")[:10]
             right += len({documents[share][place].id for place in nearest.tolist()}.intersection(found))
         if right < 0.95 * 200:
-            raise AssertionError(f"recall@10 under the filter {where!r}: {right / 200:.3f} was met, 0.95 is wanted")
+            raise AssertionError(f"recall@10 with the filter {where!r} must be >= 0.95 (got {right / 200:.3f})")
     store.close()
 
 
@@ -231,7 +231,7 @@ def bad_input_is_refused_and_changes_nothing(subject: StoreUnderTest) -> None:
     zero, wide = np.zeros((1, DIMENSION), np.float32), unit_rows(1, DIMENSION + 1, seed=1)
     nan = np.full((1, DIMENSION), np.nan, np.float32)
     assert_raises(DimensionMismatch, f"got {DIMENSION + 1}", lambda: store.add_documents(one, wide))
-    assert_raises(DimensionMismatch, f"store has {DIMENSION}", lambda: store.search(wide[0], 1))
+    assert_raises(DimensionMismatch, f"the store has {DIMENSION}", lambda: store.search(wide[0], 1))
     assert_raises(InvalidVector, "length 0", lambda: store.add_documents(make_documents("cd"), np.vstack([row, zero])))
     assert_raises(InvalidVector, "length nan", lambda: store.add_documents(one, nan))
     assert_raises(InvalidVector, "length 2", lambda: store.add_documents(one, row * 2))
@@ -249,7 +249,7 @@ def bad_input_is_refused_and_changes_nothing(subject: StoreUnderTest) -> None:
 
 
 def every_pair_of_values_is_compared_as_the_evaluator_does(subject: StoreUnderTest) -> None:
-    """One document for each value that a field can hold, one search for each operator and operand."""
+    """One document per value of a field, one search per operator and operand."""
     store = subject.open()
     held: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
     held += [{}, {"f": ["a", 1]}, {"f": {"b": 1}}]
@@ -265,7 +265,7 @@ def every_pair_of_values_is_compared_as_the_evaluator_does(subject: StoreUnderTe
 
 
 def filters_mean_what_the_evaluator_says(subject: StoreUnderTest) -> None:
-    """Random filters over dirty metadata."""
+    """Random filters on random metadata."""
     store = subject.open()
     held = st.lists(st.tuples(dirty.metadata(), st.integers(0, 11)), min_size=1, max_size=25)
     searches = st.lists(st.tuples(dirty.filters(), st.integers(1, 30), st.integers(0, 11)), min_size=10, max_size=20)
@@ -283,7 +283,7 @@ def filters_mean_what_the_evaluator_says(subject: StoreUnderTest) -> None:
 
 
 def any_sequence_of_writes_leaves_what_a_dict_would(subject: StoreUnderTest) -> None:
-    """Random additions, replacements and deletions, with searches in between."""
+    """Random writes, with searches in between."""
     store = subject.open()
     ids = st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=5)
     step = st.tuples(st.sampled_from(("add", "add", "delete", "clear")), ids, st.integers(0, 11), st.integers(0, 3))
@@ -316,7 +316,7 @@ def _apply_step(store: Store, contents: StoreContents, step: tuple[str, list[str
 
 
 def readers_see_whole_batches_while_one_thread_writes(subject: StoreUnderTest) -> None:
-    """Documents come and go in pairs of one call; a search that meets one must meet the other."""
+    """Documents are added and deleted in pairs; a search returns both documents of a pair or none."""
     store = subject.open()
     stop = threading.Event()
     failures: list[BaseException] = []
@@ -329,7 +329,7 @@ def readers_see_whole_batches_while_one_thread_writes(subject: StoreUnderTest) -
                 ]
                 odd = [name for name in set(found) if found.count(name) != 2]
                 assert_equal(odd, [], "halves of pairs")
-        except Exception as error:  # noqa: BLE001  # carried over to the thread that runs the check
+        except Exception as error:  # noqa: BLE001  # raised again in the thread of the check
             failures.append(error)
 
     readers = [threading.Thread(target=read) for _ in range(4)]
@@ -349,7 +349,7 @@ def readers_see_whole_batches_while_one_thread_writes(subject: StoreUnderTest) -
 
 
 def _run_property(run: Callable[..., None], examples: int, *strategies: st.SearchStrategy[object]) -> None:
-    """Try a property on random cases; hypothesis finds the smallest one that breaks it."""
+    """Test a property with random cases; hypothesis shrinks a failing one."""
     limits = settings(
         max_examples=max(examples, 1), deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
@@ -376,11 +376,11 @@ CHECKS: tuple[StoreCheck, ...] = (
     any_sequence_of_writes_leaves_what_a_dict_would,
     readers_see_whole_batches_while_one_thread_writes,
 )
-"""What is asked of every store."""
+"""The checks of every store."""
 
 
 def checks_for(store: type[Store]) -> tuple[StoreCheck, ...]:
-    """The checks for a class: all of CHECKS, and those for what it says of itself in `persistent` and `shared`."""
+    """The checks for a class: CHECKS, and those for its declarations `persistent` and `shared`."""
     chosen = CHECKS
     if getattr(store, "persistent", False):
         chosen += PERSISTENT_CHECKS

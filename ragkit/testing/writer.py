@@ -1,7 +1,7 @@
-"""A process that writes to a store until it is stopped: `python -m ragkit.testing.writer NAME DIRECTORY BATCHES`.
+"""Write batches to a store in a separate process: `python -m ragkit.testing.writer NAME DIRECTORY BATCHES`.
 
-Each batch has BATCH documents, some of which replace those of the batch before; a line with its number is printed
-when the store says that it is in.
+Each batch has BATCH_SIZE documents, half of which replace documents of the batch before. Its number is printed when
+the store has acknowledged it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BATCH_SIZE = 20
 
 
 def make_batch(number: int) -> tuple[list[Document], Rows]:
-    """Documents and rows of one batch. Half of its ids are new, half are of the batch before."""
+    """Documents and vectors of one batch. Half of its ids are new, half are from the batch before."""
     first = number * BATCH_SIZE // 2
     ids = [f"{place:08}" for place in range(first, first + BATCH_SIZE)]
     documents = [Document(f"text of {name} in batch {number}", {"batch": number}, id=name) for name in ids]
@@ -25,7 +25,7 @@ def make_batch(number: int) -> tuple[list[Document], Rows]:
 
 
 def main() -> None:
-    """Write batches, one after another, beginning behind the last one that is there."""
+    """Write batches, starting after the last one in the store."""
     name, directory, batches = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     store = open_store(name, directory)
     first = max((int(str(document.metadata["batch"])) for _, document, _ in store.scan()), default=-1) + 1

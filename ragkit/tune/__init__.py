@@ -1,1 +1,1 @@
-"""Search for pipeline settings on your own documents and questions."""
+"""Grid search for pipeline options on your own documents and questions."""

@@ -1,4 +1,4 @@
-"""A grid as a picture: quality against latency, and against cost where there is any; the Pareto front is a line."""
+"""Plot a grid search: quality against latency, and against cost if there is any, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
 BLUE, ORANGE, INK, PALE, GRID = "#0072B2", "#D55E00", "#222222", "#777777", "#E4E4E4"
 DPI = 144
 LOG_SCALE_RATIO = 8
-"""Times that the largest is above the smallest where the axis becomes logarithmic."""
+"""The x axis is logarithmic if the largest value exceeds the smallest by this factor."""
 MAX_LABELS = 16
-"""Most trials that are named below the plots."""
-
+"""Maximum number of trials in the legend."""
 
 CostGetter = Callable[[TrialResult], float]
-"""What quality is drawn against."""
+"""The x value of a trial."""
 
 
 def render_plot(tuned: TuneResult) -> bytes:
-    """A PNG."""
+    """The plot as PNG."""
     values = _cost_getters(tuned)
     size = (9.6, 1.0 + 5.4 * len(values))
     figure = Figure(figsize=size, dpi=DPI, facecolor="white", layout="constrained")
@@ -40,15 +39,15 @@ def render_plot(tuned: TuneResult) -> bytes:
     held = ""
     if tuned.holdout_results:
         first = tuned.holdout_results[0].quality
-        held = f"; on {first.n} held out the winner has {first.mean:.4f} ({first.low:.4f} to {first.high:.4f})"
+        held = f"; winner on {first.n} held-out questions: {first.mean:.4f} ({first.low:.4f} to {first.high:.4f})"
     figure.suptitle(
         f"{len(tuned.trial_results)} pipelines of {tuned.grid.path.name}", x=0.01, ha="left", fontweight="bold"
     )
-    waited = "an answer" if tuned.grid.options.uses_answers else "a search"
-    labels = [f"milliseconds of {waited}, median", f"US dollars for the index and {COST_QUESTIONS:,} questions"]
+    unit = "an answer" if tuned.grid.options.uses_answers else "a search"
+    labels = [f"median milliseconds of {unit}", f"US dollars for the index and {COST_QUESTIONS:,} questions"]
     for axes, value, label in zip(panels, values, labels, strict=False):
         _draw_panel(axes, tuned, value, f"{label}; up and to the left is better")
-    title = f"{tuned.grid.options.metric} on the {tuned.selection_questions} questions that choose{held}"
+    title = f"{tuned.grid.options.metric} on {tuned.selection_questions} questions{held}"
     panels[0].set_title(title, loc="left", fontsize=9, color=PALE)
     _draw_legend(figure, tuned)
     out = BytesIO()
@@ -57,7 +56,7 @@ def render_plot(tuned: TuneResult) -> bytes:
 
 
 def _draw_panel(axes: Axes, tuned: TuneResult, value: CostGetter, label: str) -> None:
-    """One plot: every trial with its interval, the front as a line with names."""
+    """One plot: every trial with its interval, and the Pareto front as a line."""
     tried = tuned.trial_results
     points = [(value(one), one.quality.mean) for one in tried]
     front = _front_indices(tuned, value)
@@ -74,7 +73,7 @@ def _draw_panel(axes: Axes, tuned: TuneResult, value: CostGetter, label: str) ->
     axes.grid(color=GRID, lw=0.8)
     axes.set_axisbelow(True)
     low, high = min(x for x, _ in points), max(x for x, _ in points)
-    if 0 < low * LOG_SCALE_RATIO < high:  # one slow trial would press all others against the edge
+    if 0 < low * LOG_SCALE_RATIO < high:  # otherwise one slow trial squeezes all others
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -86,12 +85,12 @@ def _draw_panel(axes: Axes, tuned: TuneResult, value: CostGetter, label: str) ->
 
 
 def _draw_legend(figure: Figure, tuned: TuneResult) -> None:
-    """Below the plots: what the marks mean, and the trials on a front by their numbers."""
+    """The legend of the marks, and the labels of the trials on a front."""
     marks = [
-        Line2D([], [], ls="", marker="*", color=ORANGE, ms=11, label="the winner"),
-        Line2D([], [], ls="", marker="o", color=BLUE, ms=6, label="cannot be told from the best"),
-        Line2D([], [], ls="", marker="o", color=PALE, ms=6, label="worse beyond chance"),
-        Line2D([], [], color=INK, lw=1, label="nothing is better in both"),
+        Line2D([], [], ls="", marker="*", color=ORANGE, ms=11, label="winner"),
+        Line2D([], [], ls="", marker="o", color=BLUE, ms=6, label="not significantly worse than the best"),
+        Line2D([], [], ls="", marker="o", color=PALE, ms=6, label="significantly worse"),
+        Line2D([], [], color=INK, lw=1, label="Pareto front"),
     ]
     figure.legend(handles=marks, loc="outside upper right", fontsize=8, frameon=False, ncols=4)
     numbers = dict.fromkeys(at for value in _cost_getters(tuned) for at in _front_indices(tuned, value))
@@ -115,7 +114,7 @@ def _draw_legend(figure: Figure, tuned: TuneResult) -> None:
 def _draw_numbers(
     axes: Axes, tried: Sequence[TrialResult], points: Sequence[tuple[float, float]], front: Sequence[int]
 ) -> None:
-    """The number of each trial on the front beside its point."""
+    """The number of each trial on the front, beside its point."""
     for at in front:
         axes.annotate(
             str(tried[at].trial.number), points[at], xytext=(-7, 7), textcoords="offset points",
@@ -124,7 +123,7 @@ def _draw_numbers(
 
 
 def _cost_getters(tuned: TuneResult) -> list[CostGetter]:
-    """What quality is drawn against."""
+    """The x value of each plot: latency, and cost if it is known."""
     priced = any(one.cost_usd for one in tuned.trial_results) and all(
         one.cost_usd is not None for one in tuned.trial_results
     )

@@ -1,4 +1,4 @@
-"""What a grid came to: as a table, as JSON, and the winner as a pipeline file."""
+"""Format the result of a grid search: as a table, as JSON, and the winner as a pipeline file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ragkit.tune.search import COST_QUESTIONS, HoldoutResult, TrialResult, TuneR
 
 
 def format_trial_table(tuned: TuneResult) -> list[str]:
-    """A line for each trial, the best first, under a head; then what it all means."""
-    names = list(dict.fromkeys(name for one in tuned.trial_results for name in one.trial.changes))
+    """The table: a header and a line per trial, best first."""
+    names = list(dict.fromkeys(name for result in tuned.trial_results for name in result.trial.changes))
     metric, lead = tuned.grid.options.metric, "" if tuned.grid.options.uses_answers else "search "
     head = [
         "",
@@ -59,36 +59,37 @@ def format_trial_table(tuned: TuneResult) -> list[str]:
 
 
 def format_remarks(tuned: TuneResult) -> list[str]:
-    """What a reader must know of the table."""
-    options, alike = tuned.grid.options, len(tuned.equivalent_to_best)
+    """The lines below the table: significance, holdout result, work done."""
+    options, others = tuned.grid.options, len(tuned.equivalent_to_best) - 1
     lines = [
-        f"* the winner; = {alike - 1} {'other' if alike == 2 else 'others'} of {len(tuned.trial_results)} cannot be told from "
-        f"the best on these {tuned.selection_questions} questions (95 % paired bootstrap)"
+        f"* winner; = {others} {'other' if others == 1 else 'others'} of {len(tuned.trial_results)} not significantly "
+        f"worse than the best on {tuned.selection_questions} questions (95 % paired bootstrap)"
     ]
     if options.choose != "best":
-        lines.append(f"winner: the {options.choose} of those")
+        lines.append(f"winner: the {options.choose} of these")
     quick = min(tuned.equivalent_to_best, key=lambda one: one.median_ms)
     if quick.median_ms < tuned.winner.median_ms / 2:
-        times = f"{quick.median_ms:.1f} ms against {tuned.winner.median_ms:.1f}"
-        lines.append(f"of those, #{quick.trial.number} is much faster ({times}): `choose: fastest` takes it")
+        times = f"{quick.median_ms:.1f} ms instead of {tuned.winner.median_ms:.1f}"
+        lines.append(f"of these, #{quick.trial.number} is much faster ({times}): select it with `choose: fastest`")
     if tuned.holdout_results:
         lines += _format_holdout(tuned.holdout_results, options.metric)
     else:
         lines.append(
-            "the winner was chosen and judged on the same questions: its figure is flattered; leave out `holdout: 0`"
+            "the winner was selected and evaluated on the same questions, so its score is biased: remove `holdout: 0`"
         )
-    c = tuned.counts
+    counts = tuned.counts
     lines.append(
-        f"this run: {c['indexes']} indexes, {c['read']:,} files read, {c['split']:,} split; texts embedded "
-        f"{c['embedded']:,}, distinct (text, embedder) {c['distinct']:,}, vectors taken over {c['taken']:,}; "
+        f"this run: {counts['indexes']} indexes, {counts['read']:,} files read, {counts['split']:,} split; "
+        f"texts embedded {counts['embedded']:,}, distinct (text, embedder) {counts['distinct']:,}, "
+        f"vectors reused {counts['taken']:,}; "
         f"{tuned.seconds:.1f} s, {tuned.cpu_seconds:.1f} CPU s, {_format_cost(tuned.usage.total_cost_usd)}"
     )
-    return [*lines, *(f"note: {one}" for one in tuned.notes)]
+    return [*lines, *(f"note: {note}" for note in tuned.notes)]
 
 
 def tune_result_to_json(tuned: TuneResult) -> dict[str, JSON]:
-    """The same as one JSON object."""
-    best = _pareto_numbers(tuned.trial_results)
+    """The result as a JSON object."""
+    front = _pareto_numbers(tuned.trial_results)
     return {
         "grid": str(tuned.grid.path),
         "metric": tuned.grid.options.metric,
@@ -97,7 +98,7 @@ def tune_result_to_json(tuned: TuneResult) -> dict[str, JSON]:
             "choose": tuned.selection_questions,
             "held_out": tuned.holdout_results[0].quality.n if tuned.holdout_results else 0,
         },
-        "trials": [_trial_to_json(one, tuned.winner, best) for one in tuned.trial_results],
+        "trials": [_trial_to_json(result, tuned.winner, front) for result in tuned.trial_results],
         "winner": tuned.winner.trial.number,
         "held_out": [
             {"number": one.trial.number, "quality": asdict(one.quality), "p": one.p_value}
@@ -112,31 +113,29 @@ def tune_result_to_json(tuned: TuneResult) -> dict[str, JSON]:
 
 
 def format_winner_file(tuned: TuneResult, today: dt.date) -> str:
-    """The winner as a pipeline file, with its figures in a comment."""
+    """The winner as a pipeline file, with its metrics in a comment."""
     one, options = tuned.winner, tuned.grid.options
     lines = [
-        f"Chosen by `ragkit tune {tuned.grid.path.name}` (ragkit {__version__}, {today.isoformat()})",
+        f"Selected by `ragkit tune {tuned.grid.path.name}` (ragkit {__version__}, {today.isoformat()})",
         f"from {len(tuned.trial_results)} trials: {one.trial.label}",
-        f"{options.metric} {_format_figure(one.quality)} on the {tuned.selection_questions} questions that chose it",
+        f"{options.metric} {_format_figure(one.quality)} on {tuned.selection_questions} questions that selected it",
         *(
-            f"{options.metric} {_format_figure(held.quality)} on {held.quality.n} that did not"
+            f"{options.metric} {_format_figure(held.quality)} on {held.quality.n} held-out questions"
             for held in tuned.holdout_results[:1]
         ),
         f"{one.median_ms:.1f} ms {'an answer' if options.uses_answers else 'a search'} (p50); "
-        f"{len(tuned.equivalent_to_best) - 1} of the others cannot be told from the best",
+        f"{len(tuned.equivalent_to_best) - 1} others are not significantly worse than the best",
     ]
     return "".join(f"# {line}\n" for line in lines) + one.trial.pipeline.to_yaml()
 
 
 def _format_holdout(held: Sequence[HoldoutResult], metric: str) -> list[str]:
     winner = held[0]
-    lines = [
-        f"held out, {winner.quality.n} questions that chose nothing: {metric} {_format_figure(winner.quality)} for the winner"
+    lines = [f"{winner.quality.n} held-out questions: {metric} {_format_figure(winner.quality)} for the winner"]
+    lines += [
+        f"  and {_format_figure(base.quality)} for the base pipeline, {base.trial.label} (p {base.p_value:.3f})"
+        for base in held[1:]
     ]
-    for one in held[1:]:
-        lines.append(
-            f"  and {_format_figure(one.quality)} for the base pipeline, {one.trial.label} (p {one.p_value:.3f})"
-        )
     return lines
 
 
@@ -160,9 +159,12 @@ def _trial_to_json(one: TrialResult, winner: TrialResult, front: set[int]) -> di
     }
 
 
-def _pareto_numbers(tried: Sequence[TrialResult]) -> set[int]:
-    """Numbers of the trials that no other beats in both quality and latency."""
-    return {tried[place].trial.number for place in pareto_indices([(one.median_ms, one.quality.mean) for one in tried])}
+def _pareto_numbers(results: Sequence[TrialResult]) -> set[int]:
+    """Numbers of the trials on the Pareto front of quality and latency."""
+    return {
+        results[index].trial.number
+        for index in pareto_indices([(result.median_ms, result.quality.mean) for result in results])
+    }
 
 
 def _rank_symbol(one: TrialResult, winner: TrialResult) -> str:

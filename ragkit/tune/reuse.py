@@ -1,7 +1,7 @@
-"""What the trials of a grid share: documents are read once, split once and embedded once.
+"""Share work between the trials of a grid: documents are read, split and embedded once.
 
-Knows nothing of questions. A knowledge base is made for each way to load, split and embed; a later one takes from
-those that are there whatever is the same.
+There is one knowledge base per combination of load, split and embed options; each reuses the documents, chunks and
+vectors of earlier ones that are the same.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ragkit.index.plan import FileTask
 from ragkit.load.file_io import FileStat, read_bytes
 from ragkit.load.parsing import ParsedFile, ParseFailure, ParseTask, hash_content
 from ragkit.pipeline.assemble import PipelineComponents, component_options_json
+from ragkit.pipeline.components import ComponentConfig
 from ragkit.pipeline.run.index_worker import prepare_document
 from ragkit.records import Document, content_id
 from ragkit.split.chunks import assign_chunk_ids
@@ -34,56 +35,56 @@ _DOCUMENT_QUERY = "SELECT id, source, title, format, language, metadata, page_st
 
 @dataclass(frozen=True)
 class StageKeys:
-    """Which of its stages a pipeline shares with others: equal keys, equal results."""
+    """Keys of the stages of a pipeline; equal keys give equal results."""
 
     load: str
     split: str
-    """Of loading and splitting. Chunks are measured in the tokens of the embedder where it knows its own."""
+    """Of loading and splitting, including the embedder if it has a tokenizer, which measures chunks."""
     index: str
     """Of loading, splitting and embedding."""
 
     @classmethod
-    def from_components(cls, parts: PipelineComponents) -> StageKeys:
+    def from_components(cls, components: PipelineComponents) -> StageKeys:
         """The keys of a pipeline."""
-        pipeline, embedder = parts.pipeline, parts.embedder
-        loading = [[one.name, list(one.only), component_options_json(one)] for one in pipeline.loaders]
-        cutting = [[one.name, list(one.only), component_options_json(one)] for one in pipeline.splitters]
-        measure = embedder.fingerprint if isinstance(embedder, TokenizingEmbedder) else ""
-        load = content_id(json.dumps(loading, sort_keys=True))[:16]
-        cut = content_id(load, json.dumps(cutting, sort_keys=True), measure)[:16]
-        return cls(load, cut, content_id(cut, embedder.fingerprint)[:16])
+        pipeline, embedder = components.pipeline, components.embedder
+        loaders = _component_keys(pipeline.loaders)
+        splitters = _component_keys(pipeline.splitters)
+        tokenizer = embedder.fingerprint if isinstance(embedder, TokenizingEmbedder) else ""
+        load = content_id(json.dumps(loaders, sort_keys=True))[:16]
+        split = content_id(load, json.dumps(splitters, sort_keys=True), tokenizer)[:16]
+        return cls(load, split, content_id(split, embedder.fingerprint)[:16])
 
 
 @dataclass
 class PreparedCache:
-    """What was read and split so far."""
+    """Documents that were read and split so far."""
 
     donors: dict[str, Path] = field(default_factory=dict)
-    """Key of loading -> a knowledge base that has all of its documents."""
+    """Key of loading -> a knowledge base with its documents."""
     split_key: str = ""
-    """Key of loading and splitting of what `kept` holds."""
+    """Key of loading and splitting of `prepared`."""
     prepared: dict[str, PreparedFile] = field(default_factory=dict)
-    """Source -> the document and its chunks, while another embedder waits for the same ones."""
+    """Source -> the document and its chunks, kept while another embedder needs them."""
     counts: Counter[str] = field(default_factory=Counter)
-    """`read` and `split`: files that went through a loader and through a splitter."""
+    """`read` and `split`: files that were loaded and split."""
 
 
 class ReusingRunner:
-    """Gives what the shelf has, and has the pipeline's own runner do the rest.
+    """Takes prepared files from a cache or another knowledge base, and runs the pipeline's runner for the rest.
 
     Args:
-        parts: the parts of the pipeline.
-        jobs: workers of its own runner; 0: as the pipeline says.
-        shelf: what is there already, and where it is noted what was done.
-        keep: keep what is split for the next index.
+        components: the components of the pipeline.
+        jobs: workers of its runner; 0: the number in the pipeline.
+        cache: prepared files, and counts of the work done.
+        keep: keep chunks in the cache for the next index.
     """
 
-    def __init__(self, parts: PipelineComponents, jobs: int, shelf: PreparedCache, *, keep: bool = False) -> None:
-        self._parts = parts
-        self._inner: BuildRunner = parts.runner(jobs)
-        self._cache = shelf
+    def __init__(self, components: PipelineComponents, jobs: int, cache: PreparedCache, *, keep: bool = False) -> None:
+        self._components = components
+        self._inner: BuildRunner = components.create_runner(jobs)
+        self._cache = cache
         self._keep = keep
-        self._keys = StageKeys.from_components(parts)
+        self._keys = StageKeys.from_components(components)
         self.max_parallel_batches = self._inner.max_parallel_batches
 
     def __enter__(self) -> BuildRunner:
@@ -96,30 +97,28 @@ class ReusingRunner:
         self._inner.__exit__(kind, error, trace)
 
     def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
-        """As the pipeline's runner does it."""
+        """Start to embed texts with the pipeline's runner."""
         return self._inner.start_embedding(texts)
 
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-        """What becomes of each file, in order: from the shelf, from another knowledge base, or read and split."""
+        """The result for each file, in order: from the cache, from another knowledge base, or read and split."""
         if self._cache.split_key != self._keys.split:
             self._cache.prepared.clear()
             self._cache.split_key = self._keys.split
         donor = self._cache.donors.get(self._keys.load)
-        with closing(_StoredDocuments(donor)) if donor is not None else closing(_NoDocuments()) as documents:
-            found = {one.source: there for one in work if (there := self._find_known(one, documents)) is not None}
-            fresh = self._inner.prepare_files([one for one in work if one.source not in found])
-            for one in work:
-                known = found.get(one.source)
-                outcome = self._next_prepared(fresh) if known is None else self._split_known(known, documents)
+        with closing(_StoredDocuments(donor)) as documents:
+            known = {file.source: item for file in work if (item := self._find_known(file, documents)) is not None}
+            fresh = self._inner.prepare_files([file for file in work if file.source not in known])
+            for file in work:
+                item = known.get(file.source)
+                outcome = self._next_prepared(fresh) if item is None else self._split_known(item, documents)
                 if self._keep and isinstance(outcome, PreparedFile):
-                    self._cache.prepared[one.source] = outcome
-                yield one, outcome
+                    self._cache.prepared[file.source] = outcome
+                yield file, outcome
 
-    def _find_known(self, work: FileTask, documents: _StoredDocuments | _NoDocuments) -> PreparedFile | FileRow | None:
-        kept = self._cache.prepared.get(work.source)
-        if kept is not None and kept.stat == work.stat:
-            return kept
-        return documents.find_row(work)
+    def _find_known(self, file: FileTask, documents: _StoredDocuments) -> PreparedFile | FileRow | None:
+        kept = self._cache.prepared.get(file.source)
+        return kept if kept is not None and kept.stat == file.stat else documents.find_row(file)
 
     def _next_prepared(
         self, fresh: Iterator[tuple[FileTask, PreparedFile | ParseFailure]]
@@ -129,45 +128,31 @@ class ReusingRunner:
         self._cache.counts["split"] += isinstance(outcome, PreparedFile)
         return outcome
 
-    def _split_known(
-        self, known: PreparedFile | FileRow, documents: _StoredDocuments | _NoDocuments
-    ) -> PreparedFile | ParseFailure:
-        if isinstance(known, PreparedFile):  # the same chunks, by the ids that they have here
-            chunks = assign_chunk_ids(known.chunks, self._parts.current_fingerprint(""))
+    def _split_known(self, known: PreparedFile | FileRow, documents: _StoredDocuments) -> PreparedFile | ParseFailure:
+        if isinstance(known, PreparedFile):  # the same chunks, with the ids of this index
+            chunks = assign_chunk_ids(known.chunks, self._components.current_fingerprint(""))
             return replace(known, chunks=tuple(chunks), load_seconds=0.0, split_seconds=0.0)
         parsed = documents.load_parsed(known)
         if isinstance(parsed, ParseFailure):
             return parsed
         self._cache.counts["split"] += 1
-        return prepare_document(self._parts, parsed)
-
-
-class _NoDocuments:
-    """No knowledge base has the documents yet."""
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-    def find_row(self, work: FileTask) -> FileRow | None:
-        return None
-
-    def load_parsed(self, row: FileRow) -> ParsedFile | ParseFailure:
-        raise AssertionError("no row came from here")
+        return prepare_document(self._components, parsed)
 
 
 class _StoredDocuments:
-    """The documents of a knowledge base, for one that is made by the same loaders."""
+    """The documents of a knowledge base with the same loaders; without a directory there are none."""
 
-    def __init__(self, directory: Path) -> None:
-        self._connection = open_catalog(directory, check_seal=False)
-        self._files = Catalog(self._connection).files()
+    def __init__(self, directory: Path | None) -> None:
+        self._connection = open_catalog(directory, verify_checksums=False) if directory is not None else None
+        self._files = Catalog(self._connection).files() if self._connection is not None else {}
 
     def close(self) -> None:
-        """Let go of the catalog."""
-        self._connection.close()
+        """Close the catalog."""
+        if self._connection is not None:
+            self._connection.close()
 
     def find_row(self, work: FileTask) -> FileRow | None:
-        """What is known of a file; None when it is not known, or has changed since."""
+        """The row of a file; None if it is unknown or has changed."""
         row, stat = self._files.get(work.source), work.stat
         if row is None or row.size != stat.size:
             return None
@@ -182,7 +167,8 @@ class _StoredDocuments:
         return row
 
     def load_parsed(self, row: FileRow) -> ParsedFile | ParseFailure:
-        """The document of a file, or what kept it from being one."""
+        """The document of a row, or its failure."""
+        assert self._connection is not None  # noqa: S101 - the row is from this catalog
         stat = FileStat(row.size, row.mtime_ns, row.ctime_ns, row.inode)
         task = ParseTask(Path(row.source), row.source, stat)
         if row.status in ("failed", "skipped"):
@@ -194,41 +180,41 @@ class _StoredDocuments:
 
 
 class CachedQueryEmbedder:
-    """An embedder that embeds each question once. What asking anew would have taken is told, so that it is counted."""
+    """An embedder that embeds each question once, and reports the time and cost that cached questions save."""
 
     def __init__(self, inner: EmbeddingProvider) -> None:
         self._inner = inner
         self._rows: dict[str, tuple[Row, float, float | None]] = {}
         self.saved_seconds = 0.0
-        """What known rows have saved since `start`."""
+        """Seconds saved by cached questions since `reset_savings`."""
         self.saved_cost_usd: float | None = 0.0
-        """The same in US dollars; None: a price is unknown."""
+        """US dollars saved; None: a price is unknown."""
 
     @property
     def dimension(self) -> int:
-        """As of the inner embedder."""
+        """The dimension of the inner embedder."""
         return self._inner.dimension
 
     @property
     def fingerprint(self) -> str:
-        """As of the inner embedder."""
+        """The fingerprint of the inner embedder."""
         return self._inner.fingerprint
 
     def reset_savings(self) -> None:
-        """A new question begins."""
+        """Set the savings to 0, before the next question."""
         self.saved_seconds, self.saved_cost_usd = 0.0, 0.0
 
     def embed_texts(self, texts: Sequence[str]) -> Rows:
-        """As of the inner embedder."""
+        """Embed with the inner embedder, without a cache."""
         return self._inner.embed_texts(texts)
 
     def embed_query(self, text: str) -> Row:
         """The row of a question: (dimension,)."""
         if text not in self._rows:
             with use_meter(Meter()) as meter:
-                began = time.perf_counter()
+                started_at = time.perf_counter()
                 row = self._inner.embed_query(text)
-                seconds = time.perf_counter() - began
+                seconds = time.perf_counter() - started_at
             self._rows[text] = (row, seconds, meter.usage().total_cost_usd)
             return row
         row, seconds, cost = self._rows[text]
@@ -237,7 +223,11 @@ class CachedQueryEmbedder:
         return row
 
 
-def embedder_key(parts: PipelineComponents) -> str:
-    """Which embedder a pipeline names, options included: equal keys may share one instance."""
-    choice = parts.pipeline.embedder
-    return json.dumps([choice.name, component_options_json(choice)], sort_keys=True)
+def embedder_key(components: PipelineComponents) -> str:
+    """The embedder of a pipeline with its options, as a key: equal keys can share an instance."""
+    config = components.pipeline.embedder
+    return json.dumps([config.name, component_options_json(config)], sort_keys=True)
+
+
+def _component_keys(configs: Sequence[ComponentConfig]) -> list[list[object]]:
+    return [[config.name, list(config.only), component_options_json(config)] for config in configs]

@@ -1,8 +1,7 @@
-"""Try the pipelines of a grid on one's own questions, and say which is best and which cannot be told from it.
+"""Evaluate the pipelines of a grid on questions, and find the best and those that are not significantly worse.
 
-Half of the questions choose; the winner's figure is told on the other half, because the best of many is flattered by
-the questions that it was chosen by. What was tried is written down trial by trial, so that a run goes on where it
-was cut off.
+Half of the questions select the winner, the other half evaluates it: on the selection questions the best of many trials
+is overestimated. Results are recorded after each trial, so that an interrupted search can resume.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ from ragkit.tune.trial_index import IndexBuilder, IndexCost, TrialIndex, size_on
 from ragkit.usage.meter import AgentUsage, Meter, use_meter
 
 CHUNK_DEPTH = 50
-"""Chunks that are asked for, so that enough files are among them; as `ragkit eval` has it."""
+"""Chunks per search, so that they cover enough files; the same as in `ragkit eval`."""
 TOP_K_OPTION = "retrieve.top_k"
 COST_QUESTIONS = 1000
-"""Questions that a cost is told for."""
+"""Number of questions in reported costs."""
 
 
 @dataclass(frozen=True)
 class QuestionScore:
-    """One question in one trial."""
+    """The result of one question in one trial."""
 
     id: str
     value: float
-    """Of the metric."""
+    """The value of the metric."""
     search_ms: float
     ask_ms: float
     cost_usd: float | None
@@ -53,33 +52,33 @@ class QuestionScore:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """One trial on the questions that choose."""
+    """The result of a trial on the selection questions."""
 
     trial: Trial
     rows: tuple[QuestionScore, ...]
     quality: BootstrapEstimate
     gap_to_best: BootstrapEstimate
-    """How much lower its metric is than the best one's, question by question."""
+    """Paired difference of the metric to the best trial."""
     index_cost: IndexCost
     chunks: int
     bytes: int
     resumed: bool
-    """An earlier run had done it."""
+    """Whether the result is from an earlier run."""
 
     @property
     def is_worse(self) -> bool:
-        """Whether it is worse than the best beyond chance: the interval of `behind` lies above 0."""
+        """Whether it is significantly worse than the best: the interval of `gap_to_best` is above 0."""
         return self.gap_to_best.low > 0
 
     @property
     def median_ms(self) -> float:
-        """Median of what a person waits for: the search, or the answer where the metric needs one."""
+        """Median latency of a search, or of an answer if the metric needs one."""
         asked = [one.ask_ms for one in self.rows if one.ask_ms]
         return float(np.median(asked or [one.search_ms for one in self.rows]))
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars for the index and 1,000 questions; None: a price is unknown."""
+        """US dollars for the index and COST_QUESTIONS questions; None: a price is unknown."""
         costs = [one.cost_usd for one in self.rows]
         known = [one for one in costs if one is not None]
         if len(known) < len(costs) or self.index_cost.cost_usd is None:
@@ -89,53 +88,53 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class HoldoutResult:
-    """A trial on the questions that chose nothing."""
+    """The result of a trial on the held-out questions."""
 
     trial: Trial
     quality: BootstrapEstimate
     p_value: float | None
-    """The chance of so large a difference from the winner between pipelines that are alike; None for the winner."""
+    """The p-value of the difference to the winner; None for the winner."""
 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a grid came to."""
+    """The result of a grid search."""
 
     grid: Grid
     trial_results: tuple[TrialResult, ...]
     """In the order of the grid."""
     winner: TrialResult
     holdout_results: tuple[HoldoutResult, ...]
-    """The winner first, then the base pipeline, if it is another trial; empty without held-out questions."""
+    """The winner, then the base pipeline if it is another trial; empty without held-out questions."""
     selection_questions: int
-    """Questions that chose."""
+    """Number of selection questions."""
     counts: dict[str, int]
-    """Files `read` and `split`, texts `embedded`, (text, embedder) `distinct`, vectors `taken`, `indexes` made."""
+    """Files `read` and `split`, texts `embedded`, `distinct` (text, embedder), vectors `taken`, `indexes` built."""
     usage: AgentUsage
-    """What this run spent."""
+    """Usage of this run."""
     seconds: float
     cpu_seconds: float
     notes: tuple[str, ...] = ()
 
     @property
     def equivalent_to_best(self) -> list[TrialResult]:
-        """The trials that cannot be told from the best one, itself included."""
+        """The trials that are not significantly worse than the best, which is included."""
         return [one for one in self.trial_results if not one.is_worse]
 
 
 ProgressCallback = Callable[[str], None]
-"""Told of every step, in a line."""
+"""Called with a line per step."""
 
 
 @dataclass
 class GridSearch:
-    """One run over a grid.
+    """A grid search.
 
     Args:
-        grid: what is tried.
-        folder: where indexes and results are kept.
-        jobs: workers that read and split; 0: as the pipelines say.
-        tell: told of every step.
+        grid: the trials.
+        folder: the working directory for indexes and results.
+        jobs: workers that read and split; 0: the number in the pipelines.
+        on_progress: called with a line per step.
     """
 
     grid: Grid
@@ -145,110 +144,112 @@ class GridSearch:
     _notes: list[str] = field(default_factory=list)
 
     def run(self, max_cost_usd: float | None = None) -> TuneResult:
-        """Try everything that was not tried before.
+        """Run every trial that has no result yet.
 
         Raises:
-            BudgetExceeded, PriceUnknown: it costs more than `max_cost_usd`, over all trials together; what was tried
-                is kept.
-            QuestionsInvalid, RagkitError: no question can be used.
+            BudgetExceeded, PriceUnknown: the trials together exceed `max_cost_usd`; finished trials are kept.
+            QuestionsInvalid, RagkitError: there are no usable questions.
         """
-        began, spent = time.perf_counter(), _cpu_seconds()
+        started_at, cpu_before = time.perf_counter(), _cpu_seconds()
         self.folder.mkdir(parents=True, exist_ok=True)
         with use_meter(Meter(budget_usd=max_cost_usd)) as meter:
-            workshop = IndexBuilder(self.folder, self._collect_documents(), self.jobs)
-            choosing, reporting = self._split_questions(workshop)
-            tried = self._run_trials(workshop, choosing)
+            builder = IndexBuilder(self.folder, self._collect_documents(), self.jobs)
+            selection, holdout = self._split_questions(builder)
+            tried = self._run_trials(builder, selection)
             winner = _select_winner(tried, self.grid.options)
-            held_out = self._evaluate_holdout(workshop, winner, reporting) if reporting else ()
-            counts = {**workshop.counts, "distinct": workshop.new_vectors}
+            held_out = self._evaluate_holdout(builder, winner, holdout) if holdout else ()
+            counts = {**builder.counts, "distinct": builder.new_vectors}
             usage = meter.usage()
         return TuneResult(
             self.grid,
             tuple(tried),
             winner,
             held_out,
-            len(choosing),
+            len(selection),
             {name: counts.get(name, 0) for name in ("read", "split", "embedded", "distinct", "taken", "indexes")},
             usage,
-            time.perf_counter() - began,
-            _cpu_seconds() - spent,
+            time.perf_counter() - started_at,
+            _cpu_seconds() - cpu_before,
             tuple(self._notes),
         )
 
     # questions
 
     def _collect_documents(self) -> list[Path]:
-        """What is indexed: the documents that are named, and those that a BEIR folder brings."""
-        found = list(self.grid.documents)
+        """The documents of the grid, and those of a BEIR directory."""
+        paths = list(self.grid.documents)
         if self._beir_folder is not None:
             self._names = write_beir_documents(self._beir_folder, self.folder / "documents")
-            found.append(self.folder / "documents")
-        return found
+            paths.append(self.folder / "documents")
+        return paths
 
     @property
     def _beir_folder(self) -> Path | None:
-        """The BEIR folder, where the questions are one."""
-        named = self.grid.options.questions
-        place = self.grid.folder / named if isinstance(named, str) else None
-        return place if place is not None and (place / "corpus.jsonl").exists() else None
+        """The directory of the questions if it is in BEIR format."""
+        questions = self.grid.options.questions
+        folder = self.grid.folder / questions if isinstance(questions, str) else None
+        return folder if folder is not None and (folder / "corpus.jsonl").exists() else None
 
-    def _split_questions(self, workshop: IndexBuilder) -> tuple[list[Question], list[Question]]:
-        """The questions that choose, and those that are held out."""
+    def _split_questions(self, builder: IndexBuilder) -> tuple[list[Question], list[Question]]:
+        """The selection questions, and the held-out ones."""
         options = self.grid.options
-        asked = self._load_questions(workshop, options)
-        usable = [one for one in asked if one.answerable and (one.answers if _needs_answers(options) else one.sources)]
-        if len(usable) < len(asked):
-            self._notes.append(f"{len(asked) - len(usable)} questions say nothing to {options.metric} and are left out")
-        chance = random.Random(options.seed)
-        chance.shuffle(usable)
+        questions = self._load_questions(builder, options)
+        needed = "answers" if _needs_answers(options) else "sources"
+        usable = [question for question in questions if question.answerable and getattr(question, needed)]
+        if len(usable) < len(questions):
+            skipped = len(questions) - len(usable)
+            self._notes.append(f"{skipped} questions have no {needed} for {options.metric} and are skipped")
+        random.Random(options.seed).shuffle(usable)
         usable = usable[: options.sample]
         held = round(len(usable) * options.holdout)
-        choosing, reporting = usable[held:], usable[:held]
-        if not choosing:
-            raise RagkitError(
-                f"no question is left to choose by: {options.metric} needs answers or sources in the file"
-            )
-        if len(choosing) < 20:
+        selection, holdout = usable[held:], usable[:held]
+        if not selection:
+            raise RagkitError(f"no usable question: {options.metric} needs questions with {needed}")
+        if len(selection) < 20:
             self._notes.append(
-                f"{len(choosing)} questions choose: too few to tell settings apart, unless they differ much"
+                f"only {len(selection)} selection questions: small differences between trials will not be significant"
             )
-        return choosing, reporting
+        return selection, holdout
 
-    def _load_questions(self, workshop: IndexBuilder, options: TuneOptions) -> list[Question]:
-        named = options.questions
-        if isinstance(named, AutoQuestions):
-            index = self._build_index(workshop, self.grid.trials[0])
+    def _load_questions(self, builder: IndexBuilder, options: TuneOptions) -> list[Question]:
+        source = options.questions
+        if isinstance(source, AutoQuestions):
+            index = self._build_index(builder, self.grid.trials[0])
             with KnowledgeBase(index.directory, self.grid.trials[0].pipeline) as kb:
                 documents = [one for source, _, _ in kb.documents() if (one := kb.document(source)) is not None]
             return [
                 one.with_display_sources(display_name)
-                for one in generate_questions(documents, extract_terms, named.auto, named.seed)
+                for one in generate_questions(documents, extract_terms, source.auto, source.seed)
             ]
-        found = read_questions(self.grid.folder / named)
-        return [one.with_renamed_sources(self._names) for one in found] if self._beir_folder is not None else found
+        questions = read_questions(self.grid.folder / source)
+        if self._beir_folder is None:
+            return questions
+        return [question.with_renamed_sources(self._names) for question in questions]
 
     # trials
 
-    def _run_trials(self, workshop: IndexBuilder, questions: Sequence[Question]) -> list[TrialResult]:
-        """Every trial on the questions that choose."""
+    def _run_trials(self, builder: IndexBuilder, questions: Sequence[Question]) -> list[TrialResult]:
+        """Run every trial on the selection questions."""
         rows: dict[int, tuple[tuple[QuestionScore, ...], TrialIndex, bool]] = {}
-        order = self._order_trials(workshop)
+        order = self._order_trials(builder)
         for place, trial in enumerate(order):
-            index = self._build_index(workshop, trial, order[place:])
-            found, resumed = self._score_trial(workshop, trial, index, questions)
+            index = self._build_index(builder, trial, order[place:])
+            found, resumed = self._score_trial(builder, trial, index, questions)
             rows[trial.number] = (found, index, resumed)
             mean = float(np.mean([one.value for one in found]))
-            done = "known" if resumed else f"{np.median([one.search_ms for one in found]):.1f} ms a search"
+            latency = (
+                "from an earlier run" if resumed else f"{np.median([one.search_ms for one in found]):.1f} ms a search"
+            )
             self.on_progress(
-                f"{place + 1} of {len(order)}: {trial.label}: {self.grid.options.metric} {mean:.4f}, {done}"
+                f"{place + 1} of {len(order)}: {trial.label}: {self.grid.options.metric} {mean:.4f}, {latency}"
             )
         best = max(rows.values(), key=lambda one: sum(row.value for row in one[0]))[0]
-        return [self._create_result(trial, *rows[trial.number], best, workshop) for trial in self.grid.trials]
+        return [self._create_result(trial, *rows[trial.number], best, builder) for trial in self.grid.trials]
 
-    def _order_trials(self, workshop: IndexBuilder) -> list[Trial]:
-        """Trials that share most stand together."""
+    def _order_trials(self, builder: IndexBuilder) -> list[Trial]:
+        """The trials in an order that keeps those with shared stages together."""
         keys = {
-            trial.number: StageKeys.from_components(workshop.components(trial.pipeline)) for trial in self.grid.trials
+            trial.number: StageKeys.from_components(builder.components(trial.pipeline)) for trial in self.grid.trials
         }
         first: dict[str, int] = {}
         for trial in self.grid.trials:
@@ -262,12 +263,12 @@ class GridSearch:
             ),
         )
 
-    def _build_index(self, workshop: IndexBuilder, trial: Trial, order: Sequence[Trial] = ()) -> TrialIndex:
-        before = workshop.counts["indexes"]
-        index = workshop.get_index(trial.pipeline, [one.pipeline for one in order])
-        if workshop.counts["indexes"] > before:
-            made = index.build_record
-            self.on_progress(f"indexed {index.chunks:,} chunks: {made.embedded:,} embedded, {made.taken:,} taken over")
+    def _build_index(self, builder: IndexBuilder, trial: Trial, order: Sequence[Trial] = ()) -> TrialIndex:
+        before = builder.counts["indexes"]
+        index = builder.get_index(trial.pipeline, [one.pipeline for one in order])
+        if builder.counts["indexes"] > before:
+            record = index.build_record
+            self.on_progress(f"indexed {index.chunks:,} chunks: {record.embedded:,} embedded, {record.taken:,} reused")
         return index
 
     def _create_result(
@@ -277,25 +278,25 @@ class GridSearch:
         index: TrialIndex,
         resumed: bool,
         best: tuple[QuestionScore, ...],
-        workshop: IndexBuilder,
+        builder: IndexBuilder,
     ) -> TrialResult:
         seed = self.grid.options.seed
         quality = bootstrap_mean([one.value for one in rows], seed)
-        assert quality is not None  # noqa: S101 - there is a question
+        assert quality is not None  # noqa: S101 - there are questions
         behind = paired_difference([one.value for one in rows], [one.value for one in best], seed)
         size = size_on_disk(index.directory, trial.pipeline.store.name)
-        return TrialResult(trial, rows, quality, behind, workshop.standalone_cost(index), index.chunks, size, resumed)
+        return TrialResult(trial, rows, quality, behind, builder.standalone_cost(index), index.chunks, size, resumed)
 
     def _evaluate_holdout(
-        self, workshop: IndexBuilder, winner: TrialResult, questions: Sequence[Question]
+        self, builder: IndexBuilder, winner: TrialResult, questions: Sequence[Question]
     ) -> tuple[HoldoutResult, ...]:
-        """The winner, and the base pipeline where it is a trial, on questions that chose nothing."""
+        """Evaluate the winner, and the base pipeline if it is a trial, on the held-out questions."""
         base = self.grid.base_trial
         seed = self.grid.options.seed
         found: list[HoldoutResult] = []
         values: list[float] = []
         for trial in (winner.trial, *([base] if base is not None and base != winner.trial else [])):
-            rows, _ = self._score_trial(workshop, trial, self._build_index(workshop, trial), questions)
+            rows, _ = self._score_trial(builder, trial, self._build_index(builder, trial), questions)
             own = [one.value for one in rows]
             quality = bootstrap_mean(own, seed)
             assert quality is not None  # noqa: S101 - as above
@@ -306,9 +307,9 @@ class GridSearch:
     # one trial
 
     def _score_trial(
-        self, workshop: IndexBuilder, trial: Trial, index: TrialIndex, questions: Sequence[Question]
+        self, builder: IndexBuilder, trial: Trial, index: TrialIndex, questions: Sequence[Question]
     ) -> tuple[tuple[QuestionScore, ...], bool]:
-        """Its rows, and whether an earlier run had them."""
+        """The scores of a trial, and whether they are from an earlier run."""
         options = self.grid.options
         key = self._result_key(trial, index, questions)
         results = self.folder / "trials.jsonl"
@@ -316,7 +317,7 @@ class GridSearch:
             row = _parse_result(line)
             if row is not None and row[0] == key:
                 return row[1], True
-        rows = tuple(self._score_questions(workshop, trial, index, questions))
+        rows = tuple(self._score_questions(builder, trial, index, questions))
         line = json.dumps(
             {"key": key, "metric": options.metric, "trial": trial.label, "rows": [_score_row(one) for one in rows]}
         )
@@ -327,7 +328,7 @@ class GridSearch:
         return rows, False
 
     def _result_key(self, trial: Trial, index: TrialIndex, questions: Sequence[Question]) -> str:
-        """What a result depends on: another pipeline, other documents or other questions give another key."""
+        """The key of a recorded result: it changes with the pipeline, the documents and the questions."""
         asked = [json.dumps(one.to_dict(), sort_keys=True) for one in questions]
         options = self.grid.options
         depth = "own" if TOP_K_OPTION in self.grid.varied_options else str(CHUNK_DEPTH)
@@ -341,28 +342,33 @@ class GridSearch:
         )
 
     def _score_questions(
-        self, workshop: IndexBuilder, trial: Trial, index: TrialIndex, questions: Sequence[Question]
+        self, builder: IndexBuilder, trial: Trial, index: TrialIndex, questions: Sequence[Question]
     ) -> Iterator[QuestionScore]:
         options = self.grid.options
-        asker = workshop.query_embedder(trial.pipeline)
+        query_embedder = builder.query_embedder(trial.pipeline)
         spent: list[tuple[float, float | None]] = []
-        # with top_k in the grid a trial is judged by what it would show; else all are looked at equally deep
-        asked_for = None if TOP_K_OPTION in self.grid.varied_options else max(CHUNK_DEPTH, 5 * options.depth)
+        # if the grid varies top_k, each trial is evaluated on its own number of hits
+        depth = None if TOP_K_OPTION in self.grid.varied_options else max(CHUNK_DEPTH, 5 * options.depth)
         with ExitStack() as stack:
-            parts = workshop.components(trial.pipeline, known_questions=True)
+            parts = builder.components(trial.pipeline, known_questions=True)
             kb = stack.enter_context(KnowledgeBase(index.directory, trial.pipeline, parts))
-            kb.search(questions[0].text, 1)  # what is loaded at the first search is no part of its time
+            kb.search(questions[0].text, 1)  # warm up: the first search loads models
 
             def search(question: str, _: int) -> Sequence[Hit]:
-                asker.reset_savings()
+                query_embedder.reset_savings()
                 with use_meter(Meter()) as meter:
-                    hits = kb.search(question, asked_for)
-                spent.append((asker.saved_seconds, _add_costs(meter.usage().total_cost_usd, asker.saved_cost_usd)))
+                    hits = kb.search(question, depth)
+                spent.append(
+                    (
+                        query_embedder.saved_seconds,
+                        _add_costs(meter.usage().total_cost_usd, query_embedder.saved_cost_usd),
+                    )
+                )
                 return hits
 
             ask = None
             if options.uses_answers:
-                answers = KnowledgeBase(index.directory, trial.pipeline, workshop.components(trial.pipeline))
+                answers = KnowledgeBase(index.directory, trial.pipeline, builder.components(trial.pipeline))
                 ask = stack.enter_context(answers).ask
             outcomes = evaluate_questions(
                 EvaluatedSystem(search, ask, display_name), questions, Depths(options.depth, CHUNK_DEPTH)
@@ -372,9 +378,9 @@ class GridSearch:
 
 
 def _to_score(outcome: QuestionResult, options: TuneOptions, seconds: float, cost: float | None) -> QuestionScore:
-    """A failed answer is a miss. The embedding of a question that was known counts as if it had not been.
+    """The score of a question. A failed answer counts as 0; `seconds` and `cost` of a cached query embedding are added.
 
-    An answer searches for itself, so that its cost is all that the question costs.
+    The cost of an answer includes its searches.
     """
     return QuestionScore(
         outcome.question.id,
@@ -386,7 +392,7 @@ def _to_score(outcome: QuestionResult, options: TuneOptions, seconds: float, cos
 
 
 def _select_winner(tried: Sequence[TrialResult], options: TuneOptions) -> TrialResult:
-    """By `choose`; among equals the faster one."""
+    """The winner by `choose`; ties go to the faster one."""
     best = max(tried, key=lambda one: (one.quality.mean, -one.median_ms))
     alike = [one for one in tried if not one.is_worse]
     if options.choose == "fastest":
@@ -397,12 +403,12 @@ def _select_winner(tried: Sequence[TrialResult], options: TuneOptions) -> TrialR
 
 
 def pareto_indices(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Places of the (less is better, more is better) points that no other point beats in both, by rising first."""
-    kept: list[int] = []
-    for place in sorted(range(len(points)), key=lambda one: (points[one][0], -points[one][1])):
-        if not kept or points[place][1] > points[kept[-1]][1]:
-            kept.append(place)
-    return kept
+    """Indices of the Pareto front of (cost, quality) points, by rising cost."""
+    front: list[int] = []
+    for index in sorted(range(len(points)), key=lambda index: (points[index][0], -points[index][1])):
+        if not front or points[index][1] > points[front[-1]][1]:
+            front.append(index)
+    return front
 
 
 def _needs_answers(options: TuneOptions) -> bool:
@@ -414,7 +420,7 @@ def _score_row(one: QuestionScore) -> list[str | float | None]:
 
 
 def _parse_result(line: str) -> tuple[str, tuple[QuestionScore, ...]] | None:
-    """A line of results; None for one that was cut off."""
+    """A recorded line; None if it is truncated."""
     try:
         data = json.loads(line)
         return data["key"], tuple(QuestionScore(*row) for row in data["rows"])
@@ -427,6 +433,6 @@ def _add_costs(one: float | None, other: float | None) -> float | None:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and those that it has waited for."""
+    """CPU seconds of this process and its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -1,6 +1,6 @@
-"""The knowledge bases of a grid: one for each way to load, split and embed, and what making it takes.
+"""The knowledge bases of a grid search: one per combination of load, split and embed options, with build costs.
 
-Everything lies in one folder, so that a run that was cut off goes on where it stopped.
+They are kept in one directory, so that an interrupted search can resume.
 """
 
 from __future__ import annotations
@@ -28,62 +28,62 @@ from ragkit.tune.reuse import CachedQueryEmbedder, PreparedCache, ReusingRunner,
 from ragkit.usage.meter import current_meter
 
 BUILD_RECORD_FILE = "made.json"
-"""Beside each knowledge base: what making it took."""
+"""The file in each knowledge base with its build record."""
 
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """What making one index took, over all runs that worked on it."""
+    """The cost of building an index, summed over all runs."""
 
     load_seconds: float = 0.0
     split_seconds: float = 0.0
     embed_seconds: float = 0.0
     store_seconds: float = 0.0
     embedded: int = 0
-    """Texts that went through the embedder."""
+    """Texts that were embedded."""
     taken: int = 0
     """Vectors that were copied from another index."""
     tokens: int = 0
-    """Of the texts that were embedded."""
+    """Tokens of the embedded texts."""
 
     def add_run(self, report: IndexReport, taken: int) -> BuildRecord:
-        """With one more run."""
+        """A copy with another run added."""
         seconds = {f"{name}_seconds": getattr(self, f"{name}_seconds") + s for name, s in report.stage_seconds.items()}
         counted = {"embedded": report.embedded, "taken": taken, "tokens": report.tokens}
-        return replace(self, **seconds, **{name: getattr(self, name) + one for name, one in counted.items()})
+        return replace(self, **seconds, **{name: getattr(self, name) + count for name, count in counted.items()})
 
 
 @dataclass(frozen=True)
 class TrialIndex:
-    """A knowledge base that is ready to be searched."""
+    """A knowledge base that is ready for searches."""
 
     directory: Path
     stage_keys: StageKeys
     fingerprint: str
-    """Of its embedder."""
+    """The fingerprint of its embedder."""
     content_digest: str
-    """Digest of the files in it."""
+    """The digest of its files."""
     chunks: int
     characters: int
-    """Of all chunks."""
+    """The total length of its chunks."""
     build_record: BuildRecord
 
 
 @dataclass
 class IndexCost:
-    """What an index would take by itself, without another one to take from."""
+    """The estimated cost of an index that reuses nothing."""
 
     seconds: float
     cost_usd: float | None
 
 
 class IndexBuilder:
-    """Makes the indexes that trials ask for, each once.
+    """Builds the indexes of trials, each once.
 
     Args:
-        folder: where everything is kept; made if missing.
-        documents: what is indexed.
-        jobs: workers that read and split; 0: as the pipelines say.
+        folder: the working directory; created if missing.
+        documents: paths to index.
+        jobs: workers that read and split; 0: the number in the pipelines.
     """
 
     def __init__(self, folder: Path, documents: Sequence[Path], jobs: int = 0) -> None:
@@ -95,139 +95,125 @@ class IndexBuilder:
         self._query_embedders: dict[str, CachedQueryEmbedder] = {}
         self._indexes: dict[str, TrialIndex] = {}
         self.counts: Counter[str] = self._cache.counts
-        """Of this run: `read`, `split`, `embedded` (texts), `taken` (vectors copied), `indexes`."""
+        """Counts of this run: `read`, `split`, `embedded` (texts), `taken` (vectors copied), `indexes`."""
         self._initial_vectors = count_distinct_vectors(self._existing_indexes())
 
     @property
     def new_vectors(self) -> int:
-        """Different (text, embedder) that have a vector now and had none when this run began."""
+        """Distinct (text, embedder) pairs that were embedded in this run."""
         return count_distinct_vectors(self._existing_indexes()) - self._initial_vectors
 
     def components(self, pipeline: Pipeline, *, known_questions: bool = False) -> PipelineComponents:
-        """The parts of a pipeline; an embedder that several of them name is made once."""
-        bare = PipelineComponents(pipeline)
-        key = embedder_key(bare)
-        embedder = self._embedders.setdefault(key, bare.embedder)
-        if not known_questions:
-            return PipelineComponents(pipeline, embedder)
-        return PipelineComponents(pipeline, embedder, self.query_embedder(pipeline))
+        """The components of a pipeline. Embedders are shared; with `known_questions`, cached query embeddings too."""
+        own = PipelineComponents(pipeline)
+        embedder = self._embedders.setdefault(embedder_key(own), own.embedder)
+        return PipelineComponents(pipeline, embedder, self.query_embedder(pipeline) if known_questions else None)
 
     def query_embedder(self, pipeline: Pipeline) -> CachedQueryEmbedder:
-        """Who embeds the questions of every trial with this embedder."""
-        parts = self.components(pipeline)
-        return self._query_embedders.setdefault(embedder_key(parts), CachedQueryEmbedder(parts.embedder))
+        """The cached query embedder of a pipeline, shared between trials."""
+        components = self.components(pipeline)
+        return self._query_embedders.setdefault(embedder_key(components), CachedQueryEmbedder(components.embedder))
 
     def get_index(self, pipeline: Pipeline, later: Sequence[Pipeline] = ()) -> TrialIndex:
-        """The knowledge base for a pipeline, brought in line with the documents.
+        """The knowledge base for a pipeline, updated to the documents.
 
         Args:
-            pipeline: whose.
-            later: the pipelines whose turn comes after it: what one of them splits alike is kept for it.
+            pipeline: the pipeline.
+            later: the pipelines of later trials; chunks that they share are kept in memory.
         """
-        parts = self.components(pipeline)
-        keys = StageKeys.from_components(parts)
+        components = self.components(pipeline)
+        keys = StageKeys.from_components(components)
         known = self._indexes.get(keys.index)
-        if known is not None and parts.external_store(known.directory) is None:
+        if known is not None and components.external_store(known.directory) is None:
             return known
-        wanted = {
-            other.split
-            for one in later
-            if (other := StageKeys.from_components(self.components(one))).index != keys.index
-        }
-        made = self._build_index(parts, keys, keep=keys.split in wanted)
-        self._indexes[keys.index] = made
-        self._cache.donors.setdefault(keys.load, made.directory)
-        return made
+        later_keys = [StageKeys.from_components(self.components(other)) for other in later]
+        keep = any(other.split == keys.split and other.index != keys.index for other in later_keys)
+        index = self._build_index(components, keys, keep=keep)
+        self._indexes[keys.index] = index
+        self._cache.donors.setdefault(keys.load, index.directory)
+        return index
 
     def standalone_cost(self, index: TrialIndex) -> IndexCost:
-        """What making it would have taken without the others: where it took from them, what those needed."""
-        made, others = (
-            index.build_record,
-            [one for one in self._indexes.values() if one.stage_keys.index != index.stage_keys.index],
-        )
-        load = made.load_seconds or max(
-            (one.build_record.load_seconds for one in others if one.stage_keys.load == index.stage_keys.load),
-            default=0.0,
-        )
-        cut = made.split_seconds or max(
-            (one.build_record.split_seconds for one in others if one.stage_keys.split == index.stage_keys.split),
-            default=0.0,
-        )
+        """The cost of an index without reuse: for a reused stage, the cost of the index that it was reused from."""
+        record, keys = index.build_record, index.stage_keys
+        others = [other for other in self._indexes.values() if other.stage_keys.index != keys.index]
+        same_load = [other.build_record.load_seconds for other in others if other.stage_keys.load == keys.load]
+        same_split = [other.build_record.split_seconds for other in others if other.stage_keys.split == keys.split]
+        load = record.load_seconds or max(same_load, default=0.0)
+        split = record.split_seconds or max(same_split, default=0.0)
         seconds_each, tokens_each = self._embedding_rates(index.fingerprint)
-        characters = index.characters * _reused_share(made)
-        embed = made.embed_seconds + characters * seconds_each
-        tokens = made.tokens + round(characters * tokens_each)
+        characters = index.characters * _reused_share(record)
+        embed = record.embed_seconds + characters * seconds_each
+        tokens = record.tokens + round(characters * tokens_each)
         embedder = next((one for one in self._embedders.values() if one.fingerprint == index.fingerprint), None)
         cost = embedding_cost(embedder, tokens) if embedder is not None else None
-        return IndexCost(load + cut + embed + made.store_seconds, cost)
+        return IndexCost(load + split + embed + record.store_seconds, cost)
 
     def _embedding_rates(self, fingerprint: str) -> tuple[float, float]:
-        """Seconds and tokens of an embedder for each character, over all that it embedded here."""
+        """Seconds and tokens of an embedder per character, over all indexes."""
         own = [one for one in self._indexes.values() if one.fingerprint == fingerprint]
         characters = sum(one.characters * (1 - _reused_share(one.build_record)) for one in own) or 1.0
-        return sum(one.build_record.embed_seconds for one in own) / characters, sum(
-            one.build_record.tokens for one in own
-        ) / characters
+        seconds = sum(one.build_record.embed_seconds for one in own)
+        return seconds / characters, sum(one.build_record.tokens for one in own) / characters
 
-    def _build_index(self, parts: PipelineComponents, keys: StageKeys, *, keep: bool) -> TrialIndex:
+    def _build_index(self, components: PipelineComponents, keys: StageKeys, *, keep: bool) -> TrialIndex:
         directory = self.folder / "indexes" / keys.index
-        bank = ReusableVectors(
-            [one for one in self._existing_indexes() if one != directory], parts.embedder.fingerprint
-        )
+        donors = [path for path in self._existing_indexes() if path != directory]
+        reusable = ReusableVectors(donors, components.embedder.fingerprint)
         meter = current_meter()
         run = IndexOptions(
             jobs=self._jobs,
             max_cost_usd=meter.remaining_usd if meter is not None else None,
             runner_factory=lambda own, jobs: ReusingRunner(own, jobs, self._cache, keep=keep),
-            find_known_vectors=bank.find_vectors,
+            find_known_vectors=reusable.find_vectors,
             on_event=self._count_event,
         )
-        with KnowledgeBase(directory, parts.pipeline, parts) as kb:
+        with KnowledgeBase(directory, components.pipeline, components) as kb:
             report = kb.index(*self._documents, options=run)
-        made = _read_build_record(directory).add_run(report, bank.reused_count)
-        (directory / BUILD_RECORD_FILE).write_text(json.dumps(asdict(made)), "utf-8")
-        self.counts["taken"] += bank.reused_count
-        self.counts["indexes"] += bool(report.embedded or bank.reused_count)
-        return _describe_index(directory, keys, parts.embedder.fingerprint, made)
+        record = _read_build_record(directory).add_run(report, reusable.reused_count)
+        (directory / BUILD_RECORD_FILE).write_text(json.dumps(asdict(record)), "utf-8")
+        self.counts["taken"] += reusable.reused_count
+        self.counts["indexes"] += bool(report.embedded or reusable.reused_count)
+        return _describe_index(directory, keys, components.embedder.fingerprint, record)
 
     def _count_event(self, event: IndexEvent) -> None:
         if isinstance(event, TextsEmbedded):
             self.counts["embedded"] += event.texts
 
     def _existing_indexes(self) -> list[Path]:
-        """The knowledge bases that are there, from earlier runs too; one that was cut short has vectors as well."""
-        found = sorted((self.folder / "indexes").glob("*"))
-        return [one for one in found if knowledge_base_exists(one) and _is_readable(one)]
+        """The knowledge bases in the working directory, those of earlier and interrupted runs included."""
+        paths = sorted((self.folder / "indexes").glob("*"))
+        return [path for path in paths if knowledge_base_exists(path) and _is_readable(path)]
 
 
-def _describe_index(directory: Path, keys: StageKeys, fingerprint: str, made: BuildRecord) -> TrialIndex:
-    with closing(open_catalog(directory, check_seal=False)) as connection:
+def _describe_index(directory: Path, keys: StageKeys, fingerprint: str, record: BuildRecord) -> TrialIndex:
+    with closing(open_catalog(directory, verify_checksums=False)) as connection:
         files = [f"{row.source} {row.content_hash}" for row in Catalog(connection).files().values()]
         chunks, characters = connection.execute(
             "SELECT count(*), coalesce(sum(length(text)), 0) FROM chunks WHERE live = 1"
         ).fetchone()
-    return TrialIndex(directory, keys, fingerprint, content_id(*files)[:16], chunks, characters, made)
+    return TrialIndex(directory, keys, fingerprint, content_id(*files)[:16], chunks, characters, record)
 
 
 def size_on_disk(directory: Path, store: str) -> int:
-    """What a knowledge base takes on disk, without the vector stores that another trial has put beside it."""
+    """Bytes of a knowledge base on disk, without the vector stores of other trials."""
     own, others = directory / f"store-{store}", directory.glob("store-*")
-    left_out = {one for one in others if one != own}
+    excluded = {one for one in others if one != own}
     return sum(
         path.stat().st_size
         for path in directory.rglob("*")
-        if path.is_file() and path.name != BUILD_RECORD_FILE and not left_out.intersection(path.parents)
+        if path.is_file() and path.name != BUILD_RECORD_FILE and not excluded.intersection(path.parents)
     )
 
 
-def _reused_share(made: BuildRecord) -> float:
-    """Of the vectors of an index, those that were copied."""
-    return made.taken / max(1, made.taken + made.embedded)
+def _reused_share(record: BuildRecord) -> float:
+    """The share of vectors that were copied."""
+    return record.taken / max(1, record.taken + record.embedded)
 
 
 def _is_readable(directory: Path) -> bool:
     try:
-        open_catalog(directory, check_seal=False).close()
+        open_catalog(directory, verify_checksums=False).close()
     except KnowledgeBaseDamaged:
         return False
     return True

@@ -1,1 +1,1 @@
-"""What was used and what it cost: tokens, prices, the meter of a run, limits, analytics."""
+"""Usage and cost: tokens, prices, the meter of a run, limits, the ledger and tool analytics."""

@@ -1,4 +1,4 @@
-"""How tools are used over many runs: calls, success, timing, parameters, streaming. Exports JSON, CSV, DuckDB."""
+"""Statistics of tool calls over many runs: success, timing, parameters, streaming. Exports JSON, CSV, DuckDB."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from threading import Lock
 from ragkit.records import JSON
 
 MAX_PARAMETER_VALUES = 50
-"""Distinct values of one parameter that are counted by themselves; later ones are counted as others."""
+"""Distinct values counted per parameter; further values are counted as `(others)`."""
 MAX_TIMINGS = 1000
-"""Timings that are kept for each tool; the newest."""
+"""Number of most recent timings kept per tool."""
 
 
 @dataclass
@@ -34,32 +34,32 @@ class _ToolRecord:
 
 @dataclass(frozen=True, slots=True)
 class ToolStatistics:
-    """What is known of one tool."""
+    """The statistics of one tool."""
 
     tool: str
     calls: int
     successes: int
     failures: int
     success_rate: float
-    """0 to 1."""
+    """In [0, 1]."""
     total_seconds: float
     mean_seconds: float
     median_seconds: float
     max_seconds: float
     streamed_calls: int
-    """Calls that sent pieces of output before they were done."""
+    """Calls that streamed their output."""
     chunks: int
     parameters: Mapping[str, Mapping[str, int]]
-    """For each parameter, how often each value was given; values as JSON, cut to 80 characters."""
+    """Counts by parameter and value; values as JSON, truncated to 80 characters."""
     errors: Mapping[str, int]
-    """How often each kind of error was met."""
+    """Counts by kind of error."""
 
 
 class AgentAnalytics:
-    """Counts tool calls. Safe to use from many threads; give one to the settings of as many agents as you like.
+    """Collects statistics of tool calls. Thread-safe; several agents may share one.
 
     Args:
-        keep_values: whether the values of parameters are counted; switch it off where they may be private.
+        keep_values: count the values of parameters; disable it if they may be private.
     """
 
     def __init__(self, *, keep_values: bool = True) -> None:
@@ -70,7 +70,7 @@ class AgentAnalytics:
     def record_tool(
         self, tool: str, arguments: Mapping[str, JSON], seconds: float, *, error: str = "", chunks: int = 0
     ) -> None:
-        """Count one call. `error`: the kind of failure; empty when the tool succeeded."""
+        """Record one call. `error`: the kind of failure; empty if the tool succeeded."""
         with self._lock:
             record = self._records.setdefault(tool, _ToolRecord())
             record.calls += 1
@@ -86,38 +86,38 @@ class AgentAnalytics:
                     _count_value(record.values.setdefault(name, Counter()), value)
 
     def tools(self) -> list[ToolStatistics]:
-        """Every tool that was called, by name."""
+        """The statistics of all called tools, sorted by name."""
         with self._lock:
             return [_to_statistics(name, self._records[name]) for name in sorted(self._records)]
 
     def tool(self, name: str) -> ToolStatistics | None:
-        """One tool; None when it was never called."""
-        return next((one for one in self.tools() if one.tool == name), None)
+        """The statistics of one tool; None if it was never called."""
+        return next((statistics for statistics in self.tools() if statistics.tool == name), None)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Delete all records."""
         with self._lock:
             self._records.clear()
 
     def to_dict(self) -> dict[str, JSON]:
-        """Everything as JSON: `{"tools": [...]}`."""
-        return {"tools": [asdict(one) for one in self.tools()]}
+        """All statistics as JSON: `{"tools": [...]}`."""
+        return {"tools": [asdict(tool) for tool in self.tools()]}
 
     def export_json(self, path: str | Path) -> None:
         """Write `to_dict` to a file."""
         Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
     def export_csv(self, path: str | Path) -> None:
-        """Write one row per tool to a file; parameters and errors as JSON."""
+        """Write a CSV file with one row per tool; parameters and errors as JSON."""
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        rows = [asdict(one) for one in self.tools()]
+        rows = [asdict(tool) for tool in self.tools()]
         writer.writerow(ToolStatistics.__dataclass_fields__)
         writer.writerows([_escape_cell(_to_cell(value)) for value in row.values()] for row in rows)
         Path(path).write_text(text.getvalue(), "utf-8")
 
     def export_duckdb(self, path: str | Path, table: str = "tool_analytics") -> None:
-        """Write one row per tool to a table of a DuckDB file, in the place of what was in it.
+        """Write one row per tool to a table of a DuckDB file, which is replaced.
 
         Raises:
             MissingExtra: the package duckdb is not installed.
@@ -125,11 +125,11 @@ class AgentAnalytics:
         from ragkit.usage.analytics_duckdb import write_table  # noqa: PLC0415 - an optional dependency
 
         columns = list(ToolStatistics.__dataclass_fields__)
-        write_table(path, table, columns, [[_to_cell(v) for v in asdict(one).values()] for one in self.tools()])
+        write_table(path, table, columns, [[_to_cell(v) for v in asdict(tool).values()] for tool in self.tools()])
 
 
 def escape_formula(text: str) -> str:
-    """`text` with a `'` before it where a spreadsheet would take it for a formula; numbers stay as they are."""
+    """Prefix `text` with `'` if a spreadsheet would evaluate it as a formula; negative numbers stay."""
     if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
         return text
     try:

@@ -1,7 +1,7 @@
-"""A ledger: every call that used tokens or cost something, a row in a SQLite file that outlives the run.
+"""The ledger: a SQLite file with one row for each call that used tokens or cost money.
 
-A row is written as soon as its call is reported, so that a run that is killed has its spending on record. Knows
-files and figures; what a knowledge base is, and where its ledger lies, others know.
+A row is written when its call is reported, so the spending of a killed run is recorded. Independent of knowledge
+bases; callers pass the path.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ragkit.records import JSON
 from ragkit.usage.meter import MeteredCall
 
 FILE_NAME = "ledger.sqlite"
-"""Its name in the directory of a knowledge base."""
+"""The file name in the directory of a knowledge base."""
 BUSY_TIMEOUT_S = 10.0
-"""How long another process may write before this one gives up."""
+"""Seconds to wait for the lock of another process."""
 GROUPS: Mapping[str, str] = {
     "day": "date(at, 'unixepoch')",
     "model": "CASE provider WHEN '' THEN model ELSE provider || ':' || model END",
@@ -32,7 +32,7 @@ GROUPS: Mapping[str, str] = {
     "pipeline": "pipeline",
     "verb": "verb",
 }
-"""What spending can be added up by. A day is one of UTC. Calls outside of any tool have the tool ''."""
+"""SQL expressions to group spending by. Days are in UTC. Calls outside tools have the tool ''."""
 
 _LOG = logging.getLogger("ragkit.ledger")
 _CREATE_TABLE = """
@@ -56,10 +56,10 @@ _SUMS = (
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What was used and spent, added up over calls."""
+    """Usage and cost, summed over calls."""
 
     name: str = ""
-    """The day, model, tool, pipeline or verb; empty for a total."""
+    """The day, model, tool, pipeline or verb; empty for the total."""
     runs: int = 0
     calls: int = 0
     prompt_tokens: int = 0
@@ -71,60 +71,60 @@ class Spending:
     embedding_cost_usd: float | None = 0.0
     saved_cost_usd: float = 0.0
     known_cost_usd: float = 0.0
-    """What the calls cost whose prices are known."""
+    """Cost of the calls with a known price."""
 
     @property
     def total_cost_usd(self) -> float | None:
-        """LLM cost + embedding cost; None when either is unknown."""
+        """LLM cost + embedding cost; None if either is unknown."""
         if self.llm_cost_usd is None or self.embedding_cost_usd is None:
             return None
         return self.llm_cost_usd + self.embedding_cost_usd
 
     def to_dict(self) -> dict[str, JSON]:
-        """The figures by name, the total included."""
-        found: dict[str, JSON] = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "name"}
-        return {**found, "total_cost_usd": self.total_cost_usd}
+        """The fields by name, without `name` and with the total cost."""
+        values: dict[str, JSON] = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "name"}
+        return {**values, "total_cost_usd": self.total_cost_usd}
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Calls from one moment on and before another; None: no bound."""
+    """A period: `since` is inclusive, `until` exclusive; None: no bound."""
 
     since: datetime | None = None
     until: datetime | None = None
 
     @staticmethod
     def parse(since: str | None, until: str | None, now: datetime | None = None) -> Period:
-        """From what a person writes: a day (`2026-11-20`), a moment (`2026-11-20T14:30`), or days back (`7d`).
+        """Parse a date (`2026-11-20`), a time (`2026-11-20T14:30`) or a number of days back (`7d`).
 
-        All in UTC unless the moment says otherwise. A day given as `until` is within the period.
+        UTC unless a time has an offset. A date as `until` is included in the period.
 
         Raises:
-            InvalidOption: it is none of these.
+            InvalidOption: another format.
         """
         now = now or datetime.now(tz=UTC)
         return Period(_parse_moment("since", since, now, after=False), _parse_moment("until", until, now, after=True))
 
     def to_sql(self) -> tuple[str, tuple[float, ...]]:
-        """A condition of SQL, with its values."""
+        """An SQL condition and its parameters."""
         bounds = [("at >= ?", self.since), ("at < ?", self.until)]
-        found = [(text, moment.timestamp()) for text, moment in bounds if moment is not None]
-        return " AND ".join(text for text, _ in found) or "1", tuple(value for _, value in found)
+        conditions = [(text, time.timestamp()) for text, time in bounds if time is not None]
+        return " AND ".join(text for text, _ in conditions) or "1", tuple(value for _, value in conditions)
 
 
 class Ledger:
-    """The ledger in one file. Several threads and processes may write to it; close it when it is done with."""
+    """The ledger in one file. Several threads and processes may write to it. Close it after use."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is opened or made before the first row."""
+        """The file is created with the first row."""
         self.path = path
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
 
     def call_recorder(self, verb: str, pipeline: str) -> Callable[[MeteredCall], None]:
-        """What a meter tells of the calls of one run: each becomes a row.
+        """A listener for the meter of one run, which writes a row for each call.
 
-        A row that cannot be written never ends a run that is under way; what would be lost goes to the log.
+        A row that cannot be written is logged and does not end the run.
         """
         run = secrets.token_hex(8)
 
@@ -142,24 +142,24 @@ class Ledger:
         return write
 
     def total_spending(self, period: Period | None = None) -> Spending:
-        """All of it. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
+        """The total of a period. Raises KnowledgeBaseDamaged, KnowledgeBaseLocked."""
         rows = self._query_spending("''", period or Period())
         return rows[0] if rows else Spending()
 
     def spending_by(self, group: str, period: Period | None = None) -> list[Spending]:
-        """Added up by one of GROUPS: days in their order, everything else by cost, dearest first.
+        """Spending grouped by one of GROUPS: days in order, other groups by descending cost.
 
         Raises:
-            InvalidOption: there is no such group.
+            InvalidOption: an unknown group.
             KnowledgeBaseDamaged, KnowledgeBaseLocked: the file cannot be read.
         """
         if group not in GROUPS:
-            raise InvalidOption("the group of a ledger", group, f"one of {', '.join(GROUPS)}")
+            raise InvalidOption("group", group, f"one of {', '.join(GROUPS)}")
         rows = self._query_spending(GROUPS[group], period or Period())
-        return rows if group == "day" else sorted(rows, key=lambda one: (-one.known_cost_usd, one.name))
+        return rows if group == "day" else sorted(rows, key=lambda row: (-row.known_cost_usd, row.name))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -193,21 +193,20 @@ class Ledger:
         except sqlite3.DatabaseError as error:
             if _is_busy(error):
                 raise KnowledgeBaseLocked(str(self.path), "another process") from error
-            reason = f"cannot be read as a ledger ({error})"
-            raise KnowledgeBaseDamaged(
-                str(self.path), reason, f"rm {self.path}, which costs only the record"
-            ) from error
+            reason = f"is not a valid ledger ({error})"
+            fix = f"rm {self.path} (only the record of past spending is lost)"
+            raise KnowledgeBaseDamaged(str(self.path), reason, fix) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """In autocommit mode. A crash of the process loses nothing; a power cut may lose the last rows."""
-    until = time.monotonic() + BUSY_TIMEOUT_S
+    """Open in autocommit mode. A crash of the process loses no rows; a power failure may lose the last ones."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             return _open_connection(path)
         except sqlite3.OperationalError as error:
-            # while another process brings a new file into WAL mode, SQLite does not wait by itself
-            if not _is_busy(error) or time.monotonic() > until:
+            # SQLite's busy timeout does not apply while another process switches a new file to WAL mode
+            if not _is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 
@@ -245,10 +244,9 @@ def _parse_moment(option: str, text: str | None, now: datetime, *, after: bool) 
     try:
         if text.endswith("d") and days.isdigit():
             return now - timedelta(days=int(days))
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise InvalidOption(
-            option, text, "a day as 2026-11-20, a moment as 2026-11-20T14:30, or days back as 7d,"
-        ) from None
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return found + timedelta(days=1) if after and len(text) <= len("2026-11-20") else found
+        expected = "a date like 2026-11-20, a time like 2026-11-20T14:30, or days back like 7d"
+        raise InvalidOption(option, text, expected) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment + timedelta(days=1) if after and len(text) <= len("2026-11-20") else moment

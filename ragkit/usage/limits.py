@@ -1,4 +1,4 @@
-"""What a run may use: tokens, US dollars, seconds. Checked before each request."""
+"""Limits of a run: tokens, US dollars, seconds. Checked before each request."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ragkit.usage.meter import Meter
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may use. None: no limit."""
+    """The limits of a run. None: no limit."""
 
     max_tokens: int | None = None
     """Tokens sent, received and embedded."""
     max_cost_usd: float | None = None
-    """US dollars, as far as prices are known: a call whose price is unknown counts as nothing here."""
+    """US dollars. Calls with an unknown price count as 0."""
     max_seconds: float | None = None
-    """From the start of the run. Waiting for a model or a tool ends at this limit too."""
+    """Seconds from the start of the run, including waits for models and tools."""
     warn_at: float = 0.8
-    """The part of a limit, in (0, 1], from which on a run warns once."""
+    """The share of a limit, in (0, 1], at which a run warns once."""
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "max_cost_usd", "max_seconds"):
@@ -27,7 +27,7 @@ class Limits:
             if value is not None and value < 0:
                 raise InvalidOption(name, value, ">= 0")
         if not 0 < self.warn_at <= 1:
-            raise InvalidOption("warn_at", self.warn_at, "a part above 0 and at most 1")
+            raise InvalidOption("warn_at", self.warn_at, "> 0 and <= 1")
 
     @property
     def is_set(self) -> bool:
@@ -35,7 +35,7 @@ class Limits:
         return not (self.max_tokens is None and self.max_cost_usd is None and self.max_seconds is None)
 
     def spent_by_unit(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
-        """(unit, spent, limit) of every limit that is set."""
+        """(unit, spent, limit) of each limit that is set."""
         rows = [
             ("tokens", float(meter.total_tokens), self.max_tokens),
             ("USD", meter.known_cost_usd, self.max_cost_usd),
@@ -44,7 +44,7 @@ class Limits:
         return [(unit, spent, float(limit)) for unit, spent, limit in rows if limit is not None]
 
     def check(self, meter: Meter, seconds: float) -> None:
-        """Raises BudgetExceeded when a limit is reached, or the budget of the meter or of one around it."""
+        """Raises BudgetExceeded if a limit is reached, or the budget of the meter or an enclosing one."""
         meter.check_budget()
         if not self.is_set:
             return
@@ -53,7 +53,7 @@ class Limits:
                 raise BudgetExceeded(unit, spent, limit)
 
     def warnings(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
-        """The limits of which at least `warn_at` is used."""
+        """The limits that are used up to `warn_at` or more."""
         if not self.is_set:
             return []
         return [row for row in self.spent_by_unit(meter, seconds) if row[1] >= row[2] * self.warn_at]

@@ -1,7 +1,7 @@
-"""The meter of a run: every chat, embedding and rerank call reports to it, and it knows by whom and when.
+"""The meter of a run, which records every chat, embedding and rerank call.
 
-A meter is bound to what runs under it through a context variable, so an embedder deep inside a tool needs no
-argument to report. Threads and tasks started for a run carry the binding with them.
+The current meter is a context variable, so an embedder inside a tool can report to it without an argument. Threads
+and tasks of a run copy the context.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ragkit.usage.tokens import Tokens
 
 @dataclass(frozen=True, slots=True)
 class UsageStats:
-    """Tokens and US dollars of one call, or of several added together. A cost of None: a price is unknown."""
+    """Tokens and US dollars of one or more calls. A cost of None: a price is unknown."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     embedding_tokens: int = 0
     cached_tokens: int = 0
-    """Tokens read from a service's prompt cache, and those of answers taken from the response cache."""
+    """Tokens read from a service's prompt cache, and those of response cache hits."""
     llm_cost_usd: float | None = 0.0
     embedding_cost_usd: float | None = 0.0
-    """Embedding and reranking: what retrieval cost."""
+    """Cost of embedding and reranking."""
     saved_cost_usd: float = 0.0
-    """What the answers from the response cache would have cost, as far as their prices are known."""
+    """Cost saved by response cache hits, as far as prices are known."""
 
     @property
     def total_cost_usd(self) -> float | None:
-        """LLM cost + embedding cost; None when either is unknown."""
+        """LLM cost + embedding cost; None if either is unknown."""
         return _add_costs(self.llm_cost_usd, self.embedding_cost_usd)
 
     @property
@@ -59,7 +59,7 @@ class UsageStats:
         )
 
     def to_dict(self) -> dict[str, JSON]:
-        """The figures by name, the total included."""
+        """The fields by name, with the total cost."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -73,20 +73,19 @@ class UsageStats:
 
 
 _ZERO_USAGE = UsageStats()
-"""Where sums begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
-    """What one tool used during a run."""
+    """The usage of one tool during a run."""
 
     calls: int = 0
-    """How often it was executed."""
+    """Number of executions."""
     stats: UsageStats = _ZERO_USAGE
-    """What was spent inside those executions."""
+    """Usage inside those executions."""
 
     def to_dict(self) -> dict[str, JSON]:
-        """`calls` and the figures of `stats`."""
+        """`calls` and the fields of `stats`."""
         return {"calls": self.calls, **self.stats.to_dict()}
 
 
@@ -95,18 +94,18 @@ _ZERO_TOOL_USAGE = ToolUsage()
 
 @dataclass(frozen=True, slots=True)
 class AgentUsage(UsageStats):
-    """All that a run used: the sum, and the same by tool and by iteration."""
+    """The usage of a run: in total, by tool and by iteration."""
 
     by_tool: Mapping[str, ToolUsage] = field(default_factory=lambda: MappingProxyType({}))
     iterations: tuple[UsageStats, ...] = ()
-    """One entry per iteration of the loop, the first iteration first."""
+    """One entry per iteration of the agent loop, in order."""
 
     def to_dict(self) -> dict[str, JSON]:
-        """The shape of `usage` in every JSON answer."""
+        """The `usage` object of all JSON output."""
         return {
             **UsageStats.to_dict(self),
             "by_tool": {name: tool.to_dict() for name, tool in self.by_tool.items()},
-            "iterations": [one.to_dict() for one in self.iterations],
+            "iterations": [stats.to_dict() for stats in self.iterations],
         }
 
     @staticmethod
@@ -114,36 +113,36 @@ class AgentUsage(UsageStats):
         """The inverse of `to_dict`."""
         tools, iterations = data.get("by_tool"), data.get("iterations")
         by_tool = {
-            str(name): ToolUsage(_read_count(one.get("calls")), _read_stats(one))
-            for name, one in (tools if isinstance(tools, Mapping) else {}).items()
-            if isinstance(one, Mapping)
+            str(name): ToolUsage(_read_count(tool.get("calls")), _read_stats(tool))
+            for name, tool in (tools if isinstance(tools, Mapping) else {}).items()
+            if isinstance(tool, Mapping)
         }
-        rounds = iterations if isinstance(iterations, list) else []
+        rows = iterations if isinstance(iterations, list) else []
         return _to_agent_usage(
-            _read_stats(data), by_tool, tuple(_read_stats(one) for one in rounds if isinstance(one, Mapping))
+            _read_stats(data), by_tool, tuple(_read_stats(row) for row in rows if isinstance(row, Mapping))
         )
 
 
 @dataclass(frozen=True, slots=True)
 class MeteredCall:
-    """One call that cost something."""
+    """One metered model call."""
 
     kind: Literal["chat", "embedding", "rerank"]
     provider: str
     model: str
     usage: UsageStats
     tool: str = ""
-    """The tool inside which it was made; empty for the loop's own calls."""
+    """The tool that made the call; empty for calls of the agent loop."""
     iteration: int = 0
-    """Counted from 1; 0 outside the loop."""
+    """From 1; 0 outside the agent loop."""
     at: float = 0.0
-    """Unix time, seconds."""
+    """Unix time in seconds."""
 
 
 class MeterScope:
-    """Where a call is made: which meter counts it, in which iteration and tool.
+    """A context manager that assigns calls to a meter, an iteration and a tool.
 
-    In `with`, what runs in the block is counted there, and so is what runs in threads and tasks that copy its context.
+    It applies to the `with` block, and to threads and tasks that copy its context.
     """
 
     __slots__ = ("_token", "iteration", "meter", "tool")
@@ -160,23 +159,23 @@ class MeterScope:
 
 
 use_meter = MeterScope
-"""`with metered(meter): ...`"""
+"""`with use_meter(meter): ...`"""
 
 
 _SCOPE: ContextVar[MeterScope | None] = ContextVar("ragkit_usage_scope", default=None)
 
 
 class Meter:
-    """Counts what one run uses. Safe to use from many threads.
+    """Records the usage of one run. Thread-safe.
 
-    A meter that is made while another one counts reports to that one as well: what an agent spends inside a
-    tool of another agent is part of the outer run, and of its budget.
+    A meter that is created inside the scope of another one also reports to that one: the usage of an agent inside a
+    tool of another agent is part of the outer run and of its budget.
 
     Args:
-        prices: where prices are looked up.
-        budget_usd: US dollars that may be spent under this meter; None: as much as it takes. See `check`.
-        on_call: told of each call as soon as it is reported, in the thread that reports it: a ledger. Where
-            meters stand in each other, the innermost that has one tells it, and the others do not.
+        prices: the price book.
+        budget_usd: maximum cost in US dollars; None: no limit. See `check_budget`.
+        on_call: called for each call when it is reported, in the reporting thread, to record it in a ledger. With
+            nested meters, only the innermost listener is called.
     """
 
     def __init__(
@@ -202,40 +201,36 @@ class Meter:
 
     @property
     def calls(self) -> tuple[MeteredCall, ...]:
-        """Every call so far, in the order in which they were reported."""
+        """All calls so far, in the order of their reports."""
         with self._lock:
             return tuple(self._calls)
 
     @property
     def known_cost_usd(self) -> float:
-        """US dollars spent as far as prices are known: what a budget is checked against."""
+        """US dollars spent as far as prices are known; budgets are checked against it."""
         return self._known_usd
 
     @property
     def total_tokens(self) -> int:
-        """Tokens sent, received and embedded: what a budget is checked against."""
+        """Tokens sent, received and embedded; limits are checked against it."""
         return self._tokens
 
     @property
     def remaining_usd(self) -> float | None:
-        """US dollars that may still be spent, here and in the meters around this one; None: no limit is set."""
-        here = None if self.budget_usd is None else max(0.0, self.budget_usd - self._known_usd)
-        around = self._parent_scope.meter.remaining_usd if self._parent_scope else None
-        return min((left for left in (here, around) if left is not None), default=None)
+        """The remaining budget of this meter and the enclosing ones, in US dollars; None: no limit."""
+        own = None if self.budget_usd is None else max(0.0, self.budget_usd - self._known_usd)
+        outer = self._parent_scope.meter.remaining_usd if self._parent_scope else None
+        return min((usd for usd in (own, outer) if usd is not None), default=None)
 
     @property
     def has_call_listener(self) -> bool:
-        """Whether somebody is told of each call: here, or around this meter."""
+        """Whether this meter or an enclosing one has an `on_call` listener."""
         return self._on_call is not None or (
             self._parent_scope is not None and self._parent_scope.meter.has_call_listener
         )
 
     def check_budget(self) -> None:
-        """To be asked before a request that costs something.
-
-        Raises:
-            BudgetExceeded: the budget is spent, here or in a meter around this one.
-        """
+        """Raises BudgetExceeded if the budget of this meter or an enclosing one is spent. Call it before a request."""
         meter: Meter | None = self
         while meter is not None:
             if meter.budget_usd is not None and 0 < meter._known_usd >= meter.budget_usd:
@@ -243,13 +238,13 @@ class Meter:
             meter = meter._parent_scope.meter if meter._parent_scope else None
 
     def usage(self) -> AgentUsage:
-        """All that was used so far, as a record."""
+        """The usage so far."""
         with self._lock:
             self._update_totals()
             return _to_agent_usage(self._total, self._by_tool, tuple(self._iterations))
 
     def _update_totals(self) -> None:
-        """Bring the sums up to date: what was reported since the last time is added to them."""
+        """Add the calls since the last update to the totals."""
         for call in self._calls[self._summed_calls :]:
             self._total = self._total + call.usage
             if call.tool:
@@ -268,42 +263,44 @@ class Meter:
         self._iterations += [_ZERO_USAGE] * (iteration - len(self._iterations))
 
     def restore(self, usage: AgentUsage) -> None:
-        """Start from what an earlier part of the same run has used."""
+        """Start from the usage of an earlier part of the same run."""
         with self._lock:
-            self._total = UsageStats(*(getattr(usage, one.name) for one in fields(UsageStats)))
+            self._total = UsageStats(*(getattr(usage, stat.name) for stat in fields(UsageStats)))
             self._by_tool = dict(usage.by_tool)
             self._iterations = list(usage.iterations)
             self._known_usd = (usage.llm_cost_usd or 0.0) + (usage.embedding_cost_usd or 0.0)
             self._tokens = usage.total_tokens
 
     def begin_iteration(self, iteration: int) -> None:
-        """Open the entry of an iteration, so that one that used nothing is seen too."""
+        """Add the entry of an iteration, so that iterations without usage are listed."""
         with self._lock:
             self._extend_iterations(iteration)
 
-    def record_chat(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
-        """Count a chat request and price it."""
+    def record_chat(
+        self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0, tool: str = ""
+    ) -> UsageStats:
+        """Record a chat request and return its usage and cost."""
         cost = self.prices.chat_cost(provider, model, tokens)
         stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
-        self.record(MeteredCall("chat", provider, model, stats, iteration=iteration, at=time.time()))
+        self.record(MeteredCall("chat", provider, model, stats, tool, iteration, time.time()))
         return stats
 
     def record_cache_hit(self, provider: str, model: str, tokens: Tokens, *, iteration: int = 0) -> UsageStats:
-        """Count an answer that came from the response cache: cached tokens, no cost, its price saved."""
+        """Record a response cache hit: cached tokens, no cost, its price as saved cost."""
         saved = self.prices.chat_cost(provider, model, tokens) or 0.0
         stats = UsageStats(cached_tokens=tokens.total, saved_cost_usd=saved)
         self.record(MeteredCall("chat", provider, model, stats, iteration=iteration, at=time.time()))
         return stats
 
     def record_tool_execution(self, tool: str) -> None:
-        """Count one execution of a tool."""
+        """Record one execution of a tool."""
         with self._lock:
             self._pending_executions.append(tool)
         if self._parent_scope is not None and not self._parent_scope.tool:
             self._parent_scope.meter.record_tool_execution(tool)
 
     def record(self, call: MeteredCall, *, booked: bool = False) -> None:
-        """Count a call, here and in the meter around this one. `booked`: somebody has been told of it."""
+        """Record a call in this meter and the enclosing ones. `booked`: a listener has been called for it."""
         usage = call.usage
         with self._lock:
             self._calls.append(call)
@@ -314,37 +311,29 @@ class Meter:
             self._on_call(call)
         outer = self._parent_scope
         if outer is not None:
-            # a tool of an inner run is one of the outer run's when no tool of that stands between them
-            seen = replace(call, tool=outer.tool or call.tool, iteration=outer.iteration)
-            outer.meter.record(seen, booked=booked)
-
-
-def current_scope() -> MeterScope | None:
-    """Where calls are counted here; None when nothing counts."""
-    return _SCOPE.get()
+            # in the outer run, the tool is the one that started the inner run; without one, the tool of the inner run
+            outer_call = replace(call, tool=outer.tool or call.tool, iteration=outer.iteration)
+            outer.meter.record(outer_call, booked=booked)
 
 
 def current_meter() -> Meter | None:
-    """The meter that counts here, or None."""
+    """The meter of the current context, or None."""
     scope = _SCOPE.get()
     return scope.meter if scope else None
 
 
 def record_chat(provider: str, model: str, tokens: Tokens) -> UsageStats | None:
-    """Report a chat request made outside the loop (by a tool, say). Does nothing where no meter counts."""
+    """Record a chat request outside the agent loop, such as in a tool. No-op without a current meter."""
     scope = _SCOPE.get()
     if scope is None:
         return None
-    cost = scope.meter.prices.chat_cost(provider, model, tokens)
-    stats = UsageStats(tokens.prompt_tokens, tokens.completion_tokens, 0, tokens.cached_tokens, cost)
-    _record_in_scope(scope, "chat", provider, model, stats)
-    return stats
+    return scope.meter.record_chat(provider, model, tokens, iteration=scope.iteration, tool=scope.tool)
 
 
 def record_embedding(model: str, tokens: int, cost: float | None, *, provider: str = "") -> None:
-    """Report an embedding request: tokens embedded and US dollars (0.0 for a local model; None: the price book says).
+    """Record an embedding request with its cost in US dollars (0.0 for a local model; None: from the price book).
 
-    Report each request by itself, as soon as it is answered. Does nothing where no meter counts.
+    Record each request separately, when its response arrives. No-op without a current meter.
     """
     scope = _SCOPE.get()
     if scope is not None:
@@ -356,9 +345,9 @@ def record_embedding(model: str, tokens: int, cost: float | None, *, provider: s
 
 
 def record_rerank(model: str, cost: float | None, *, provider: str = "", searches: int = 1, tokens: int = 0) -> None:
-    """Report a rerank request and its US dollars (0.0 for a local model; None: the price book says).
+    """Record a rerank request with its cost in US dollars (0.0 for a local model; None: from the price book).
 
-    `searches` and `tokens` are what services charge for. Does nothing where no meter counts.
+    Services charge for `searches` or `tokens`. No-op without a current meter.
     """
     scope = _SCOPE.get()
     if scope is not None:
@@ -389,8 +378,8 @@ def _to_agent_usage(
     )
 
 
-def _add_costs(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _add_costs(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first + second
 
 
 def _read_count(value: JSON) -> int:

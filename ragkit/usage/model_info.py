@@ -1,4 +1,4 @@
-"""What is known of a model: its limits and its price. Holds no data."""
+"""Records of the limits and prices of models, without the data."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 ModelKind: TypeAlias = Literal["chat", "embedding", "rerank", "other"]
-"""What a model is for; `other` makes pictures or speech, or has no price for text in and out."""
+"""`other`: image or speech models, and models without a price for input and output text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens, and per thousand searches. None: there is no such price, or it is not known."""
+    """Prices in US dollars per million tokens, or per thousand searches. None: not applicable or unknown."""
 
     input_usd: float | None = None
-    """For tokens sent, embedded, or read by a reranker."""
+    """Per million tokens sent, embedded or reranked."""
     output_usd: float | None = None
-    """For tokens received."""
+    """Per million tokens received."""
     cached_usd: float | None = None
-    """For tokens that the service reads from its prompt cache; None: as `input_usd`."""
+    """Per million tokens read from the service's prompt cache; None: `input_usd`."""
     search_usd: float | None = None
-    """For a thousand searches of a reranker that charges by the search."""
+    """Per thousand searches, for rerankers that charge per search."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known of a model."""
+    """Limits and price of a model."""
 
     provider: str
     model: str
     context_window: int | None = None
-    """Tokens that it can read; None where it is not known."""
+    """Maximum input tokens; None: unknown."""
     max_output_tokens: int | None = None
-    """Tokens that it can write; None where it is not known."""
+    """Maximum output tokens; None: unknown."""
     price: Price = Price()
-    """The standard price, without tiers and discounts."""
+    """The base price, without tiers and discounts."""
     kind: ModelKind = "chat"
 
     @property
     def id(self) -> str:
-        """The model's name as its service knows it: `AgentConfig(model=OpenAI.GPT_4O.id)`."""
+        """The model's name at its service: `AgentConfig(model=OpenAI.GPT_4O.id)`."""
         return self.model
 
     @property
@@ -49,6 +49,6 @@ class ModelInfo:
 
 
 def split_model_name(name: str) -> tuple[str, str]:
-    """`provider:model` -> (provider, model); without a provider the first is ''."""
+    """Split `provider:model` into (provider, model); the provider is '' if there is none."""
     provider, colon, model = name.partition(":")
     return (provider, model) if colon else ("", name)

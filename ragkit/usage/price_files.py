@@ -1,8 +1,8 @@
-"""Price files: YAML with prices and limits of models, by provider. Reads and finds them; prices nothing.
+"""Finds, reads and merges price files: YAML with prices and limits of models, by provider.
 
-Two are laid over each other: the one that is shipped (`configs/prices.yaml` of the project), and above it the
-user's: the file that RAGKIT_PRICES names, else `configs/prices.yaml` or `prices.yaml` in the working directory or
-in its parents up to the repository root, else `ragkit/prices.yaml` in the user's config folder.
+The user's file overrides the packaged one (`configs/prices.yaml` of the project). It is the file in RAGKIT_PRICES,
+else `configs/prices.yaml` or `prices.yaml` in the working directory or its parents up to the repository root, else
+`ragkit/prices.yaml` in the user's config directory.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ _KNOWN_KEYS = (*_PRICE_FIELDS, *_LIMIT_FIELDS, "kind", "as_of", "source")
 
 
 def shipped_price_file() -> Path:
-    """The file that is shipped: inside the package, or among the project's settings in a checkout."""
+    """The packaged price file, or `configs/prices.yaml` in a source checkout."""
     packaged = _HERE / "prices.yaml"
     return packaged if packaged.is_file() else _HERE.parent.parent / "configs" / "prices.yaml"
 
 
 def find_user_price_file(start: Path, environ: Mapping[str, str]) -> Path | None:
-    """The user's price file for work in `start`; None when there is none. Outside of a repository no parent is asked.
+    """The user's price file for the directory `start`, or None. Parents are searched inside a repository only.
 
     Raises:
-        InvalidOption: RAGKIT_PRICES names a file that does not exist.
+        InvalidOption: the file in RAGKIT_PRICES does not exist.
     """
     named = environ.get(PRICES_VARIABLE)
     if named:
         if not Path(named).is_file():
-            raise InvalidOption(PRICES_VARIABLE, named, "the name of a file that exists")
+            raise InvalidOption(PRICES_VARIABLE, named, "an existing file")
         return Path(named)
-    above = [start, *start.parents]
-    root = next((index for index, place in enumerate(above) if (place / ".git").exists()), 0)
+    directories = [start, *start.parents]
+    root = next((index for index, directory in enumerate(directories) if (directory / ".git").exists()), 0)
     config = Path(environ.get("XDG_CONFIG_HOME", ""))
     config = config if config.is_absolute() else Path(environ.get("HOME") or Path.home()) / ".config"
-    candidates = [place / name for place in above[: root + 1] for name in FILE_NAMES]
+    candidates = [directory / name for directory in directories[: root + 1] for name in FILE_NAMES]
     return next((path for path in (*candidates, config / "ragkit" / "prices.yaml") if path.is_file()), None)
 
 
 def load_configured_prices() -> Mapping[str, ModelInfo]:
-    """What the price files say, by `provider:model`: the user's file over the shipped one, field by field.
+    """The entries of the price files by `provider:model`; the user's file overrides fields of the packaged one.
 
     Raises:
-        PipelineError: a file cannot be read, or holds something that is no price.
+        PipelineError: a file cannot be read or is invalid.
     """
-    own, ours = find_user_price_file(Path.cwd(), os.environ), shipped_price_file()
-    return _merge_files(*((str(path), path.stat().st_mtime_ns) for path in (ours, own) if path is not None))
+    paths = (shipped_price_file(), find_user_price_file(Path.cwd(), os.environ))
+    return _merge_files(*((str(path), path.stat().st_mtime_ns) for path in paths if path is not None))
 
 
 @lru_cache(maxsize=16)
 def _merge_files(*files: tuple[str, int]) -> Mapping[str, ModelInfo]:
-    """Keyed by path and time of change, so that a file is read once."""
-    found: dict[str, ModelInfo] = {}
+    """Cached by path and modification time."""
+    merged: dict[str, ModelInfo] = {}
     for path, _ in files:
         for name, info in read_price_file(Path(path)).items():
-            found[name] = merge_model_info(info, found[name]) if name in found else info
-    return found
+            merged[name] = merge_model_info(info, merged[name]) if name in merged else info
+    return merged
 
 
 def merge_model_info(above: ModelInfo, below: ModelInfo) -> ModelInfo:
-    """The upper entry, with what it leaves open from the lower one. A price is taken whole, never in parts."""
+    """The entry `above` with its missing fields from `below`. A price is replaced as a whole."""
     return ModelInfo(
         above.provider,
         above.model,
@@ -83,30 +83,30 @@ def merge_model_info(above: ModelInfo, below: ModelInfo) -> ModelInfo:
 
 
 def read_price_file(path: Path) -> dict[str, ModelInfo]:
-    """The entries of a price file, by `provider:model`. Raises PipelineError with every problem, and its file."""
-    from ruamel.yaml import YAML  # noqa: PLC0415 - only who asks for a price pays for it
+    """The entries of a price file by `provider:model`. Raises PipelineError with every problem."""
+    from ruamel.yaml import YAML  # noqa: PLC0415 - imported for the first price lookup only
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - as above
 
     try:
         data = YAML(typ="safe").load(path)
     except (OSError, UnicodeDecodeError, YAMLError) as error:
         raise PipelineError([f"{path}: cannot be read: {' '.join(str(error).split())}"]) from error
-    found: dict[str, ModelInfo] = {}
+    entries: dict[str, ModelInfo] = {}
     problems: list[str] = []
     for provider, models in _require_mapping(data, f"{path}", problems).items():
         for model, values in _require_mapping(models, f"{path}: {provider}", problems).items():
             where = f"{path}: {provider}: {model}"
             info = _parse_entry(str(provider), str(model), _require_mapping(values, where, problems), where, problems)
-            found[info.name] = info
+            entries[info.name] = info
     if problems:
         raise PipelineError(problems)
-    return found
+    return entries
 
 
 def _require_mapping(value: object, where: str, problems: list[str]) -> Mapping[object, object]:
     if isinstance(value, dict) or value is None:
         return value or {}
-    problems.append(f"{where}: {value!r} is met, and keys with values are wanted")
+    problems.append(f"{where}: must be a mapping (got {value!r})")
     return {}
 
 
@@ -115,16 +115,16 @@ def _parse_entry(
 ) -> ModelInfo:
     for key in values:
         if key not in _KNOWN_KEYS:
-            problems.append(f"{where}: {key!r} is no key of a price; known: {', '.join(_KNOWN_KEYS)}")
+            problems.append(f"{where}: unknown key {key!r}; available: {', '.join(_KNOWN_KEYS)}")
     kind = values.get("kind", "chat")
     if kind not in get_args(ModelKind):
-        problems.append(f"{where}: kind is {kind!r}: one of {', '.join(get_args(ModelKind))} is wanted")
+        problems.append(f"{where}: kind must be one of {', '.join(get_args(ModelKind))} (got {kind!r})")
     prices = {
         field: _parse_number(values.get(key), f"{where}: {key}", problems) for key, field in _PRICE_FIELDS.items()
     }
     limits = [_parse_number(values.get(key), f"{where}: {key}", problems) for key in _LIMIT_FIELDS]
-    window, most = (None if limit is None else int(limit) for limit in limits)
-    return ModelInfo(provider, model, window, most, Price(**prices), cast("ModelKind", kind))
+    window, max_output = (None if limit is None else int(limit) for limit in limits)
+    return ModelInfo(provider, model, window, max_output, Price(**prices), cast("ModelKind", kind))
 
 
 def _parse_number(value: object, where: str, problems: list[str]) -> float | None:
@@ -132,5 +132,5 @@ def _parse_number(value: object, where: str, problems: list[str]) -> float | Non
         return None
     if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0:
         return float(value)
-    problems.append(f"{where} is {value!r}: a number of at least 0 is wanted")
+    problems.append(f"{where} must be a number >= 0 (got {value!r})")
     return None

@@ -1,6 +1,6 @@
-"""Prices of models: price files first, then the data of the package genai-prices.
+"""Looks up prices of models: price files first, then the data of the package genai-prices.
 
-The bundled data is read offline; the package's updater is never started. An unknown price is None, never 0.
+Only the bundled data is used, never its online updater. An unknown price is None, not 0.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["LOCAL_PROVIDERS", "ModelInfo", "Price", "PriceBook", "bundled_models", "split_model_name"]
 
 LOCAL_PROVIDERS = frozenset({"local", "ollama"})
-"""Providers whose models run on machines of one's own: their tokens cost nothing."""
+"""Providers with local models, whose tokens cost nothing."""
 _PROVIDER_ALIASES = {"google": "gemini", "voyageai": "voyage", "x-ai": "xai"}
-"""Providers of the catalogue that have another name here. It finds them under both."""
+"""genai-prices name -> ragkit name. Lookups in genai-prices accept both."""
 _NON_TEXT_MODEL = re.compile(
     r"(?:\b|_)(?:tts|transcri\w+|whisper|image|audio|realtime|live|moderation|ocr|computer)(?:\b|_)"
 )
@@ -34,23 +34,23 @@ _NON_TEXT_MODEL = re.compile(
 
 @dataclass(frozen=True)
 class PriceBook:
-    """Looks prices up. `overrides` are asked first, by `provider:model`, then by `model`.
+    """Looks up prices, first in `overrides`, by `provider:model` or by `model`.
 
-    Without `overrides` the price files are asked: see `ragkit.usage.price_files`. They are read when the first
-    price is looked up, and raise PipelineError then.
+    Without `overrides`, the price files are used: see `ragkit.usage.price_files`. They are read at the first lookup,
+    which raises PipelineError if one is invalid.
     """
 
     overrides: Mapping[str, ModelInfo] | None = None
 
     @classmethod
     def from_price_files(cls) -> PriceBook:
-        """With the price files read now: a mistake in one is met before anything is spent. Raises PipelineError."""
+        """Read the price files now, so that an error in one is raised before a run. Raises PipelineError."""
         return cls(load_configured_prices())
 
     def chat_cost(self, provider: str, model: str, tokens: Tokens) -> float | None:
-        """US dollars of one chat request; None when the price is unknown.
+        """The cost of one chat request in US dollars; None if the price is unknown.
 
-        Price one request at a time: some models cost more per token in a long request.
+        Some models have higher prices for long requests, so do not sum up the tokens of several requests.
         """
         if tokens.cost_usd is not None:
             return tokens.cost_usd
@@ -73,13 +73,13 @@ class PriceBook:
         )
 
     def embedding_cost(self, provider: str, model: str, tokens: int) -> float | None:
-        """US dollars for embedding so many tokens in one request; None when the price is unknown."""
+        """The cost of one embedding request in US dollars; None if the price is unknown."""
         return self.chat_cost(provider, model, Tokens(prompt_tokens=tokens))
 
     def rerank_cost(self, provider: str, model: str, *, searches: int = 1, tokens: int = 0) -> float | None:
-        """US dollars of rerank requests; None when the price is unknown.
+        """The cost of rerank requests in US dollars; None if the price is unknown.
 
-        Some services charge for each search, others for each token; what a service has no price for counts nothing.
+        Services charge per search or per token; the other count is ignored.
         """
         if provider in LOCAL_PROVIDERS:
             return 0.0
@@ -89,7 +89,7 @@ class PriceBook:
         return searches * (price.search_usd or 0.0) / 1e3 + tokens * (price.input_usd or 0.0) / 1e6
 
     def model_info(self, provider: str, model: str) -> ModelInfo | None:
-        """What is known of a model, or None. What an override leaves open is filled in from the catalogue."""
+        """The limits and price of a model, or None. Missing fields of an override come from genai-prices."""
         override = self._override(provider, model)
         if override is None:
             return _find_bundled(provider, model)
@@ -97,17 +97,17 @@ class PriceBook:
         return override if below is None else merge_model_info(override, below)
 
     def models(self) -> Iterator[ModelInfo]:
-        """Every model that is known: those with overrides first, then the others by provider."""
+        """All known models: those with overrides first, then the others by provider."""
         seen: set[str] = set()
         for override in self._entries.values():
             below = _find_bundled(override.provider, override.model)
             seen |= {override.name, f"{override.provider}:{below.model}" if below else ""}
             yield override if below is None else merge_model_info(override, below)
-        yield from (one for one in bundled_models(datetime.now(tz=UTC)) if one.name not in seen)
+        yield from (info for info in bundled_models(datetime.now(tz=UTC)) if info.name not in seen)
 
     @cached_property
     def _entries(self) -> Mapping[str, ModelInfo]:
-        """Looked for once in a book's life: a request shall not search folders for price files."""
+        """The overrides, cached so that a request does not search directories for price files."""
         return load_configured_prices() if self.overrides is None else self.overrides
 
     def _override(self, provider: str, model: str) -> ModelInfo | None:
@@ -115,13 +115,13 @@ class PriceBook:
         return entries.get(f"{provider}:{model}") or entries.get(model)
 
     def _override_price(self, provider: str, model: str) -> Price | None:
-        """The price of an override that states one: some state limits only."""
+        """The price of an override; None if it has limits only."""
         override = self._override(provider, model)
         return None if override is None or override.price == Price() else override.price
 
 
 def bundled_models(at: datetime) -> Iterator[ModelInfo]:
-    """Every model of the package genai-prices, with the prices of a moment."""
+    """All models of the package genai-prices, with the prices at a point in time."""
     for provider in _bundled_snapshot().providers:
         for known in provider.models:
             yield _to_model_info(provider.id, known, at)
@@ -137,19 +137,19 @@ def _override_cost(price: Price, tokens: Tokens) -> float | None:
 
 
 def _bundled_cost(provider: str, model: str, counts: Mapping[str, int]) -> float | None:
-    import genai_prices  # noqa: PLC0415 - a third of a second that runs on local models need not pay
+    import genai_prices  # noqa: PLC0415 - the import takes 0.3 s, which runs with local models avoid
 
     usage = genai_prices.Usage(**{key: count for key, count in counts.items() if count})
     try:
-        found = _bundled_snapshot().calc(usage, model, provider or None, None, None)
-    except ValueError:  # the model has no price for a kind of token that was used
+        calculation = _bundled_snapshot().calc(usage, model, provider or None, None, None)
+    except ValueError:  # the model has no price for one of the kinds of tokens
         return None
-    return float(found.total_price)
+    return float(calculation.total_price)
 
 
 @lru_cache(maxsize=4096)
 def _is_bundled(provider: str, model: str) -> bool:
-    """Whether the catalogue has the model: asked for every request, and searched for once."""
+    """Whether genai-prices has the model, cached because it is called for every request."""
     return _find_bundled(provider, model) is not None
 
 
@@ -164,7 +164,7 @@ def _find_bundled(provider: str, model: str) -> ModelInfo | None:
 def _bundled_snapshot() -> DataSnapshot:
     from genai_prices import data_snapshot  # noqa: PLC0415 - as above
 
-    return data_snapshot._bundled_snapshot()  # the data in the package, whatever an updater elsewhere has set
+    return data_snapshot._bundled_snapshot()  # ignores an updater that the application may have started
 
 
 def _to_model_info(provider: str, known: KnownModel, at: datetime) -> ModelInfo:
@@ -182,7 +182,7 @@ def _to_model_info(provider: str, known: KnownModel, at: datetime) -> ModelInfo:
 
 
 def _guess_kind(provider: str, model: str, price: Price) -> ModelKind:
-    """What a model is for, by its name: the catalogue does not say."""
+    """The kind of a model, guessed by its name: genai-prices does not list it."""
     if "rerank" in model:
         return "rerank"
     if "embed" in model or provider == "voyageai":

@@ -1,6 +1,6 @@
-"""Token counts: what a service reported, and an estimate where nothing has been reported yet.
+"""Token counts as reported by a service, and an estimate without a tokenizer.
 
-No vendor tokenizer is used here: they download their tables.
+Vendor tokenizers are not used, since they download their tables.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a model's service reported for one chat request."""
+    """The usage that a service reported for one chat request."""
 
     prompt_tokens: int = 0
-    """Tokens sent, those read from the service's own prompt cache included."""
+    """Tokens sent, including those read from the service's prompt cache."""
     completion_tokens: int = 0
-    """Tokens received, reasoning included."""
+    """Tokens received, including reasoning."""
     cached_tokens: int = 0
-    """The part of `prompt_tokens` that the service read from its prompt cache."""
+    """Those of `prompt_tokens` that the service read from its prompt cache."""
     cache_write_tokens: int = 0
-    """The part of `prompt_tokens` that the service wrote into its prompt cache."""
+    """Those of `prompt_tokens` that the service wrote to its prompt cache."""
     cost_usd: float | None = None
-    """US dollars where the provider knows them (0.0 for a local model); None lets the price book say."""
+    """US dollars if the provider reports them (0.0 for a local model); None: use the price book."""
 
     @property
     def total(self) -> int:
@@ -30,13 +30,13 @@ class Tokens:
 
 
 ZERO_TOKENS = Tokens()
-"""Nothing reported."""
+"""No usage reported."""
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens `text` has: a quarter of its UTF-8 bytes, rounded up; 0 for an empty text.
+    """The estimated number of tokens: a quarter of the UTF-8 bytes, rounded up; 0 for an empty text.
 
-    English prose has 4 to 5 bytes a token with the tokenizers in use, so the estimate errs on the high side.
+    English prose has 4 to 5 bytes per token with common tokenizers, so the estimate tends to be high.
     """
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return (size + 3) // 4

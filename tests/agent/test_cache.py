@@ -203,7 +203,7 @@ def test_a_cache_without_a_time_keeps_what_it_has() -> None:
 
 
 def test_a_cache_without_room_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="max_size is 0"):
+    with pytest.raises(InvalidOption, match="max_size must be >= 1"):
         InMemoryCache(max_size=0)
 
 

@@ -180,7 +180,7 @@ def test_a_stream_that_ends_without_an_answer_is_a_failed_connection() -> None:
 def test_malformed_arguments_are_told_to_the_model_which_may_correct_them(way: Way) -> None:
     agent, provider = scripted([parse_arguments("add", "a=1 b=2", "c1"), call("add", "c2", a=1, b=2), "three"])
     result = way(agent)
-    told = "Error: the arguments of add are not right: no JSON object can be read from 'a=1 b=2'"
+    told = "Error: invalid arguments for add: no JSON object can be read from 'a=1 b=2'"
     assert tool_messages(result) == [told, "3"]
     assert told in shown(provider, 1)[-1][1]
     assert result.content == "three"
@@ -198,7 +198,7 @@ def test_wrong_arguments_are_told_to_the_model(way: Way) -> None:
 def test_an_unknown_tool_is_answered_with_the_nearest_name(way: Way) -> None:
     agent, _ = scripted([call("ad", a=1, b=2), "sorry"])
     result = way(agent)
-    assert tool_messages(result) == ["Error: 'ad' is not the name of a tool (did you mean 'add'?); known: add, fail"]
+    assert tool_messages(result) == ["Error: unknown tool 'ad' (did you mean 'add'?); available: add, fail"]
     assert result.messages[2].is_error
 
 
@@ -316,7 +316,7 @@ def test_an_observer_that_raises_is_logged_and_the_run_goes_on(way: Way, caplog:
     with caplog.at_level(logging.ERROR, "ragkit.agent"):
         assert way(agent).content == "fine"
     assert seen == ["fine"]
-    assert "failed at RunStarted" in caplog.text
+    assert "failed on RunStarted" in caplog.text
 
 
 @ways
@@ -339,7 +339,7 @@ def test_a_budget_that_is_reached_in_the_middle_of_parallel_tools_stops_before_t
 
     config = AgentConfig(limits=Limits(max_tokens=150))
     agent, provider = scripted([[call("embed", f"c{n}", n=n) for n in range(3)], "never"], [embed], config)
-    error, partial = failure(way, agent, BudgetExceeded, "the budget of 150 tokens is reached")
+    error, partial = failure(way, agent, BudgetExceeded, "budget of 150 tokens exceeded")
     assert isinstance(error, BudgetExceeded)
     assert error.spent >= 180
     assert (tool_messages(partial), len(provider.requests)) == (["0", "1", "2"], 1)
@@ -358,7 +358,7 @@ def test_the_time_of_a_run_ends_the_waiting_for_its_tools(way: Way) -> None:
 
     agent, _ = scripted([call("slow"), "never"], [slow], AgentConfig(limits=Limits(max_seconds=0.1)))
     began = time.monotonic()
-    failure(way, agent, BudgetExceeded, r"the budget of 0\.1 seconds is reached")
+    failure(way, agent, BudgetExceeded, r"budget of 0\.1 seconds exceeded")
     released.set()
     assert time.monotonic() - began < 2
 
@@ -367,7 +367,7 @@ def test_the_time_of_a_run_ends_the_waiting_for_its_tools(way: Way) -> None:
 def test_the_time_of_a_run_ends_the_waiting_for_its_model(way: Way) -> None:
     provider = Stuck()
     agent = Agent(provider, config=AgentConfig(limits=Limits(max_seconds=0.1), retry=AT_ONCE))
-    failure(way, agent, BudgetExceeded, r"the budget of 0\.1 seconds is reached")
+    failure(way, agent, BudgetExceeded, r"budget of 0\.1 seconds exceeded")
     provider.released.set()
 
 

@@ -94,7 +94,7 @@ def test_a_handoff_may_have_words_of_its_own() -> None:
 def test_a_handoff_to_nobody_is_an_error_that_keeps_what_there_was() -> None:
     agent = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=["Billing"])
     with pytest.raises(
-        HandoffFailed, match=r"no agent is called 'Billing' \(known: none\): run it through an AgentRunner"
+        HandoffFailed, match=r"unknown handoff target 'Billing' \(available: none\): add the agent to the AgentRunner"
     ) as met:
         agent.run("x")
     partial = partial_result(met.value)
@@ -214,8 +214,8 @@ def test_the_whole_conversation_goes_through_json_and_on() -> None:
 
 def test_what_is_no_conversation_is_refused() -> None:
     for text, words in [
-        ("{", "JSON is wanted"),
-        ("[]", "a JSON object is wanted"),
+        ("{", "a saved conversation must be JSON"),
+        ("[]", "a saved conversation must be a JSON object"),
         ("{}", "format 'ragkit.conversation'"),
     ]:
         with pytest.raises(InvalidOption, match=words):
@@ -258,10 +258,10 @@ def test_a_suspended_run_of_a_team_goes_on_with_the_agent_that_waited() -> None:
 
 
 def test_a_runner_needs_agents_with_names_that_differ() -> None:
-    with pytest.raises(InvalidOption, match="agents of a runner is 'none'"):
+    with pytest.raises(InvalidOption, match="agents of AgentRunner must be one or more"):
         AgentRunner([])
     agent = Agent(ScriptedProvider([]), name="a")
-    with pytest.raises(InvalidOption, match="names that differ is wanted"):
+    with pytest.raises(InvalidOption, match="the names of agents must be unique"):
         AgentRunner([agent, agent])
 
 
@@ -295,4 +295,4 @@ def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
 def test_the_tools_of_an_agent_alone_do_not_know_the_others() -> None:
     agent, _ = scripted([call("handoff_to_nobody"), "ok"])
     [told] = tool_messages(agent.run("x"))
-    assert told.startswith("Error: 'handoff_to_nobody' is not the name of a tool")
+    assert told.startswith("Error: unknown tool 'handoff_to_nobody'")

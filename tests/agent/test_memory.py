@@ -102,9 +102,9 @@ def test_the_oldest_format_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "a saved conversation is '{': JSON is wanted"),
-        ("[]", "a JSON object with format 'ragkit.conversation' is wanted"),
-        ('{"format": "ragkit.conversation", "version": 99}', "the version of a saved conversation is 99: at most 1"),
+        ("{", "a saved conversation must be JSON"),
+        ("[]", "must be a JSON object with format 'ragkit.conversation'"),
+        ('{"format": "ragkit.conversation", "version": 99}', "the version of a saved conversation must be <= 1"),
     ],
 )
 def test_what_is_no_conversation_is_refused(text: str, words: str) -> None:
@@ -113,7 +113,7 @@ def test_what_is_no_conversation_is_refused(text: str, words: str) -> None:
 
 
 def test_limits_below_one_are_refused() -> None:
-    with pytest.raises(InvalidOption, match="max_messages is 0"):
+    with pytest.raises(InvalidOption, match="max_messages must be >= 1 or None"):
         ConversationMemory(max_messages=0)
 
 
@@ -144,7 +144,7 @@ def test_a_database_holds_many_conversations(tmp_path: Path) -> None:
         ConversationMemory(store=SQLiteConversationStore(tmp_path / "c.db", key)).add(user(f"I am {key}"))
     assert SQLiteConversationStore(tmp_path / "c.db", "anna").keys() == ["anna", "ben"]
     assert texts(ConversationMemory(store=SQLiteConversationStore(tmp_path / "c.db", "ben"))) == ["I am ben"]
-    with pytest.raises(InvalidOption, match="the key of a conversation is ''"):
+    with pytest.raises(InvalidOption, match="key must be a non-empty text"):
         SQLiteConversationStore(tmp_path / "c.db", "")
 
 
@@ -231,7 +231,7 @@ def test_a_run_whose_time_is_over_before_its_turn_comes_does_not_wait_for_it(way
     memory = ConversationMemory()
     other = memory.run_lock.acquire()
     agent, provider = scripted(["never"], config=AgentConfig(limits=Limits(max_seconds=0.05)))
-    with pytest.raises(BudgetExceeded, match=r"the budget of 0\.05 seconds is reached"):
+    with pytest.raises(BudgetExceeded, match=r"budget of 0\.05 seconds exceeded"):
         agent.run("x", memory=memory) if way == "sync" else asyncio.run(agent.arun("x", memory=memory))
     assert provider.requests == []
     memory.run_lock.release(other)

@@ -53,18 +53,21 @@ def test_a_rule_about_arguments_lifts_a_review_but_never_a_denial() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"alow": []}, "a key of a policy is 'alow'"),
-        ({"version": 2}, "the version of a policy is 2"),
-        ({"allow": "x"}, "'allow' of a policy is 'x': a list of names is wanted"),
-        ({"when": {}, "deny": ["x"], "default": "maybe"}, "the default of a policy is 'maybe'"),
-        ({"when": [{"tool": "x"}]}, "a mapping with tool, argument and matches is wanted"),
-        ({"when": [{"tool": "x", "argument": "a", "matches": "("}]}, "`matches` of a rule is '\\('"),
+        ({"alow": []}, "a policy key must be one of allow, default.*'alow'"),
+        ({"version": 2}, "the policy version must be 1"),
+        ({"allow": "x"}, "'allow' of the policy must be a list of names"),
+        ({"when": {}, "deny": ["x"], "default": "maybe"}, "the policy default must be one of allow"),
+        ({"when": [{"tool": "x"}]}, "a policy rule must be a mapping with tool, argument and matches"),
+        (
+            {"when": [{"tool": "x", "argument": "a", "matches": "("}]},
+            "`matches` of a rule must be a regular expression",
+        ),
         (
             {"when": [{"tool": "x", "argument": "a", "matches": "b", "decision": "no"}]},
-            "the decision of a rule is 'no'",
+            "the rule decision must be one of allow",
         ),
-        ({"when": [{"tool": "x", "argument": "a", "matches": "b", "why": "c"}]}, "a key of a rule is 'why'"),
-        ({"when": "x"}, "`when` of a policy is 'x'"),
+        ({"when": [{"tool": "x", "argument": "a", "matches": "b", "why": "c"}]}, "a rule key must be one of tool"),
+        ({"when": "x"}, "`when` of the policy must be a list of rules"),
     ],
 )
 def test_a_policy_that_is_wrong_is_refused_with_its_key(data: dict[str, object], words: str) -> None:
@@ -73,16 +76,18 @@ def test_a_policy_that_is_wrong_is_refused_with_its_key(data: dict[str, object],
 
 
 def test_a_policy_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match=r"the policy .*none\.yaml is .*No such file"):
+    with pytest.raises(InvalidOption, match=r"the policy .*none\.yaml must be a readable YAML file .*No such file"):
         ToolPolicy.from_yaml(tmp_path / "none.yaml")
     (tmp_path / "list.yaml").write_text("- a\n")
-    with pytest.raises(InvalidOption, match=r"list\.yaml is 'list': a mapping is wanted"):
+    with pytest.raises(InvalidOption, match=r"list\.yaml must be a mapping"):
         ToolPolicy.from_yaml(tmp_path / "list.yaml")
     (tmp_path / "key.yaml").write_text("alow: []\n")
-    with pytest.raises(InvalidOption, match=r"key\.yaml: a key of a policy is 'alow'"):
+    with pytest.raises(InvalidOption, match=r"key\.yaml: a policy key must be one of allow, default.*'alow'"):
         ToolPolicy.from_yaml(tmp_path / "key.yaml")
     (tmp_path / "code.yaml").write_text("allow: !!python/object/apply:os.system ['true']\n")
-    with pytest.raises(InvalidOption, match=r"code\.yaml is .could not determine a constructor"):
+    with pytest.raises(
+        InvalidOption, match=r"code\.yaml must be a readable YAML file .*could not determine a constructor"
+    ):
         ToolPolicy.from_yaml(tmp_path / "code.yaml")
 
 
@@ -196,13 +201,13 @@ def test_memory_gets_a_suspended_run_only_when_it_is_over() -> None:
 
 
 def test_only_calls_that_wait_can_be_decided() -> None:
-    with pytest.raises(InvalidOption, match="the id of a call is 'nope': one of c1 is wanted"):
+    with pytest.raises(InvalidOption, match="the id of a call must be one of c1"):
         suspended([call("add", "c1", a=1, b=2)]).approve("nope")
 
 
 def test_what_is_no_suspended_run_is_refused() -> None:
     for text in ("{", "{}", "[]", json.dumps({"run_id": "x"})):
-        with pytest.raises(InvalidOption, match="a suspended run is"):
+        with pytest.raises(InvalidOption, match="a suspended run must be the JSON of"):
             SuspendedRun.from_json(text)
 
 

@@ -117,7 +117,7 @@ def test_from_one_method_the_other_three_follow(kind: type[Provider]) -> None:
 
 
 def test_a_provider_that_writes_no_method_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="the provider Empty is 'no method': one of complete, stream"):
+    with pytest.raises(InvalidOption, match="the methods of provider Empty must be one or more of complete, stream"):
 
         class Empty(Provider):
             name = "empty"
@@ -206,7 +206,7 @@ def test_a_script_is_answered_turn_by_turn_and_keeps_what_was_asked() -> None:
 
 def test_a_script_that_is_over_fails_the_test() -> None:
     agent, _ = scripted([call("add", a=1, b=2)])
-    with pytest.raises(ScriptExhausted, match="the script has 1 turns and was asked for one more"):
+    with pytest.raises(ScriptExhausted, match="the script has 1 turns, but got another request"):
         agent.run("x")
 
 
@@ -241,11 +241,11 @@ def test_a_script_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("{}", "RAGKIT_MOCK_JSON is '{}': a JSON list of turns is wanted"),
-        ("[", "RAGKIT_MOCK_JSON is '\\[': a JSON list of turns, or the path"),
-        ("/no/such/file", "RAGKIT_MOCK_JSON is '/no/such/file'"),
-        ("[3]", "a turn of RAGKIT_MOCK_JSON is 3"),
-        ('[{"error": "flood"}]', "an error of RAGKIT_MOCK_JSON is 'flood': one of authentication, rate_limited"),
+        ("{}", "RAGKIT_MOCK_JSON must be a JSON list of turns"),
+        ("[", "RAGKIT_MOCK_JSON must be a JSON list of turns, or the path"),
+        ("/no/such/file", "RAGKIT_MOCK_JSON must be JSON, or the path of a readable file"),
+        ("[3]", "a turn of RAGKIT_MOCK_JSON must be a text or an object"),
+        ('[{"error": "flood"}]', "an error of RAGKIT_MOCK_JSON must be one of authentication, rate_limited"),
     ],
 )
 def test_a_script_that_cannot_be_read_is_refused(value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ def test_when_every_circuit_is_open_the_caller_is_told() -> None:
     provider, _ = chain([ConnectionFailed("p0", "down")], max_failures=1, clock=lambda: 0.0)
     with pytest.raises(ConnectionFailed, match="down"):
         provider.complete(ASK)
-    with pytest.raises(ProviderError, match="every provider is left out after repeated failures"):
+    with pytest.raises(ProviderError, match="all providers are skipped after repeated failures"):
         provider.complete(ASK)
 
 
@@ -377,9 +377,9 @@ def test_each_provider_is_asked_for_its_own_model() -> None:
 
 
 def test_a_chain_needs_providers_and_a_model_for_each() -> None:
-    with pytest.raises(InvalidOption, match="providers of a FallbackProvider is 'none'"):
+    with pytest.raises(InvalidOption, match="the providers of FallbackProvider must be one or more"):
         FallbackProvider([])
-    with pytest.raises(InvalidOption, match="models of a FallbackProvider is 1: 2, one for each provider"):
+    with pytest.raises(InvalidOption, match="the number of models of FallbackProvider must be 2, one per provider"):
         chain(["a"], ["b"], models=["x"])
 
 
@@ -422,7 +422,7 @@ def test_a_real_request_in_a_test_is_an_error(monkeypatch: pytest.MonkeyPatch) -
             lambda: list(agent.stream("x")),
             lambda: asyncio.run(stream()),
         ):
-            with pytest.raises(ModelRequestForbidden, match="a request to costly was about to be made in a test"):
+            with pytest.raises(ModelRequestForbidden, match="a test must not send requests to costly"):
                 run()
 
 
@@ -435,7 +435,7 @@ def test_offline_forbids_what_needs_a_network(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
     with monkeypatch.context() as patch:  # undone here: the guard of all tests is taken down before monkeypatch ends
         patch.setattr("ragkit.agent.providers.request_guard._RequestGuard.active", False)
-        with pytest.raises(ModelRequestForbidden, match="RAGKIT_OFFLINE is 1 and costly needs a network"):
+        with pytest.raises(ModelRequestForbidden, match="RAGKIT_OFFLINE is 1, but costly needs a network"):
             Agent(Costly()).run("x")
         assert Agent(EchoProvider()).run("x").content == "x"
 

@@ -315,7 +315,7 @@ def test_a_conversation_is_restored_and_continued() -> None:
 import json
 
 # Serialize context for persistence
-context_json = ConversationState.of(result).to_json()
+context_json = ConversationState.from_result(result).to_json()
 
 # Restore and continue conversation
 restored_context = json.loads(context_json)

@@ -87,7 +87,7 @@ def test_a_zero_row_is_refused_by_its_number(tmp_path: Path) -> None:
 
 
 def test_too_few_rows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="data is '15 rows': at least 30 rows is wanted"):
+    with pytest.raises(InvalidOption, match=r"data must be at least 30 rows \(got '15 rows'\)"):
         write_dataset(tmp_path, ExternalVectors("few", np.ones((15, 3))))
 
 
@@ -102,9 +102,9 @@ def test_a_file_of_ann_benchmarks_is_read(tmp_path: Path) -> None:
 
 def test_another_file_is_none_of_ann_benchmarks(tmp_path: Path) -> None:
     (tmp_path / "x.hdf5").write_text("no")
-    with pytest.raises(InvalidOption, match="a file in ann-benchmarks' layout"):
+    with pytest.raises(InvalidOption, match="a file in the ann-benchmarks layout"):
         read_hdf5(tmp_path / "x.hdf5")
     with h5py.File(tmp_path / "y.hdf5", "w") as file:
         file["rows"] = np.ones((3, 3))
-    with pytest.raises(InvalidOption, match="a file in ann-benchmarks' layout"):
+    with pytest.raises(InvalidOption, match="a file in the ann-benchmarks layout"):
         read_hdf5(tmp_path / "y.hdf5")

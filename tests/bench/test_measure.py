@@ -69,8 +69,9 @@ class OneThreadOnly(NumpyReference):
 def test_a_store_that_fails_in_one_thread_fails_and_does_not_hang(data: Dataset) -> None:
     bench = StoreBench(
         BenchJob(
-            store_name="numpy", options={}, folder=str(data.folder), dataset_name=data.name, base_count=data.base_count, seed=data.seed, top_k=3,
-            queries=5, filtered_queries=5, round_seconds=0.2, warm_up=1, batch=100, threads=2, pinned_core=None,
+            store_name="numpy", options={}, folder=str(data.folder), dataset_name=data.name,
+            base_count=data.base_count, seed=data.seed, top_k=3, queries=5,
+            filtered_queries=5, round_seconds=0.2, warm_up=1, batch=100, threads=2, pinned_core=None,
         )
     )  # fmt: skip
     bench._store = OneThreadOnly()

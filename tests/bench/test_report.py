@@ -78,10 +78,10 @@ def test_a_benchmark_that_measured_nothing_has_no_tables_and_no_pictures() -> No
 
 def test_what_must_be_said_is_said() -> None:
     assert describe_conditions(full()) == [
-        "some rows, 20 queries; top 10; medians of 2 rounds, stores asked in turn",
+        "some rows, 20 queries; top 10; medians of 2 rounds, stores queried in turn",
         "a processor, 2 cores, 4.0 GB, an OS, Python 3.11.7",
-        "one thread on one core but for q/s of 2 threads; a store's server has what it takes",
-        "no exact search over float32 rows on one thread is faster than 0.4 ms: reading them once takes that long"
+        "one thread on one core, except q/s with 2 threads; servers of stores are not limited",
+        "lower bound for exact search over float32 rows on one thread: 0.4 ms, the time to read all rows once"
         " (20.0 GB/s)",
     ]
 
@@ -192,12 +192,12 @@ def test_two_results_are_compared_figure_by_figure(tmp_path: Path) -> None:
 
 
 def test_there_must_be_results_to_compare(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="a directory with a result of `ragkit bench --out` is wanted"):
+    with pytest.raises(InvalidOption, match="must be a directory with a result of `ragkit bench --out`"):
         compare_runs(tmp_path, tmp_path)
     write_report(tmp_path, full())
     with pytest.raises(InvalidOption, match="a directory with two results"):
         compare_runs(tmp_path)
-    with pytest.raises(InvalidOption, match="a file in the `runs` of a directory of results is wanted"):
+    with pytest.raises(InvalidOption, match=r"must be a file DIR/runs/RUN\.json of `ragkit bench --out`"):
         compare_runs(tmp_path / "x.json", tmp_path)
 
 
@@ -224,22 +224,22 @@ def test_what_is_within_the_tolerance_is_no_regression() -> None:
 
 def test_what_is_beyond_it_is_named_with_both_values() -> None:
     assert against(line_of("a", 1.2)) == [
-        "a: p50_ms was 1 and is 1.2 (20% worse)",
-        "a: qps_n was 2000 and is 1667 (17% worse)",
-        "a: f50:p50_ms was 1 and is 1.2 (20% worse)",
-        "a: f1:p50_ms was 1 and is 1.2 (20% worse)",
+        "a: p50_ms 1 -> 1.2 (20% worse)",
+        "a: qps_n 2000 -> 1667 (17% worse)",
+        "a: f50:p50_ms 1 -> 1.2 (20% worse)",
+        "a: f1:p50_ms 1 -> 1.2 (20% worse)",
     ]
     assert against(line_of("a", 1.2), tolerance=0.25) == []
 
 
 def test_a_recall_may_fall_by_a_hundredth_only() -> None:
     assert against(line_of("a", recall=0.991)) == []
-    assert against(line_of("a", recall=0.98)) == ["a: recall was 1 and is 0.98 (2% worse)"]
+    assert against(line_of("a", recall=0.98)) == ["a: recall 1 -> 0.98 (2% worse)"]
 
 
 def test_a_store_that_no_longer_runs_is_a_regression() -> None:
-    assert against() == ["a: not measured, and was ok"]
-    assert against(StoreResult(BenchEntry("memory", "a"), "time limit", "slow")) == ["a: time limit, and was ok"]
+    assert against() == ["a: not measured (was ok)"]
+    assert against(StoreResult(BenchEntry("memory", "a"), "time limit", "slow")) == ["a: time limit (was ok)"]
 
 
 def test_a_baseline_is_read_back(tmp_path: Path) -> None:
@@ -248,17 +248,17 @@ def test_a_baseline_is_read_back(tmp_path: Path) -> None:
     assert (baseline.cpu, baseline.data_fingerprint, baseline.top_k, baseline.threads) == ("a processor", "f00", 10, 2)
     assert baseline.stores == to_saved_results(full())
     check_comparable(baseline, "f00", 10, 2)
-    with pytest.raises(InvalidOption, match="the rows and queries of the baseline is 'f00': 'ba2', as measured now,"):
+    with pytest.raises(InvalidOption, match=r"fingerprint of the baseline must be 'ba2', as in this run \(got 'f00'\)"):
         check_comparable(baseline, "ba2", 10, 2)
-    with pytest.raises(InvalidOption, match="top_k of the baseline is 10: 5, as measured now, is wanted"):
+    with pytest.raises(InvalidOption, match=r"top_k of the baseline must be 5, as in this run \(got 10\)"):
         check_comparable(baseline, "f00", 5, 2)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "a result of `ragkit bench`"),
-        ("{}", "a result of `ragkit bench`"),
+        ("{", "a result file of `ragkit bench`"),
+        ("{}", "a result file of `ragkit bench`"),
         ('{"format": 9}', "a result of format 1"),
     ],
 )

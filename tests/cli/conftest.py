@@ -1,4 +1,4 @@
-"""The command line as a user has it: in this process where that is enough, in its own where it is killed."""
+"""Runs the command line, in this process or in its own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 from ragkit.cli import main
 
 HASHING = "embed: {name: hashing, dimension: 64}\n"
-"""A pipeline without a model: what is tested with it does not depend on what vectors mean."""
+"""A pipeline without a model: the tests do not depend on the vectors."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a command said, and how it ended."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -35,7 +35,7 @@ class Said:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Its standard output as JSON objects, one a line."""
+        """Its standard output as JSON objects, one per line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
@@ -44,7 +44,7 @@ Ragkit = Callable[..., Said]
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, with no settings from outside."""
+    """An empty working directory, without settings of the environment."""
     for name in [name for name in os.environ if name.startswith("RAGKIT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
@@ -54,7 +54,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def ragkit(workplace: Path, capfd: pytest.CaptureFixture[str]) -> Ragkit:
-    """Runs `ragkit ...` in this process, and checks how it ends."""
+    """Runs `ragkit ...` in this process, and checks its exit code."""
 
     def run(*arguments: str | Path, code: int | None = 0) -> Said:
         capfd.readouterr()

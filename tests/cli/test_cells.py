@@ -1,4 +1,4 @@
-"""Any cell of the catalog may have turned: what follows is an answer that is right, or a line that names the repair."""
+"""A corrupt cell of the catalog gives a correct result, or an error with the repair command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLES = ("meta", "roots", "files", "documents", "chunks", "embedders", "vectors
 
 @pytest.fixture
 def built(workplace: Path, hashing: Path, ragkit: Ragkit) -> str:
-    """A knowledge base that is never touched, and what it lists."""
+    """An intact knowledge base and its listing."""
     docs = workplace / "docs"
     docs.mkdir()
     (docs / "mill.md").write_text("# The mill\n\nThe mill was built in 1790.\n\n## After\n\nNobody ground there.\n")
@@ -35,7 +35,7 @@ def cells(catalog: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def turned(catalog: Path, table: str, column: str, value: object) -> bool:
-    """Put a value into the last row of a table, whatever it is for; whether that could be done."""
+    """Write a value into the last row of a table. False if SQLite rejects it."""
     connection = sqlite3.connect(catalog)
     try:
         keys = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[5]]
@@ -51,7 +51,7 @@ def turned(catalog: Path, table: str, column: str, value: object) -> bool:
 
 
 def spoilt(catalog: Path, values: Mapping[str, Sequence[object]], *, seal: bool) -> Iterator[str]:
-    """One copy of the knowledge base after the other, each with another cell that turned; and which one it was."""
+    """Copies of the knowledge base, each with one corrupt cell, and the name of the cell."""
     for table, column, kind in list(cells(catalog)):
         for value in values[kind]:
             shutil.rmtree("kb", ignore_errors=True)
@@ -62,7 +62,7 @@ def spoilt(catalog: Path, values: Mapping[str, Sequence[object]], *, seal: bool)
                 yield f"{table}.{column} = {value!r}"
 
 
-def test_a_cell_that_turned_is_told_of_and_mended(ragkit: Ragkit, built: str, workplace: Path) -> None:
+def test_a_corrupt_cell_is_reported_and_repaired(ragkit: Ragkit, built: str, workplace: Path) -> None:
     values = {"INTEGER": (-1, 2**40), "TEXT": ("x",), "BLOB": (b"\xff\x00\xff",)}
     tried = 0
     for where in spoilt(workplace / "whole" / "index.sqlite", values, seal=True):
@@ -75,7 +75,7 @@ def test_a_cell_that_turned_is_told_of_and_mended(ragkit: Ragkit, built: str, wo
     assert tried > 50
 
 
-def test_a_cell_that_turned_after_a_run_was_cut_off_ends_in_no_traceback(ragkit: Ragkit, built: str) -> None:
+def test_a_corrupt_cell_after_an_interrupted_run_gives_no_traceback(ragkit: Ragkit, built: str) -> None:
     values = {"INTEGER": (-1, 0, 7, 2**40), "TEXT": ("", "x", '{"a":'), "BLOB": (b"", b"\xff\x00\xff")}
     tried = 0
     for where in spoilt(Path("whole", "index.sqlite"), values, seal=False):

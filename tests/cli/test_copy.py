@@ -1,4 +1,4 @@
-"""`ragkit copy`: what it prints, what comes after it, and what a kill in the middle leaves."""
+"""`ragkit copy`: output, later commands, and recovery from a kill."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import pytest
 
 from tests.cli.conftest import HASHING, Ragkit
 
-SLOWLY = "import ragkit.index.external_store as d; d.SYNC_BATCH_SIZE = 3; from ragkit.cli import main; main({arguments!r})"
-"""The command in small steps, so that there is a middle to be killed in."""
+SLOWLY = (
+    "import ragkit.index.external_store as d; d.SYNC_BATCH_SIZE = 3; from ragkit.cli import main; main({arguments!r})"
+)
+"""The command in small batches, so that it can be killed halfway."""
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def test_copy_says_what_it_did_and_what_it_checked(docs: Path, ragkit: Ragkit) -
     first, second = said.out.splitlines()
     assert first.startswith("qdrant: 200 chunks copied, nothing embedded, ")
     assert second.startswith("verified: 200 of 200 documents, checksum ")
-    assert second.endswith("24 searches find 100.0% of the nearest")
+    assert second.endswith("recall 100.0% over 24 searches")
     assert "store: qdrant" in ragkit("status").out
     again = ragkit("copy", "--to", "qdrant", "--json").json
     assert (again["copied"], again["there_before"], again["embedding_tokens"]) == (0, 200, 0)
@@ -49,7 +51,7 @@ def test_the_store_is_switched_in_the_file_and_copy_follows_it(docs: Path, hashi
     before = [ragkit("search", question, "--json").json["hits"] for question in questions]
     hashing.write_text(HASHING + "store: {name: sqlite, path: vectors}\n")
     said = ragkit("search", questions[0])
-    assert "the store 'sqlite' is not in line with the catalog, which was searched instead: ragkit copy" in said.err
+    assert "the store 'sqlite' is not synchronized, the catalog was searched instead: run `ragkit copy`" in said.err
     assert ragkit("copy", "--json").json["embedding_tokens"] == 0
     assert ragkit("verify", "--json").json["problems"] == []
     for question, wanted in zip(questions, before, strict=True):
@@ -64,7 +66,7 @@ def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
     hashing.write_text(HASHING + "store: {name: memory}\n")
     said = ragkit("copy", "--to", "sqlite", "--set", "store.path=vectors")
     assert said.err == (
-        "note: ragkit.yaml names the store 'memory', and a file decides:"
+        "note: ragkit.yaml takes precedence and names the store 'memory':"
         " write `store: {name: sqlite, path: vectors}` there\n"
     )
     assert ragkit("status").out.endswith("store: memory\n")
@@ -74,7 +76,7 @@ def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
 
 def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ragkit) -> None:
     said = ragkit("copy", "--to", "memory")
-    assert said.out == "memory: the catalog itself is searched, 200 chunks\n"
+    assert said.out == "memory: searches use the catalog itself, 200 chunks\n"
     assert said.err.startswith("note: the store 'memory' persists nothing")
 
 
@@ -84,11 +86,11 @@ def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ra
         (("--to", "qdrnat"), 1, "'qdrnat' is not the name of a store (did you mean 'qdrant'?)"),
         (("--to", "qdrant", "--set", "store.colection=x"), 1, "(did you mean 'collection'?)"),
         (("--to", "pinecone"), 1, "api_key"),
-        (("--set", "split.chunk_size=9"), 2, "'split.chunk_size' is no option of a store"),
+        (("--set", "split.chunk_size=9"), 2, "'split.chunk_size' is not a store option"),
         (("--kb", "nowhere", "--to", "qdrant"), 1, "nowhere is not a knowledge base"),
     ],
 )
-def test_mistakes_are_met_in_words(
+def test_invalid_options_give_clear_errors(
     docs: Path, ragkit: Ragkit, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     assert said in ragkit("copy", *arguments, code=code).err

@@ -1,4 +1,4 @@
-"""`ragkit eval`: figures on one's own documents, on a BEIR folder, on questions made by rule; and a check for CI."""
+"""`ragkit eval`: own questions, BEIR folders, generated questions, models, and the check for CI."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def house(workplace: Path, ragkit: Ragkit) -> Path:
     return workplace
 
 
-def test_figures_are_printed_and_written(house: Path, ragkit: Ragkit) -> None:
+def test_metrics_are_printed_and_written(house: Path, ragkit: Ragkit) -> None:
     said = ragkit("eval", "q.jsonl", "--out", "e.json", "--html", "e.html")
     rows = {line.split()[0]: line.split()[1] for line in said.out.splitlines()}
     assert (rows["hit_rate@10"], rows["mrr@10"], rows["quotes_verified"]) == ("1.0000", "1.0000", "1.0000")
@@ -56,20 +56,20 @@ def test_retrieval_alone_asks_for_no_answers(house: Path, ragkit: Ragkit) -> Non
     assert all(row["answer"] is None for row in found["rows"])
 
 
-def test_reports_with_other_figures_are_not_compared_in_silence(house: Path, ragkit: Ragkit) -> None:
+def test_reports_with_other_metrics_are_not_compared_silently(house: Path, ragkit: Ragkit) -> None:
     ragkit("eval", "q.jsonl", "--retrieval-only", "--out", "before.json")
     same = ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json")
     assert (same.err, "ndcg@10" in same.out) == ("", True)
     other = ragkit("eval", "q.jsonl", "--retrieval-only", "-k", "1", "--baseline", "before.json", code=1)
-    assert "before.json: has no figure in common with this run; use the same --depth" in other.err
+    assert "before.json: no metric in common with this run; use the same --depth" in other.err
 
 
-def test_figures_that_fall_are_failures(house: Path, ragkit: Ragkit) -> None:
+def test_dropped_metrics_are_failures(house: Path, ragkit: Ragkit) -> None:
     ragkit("eval", "q.jsonl", "--retrieval-only", "--out", "before.json")
     lines = [dict(QUESTIONS[0], sources=["boiler.md"]), QUESTIONS[1]]
     (house / "q.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     said = ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json", "--junit", "j.xml", code=1)
-    assert "mrr@10 fell by 0.2500; at most 0.02 was allowed" in said.err
+    assert "mrr@10 dropped by 0.2500 (allowed: 0.02)" in said.err
     suite = Xml.parse(house / "j.xml").getroot()[0]
     assert "mrr@10" in {case.get("name") for case in suite if len(case)}
     ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json", "--max-drop", "0.6")
@@ -80,7 +80,7 @@ def test_questions_are_made_of_the_documents(house: Path, ragkit: Ragkit) -> Non
     made = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
     assert {one["kind"] for one in made} >= {"off_topic", "cloze"}
     assert all(source.startswith("house/") for one in made for source in one["sources"])
-    assert "the documents give " in first.err
+    assert "questions could be generated from the documents" in first.err
     again = ragkit("eval", "made.jsonl", "--retrieval-only", "--json").json
     assert again["figures"] == first.json["figures"]
 
@@ -102,14 +102,14 @@ def test_a_beir_folder_brings_its_own_documents(workplace: Path, ragkit: Ragkit)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["eval"], 2, "name a file of questions, or let --auto N make some"),
-        (["eval", "q.jsonl", "--auto", "3"], 2, "name a file of questions, or let --auto N make some"),
-        (["eval", "none.jsonl"], 1, "error: none.jsonl: there is no such file; name a .jsonl or .csv file"),
-        (["eval", "q.jsonl", "--baseline", "q.jsonl", "--retrieval-only"], 1, "is no report of `ragkit eval`"),
+        (["eval"], 2, "give either a file of questions or --auto N"),
+        (["eval", "q.jsonl", "--auto", "3"], 2, "give either a file of questions or --auto N"),
+        (["eval", "none.jsonl"], 1, "error: none.jsonl: file not found; pass a .jsonl or .csv file"),
+        (["eval", "q.jsonl", "--baseline", "q.jsonl", "--retrieval-only"], 1, "not a report of `ragkit eval`"),
         (["eval", "q.jsonl", "--retrieval-only", "--out", "house/boiler.md/x"], 1, "cannot be written"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(
+def test_invalid_options_give_a_one_line_error(
     house: Path, ragkit: Ragkit, arguments: list[str], code: int, message: str
 ) -> None:
     said = ragkit(*arguments, code=code)
@@ -120,19 +120,17 @@ def test_what_cannot_be_done_is_said_in_a_line(
 def test_sources_that_are_not_there_are_named(house: Path, ragkit: Ragkit) -> None:
     (house / "q.jsonl").write_text('{"question": "hedge", "sources": ["hedges.md"]}\n')
     said = ragkit("eval", "q.jsonl", "--retrieval-only")
-    assert "1 of the sources that the questions name are not in the knowledge base, 'hedges.md' for one" in said.err
+    assert "1 sources of the questions are not in the knowledge base (such as 'hedges.md')" in said.err
 
 
-def test_questions_of_which_nothing_is_known_are_counted_and_not_taken_for_unanswerable(
-    house: Path, ragkit: Ragkit
-) -> None:
+def test_unlabelled_questions_are_reported_and_not_treated_as_unanswerable(house: Path, ragkit: Ragkit) -> None:
     (house / "q.jsonl").write_text(
         '{"question": "When is the hedge cut?", "answer": "August"}\n'
         '{"question": "Who cleans the filter?", "anwsers": ["Aldous"]}\n'
         '{"question": "Who won in 1998?", "answerable": false}\n'
     )
     said = ragkit("eval", "q.jsonl", "--json")
-    assert "1 of 3 questions have neither `answers` nor `sources`, 'Who cleans the filter?' for one" in said.err
+    assert "1 of 3 questions have neither `answers` nor `sources` (such as 'Who cleans the filter?')" in said.err
     assert said.json["figures"]["abstention_recall"]["n"] == 1
     (house / "q.jsonl").write_text('{"question": "When is the hedge cut?", "answer": "August"}\n')
     assert "neither" not in ragkit("eval", "q.jsonl").err
@@ -172,7 +170,7 @@ def test_a_model_judges_and_a_second_run_asks_it_nothing(
     assert (found["figures"]["faithfulness"]["n"], found["judge"]["judged"]) == (answered, answered)
     assert found["judge"]["usage"]["prompt_tokens"] == 100 * answered
     assert json.loads((house / "e.json").read_text())["judge"] == found["judge"]
-    assert "Judged: answers it" in (house / "e.html").read_text()
+    assert "Judge: answers it" in (house / "e.html").read_text()
     monkeypatch.setenv("RAGKIT_MOCK_JSON", "[]")
     again = ragkit("eval", "q.jsonl", "--judge", "auto", "--baseline", "e.json", *extractive)
     known = f"{answered} known (saved no cost)"
@@ -194,17 +192,17 @@ def test_a_model_writes_the_questions_of_auto(house: Path, ragkit: Ragkit, monke
     assert [(one["question"], one["answers"], one["sources"]) for one in made] == [
         ("Who looks after the heating?", ["Ms Aldous"], {"house/boiler.md": 1})
     ]
-    assert "2 passages were shown; not kept: 1 the answer is not in the passage" in said.err
-    assert "the documents give 1 questions, not 2" in said.err
+    assert "2 passages sent to the model; discarded questions: 1 the answer is not in the passage" in said.err
+    assert "only 1 of 2 questions could be generated" in said.err
     assert said.out.splitlines()[-1] == "questions written by scripted:scripted: 2 requests, no cost"
 
 
-def test_a_judge_that_is_no_model_is_refused(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_judge_is_an_error(house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name in ("auto", "extractive"):
         said = ragkit("eval", "q.jsonl", "--judge", name, code=1)
-        assert said.err.startswith(f"error: {name} is no model: name one as provider:model")
+        assert said.err.startswith(f"error: {name} is not a model: use provider:model")
     assert "did you mean 'openai'?" in ragkit("eval", "q.jsonl", "--judge", "opnai:x", code=2).err
     assert "asks for none" in ragkit("eval", "q.jsonl", "--judge", "auto", "--retrieval-only", code=2).err
     assert "--auto N" in ragkit("eval", "q.jsonl", "--write-with", "auto", code=2).err
@@ -222,6 +220,6 @@ def test_judging_stops_at_its_budget_and_the_report_is_there(
         assert (said.json["judge"]["judged"], len(server.seen)) == (1, 1)
         assert said.json["judge"]["usage"]["total_cost_usd"] == pytest.approx(0.15)
         assert said.json["cost_usd"] == 0  # the judge's cost is no part of what answers cost
-        assert "what was judged is kept" in said.err
+        assert "completed judgments are kept" in said.err
         unknown = ragkit("eval", "q.jsonl", "--judge", "openai:gpt-none", "--max-cost", "1", code=4)
         assert "gpt-none" in unknown.err

@@ -1,4 +1,4 @@
-"""What a document says never moves the cursor, sets a title or fills the clipboard of whoever reads it."""
+"""Text of documents cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_no_sign_that_a_terminal_obeys_is_left(name: str) -> None:
+def test_control_characters_are_replaced(name: str) -> None:
     said = replace_control_chars(f"before {ATTACKS[name]} after")
     assert not set(said) & set("\x1b\x07\x08\x9b\r\u202e")
     assert said.startswith("before ")
@@ -48,7 +48,7 @@ def attacked(workplace: Path, hashing: Path, ragkit: Ragkit) -> Path:
 
 
 @pytest.mark.parametrize("verb", [("search", "roses"), ("list",), ("ask", "What of roses?"), ("list", "--chunks")])
-def test_a_terminal_gets_nothing_to_obey(attacked: Path, verb: tuple[str, ...]) -> None:
+def test_a_terminal_gets_no_control_characters(attacked: Path, verb: tuple[str, ...]) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "ragkit", *verb], cwd=attacked, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs

@@ -1,4 +1,4 @@
-"""Whatever happens to the files, the next run makes the index what a fresh build would make it."""
+"""After any change or damage, the next run gives the same index as a fresh build."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_source_that_is_not_named_is_left_alone(docs: Path, ragkit: Ragkit) ->
     assert "docs/sub/guide.md" not in sources
 
 
-def test_a_broken_file_is_listed_and_taken_up_again_when_asked(docs: Path, ragkit: Ragkit) -> None:
+def test_a_broken_file_is_listed_and_retried_on_request(docs: Path, ragkit: Ragkit) -> None:
     (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing more")
     report = ragkit("index", "docs", "--kb", "kb", "--json", code=7).json
     assert [failure["source"] for failure in report["failures"]] == ["docs/broken.pdf"]
@@ -175,7 +175,7 @@ def test_a_broken_file_is_listed_and_taken_up_again_when_asked(docs: Path, ragki
 @pytest.mark.parametrize(
     "setting", ["split.chunk_size=120", "split.unit=characters", "embed.dimension=32", "split.name=sentence"]
 )
-def test_other_settings_are_refused_with_the_command_that_helps(docs: Path, ragkit: Ragkit, setting: str) -> None:
+def test_changed_settings_are_an_error_with_the_command_that_helps(docs: Path, ragkit: Ragkit, setting: str) -> None:
     ragkit("index", "docs", "--kb", "kb", "-q")
     before = ragkit("list", "--chunks", "--json", "--kb", "kb").out
     said = ragkit("index", "docs", "--kb", "kb", "--set", setting, code=3)
@@ -185,7 +185,7 @@ def test_other_settings_are_refused_with_the_command_that_helps(docs: Path, ragk
     ragkit("index", "docs", "--kb", "kb", "--set", setting, "--rebuild", "-q")
     ragkit("index", "docs", "--kb", "fresh", "--set", setting, "-q")
     built = ragkit("list", "--chunks", "--json", "--kb", "kb", "--config", "none.yaml", code=None)
-    assert built.code == 1  # a pipeline file that is not there is an error, not the default
+    assert built.code == 1  # a missing pipeline file is an error, not the default
     Path("ragkit.yaml").unlink()
     assert (
         ragkit("list", "--chunks", "--json", "--kb", "kb").out
@@ -216,7 +216,7 @@ FILES = ["index.sqlite", "vectors-1.f32", "ragkit-kb.json", "seal.json", "lock"]
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_file_is_an_error_or_no_loss_and_the_next_run_mends_it(
+def test_a_damaged_file_is_an_error_or_harmless_and_the_next_run_repairs_it(
     docs: Path, ragkit: Ragkit, same_as_fresh: Callable[..., None], name: str, damage: Change
 ) -> None:
     ragkit("index", "docs", "--kb", "kb", "-q")
@@ -234,7 +234,7 @@ def test_a_damaged_file_is_an_error_or_no_loss_and_the_next_run_mends_it(
 
 
 @pytest.mark.parametrize("name", ["index.sqlite", "vectors-1.f32"])
-def test_verify_names_the_damage_and_repair_mends_it_without_embedding(docs: Path, ragkit: Ragkit, name: str) -> None:
+def test_verify_reports_the_damage_and_repairs_it_without_embedding(docs: Path, ragkit: Ragkit, name: str) -> None:
     ragkit("index", "docs", "--kb", "kb", "-q")
     before = ragkit("list", "--chunks", "--json", "--kb", "kb").out
     flip_a_bit(Path("kb") / name)
@@ -267,7 +267,7 @@ def test_a_file_of_another_knowledge_base_is_known_and_brings_none_of_its_docume
     same_as_fresh("docs")
 
 
-def test_a_second_writer_is_told_who_is_at_work_and_nothing_is_doubled(
+def test_a_second_writer_gets_the_lock_holder_and_nothing_is_duplicated(
     docs: Path, same_as_fresh: Callable[..., None], workplace: Path
 ) -> None:
     for number in range(60):

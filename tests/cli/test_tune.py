@@ -1,4 +1,4 @@
-"""`ragkit tune` as a user has it: a table, a pipeline file, a picture; and what it refuses."""
+"""`ragkit tune`: table, pipeline file, plot and errors."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragki
     head, *rows = said.out.splitlines()
     assert head.split()[:3] == ["#", "dense_weight", "mrr@5"]
     assert rows[0].startswith("*")
-    assert any("held out, 4 questions that chose nothing: mrr@5 1.0000" in row for row in rows)
+    assert any("4 held-out questions: mrr@5 1.0000" in row for row in rows)
     assert any("texts embedded 3, distinct (text, embedder) 3" in row for row in rows)
-    assert "note: 5 questions choose: too few to tell settings apart" in said.out
+    assert "note: only 5 selection questions: small differences" in said.out
     assert "written: tuned.yaml, out/tuned.png" in said.err
     assert (house / "out" / "tuned.png").read_bytes().startswith(b"\x89PNG")
     assert Pipeline.load(house / "tuned.yaml").retriever.name == "hybrid"
     ragkit("index", "house", "--pipeline", "tuned.yaml")
 
 
-def test_a_file_that_is_there_is_not_written_over(house: Path, ragkit: Ragkit) -> None:
+def test_an_existing_file_is_not_overwritten(house: Path, ragkit: Ragkit) -> None:
     (house / "tuned.yaml").write_text("mine")
     said = ragkit("tune", "grid.yaml", code=1)
-    assert said.err == "error: tuned.yaml is there already: name another file with --write, or add --force\n"
+    assert said.err == "error: tuned.yaml exists: choose another file with --write, or add --force\n"
     assert (house / "tuned.yaml").read_text() == "mine"
     assert not (house / ".ragkit-tune").exists()
     ragkit("tune", "grid.yaml", "--force")
-    assert "Chosen by `ragkit tune grid.yaml`" in (house / "tuned.yaml").read_text()
+    assert "Selected by `ragkit tune grid.yaml`" in (house / "tuned.yaml").read_text()
 
 
 def test_json_is_one_object_and_a_second_run_has_nothing_to_do(house: Path, ragkit: Ragkit) -> None:
@@ -75,11 +75,11 @@ def test_problems_of_the_grid_come_all_at_once(house: Path, ragkit: Ragkit) -> N
     (house / "grid.yaml").write_text(GRID.replace("dense_weight", "dens_weight").replace("mrr@5", "mmr@5"))
     said = ragkit("tune", "grid.yaml", code=1)
     assert [line for line in said.err.splitlines() if line.startswith("grid.yaml:")] == [
-        "grid.yaml:4:9: metric is 'mmr@5': one of ndcg@10, recall@10, precision@10, mrr@10, map@10, hit_rate@10, "
-        "answer_contained, exact_match, token_f1, citation_precision, citation_recall (or another depth) is wanted "
-        "(did you mean 'mrr@10'?)",
-        "grid.yaml:6:12: the retriever 'hybrid' has no option 'dens_weight' (did you mean 'dense_weight'?); known: "
-        + said.err.partition("'dense_weight'?); known: ")[2].splitlines()[0],
+        "grid.yaml:4:9: metric must be one of ndcg@10, recall@10, precision@10, mrr@10, map@10, hit_rate@10, "
+        "answer_contained, exact_match, token_f1, citation_precision, citation_recall (or another depth) "
+        "(got 'mmr@5'; did you mean 'mrr@10'?)",
+        "grid.yaml:6:12: unknown option 'dens_weight' of the retriever 'hybrid' (did you mean 'dense_weight'?); "
+        + said.err.partition("'dense_weight'?); ")[2].splitlines()[0],
     ]
     assert not (house / ".ragkit-tune").exists()
 

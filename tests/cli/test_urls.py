@@ -1,4 +1,4 @@
-"""`ragkit index URL`: pages become sources like files, by their URLs."""
+"""`ragkit index URL`: web pages as sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPEN = ("--set", "load.allow_private=true")
 
 
 class Pages(BaseHTTPRequestHandler):
-    """A site whose pages the test writes."""
+    """A web server with the pages of a test."""
 
     pages: dict[str, tuple[str, str]]
 
@@ -83,13 +83,13 @@ def test_a_page_that_cannot_be_had_stays_as_it_was(ragkit: Ragkit, hashing: Path
     report = ragkit("index", *urls, f"{site}/never", *OPEN, "--json", code=7).json
     assert report["files"]["unchanged"] == 2 and report["files"]["removed"] == 0 and report["files"]["failed"] == 2
     assert [one["source"] for one in report["failures"]] == [urls[1], f"{site}/never"]
-    assert {one["error"] for one in report["failures"]} == {"the server answered 404 Not Found"}
+    assert {one["error"] for one in report["failures"]} == {"the server returned 404 Not Found"}
     assert "ACME_KEY" in ragkit("show", urls[1]).out
 
 
 def test_a_page_on_a_private_address_is_not_fetched_unasked(ragkit: Ragkit, hashing: Path, site: str) -> None:
     said = ragkit("index", f"{site}/notes.md", code=7)
-    assert "127.0.0.1 is not on the public network" in said.err + said.out
+    assert "127.0.0.1 has a non-public address" in said.err + said.out
     assert "--set load.allow_private=true" in said.err + said.out
 
 

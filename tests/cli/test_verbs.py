@@ -1,4 +1,4 @@
-"""Each verb: what it prints, what its JSON holds, how it ends."""
+"""Each command: output, JSON and exit code."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_search_and_ask_say_when_the_sources_changed_since_the_last_run(indexed:
     assert ragkit("search", "roses", "--json").json["freshness"]["current"] is True
     (indexed / "garden.txt").write_text("The hedge is cut in July.\n")
     (indexed / "new.txt").write_text("Something new.\n")
-    note = "note: the sources changed since the last run (1 changed, 1 new): ragkit index\n"
+    note = "note: the sources changed since the last run (1 changed, 1 new): run `ragkit index`\n"
     assert ragkit("search", "roses").err == note
     assert note in ragkit("ask", "When is the hedge cut?").err
     said = ragkit("ask", "When is the hedge cut?", "--json").json
@@ -164,7 +164,7 @@ def test_files_that_a_run_was_told_to_leave_out_are_not_new(house: Path, ragkit:
     assert ragkit("search", "roses", "--json").json["freshness"]["removed"] == 1
 
 
-def test_a_question_that_the_documents_do_not_answer_is_said_so(indexed: Path, ragkit: Ragkit) -> None:
+def test_a_question_that_the_documents_do_not_answer_is_declined(indexed: Path, ragkit: Ragkit) -> None:
     said = ragkit("ask", "Who won the football world cup in 1998?", "--json").json
     assert said["abstained"] is True
     assert str(said["answer"]).startswith("Not in these documents")
@@ -191,11 +191,11 @@ def test_status_list_show_rm_and_clear(indexed: Path, ragkit: Ragkit) -> None:
     assert {"id", "source", "start", "end", "text", "metadata"} <= set(chunk)
     assert ragkit("show", str(chunk["id"]), "--json").json["text"] == chunk["text"]
     assert ragkit("show", "house/boiler.md").out == GUIDE + "\n"
-    assert "neither the id of a chunk" in ragkit("show", "nothing", code=1).err
+    assert "neither a chunk id" in ragkit("show", "nothing", code=1).err
     assert ragkit("rm", "house/garden.txt").out == "1 document removed\n"
     assert [line["source"] for line in ragkit("list", "--json").lines] == ["house/boiler.md", "house/keys.csv"]
     assert ragkit("verify").out == "2 documents, 2 chunks: sound\n"
-    assert "say --yes" in ragkit("clear", code=2).err
+    assert "confirm with --yes" in ragkit("clear", code=2).err
     assert ragkit("clear", "--yes").out == "2 documents removed\n"
     assert ragkit("list").out == ""
     for verb in ("search", "ask"):
@@ -220,11 +220,11 @@ def test_without_a_knowledge_base_every_verb_says_how_to_make_one(workplace: Pat
         assert said.err == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
 
 
-def test_wrong_usage_is_one_clear_line_and_exit_code_2(workplace: Path, ragkit: Ragkit) -> None:
+def test_usage_errors_are_one_line_with_exit_code_2(workplace: Path, ragkit: Ragkit) -> None:
     assert "did you mean 'index'?" in ragkit("indx", "docs", code=2).err
     assert "Path 'nowhere' does not exist" in ragkit("index", "nowhere", code=2).err
-    assert "name a folder or a file" in ragkit("index", code=2).err
-    assert "ask something" in ragkit("ask", " ", code=2).err
+    assert "missing source" in ragkit("index", code=2).err
+    assert "missing question" in ragkit("ask", " ", code=2).err
 
 
 def test_init_writes_files_that_are_valid_and_leaves_those_that_exist(workplace: Path, ragkit: Ragkit) -> None:
@@ -241,15 +241,51 @@ def test_global_flags_work_before_and_after_the_verb(indexed: Path, ragkit: Ragk
     assert ragkit("status", "--kb", "other", "--json").json["kb"] == "other"
 
 
-def test_doctor_finds_nothing_wrong(indexed: Path, ragkit: Ragkit) -> None:
+def test_doctor_passes_on_a_working_installation(indexed: Path, ragkit: Ragkit) -> None:
     checks = ragkit("doctor", "--json").json["checks"]
     assert {check["name"] for check in checks} >= {"ragkit", "sqlite", "embedder minilm", "knowledge base"}
     assert all(check["ok"] for check in checks)
 
 
+def test_doctor_lists_extras_that_are_not_installed_in_one_line(
+    workplace: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragkit.cli.doctor_._is_installed", lambda package: package == "mcp" or "faiss" in package)
+    lines = ragkit("doctor").out.splitlines()
+    extras = [line for line in lines if "extra" in line]
+    assert extras[0].startswith("ok   extras installed: ") and "faiss" in extras[0]
+    assert extras[1].startswith("ok   extras not installed: ")
+    assert extras[1].endswith("  -> pip install 'ragkit-kb[NAME]'")
+    assert len(extras) == 2
+    assert len([c for c in ragkit("doctor", "--json").json["checks"] if c["name"].startswith("extra ")]) > 10
+
+
+@pytest.mark.parametrize(
+    ("name", "record"), [("ragkit", ""), ("other_rag", "other.py,,\nragkit/__init__.py,sha256=x,1\n")]
+)
+def test_doctor_reports_another_distribution_with_this_package(
+    workplace: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch, name: str, record: str
+) -> None:
+    info = workplace / "site" / f"{name}-0.4.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.4\n")
+    (info / "RECORD").write_text(record)
+    monkeypatch.syspath_prepend(str(info.parent))
+    name = name.replace("_", "-")
+    line = next(line for line in ragkit("doctor", code=1).out.splitlines() if line.startswith("FAIL"))
+    assert line == (
+        f"FAIL distribution: {name} also provides the package `ragkit` and can shadow ragkit-kb"
+        f"  -> pip uninstall -y {name} && pip install --force-reinstall ragkit-kb"
+    )
+
+
+def test_ragkit_without_a_command_prints_the_help(workplace: Path, ragkit: Ragkit) -> None:
+    assert ragkit().out == ragkit("--help").out
+
+
 def test_help_lists_every_verb(workplace: Path, ragkit: Ragkit) -> None:
     text = ragkit("--help").out
-    assert [line.split()[0] for line in text.split("Verbs:\n")[1].splitlines() if line.strip()] == list(VERBS)
+    assert [line.split()[0] for line in text.split("Commands:\n")[1].splitlines() if line.strip()] == list(VERBS)
     for verb in VERBS:
         assert ragkit(verb, "--help").out.startswith("Usage: ragkit " + verb)
 
@@ -292,7 +328,7 @@ def test_an_interrupted_run_exits_with_130_and_keeps_what_was_done(house: Path, 
         time.sleep(0.05)
     process.send_signal(2)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err.lstrip()) == (130, "interrupted; what was done is kept\n")
+    assert (process.returncode, err.lstrip()) == (130, "interrupted; completed work is kept\n")
     kept = (vectors.stat().st_size - 64) // (384 * 4)
     again = ragkit("index", "house", "--json").json["embedded"]
     total = ragkit("status", "--json").json["vectors"]

@@ -1,4 +1,4 @@
-"""`ragkit index --watch` as a user has it: in a process of its own, ended by Ctrl-C."""
+"""`ragkit index --watch` in its own process, stopped by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 60.0
 
 
 class Watching:
-    """A running `ragkit index --watch`, and what it says."""
+    """A running `ragkit index --watch` and its output."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -40,7 +40,7 @@ class Watching:
         self.lines.put(re.sub(r"^\d\d:\d\d:\d\d ", "", line.rstrip("\n")))
 
     def until(self, *wanted: str) -> None:
-        """Wait for these lines, in any order; others are read over."""
+        """Wait for these lines, in any order; skip others."""
         left = set(wanted)
         until = time.monotonic() + PATIENCE
         seen: list[str] = []
@@ -57,7 +57,7 @@ class Watching:
         return self.process.wait(timeout=PATIENCE)
 
     def end(self) -> None:
-        """End it, if it still runs."""
+        """Kill it if it is running."""
         self.process.kill()
         self.process.wait()
         for reader in self.readers:
@@ -77,7 +77,7 @@ def docs(workplace: Path, hashing: Path) -> Path:
 
 @pytest.fixture
 def watch(workplace: Path) -> Iterator[Watch]:
-    """Starts `ragkit index --watch`; what still runs at the end is killed."""
+    """Starts `ragkit index --watch`, and kills it at the end of the test."""
     started: list[Watching] = []
 
     def begin(*arguments: str | Path) -> Watching:
@@ -91,7 +91,7 @@ def watch(workplace: Path) -> Iterator[Watch]:
 
 def test_every_change_is_a_line_and_ctrl_c_ends_it_cleanly(docs: Path, watch: Watch, ragkit: Ragkit) -> None:
     running = watch("docs")
-    running.until("1 added", "watching docs: Ctrl-C ends it")
+    running.until("1 added", "watching docs (press Ctrl-C to stop)")
     (docs / "house.txt").write_text("The boiler is swept in May.\n")
     running.until("indexed docs/house.txt, 1 chunk")
     (docs / "garden.txt").write_text("The hedge is cut in July.\n")
@@ -101,7 +101,7 @@ def test_every_change_is_a_line_and_ctrl_c_ends_it_cleanly(docs: Path, watch: Wa
     (docs / "sub" / "shed.txt").write_text("The saw hangs on a nail.\n")
     running.until("removed docs/house.txt", "indexed docs/sub/shed.txt, 1 chunk")
     assert running.interrupt() == 130
-    running.until("no longer watching; what was done is kept")
+    running.until("stopped watching; completed work is kept")
     assert [line["source"] for line in ragkit("list", "--json").lines] == ["docs/garden.txt", "docs/sub/shed.txt"]
     assert ragkit("verify", "--json").json["problems"] == []
 
@@ -142,12 +142,12 @@ def test_a_lock_and_a_folder_that_goes_and_comes_back_do_not_end_the_watch(
 ) -> None:
     running = watch("docs")
     running.until("1 added")
-    with WriterLock(workplace / ".ragkit", wait_seconds=10):
+    with WriterLock(workplace / ".ragkit", timeout_s=10):
         (docs / "late.txt").write_text("Written while another process writes.\n")
         line = running.lines.get(timeout=PATIENCE)
         while "error" not in line:
             line = running.lines.get(timeout=PATIENCE)
-        assert re.fullmatch(r"error: .*\.ragkit is locked by process \d+ on .*; trying again", line)
+        assert re.fullmatch(r"error: .*\.ragkit is locked by process \d+ on .*; retrying", line)
     running.until("indexed docs/late.txt, 1 chunk")
     assert running.interrupt() == 130
 
@@ -163,9 +163,9 @@ def test_a_file_that_cannot_be_read_is_a_line_and_the_watch_goes_on(docs: Path, 
     running.until("indexed docs/fine.txt, 1 chunk")
 
 
-def test_watch_does_not_go_with_a_dry_run(docs: Path, ragkit: Ragkit) -> None:
+def test_watch_and_dry_run_cannot_be_combined(docs: Path, ragkit: Ragkit) -> None:
     said = ragkit("index", "docs", "--watch", "--dry-run", code=2)
-    assert "--watch needs a folder or a file, and does not go with --dry-run" in said.err
+    assert "--watch requires a folder or file, and cannot be combined with --dry-run" in said.err
 
 
 def test_a_system_that_watches_no_more_folders_is_an_error_with_a_hint(

@@ -1,4 +1,4 @@
-"""`ragkit why`: where the passage stood, why it was cut, why it was never loaded."""
+"""`ragkit why`: ranks of the passage, and why it was cut off or not indexed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_passage_that_is_found_has_its_place_in_every_ranking(house: Path, rag
 
 def test_a_passage_that_is_cut_comes_with_what_would_have_kept_it(house: Path, ragkit: Ragkit) -> None:
     said = ragkit("why", "boiler filter Monday", "--expect", "house/garden.txt", "-k", "1", code=1)
-    assert "given      cut: only 1 are kept" in said.out
+    assert "result     cut off: top_k is 1" in said.out
     assert "  - top_k 2 instead of 1" in said.out
     assert "  - other words: the passage lacks Monday" in said.out
 
@@ -68,7 +68,7 @@ def test_what_is_not_in_the_index_comes_with_the_reason(house: Path, ragkit: Rag
     assert reason in ragkit("why", "filter", "--expect", expect, code=1).out
 
 
-def test_a_name_that_two_files_have_is_no_answer(house: Path, ragkit: Ragkit) -> None:
+def test_an_ambiguous_file_name_is_an_error(house: Path, ragkit: Ragkit) -> None:
     said = ragkit("why", "rose", "--expect", "garden.txt", code=1)
     assert "'garden.txt' is ambiguous (house/garden.txt, house/sub/garden.txt): write more of its path" in said.err
     assert ragkit("why", "rose", "--expect", "sub/garden.txt").code == 0

@@ -1,4 +1,4 @@
-"""Every store that is registered keeps every promise. A name added to STORES is tested here without another line."""
+"""The conformance suite for every registered store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANDOM = (
 
 
 def cases(names: tuple[str, ...] = ()) -> Iterator[object]:
-    """One case for each store and check; a store whose package or server is not here is one skipped case."""
+    """One case per store and check; a store whose package or server is missing is one skipped case."""
     for name in STORES:
         try:
             store = STORES.find(name)
@@ -37,11 +37,11 @@ def cases(names: tuple[str, ...] = ()) -> Iterator[object]:
 
 @pytest.fixture
 def subject(name: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[StoreUnderTest]:
-    """A store in a directory of its own; what was counted goes into the report (`scripts/conformance_table.py`)."""
-    made = StoreUnderTest(open=lambda: open_store(name, tmp_path), name=name, directory=tmp_path)
-    yield made
-    for what, number in made.counters.items():
-        record_property(what, number)
+    """A store in a temporary directory; its counters are reported (`scripts/conformance_table.py`)."""
+    store = StoreUnderTest(open=lambda: open_store(name, tmp_path), name=name, directory=tmp_path)
+    yield store
+    for counter, number in store.counters.items():
+        record_property(counter, number)
 
 
 @pytest.mark.parametrize(("name", "check"), [*cases()])

@@ -21,7 +21,7 @@ def test_a_budget_limits_a_batch_but_never_below_one_text() -> None:
     assert list(batch_by_length([4, 4], budget=1)) == [[0], [1]]
 
 
-def test_no_texts_make_no_batch() -> None:
+def test_no_texts_give_no_batches() -> None:
     assert list(batch_by_length([], budget=8)) == []
 
 
@@ -40,7 +40,7 @@ def test_every_batch_is_computed_once(threads: int) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_an_error_comes_out_and_the_rest_is_dropped(error: type[BaseException]) -> None:
+def test_an_error_is_raised_and_pending_batches_are_cancelled(error: type[BaseException]) -> None:
     begun: list[list[int]] = []
 
     def fail(batch: list[int]) -> None:

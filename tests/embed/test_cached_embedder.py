@@ -19,7 +19,7 @@ from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
 
 
 class Counted:
-    """The hashing embedder, and every text that it was asked for."""
+    """The hashing embedder, recording all texts."""
 
     def __init__(self, dimension: int = 32) -> None:
         self._hashing = HashingEmbedder(HashingOptions(dimension=dimension))
@@ -63,7 +63,7 @@ def test_only_new_texts_are_embedded_and_the_order_is_kept(cache: VectorCache) -
     np.testing.assert_array_equal(rows, Counted().embed_texts(["red", "green", "white", "blue"]))
 
 
-def test_what_was_embedded_is_known_after_the_file_was_closed(path: Path) -> None:
+def test_vectors_survive_closing_the_file(path: Path) -> None:
     inner = Counted()
     with SqliteVectorCache(path) as first:
         rows = CachedEmbedder(inner, first).embed_texts(["red"])
@@ -72,7 +72,7 @@ def test_what_was_embedded_is_known_after_the_file_was_closed(path: Path) -> Non
     assert inner.asked == ["red"]
 
 
-def test_another_embedder_does_not_get_these_rows(cache: VectorCache) -> None:
+def test_another_embedder_does_not_get_these_vectors(cache: VectorCache) -> None:
     CachedEmbedder(Counted(32), cache).embed_texts(["red"])
     other = Counted(16)
     assert CachedEmbedder(other, cache).embed_texts(["red"]).shape == (1, 16)
@@ -88,13 +88,13 @@ def test_a_question_is_kept_apart_from_a_text_of_the_same_words(cache: VectorCac
     assert inner.asked == ["red", "query: red"]
 
 
-def test_no_texts_ask_for_nothing(cache: VectorCache) -> None:
+def test_no_texts_send_no_request(cache: VectorCache) -> None:
     inner = Counted()
     assert CachedEmbedder(inner, cache).embed_texts([]).shape == (0, 32)
     assert inner.asked == []
 
 
-def test_texts_with_a_lone_surrogate_or_nul_are_remembered_too(cache: VectorCache) -> None:
+def test_texts_with_a_lone_surrogate_or_nul_are_cached(cache: VectorCache) -> None:
     inner = Counted()
     cached = CachedEmbedder(inner, cache)
     for _ in range(2):
@@ -102,7 +102,7 @@ def test_texts_with_a_lone_surrogate_or_nul_are_remembered_too(cache: VectorCach
     assert inner.asked == ["a\ud800", "b\x00", ""]
 
 
-def test_it_says_what_the_inner_embedder_says(cache: VectorCache) -> None:
+def test_dimension_and_fingerprint_are_those_of_the_inner_embedder(cache: VectorCache) -> None:
     cached = CachedEmbedder(Counted(), cache)
     assert (cached.dimension, cached.fingerprint) == (32, "hashing-1:32")
 
@@ -140,25 +140,25 @@ def test_threads_share_one_cache(cache: VectorCache) -> None:
     assert agreed == [True] * 8
 
 
-def test_a_file_that_is_no_cache_is_named(path: Path) -> None:
+def test_a_file_that_is_no_cache_is_rejected(path: Path) -> None:
     path.write_bytes(b"something else entirely, and long enough for a header of SQLite" * 20)
     with pytest.raises(
-        KnowledgeBaseDamaged, match=r"vectors\.sqlite cannot be used as a cache of vectors .*not a database.*run rm"
+        KnowledgeBaseDamaged, match=r"vectors\.sqlite cannot be used as a vector cache .*not a database.*run `rm"
     ):
         SqliteVectorCache(path)
 
 
-def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(KnowledgeBaseDamaged, match="unable to open database file"):
         SqliteVectorCache(tmp_path / "nowhere" / "vectors.sqlite")
 
 
-def test_another_process_that_does_not_stop_writing_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_of_another_process_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragkit.embed.sqlite_cache.BUSY_TIMEOUT_S", 0.05)
     with SqliteVectorCache(path) as cache:
         writer = sqlite3.connect(path)
         writer.execute("BEGIN IMMEDIATE")
-        with pytest.raises(KnowledgeBaseLocked, match=r"vectors\.sqlite is being written by another process"):
+        with pytest.raises(KnowledgeBaseLocked, match=r"vectors\.sqlite is locked by another process"):
             cache.put_many({"key": np.ones(2, np.float32)})
         writer.close()
         cache.put_many({"key": np.ones(2, np.float32)})

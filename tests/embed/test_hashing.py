@@ -52,5 +52,5 @@ def test_words_of_any_script_are_tokens_and_punctuation_is_none() -> None:
 
 
 def test_a_dimension_below_1_is_refused() -> None:
-    with pytest.raises(InvalidOption, match=r"embed\.dimension is 0: at least 1 is wanted"):
+    with pytest.raises(InvalidOption, match=r"embed\.dimension must be >= 1 \(got 0\)"):
         HashingOptions(dimension=0)

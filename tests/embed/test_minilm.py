@@ -86,20 +86,16 @@ def test_a_row_does_not_depend_on_the_texts_beside_it_nor_on_the_threads() -> No
         np.testing.assert_array_equal(together, alone[order])
 
 
-def test_a_text_is_read_up_to_256_tokens_and_the_cut_is_counted(minilm: MiniLM) -> None:
-    before = minilm.truncated_texts
+def test_a_text_is_truncated_to_256_tokens(minilm: MiniLM) -> None:
     fits, cut, longer = minilm.embed_texts(["cat " * 254, "cat " * 255, "cat " * 254 + "invoice payment"])
     np.testing.assert_array_equal(fits, cut)
     np.testing.assert_array_equal(fits, longer)
-    assert minilm.truncated_texts - before == 2
 
 
-def test_a_text_of_megabytes_is_cut_not_computed(minilm: MiniLM) -> None:
-    before = minilm.truncated_texts
+def test_a_text_of_megabytes_is_truncated(minilm: MiniLM) -> None:
     first, second = minilm.embed_texts([" " * 2_000_000 + "cat", "cat " * 500_000])
     np.testing.assert_array_equal(first, minilm.embed_query(""))
     np.testing.assert_array_equal(second, minilm.embed_query("cat " * 254))
-    assert minilm.truncated_texts - before == 2
 
 
 def test_a_word_too_long_for_the_vocabulary_is_still_told_from_another(minilm: MiniLM) -> None:
@@ -134,7 +130,7 @@ def test_a_model_file_cut_short_is_named_with_the_way_to_mend_it(own_copy: Path)
     with (own_copy / "model.onnx").open("r+b") as file:
         file.truncate(20_000_000)
     with pytest.raises(
-        KnowledgeBaseDamaged, match=r"model\.onnx is cut short or altered.*run pip install --force-reinstall ragkit"
+        KnowledgeBaseDamaged, match=r"model\.onnx is truncated or altered.*run pip install --force-reinstall ragkit"
     ):
         MiniLM(folder=own_copy).embed_query("cat")
 
@@ -145,13 +141,13 @@ def test_one_flipped_bit_in_the_weights_is_noticed(own_copy: Path) -> None:
         byte = file.read(1)[0]
         file.seek(10_000_000)
         file.write(bytes([byte ^ 1]))
-    with pytest.raises(KnowledgeBaseDamaged, match=r"model\.onnx is cut short or altered"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"model\.onnx is truncated or altered"):
         MiniLM(folder=own_copy).embed_query("cat")
 
 
 def test_an_altered_tokenizer_is_noticed(own_copy: Path) -> None:
     (own_copy / "tokenizer.json").write_text("{}")
-    with pytest.raises(KnowledgeBaseDamaged, match=r"tokenizer\.json is cut short or altered"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"tokenizer\.json is truncated or altered"):
         MiniLM(folder=own_copy).token_starts("cat")
 
 
@@ -164,19 +160,19 @@ def test_a_missing_file_is_named(own_copy: Path, name: str) -> None:
         MiniLM(folder=own_copy).embed_query("cat")
 
 
-def test_a_missing_card_is_named(tmp_path: Path) -> None:
+def test_a_missing_model_card_is_reported(tmp_path: Path) -> None:
     with pytest.raises(KnowledgeBaseDamaged, match=r"minilm\.json cannot be read"):
         MiniLM(folder=tmp_path)
 
 
-@pytest.mark.parametrize(("content", "reason"), [("{", "is not JSON"), ('{"name": "x"}', "is not the card of a model")])
-def test_a_card_that_is_none_is_named(tmp_path: Path, content: str, reason: str) -> None:
+@pytest.mark.parametrize(("content", "reason"), [("{", "is not JSON"), ('{"name": "x"}', "is not a model card")])
+def test_an_invalid_model_card_is_reported(tmp_path: Path, content: str, reason: str) -> None:
     (tmp_path / "minilm.json").write_text(content)
     with pytest.raises(KnowledgeBaseDamaged, match=rf"minilm\.json {reason}"):
         MiniLM(folder=tmp_path)
 
 
-def test_a_model_that_the_runtime_cannot_load_is_named(own_copy: Path) -> None:
+def test_a_model_that_the_runtime_cannot_load_is_reported(own_copy: Path) -> None:
     (own_copy / "model.onnx").write_bytes(b"not a graph")
     card = json.loads((own_copy / "minilm.json").read_bytes())
     card["sha256"]["model.onnx"] = hashlib.sha256(b"not a graph").hexdigest()
@@ -188,7 +184,7 @@ def test_a_model_that_the_runtime_cannot_load_is_named(own_copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "message"), [((-1, 256), r"embed\.threads is -1"), ((0, 0), r"embed\.token_budget is 0: at least 1")]
+    ("values", "message"), [((-1, 256), r"embed\.threads must be 0"), ((0, 0), r"embed\.token_budget must be >= 1")]
 )
 def test_options_out_of_range_are_refused(values: tuple[int, int], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):

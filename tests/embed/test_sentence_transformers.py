@@ -91,7 +91,7 @@ def test_the_probe_of_a_second_instance_agrees() -> None:
     assert float(first.probe() @ second.probe()) >= PROBE_COSINE
 
 
-def test_a_model_that_is_nowhere_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unknown_model_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
     with pytest.raises(InvalidOption, match="the folder of a sentence-transformers model, or its name on the Hugging"):
         made(model="nobody/has-this-model").embed_query("cat")

@@ -1,4 +1,4 @@
-"""The pace of requests, and what a service's refusals mean."""
+"""Rate limits of requests, and translation of HTTP errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ragkit.errors import (
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that advances on demand."""
 
     now = 100.0
 
@@ -57,7 +57,7 @@ def test_tokens_keep_to_their_limit() -> None:
     assert pace.reserve(10) == 0.0
 
 
-def test_nothing_goes_out_while_the_service_has_said_to_wait() -> None:
+def test_no_request_is_sent_while_the_service_asks_to_wait() -> None:
     clock = Clock()
     pace = RateLimiter(0, 0, clock)
     pace.pause(3)
@@ -66,7 +66,7 @@ def test_nothing_goes_out_while_the_service_has_said_to_wait() -> None:
     assert (pace.reserve(1), pace.pause_remaining()) == (0.0, 0.0)
 
 
-def test_a_service_that_wants_too_long_a_wait_is_not_waited_for() -> None:
+def test_a_retry_after_above_the_maximum_is_not_retried() -> None:
     def send() -> None:
         raise RateLimited("test", "come back tomorrow", retry_after=86_400)
 
@@ -76,7 +76,7 @@ def test_a_service_that_wants_too_long_a_wait_is_not_waited_for() -> None:
     assert time.monotonic() - began < 5
 
 
-def test_waits_between_attempts_double_and_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backoff_doubles_up_to_a_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(RequestExecutor, "_sleep_unless_stopped", lambda self, seconds: waits.append(seconds))
     monkeypatch.setattr("ragkit.embed.service_requests.random.uniform", lambda low, high: high)
@@ -92,17 +92,17 @@ def test_waits_between_attempts_double_and_have_an_end(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("status", "message", "kind", "says"),
     [
-        (401, "no", AuthenticationFailed, "x: the key was refused (no): check it"),
-        (403, "no", AuthenticationFailed, "x: the key was refused (no): check it"),
+        (401, "no", AuthenticationFailed, "x: the API key was rejected (no): check it"),
+        (403, "no", AuthenticationFailed, "x: the API key was rejected (no): check it"),
         (429, "slow", RateLimited, "x: too many requests (slow)"),
-        (429, "insufficient_quota", AuthenticationFailed, "x: the account has no money left (insufficient_quota)"),
-        (408, "slow", RequestTimeout, "x: it gave up on the request (slow)"),
-        (500, "", ConnectionFailed, "x: it failed with status 500 (no reason given)"),
-        (503, "a\n b", ConnectionFailed, "x: it failed with status 503 (a b)"),
-        (404, "no model", InvalidRequest, "x: it refused the request with status 404 (no model)"),
+        (429, "insufficient_quota", AuthenticationFailed, "x: the account has no credit left (insufficient_quota)"),
+        (408, "slow", RequestTimeout, "x: the service timed out (slow)"),
+        (500, "", ConnectionFailed, "x: the service failed with status 500 (no reason given)"),
+        (503, "a\n b", ConnectionFailed, "x: the service failed with status 503 (a b)"),
+        (404, "no model", InvalidRequest, "x: the request was rejected with status 404 (no model)"),
     ],
 )
-def test_a_status_becomes_an_error_of_our_tree(status: int, message: str, kind: type[ProviderError], says: str) -> None:
+def test_an_http_status_becomes_a_ragkit_error(status: int, message: str, kind: type[ProviderError], says: str) -> None:
     error = error_from_status("x", status, message)
     assert (type(error), str(error), error.status) == (kind, says, status)
 
@@ -143,25 +143,25 @@ def test_a_batch_is_too_large_when_the_service_says_so(status: int, message: str
     assert is_too_large(error) is large
 
 
-def test_keys_are_taken_as_given_then_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_api_key_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONE_KEY", raising=False)
     monkeypatch.setenv("OTHER_KEY", "from-outside")
     assert resolve_api_key("x", "given", "ONE_KEY", "OTHER_KEY") == "given"
     assert resolve_api_key("x", None, "ONE_KEY", "OTHER_KEY") == "from-outside"
     assert resolve_api_key("x", None, "ONE_KEY", optional=True) == "none"
-    with pytest.raises(AuthenticationFailed, match=r"^x: no key is set: export ONE_KEY=\.\.\.$"):
+    with pytest.raises(AuthenticationFailed, match=r"^x: no API key is set: export ONE_KEY=\.\.\.$"):
         resolve_api_key("x", None, "ONE_KEY")
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"batch_size": 0}, "embed.batch_size is 0: at least 1 is wanted"),
-        ({"attempts": 0}, "embed.attempts is 0: at least 1 is wanted"),
-        ({"tokens_per_minute": -1}, r"embed.tokens_per_minute is -1: 0 \(no limit\) or a number above it is wanted"),
-        ({"timeout_s": 0.0}, "embed.timeout_s is 0.0: a number above 0 is wanted"),
-        ({"dimensions": -1}, r"embed.dimensions is -1: 0 \(the model's own\) or a number above it is wanted"),
-        ({"model": ""}, "embed.model is '': the name of a model is wanted"),
+        ({"batch_size": 0}, r"embed.batch_size must be >= 1 \(got 0\)"),
+        ({"attempts": 0}, r"embed.attempts must be >= 1 \(got 0\)"),
+        ({"tokens_per_minute": -1}, r"embed.tokens_per_minute must be 0 \(no limit\) or greater \(got -1\)"),
+        ({"timeout_s": 0.0}, r"embed.timeout_s must be > 0 \(got 0.0\)"),
+        ({"dimensions": -1}, r"embed.dimensions must be 0 \(the model's default\) or greater \(got -1\)"),
+        ({"model": ""}, r"embed.model must be the name of a model \(got ''\)"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:

@@ -29,7 +29,7 @@ def static() -> StaticEmbedder:
 
 @pytest.fixture
 def own_copy(tmp_path: Path) -> Iterator[Path]:
-    """A copy of the folder that a test may spoil."""
+    """A copy of the folder that tests may damage."""
     copy = tmp_path / "static"
     shutil.copytree(MODEL_FOLDER, copy)
     yield copy
@@ -67,14 +67,14 @@ def test_a_common_word_weighs_less_than_a_rare_one(static: StaticEmbedder) -> No
     assert float(both @ rare) > 0.9 > float(both @ common)
 
 
-def test_a_row_is_the_same_to_the_last_bit_in_whatever_company(static: StaticEmbedder) -> None:
+def test_a_vector_does_not_depend_on_other_texts(static: StaticEmbedder) -> None:
     texts = [f"the valve number {n} " * (1 + n % 7) for n in range(200)]
     together = static.embed_texts(texts)
     alone = np.stack([static.embed_query(text) for text in texts])
     np.testing.assert_array_equal(together, alone)
 
 
-def test_a_text_without_tokens_is_the_first_direction(static: StaticEmbedder) -> None:
+def test_a_text_without_tokens_has_the_first_unit_vector(static: StaticEmbedder) -> None:
     rows = static.embed_texts([" \n", "word", ""])
     first = np.eye(1, static.dimension, dtype=np.float32)[0]
     np.testing.assert_array_equal(rows[[0, 2]], [first, first])
@@ -98,11 +98,11 @@ def cosines(rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 @pytest.mark.parametrize("name", ["vectors.npy", "scales.npy"])
 def test_a_file_that_was_cut_short_is_refused(own_copy: Path, name: str) -> None:
     (own_copy / name).write_bytes((own_copy / name).read_bytes()[:-1])
-    with pytest.raises(KnowledgeBaseDamaged, match=rf"{name}.* is cut short or altered"):
+    with pytest.raises(KnowledgeBaseDamaged, match=rf"{name}.* is truncated or altered"):
         StaticEmbedder(folder=own_copy).embed_query("a word")
 
 
-def test_a_card_that_is_none_is_refused(own_copy: Path) -> None:
+def test_an_invalid_model_card_is_rejected(own_copy: Path) -> None:
     (own_copy / "static.json").write_text("{}")
-    with pytest.raises(KnowledgeBaseDamaged, match=r"static.json.* is not the card of a model"):
+    with pytest.raises(KnowledgeBaseDamaged, match=r"static.json.* is not a model card"):
         StaticEmbedder(folder=own_copy)

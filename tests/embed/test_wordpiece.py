@@ -51,18 +51,17 @@ def test_a_word_of_megabytes_is_many_tokens_not_one() -> None:
     assert np.diff(starts).max() <= 100
 
 
-def test_the_model_counts_the_tokens_that_are_shown() -> None:
+def test_token_ids_and_token_starts_count_the_same_tokens() -> None:
     text = "Electroencephalography, 漢字 and 각 cost 12.50 in total. "
     count = len(MINILM.token_starts(text))
-    whole = (MINILM.max_tokens - 2) // count
-    before = MINILM.truncated_texts
-    MINILM.embed_texts([text * whole, text * (whole + 1)])
-    assert MINILM.truncated_texts - before == 1
+    copies = (MINILM.max_tokens - 2) // count
+    fits, truncated = MINILM._load_tokenizer().token_ids([text * copies, text * (copies + 1)])
+    assert (len(fits), len(truncated)) == (copies * count + 2, MINILM.max_tokens)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
-def test_any_text_has_offsets_inside_it_that_never_fall(text: str) -> None:
+def test_offsets_of_any_text_are_inside_it_and_non_decreasing(text: str) -> None:
     starts = MINILM.token_starts(text)
     assert (np.diff(starts) >= 0).all()
     assert all(0 <= start < len(text) for start in starts)

@@ -176,7 +176,7 @@ def test_judged_figures_have_intervals_and_stand_in_the_report_with_their_cost()
     assert json.loads(json.dumps(made.to_dict()))["rows"][0]["judged"]["reason"] == "half of it"
     assert "judge" not in made.to_dict()
     html = render_evaluation_report(made)
-    assert "Judged: half of it" in html
+    assert "Judge: half of it" in html
     assert "It was invented in Rome." in html
 
 

@@ -53,15 +53,19 @@ def test_a_folder_in_the_shape_of_beir_has_its_judged_questions(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("q.jsonl", "", r"q\.jsonl: holds no questions; write at least one"),
-        ("q.jsonl", '{"id": 1}', r"q\.jsonl:1: has no `question`; each line holds one"),
-        ("q.jsonl", '{"question": "a"}\n{', r"q\.jsonl:2: is no JSON \(.*\); write one object a line"),
-        ("q.jsonl", "[1]", r"q\.jsonl:1: is no JSON object"),
-        ("q.jsonl", '{"question": "a", "answers": [1]}', r"q\.jsonl:1: `answers` is \[1\]; write a list of strings"),
-        ("q.jsonl", '{"question": "a", "answerable": "no"}', r"`answerable` is 'no'; write true or false"),
-        ("q.jsonl", '{"question": "a", "sources": {"x": 0.5}}', "a grade in `sources` is not a whole number"),
-        ("q.jsonl", '{"id": "x", "question": "a"}\n{"id": "x", "question": "b"}', "the id 'x' stands there twice"),
-        ("q.csv", "question,answerable\na,perhaps\n", r"q\.csv:2: `answerable` is 'perhaps'; write true or false"),
+        ("q.jsonl", "", r"q\.jsonl: no questions; write at least one"),
+        ("q.jsonl", '{"id": 1}', r"q\.jsonl:1: `question` is missing; write one question per line"),
+        ("q.jsonl", '{"question": "a"}\n{', r"q\.jsonl:2: invalid JSON \(.*\); write one object per line"),
+        ("q.jsonl", "[1]", r"q\.jsonl:1: not a JSON object"),
+        (
+            "q.jsonl",
+            '{"question": "a", "answers": [1]}',
+            r"q\.jsonl:1: invalid `answers` \[1\]; write a list",
+        ),
+        ("q.jsonl", '{"question": "a", "answerable": "no"}', r"invalid `answerable` 'no'; write true or false"),
+        ("q.jsonl", '{"question": "a", "sources": {"x": 0.5}}', "grades in `sources` must be integers"),
+        ("q.jsonl", '{"id": "x", "question": "a"}\n{"id": "x", "question": "b"}', "duplicate id 'x'"),
+        ("q.csv", "question,answerable\na,perhaps\n", r"q\.csv:2: invalid `answerable` 'perhaps'; write true or false"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_its_line(
@@ -73,12 +77,12 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_line(
 
 
 def test_what_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(QuestionsInvalid, match=r"there is no such file; name a \.jsonl or \.csv file"):
+    with pytest.raises(QuestionsInvalid, match=r"file not found; pass a \.jsonl or \.csv file"):
         read_questions(tmp_path / "none.jsonl")
-    with pytest.raises(QuestionsInvalid, match=r"has no queries\.jsonl with a qrels\.tsv"):
+    with pytest.raises(QuestionsInvalid, match=r"queries\.jsonl or qrels\.tsv is missing"):
         read_questions(tmp_path)
     (tmp_path / "q.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(QuestionsInvalid, match=r"cannot be read .*; it must be a text file in UTF-8"):
+    with pytest.raises(QuestionsInvalid, match=r"cannot be read .*; save it as UTF-8 text"):
         read_questions(tmp_path / "q.jsonl")
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "One?"}')
     (tmp_path / "qrels.tsv").write_text("head\nq1 d1 1\n")

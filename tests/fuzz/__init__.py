@@ -1,1 +1,1 @@
-"""Random bytes for everything that reads what strangers wrote: `make fuzz`, and a small part in `make test`."""
+"""Fuzz tests of all parsers of untrusted input: `make fuzz`, and a short run in `make test`."""

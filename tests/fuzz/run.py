@@ -1,6 +1,6 @@
 """Fuzz one target, or all: python -m tests.fuzz.run [TARGET] [CPU MINUTES]
 
-Needs `atheris`. What is found is written to fuzz-found/; put it into tests/fuzz/corpus/TARGET/, where a test runs it.
+Needs `atheris`. Findings are written to fuzz-found/; copy them to tests/fuzz/corpus/TARGET/ as regression tests.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 CORPUS = Path(__file__).with_name("corpus")
-FOUND = Path("fuzz-found")
+FINDINGS = Path("fuzz-found")
 MINUTES = 20.0
 
 
 def fuzz(name: str, minutes: float) -> None:
-    """Run one target in this process until its time is up; ends the process."""
+    """Run one target in this process until the time limit, then exit."""
     import atheris
 
     with atheris.instrument_imports(include=["ragkit"]):
@@ -25,7 +25,7 @@ def fuzz(name: str, minutes: float) -> None:
 
     target, count = TARGETS[name], 0
 
-    def once(data: bytes) -> None:
+    def run_input(data: bytes) -> None:
         nonlocal count
         count += 1
         target(data)
@@ -33,25 +33,25 @@ def fuzz(name: str, minutes: float) -> None:
             print(f"{name}: {count} inputs in {time.process_time() / 60:.1f} CPU minutes, nothing found", flush=True)  # noqa: T201
             os._exit(0)
 
-    own = FOUND / name
-    (own / "corpus").mkdir(parents=True, exist_ok=True)
+    output = FINDINGS / name
+    (output / "corpus").mkdir(parents=True, exist_ok=True)
     limits = ["-max_len=4096", "-timeout=30", "-rss_limit_mb=3000", "-print_final_stats=0", "-verbosity=0"]
     seeds = [str(CORPUS / name)] if (CORPUS / name).is_dir() else []
-    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={own}/", str(own / "corpus"), *seeds], once)
+    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={output}/", str(output / "corpus"), *seeds], run_input)
     atheris.Fuzz()
 
 
 def main(arguments: list[str]) -> int:
-    """All targets one after the other, each in a process of its own; or the one that is named."""
+    """Run the named targets, or all, each in a new process."""
     if arguments and arguments[0] == "--in-this-process":
         fuzz(arguments[1], float(arguments[2]))
-    names = [one for one in arguments if not one.replace(".", "").isdigit()]
-    minutes = next((float(one) for one in arguments if one.replace(".", "").isdigit()), MINUTES)
+    names = [argument for argument in arguments if not argument.replace(".", "").isdigit()]
+    minutes = next((float(argument) for argument in arguments if argument.replace(".", "").isdigit()), MINUTES)
     chosen = names or sorted(path.name for path in CORPUS.iterdir() if path.is_dir())
-    own = [sys.executable, "-m", "tests.fuzz.run", "--in-this-process"]
-    failed = [name for name in chosen if subprocess.run([*own, name, str(minutes)], check=False).returncode != 0]
+    command = [sys.executable, "-m", "tests.fuzz.run", "--in-this-process"]
+    failed = [name for name in chosen if subprocess.run([*command, name, str(minutes)], check=False).returncode != 0]
     for name in failed:
-        print(f"{name}: something was found, see {FOUND / name}")  # noqa: T201
+        print(f"{name}: failed, see {FINDINGS / name}")  # noqa: T201
     return 1 if failed else 0
 
 

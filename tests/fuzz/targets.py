@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes bytes and raises unless all that is promised of it holds."""
+"""Fuzz targets: functions of bytes that raise when an invariant is violated."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ TOOLS = ("search_knowledge_base", "a")
 
 @cache
 def router() -> Router:
-    """The loaders, made once."""
+    """The loaders, created once."""
     return Router()
 
 
 @cache
-def splitter(number: int) -> Splitter:
-    """One of the splitters, with one of several sizes."""
+def get_splitter(number: int) -> Splitter:
+    """A splitter and a chunk size, selected by a number."""
     names = SPLITTERS.names()
     name, size = names[number % len(names)], (4, 40, 200)[number // len(names) % 3]
     options = SPLITTERS.options_class(name)
@@ -44,7 +44,7 @@ def splitter(number: int) -> Splitter:
 
 
 def loader(data: bytes) -> None:
-    """A file is a document, or a LoadError; its text can be stored, and all its offsets lie in it."""
+    """A file gives a document or a LoadError; its text can be stored, and all offsets are inside it."""
     if not data:
         return
     source = f"/x/a{SUFFIXES[data[0] % len(SUFFIXES)]}"
@@ -61,22 +61,22 @@ def loader(data: bytes) -> None:
     starts = [heading.start for heading in document.headings]
     assert starts == sorted(starts), starts
     assert list(document.page_starts) == sorted(document.page_starts)
-    chunked(document, splitter(0))
+    check_chunks(document, get_splitter(0))
 
 
 def split(data: bytes) -> None:
-    """Every chunk stands at its offsets; no visible character is lost."""
+    """Every chunk equals the text at its offsets; no visible character is lost."""
     if len(data) < 2:
         return
     kind, language = FORMATS[data[0] % len(FORMATS)]
     text = data[2:].decode("utf-8", "replace").replace("\0", "\ufffd")
-    chunked(Document(text, format=kind, language=language, source="/x/a"), splitter(data[1]))
+    check_chunks(Document(text, format=kind, language=language, source="/x/a"), get_splitter(data[1]))
 
 
-def chunked(document: Document, how: Splitter) -> None:
-    """Cut a document and look at what came out."""
+def check_chunks(document: Document, splitter: Splitter) -> None:
+    """Split a document and check the chunks."""
     starts = character_starts if len(document.text) % 2 else estimate_token_starts
-    chunks = build_chunks(document, how, starts, "recipe")
+    chunks = build_chunks(document, splitter, starts, "fingerprint")
     text, covered, last = document.text, 0, -1
     for chunk in chunks:
         assert chunk.text == text[chunk.start : chunk.end]
@@ -90,35 +90,35 @@ def chunked(document: Document, how: Splitter) -> None:
 
 
 def where(data: bytes) -> None:
-    """A condition is a filter, or an InvalidFilter; what was read once is read again as the same."""
+    """A condition gives a filter or an InvalidFilter; the filter can be parsed again."""
     try:
-        found = parse_where(data.decode("utf-8", "surrogateescape"))
+        result = parse_where(data.decode("utf-8", "surrogateescape"))
     except InvalidFilter as error:
         assert str(error)
         return
-    parse_filter(found)
+    parse_filter(result)
 
 
 def pipeline(data: bytes) -> None:
-    """A text is a pipeline, or a PipelineError; a pipeline can be written and read back."""
+    """A text gives a pipeline or a PipelineError; a pipeline round-trips through YAML."""
     try:
-        found = Pipeline.from_yaml(data.decode("utf-8", "surrogateescape"), {"NAME": "value"})
+        result = Pipeline.from_yaml(data.decode("utf-8", "surrogateescape"), {"NAME": "value"})
     except PipelineError as error:
         assert str(error)
         return
-    again = Pipeline.from_yaml(found.to_yaml(), {"NAME": "value"})
-    assert again.to_yaml() == found.to_yaml()
+    copy = Pipeline.from_yaml(result.to_yaml(), {"NAME": "value"})
+    assert copy.to_yaml() == result.to_yaml()
 
 
 def calls(data: bytes) -> None:
-    """Any text of a model gives calls that can be written as JSON, and only to tools that are named."""
+    """Any model output gives tool calls that can be serialized to JSON."""
     text = data.decode("utf-8", "surrogateescape")
     parser = ToolCallParser()
-    found = parser.parse_all(text, TOOLS)
-    for call in found:
+    result = parser.parse_all(text, TOOLS)
+    for call in result:
         assert isinstance(call.name, str)
         json.dumps(dict(call.arguments))
-    assert parser.parse(text, TOOLS) == (found[0] if found else None)
+    assert parser.parse(text, TOOLS) == (result[0] if result else None)
     assert text.startswith(parser.text_before_calls(text))
 
 

@@ -1,4 +1,4 @@
-"""Everything that fuzzing ever found, and a few hundred new inputs each time; `make fuzz` takes longer."""
+"""Regression tests of all findings, and a few hundred random inputs; `make fuzz` runs longer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.fuzz.run import CORPUS
 from tests.fuzz.targets import TARGETS
 
-KEPT = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
-WORDS = {
+CORPUS_FILES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())
+FRAGMENTS = {
     "calls": (
         "TOOL_CALL",
         "{",
@@ -50,17 +50,17 @@ WORDS = {
 
 
 def test_every_target_has_seeds() -> None:
-    assert {path.parent.name for path in KEPT} == set(TARGETS)
+    assert {path.parent.name for path in CORPUS_FILES} == set(TARGETS)
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_what_was_found_once_stays_mended(path: Path) -> None:
+@pytest.mark.parametrize("path", CORPUS_FILES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_past_findings_stay_fixed(path: Path) -> None:
     TARGETS[path.parent.name](path.read_bytes())
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-def test_random_bytes_break_no_promise(name: str) -> None:
-    pieces = st.lists(st.sampled_from(WORDS[name]).map(str.encode) | st.binary(max_size=6), max_size=30)
+def test_random_input_breaks_no_invariant(name: str) -> None:
+    pieces = st.lists(st.sampled_from(FRAGMENTS[name]).map(str.encode) | st.binary(max_size=6), max_size=30)
 
     @settings(max_examples=150, deadline=None, database=None)
     @given(st.binary(min_size=2, max_size=2), pieces.map(b"".join))

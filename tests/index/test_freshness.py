@@ -1,4 +1,4 @@
-"""What a look at the folders finds, and what it says when it was cut short."""
+"""Freshness checks: detected changes, and messages of an incomplete check."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rows(folder: Path) -> dict[str, FileRow]:
-    """The files of a folder as a run would have written them down."""
+    """The file rows of a folder, as an index run stores them."""
     found: dict[str, FileRow] = {}
     for path in sorted(folder.iterdir()):
         stat = FileStat.from_stat(path.stat())
@@ -39,33 +39,35 @@ def digest(path: Path) -> str:
     return hash_content(path.read_bytes())
 
 
-def looked(folder: Path, known: dict[str, FileRow], seconds: float = 10.0) -> Freshness:
+def check(folder: Path, known: dict[str, FileRow], seconds: float = 10.0) -> Freshness:
     return check_freshness(walk_files(folder), [source_id(folder)], known, digest, seconds)
 
 
-def test_nothing_changed_is_current_and_says_nothing(folder: Path) -> None:
-    found = looked(folder, rows(folder))
+def test_unchanged_sources_are_current_without_messages(folder: Path) -> None:
+    found = check(folder, rows(folder))
     assert (found.is_current, found.files_checked, found.messages()) == (True, 3, [])
 
 
-def test_new_changed_and_removed_files_are_counted_and_said_in_one_line(folder: Path) -> None:
+def test_new_changed_and_removed_files_are_reported_in_one_line(folder: Path) -> None:
     known = rows(folder)
     (folder / "a.txt").write_text("other")
     (folder / "b.txt").unlink()
     (folder / "d.txt").write_text("new")
-    found = looked(folder, known)
+    found = check(folder, known)
     assert (found.added, found.changed, found.removed, found.is_current) == (1, 1, 1, False)
-    assert found.messages() == ["the sources changed since the last run (1 changed, 1 new, 1 removed): ragkit index"]
+    assert found.messages() == [
+        "the sources changed since the last run (1 changed, 1 new, 1 removed): run `ragkit index`"
+    ]
     assert found.to_json() == {
         "current": False, "added": 1, "changed": 1, "removed": 1, "looked_at": 3, "complete": True,
         "store_behind": None,
     }  # fmt: skip
 
 
-def test_other_times_with_the_same_content_are_no_change(folder: Path) -> None:
+def test_new_times_with_the_same_content_are_no_change(folder: Path) -> None:
     known = rows(folder)
     os.utime(folder / "a.txt", (1, 1))
-    assert looked(folder, known).is_current
+    assert check(folder, known).is_current
 
 
 def test_the_same_size_and_time_with_another_content_is_a_change(folder: Path) -> None:
@@ -73,10 +75,10 @@ def test_the_same_size_and_time_with_another_content_is_a_change(folder: Path) -
     before = (folder / "a.txt").stat()
     (folder / "a.txt").write_text("A.txt")
     os.utime(folder / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert looked(folder, known).changed == 1
+    assert check(folder, known).changed == 1
 
 
-def test_a_look_that_is_cut_short_says_so_and_takes_nothing_for_removed(folder: Path) -> None:
+def test_an_incomplete_check_is_reported_and_counts_no_file_as_removed(folder: Path) -> None:
     def slowly() -> Iterator[FoundFile | SkippedPath]:
         for entry in walk_files(folder):
             yield entry
@@ -84,23 +86,25 @@ def test_a_look_that_is_cut_short_says_so_and_takes_nothing_for_removed(folder: 
 
     found = check_freshness(slowly(), [source_id(folder)], rows(folder), digest, 0.02)
     assert (found.files_checked, found.removed, found.is_complete, found.is_current) == (1, 0, False, False)
-    assert found.messages() == ["only the first 1 files were looked at for changes: ragkit status sees all"]
+    assert found.messages() == ["only the first 1 files were checked for changes: `ragkit status` checks all"]
     found = check_freshness(slowly(), [source_id(folder)], {}, digest, 0.02)
-    assert found.messages() == ["the sources changed since the last run (1 new among the first 1 files): ragkit index"]
+    assert found.messages() == [
+        "the sources changed since the last run (1 new among the first 1 files): run `ragkit index`"
+    ]
 
 
-def test_a_file_that_is_not_compared_in_time_counts_as_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_not_compared_in_time_counts_as_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = rows(folder)
     os.utime(folder / "a.txt", (1, 1))
-    clock = itertools.chain([0.0, 0.0, 9.0], itertools.repeat(0.0))  # begun, found in time, too late to compare
+    clock = itertools.chain([0.0, 0.0, 9.0], itertools.repeat(0.0))  # start, found in time, too late to compare
     monkeypatch.setattr("ragkit.index.freshness.time.perf_counter", lambda: next(clock))
-    found = looked(folder, known, seconds=1.0)
+    found = check(folder, known, seconds=1.0)
     assert (found.changed, found.is_complete, found.is_current) == (1, True, False)
 
 
-def test_a_folder_that_is_gone_is_told_as_all_of_its_files(folder: Path, tmp_path: Path) -> None:
+def test_all_files_of_a_deleted_root_count_as_removed(folder: Path, tmp_path: Path) -> None:
     known = rows(folder)
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
-    assert looked(folder, known).removed == 3
+    assert check(folder, known).removed == 3

@@ -1,4 +1,4 @@
-"""What a run has to do: each case of a file against its row."""
+"""Planning an index run: each case of a file compared with its row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plan(
     return make_plan(found, ["/docs"], {row.source: row for row in known}, options)
 
 
-def test_an_unknown_file_is_work() -> None:
+def test_a_new_file_is_indexed() -> None:
     [work] = plan(FILE, known=()).tasks
     assert (work.source, work.previous) == ("/docs/a", None)
 
@@ -39,7 +39,7 @@ def test_a_file_with_the_same_size_times_and_inode_is_not_even_read() -> None:
         raise AssertionError("read")
 
     found = plan(FILE, content=never)
-    assert (found.is_empty, found.unchanged) == (True, 1)
+    assert (found.tasks, found.touched, found.removed, found.unchanged) == ((), (), (), 1)
 
 
 def test_other_times_and_the_same_content_only_touch_the_row() -> None:
@@ -52,30 +52,30 @@ def test_the_same_size_and_time_and_another_ctime_is_compared_by_content() -> No
     assert [work.previous for work in found.tasks] == [ROW]
 
 
-def test_a_file_that_cannot_be_read_is_work_so_that_its_failure_is_reported() -> None:
+def test_a_file_that_cannot_be_read_is_a_task_so_that_its_failure_is_reported() -> None:
     def unreadable(path: Path) -> str:
         raise LoadError(str(path), "cannot be read")
 
     assert len(plan(FoundFile(FILE.path, replace(STAT, ctime_ns=99)), content=unreadable).tasks) == 1
 
 
-def test_another_recipe_or_everything_makes_it_work_again() -> None:
+def test_another_fingerprint_or_reindex_all_makes_a_file_a_task() -> None:
     assert len(plan(FILE, recipe="text:2").tasks) == 1
     assert len(plan(FILE, everything=True).tasks) == 1
 
 
-def test_a_failed_file_stays_failed_until_it_changes_or_a_retry_is_asked_for() -> None:
+def test_a_failed_file_stays_failed_until_it_changes_or_is_retried() -> None:
     failed = replace(ROW, status="failed", reason="broken", document=None)
     assert plan(FILE, known=(failed,)).still_failed == (failed,)
     assert len(plan(FILE, known=(failed,), retry_failed=True).tasks) == 1
 
 
-def test_what_was_skipped_stays_skipped_with_its_reason() -> None:
+def test_a_skipped_file_stays_skipped_with_its_reason() -> None:
     skipped = replace(ROW, status="skipped", reason="binary file", document=None)
     assert plan(FILE, known=(skipped,)).skipped == (("/docs/a", "binary file"),)
 
 
-def test_a_file_that_is_gone_from_a_named_source_is_removed_and_one_elsewhere_is_not() -> None:
+def test_a_file_deleted_from_an_indexed_root_is_removed_and_one_elsewhere_is_not() -> None:
     elsewhere = replace(ROW, source="/more/b")
     assert plan(known=(ROW, elsewhere)).removed == (ROW,)
 
@@ -86,7 +86,7 @@ def test_rows_below_a_folder_that_could_not_be_read_are_kept() -> None:
     assert found.removed == ()
 
 
-def test_a_file_changed_just_before_it_was_looked_at_is_compared_by_content_next_time() -> None:
+def test_a_file_modified_just_before_its_check_is_compared_by_content_next_time() -> None:
     now = 10 * RACY_NS
     old = FileStat(1, now - RACY_NS - 1, now - RACY_NS - 1, 1)
     assert stat_to_store(old, now) == old

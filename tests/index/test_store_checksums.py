@@ -1,4 +1,4 @@
-"""A store beside the catalog that lost or altered something is not asked, and is filled again without embedding."""
+"""A damaged external store is not searched, and is filled again without embedding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = {f"file{n}.txt": f"Door {n} is opened with the key on hook {n * 7}.\n" f
 
 @pytest.fixture(params=["chroma", "lancedb", "faiss"])
 def kb(request: pytest.FixtureRequest, tmp_path: Path) -> KnowledgeBase:
-    """An indexed knowledge base with a store beside it: two whose own library loses data in a power cut, and ours."""
+    """An indexed knowledge base with an external store: two whose library loses data in a power failure, and faiss."""
     docs = tmp_path / "docs"
     docs.mkdir()
     for name, text in TEXTS.items():
@@ -45,27 +45,27 @@ def hits(kb: KnowledgeBase) -> list[tuple[str, str]]:
 
 
 def lose_everything_unsynced(place: Path) -> None:
-    """What a power cut does to a library that never syncs: names are there, contents are not."""
+    """Simulate a power failure of a library that never syncs: the files exist and are empty."""
     for path in list_files(place):
         path.write_bytes(b"")
 
 
-def turn_a_bit(place: Path) -> None:
+def flip_a_bit(place: Path) -> None:
     path = max(list_files(place), key=lambda path: path.stat().st_size)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("harm", [lose_everything_unsynced, turn_a_bit, shutil.rmtree])
-def test_what_happened_to_the_store_changes_no_answer_is_named_and_mended_without_embedding(
-    kb: KnowledgeBase, harm: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("damage", [lose_everything_unsynced, flip_a_bit, shutil.rmtree])
+def test_damage_of_the_store_changes_no_result_is_reported_and_repaired_without_embedding(
+    kb: KnowledgeBase, damage: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = hits(kb)
     assert len(before) == 20
     kb.close()
-    harm(store_of(kb))
-    assert hits(kb) == before  # the catalog answers
+    damage(store_of(kb))
+    assert hits(kb) == before  # the catalog is searched
     assert kb.freshness().outdated_store == kb.pipeline.store.name
     [problem] = kb.verify().problems
     assert problem.part == "store"
@@ -82,31 +82,32 @@ def test_what_happened_to_the_store_changes_no_answer_is_named_and_mended_withou
     assert hits(kb) == before
 
 
-def test_a_store_without_its_seal_is_compared_and_kept_when_it_holds_all(kb: KnowledgeBase, tmp_path: Path) -> None:
+def test_a_store_without_checksums_is_compared_and_kept_if_complete(kb: KnowledgeBase, tmp_path: Path) -> None:
     kb.close()
     store_checksum_path(store_of(kb)).unlink()
     kept = {path: path.stat().st_ino for path in list_files(store_of(kb)) if path.suffix in {".lance", ".f32"}}
-    assert [problem.message for problem in kb.verify().problems] == ["was not sealed: a run was cut off"]
+    assert [problem.message for problem in kb.verify().problems] == ["has no checksums: a run was interrupted"]
     kb.index(tmp_path / "docs")
     assert kb.verify().problems == ()
     assert {path: path.stat().st_ino for path in kept if path.exists()} == kept
 
 
-def test_the_store_of_another_catalog_is_not_taken_for_this_ones(kb: KnowledgeBase, tmp_path: Path) -> None:
+def test_the_store_of_another_catalog_is_rejected(kb: KnowledgeBase, tmp_path: Path) -> None:
     before = hits(kb)
     other = KnowledgeBase.open(tmp_path / "other", kb.pipeline)
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "note.txt").write_text("Door 13 has no key at all.\n")
     other.index(tmp_path / "more")
-    for one in (kb, other):
-        one.close()
+    for knowledge_base in (kb, other):
+        knowledge_base.close()
     assert read_store_checksums(store_of(other)) is not None
     if store_of(kb).is_dir():
         shutil.rmtree(store_of(kb))
     shutil.copytree(store_of(other), store_of(kb))
     shutil.copy(store_checksum_path(store_of(other)), store_checksum_path(store_of(kb)))
     assert hits(kb) == before
-    assert [problem.message for problem in kb.verify().problems] == ["was sealed with another content"]
+    [problem] = kb.verify().problems
+    assert problem.message == "has checksums of another generation or knowledge base"
 
 
 def test_a_run_with_nothing_to_do_does_not_open_the_store(
@@ -122,14 +123,14 @@ def test_a_run_with_nothing_to_do_does_not_open_the_store(
 
 
 class Killed(BaseException):
-    """Ends a writer where it stands."""
+    """Stops a writer."""
 
 
 @pytest.mark.parametrize("place", ["", ", path: {elsewhere}"], ids=["in the knowledge base", "elsewhere"])
-def test_a_search_that_a_writer_overtakes_is_answered_in_full(
+def test_a_search_during_a_sync_returns_complete_results(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer comes after the look at the seal and before the store is asked, and has only emptied it by then."""
+    """The writer starts after the version check and before the search, and has only cleared the store by then."""
     docs = tmp_path / "docs"
     docs.mkdir()
     for name, text in TEXTS.items():

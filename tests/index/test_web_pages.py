@@ -1,4 +1,4 @@
-"""The copies of web pages: their names can be read back, and only a page that changed is written."""
+"""Copies of web pages: file names convert back to URLs, and only changed pages are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ URLS = st.text(min_size=1, max_size=700).map(lambda rest: "https://host/" + rest
 
 
 @given(URLS)
-def test_the_name_of_a_copy_can_be_read_back(url: str) -> None:
+def test_the_path_of_a_copy_converts_back_to_its_url(url: str) -> None:
     url = url.encode("utf-8", "replace").decode()
     copies = WebPageCopies(Path("/kb/web"))
     place = copies._base_path(url)
@@ -27,33 +27,33 @@ def test_the_name_of_a_copy_can_be_read_back(url: str) -> None:
 
 
 @given(URLS, URLS)
-def test_two_pages_have_two_copies_and_none_is_the_folder_of_another(one: str, other: str) -> None:
+def test_copies_of_two_pages_never_collide_or_nest(one: str, other: str) -> None:
     copies = WebPageCopies(Path("/kb/web"))
     first, second = (copies._base_path(url.encode("utf-8", "replace").decode()) for url in (one, other))
     if first != second:
         assert first not in second.parents and second not in first.parents
 
 
-def test_other_files_are_named_by_their_paths(tmp_path: Path) -> None:
+def test_source_ids_of_other_files_are_their_paths(tmp_path: Path) -> None:
     names = SourceResolver(tmp_path / "web")
     assert names.source_id(tmp_path / "docs/a.md") == str(tmp_path / "docs/a.md")
     assert names.resolve_path(str(tmp_path / "docs/a.md")) == tmp_path / "docs/a.md"
 
 
-def test_a_page_is_known_by_one_url() -> None:
+def test_urls_are_normalized() -> None:
     assert normalize_url("HTTPS://Host.Example/A?q=1#part") == "https://host.example/A?q=1"
     assert normalize_url("http://host") == "http://host/"
-    with pytest.raises(LoadError, match="no http or https URL"):
+    with pytest.raises(LoadError, match="is not a valid http or https URL"):
         normalize_url("http://[::1/")
     assert is_url("http://host") and not is_url("docs/http://host") and not is_url(Path("http://host"))
 
 
-def test_nothing_lies_below_a_page() -> None:
+def test_no_source_lies_below_a_url() -> None:
     assert is_within("https://host/docs", "https://host/docs")
     assert not is_within("https://host/docs/a", "https://host/docs")
 
 
-def test_nothing_is_fetched_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_downloads_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
     with pytest.raises(LoadError, match="RAGKIT_OFFLINE is 1"):
         WebPageCopies(tmp_path).download("https://host/", FetchOptions())

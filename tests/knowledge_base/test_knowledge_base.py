@@ -63,7 +63,7 @@ def test_a_knowledge_base_remembers_its_pipeline(tmp_path: Path, docs: Path) -> 
 def test_other_settings_raise_and_name_every_difference(tmp_path: Path, docs: Path) -> None:
     KnowledgeBase.open(tmp_path / "kb", pipeline()).index(docs)
     other = "split: {name: recursive, chunk_size: 99}\n"
-    with pytest.raises(SettingsMismatch, match=r"split\.chunk_size is 200, 99 was asked for"):
+    with pytest.raises(SettingsMismatch, match=r"split\.chunk_size: index has 200, pipeline has 99"):
         KnowledgeBase.open(tmp_path / "kb", pipeline(other))
     with KnowledgeBase.open(tmp_path / "kb", pipeline("retrieve: {name: lexical}\n")) as kb:
         assert kb.search("hedge")[0].chunk.title == "Garden"
@@ -72,7 +72,7 @@ def test_other_settings_raise_and_name_every_difference(tmp_path: Path, docs: Pa
 def test_other_weights_under_the_same_name_are_noticed() -> None:
     before = HashingEmbedder().embed_query("one text")
     check_embedder_weights("kb", before.tobytes(), before)
-    with pytest.raises(SettingsMismatch, match="the embedder's weights are others"):
+    with pytest.raises(SettingsMismatch, match="the embedder's weights differ"):
         check_embedder_weights("kb", before.tobytes(), HashingEmbedder().embed_query("something else"))
 
 
@@ -185,7 +185,7 @@ def test_a_store_that_lost_something_is_named_and_filled_again_without_embedding
     store = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))
     store.delete([next(kb.chunks()).id])
     [problem] = kb.verify().problems  # what was written behind its back, before anything is compared
-    assert problem.message == "has a file store-sqlite/store.sqlite-wal that was not written with it"
+    assert problem.message == "has an unexpected file store-sqlite/store.sqlite-wal"
     report = kb.index(docs)
     store.close()
     refilled = SqliteStore(SqliteOptions(tmp_path / "kb" / "store-sqlite"))

@@ -28,8 +28,7 @@ from ragkit.records import Document
 from ragkit.store import STORES
 from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.backends.sqlite import SqliteStore
-from ragkit.store.options import MemoryOptions, SqliteOptions
-from ragkit.store.server_options import PineconeOptions
+from ragkit.store.options import MemoryOptions, PineconeOptions, SqliteOptions
 from ragkit.testing.store_factory import scratch_options, unit_rows
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ def test_a_store_that_a_file_names_before_it_is_filled_is_said_and_passed_over(t
     with KnowledgeBase.open(indexed, other) as kb:
         assert kb.freshness().outdated_store == "sqlite"
         assert kb.freshness().messages() == [
-            "the store 'sqlite' is not in line with the catalog, which was searched instead: ragkit copy"
+            "the store 'sqlite' is not synchronized, the catalog was searched instead: run `ragkit copy`"
         ]
 
 
@@ -161,10 +160,10 @@ def test_what_others_keep_in_a_store_is_not_touched(tmp_path: Path, docs: Path, 
     with closing(SqliteStore(options)) as theirs:
         theirs.add_documents([Document("theirs", id="theirs")], unit_rows(1, 64, 1))
     kb = KnowledgeBase.open(indexed, with_store("sqlite", options))
-    with pytest.raises(StoreError, match="'sqlite' holds 1 documents that this knowledge base did not put there"):
+    with pytest.raises(StoreError, match="'sqlite' has 1 documents that this knowledge base did not write"):
         kb.copy()
     assert Pipeline.from_yaml(read_stored_pipeline(indexed) or "").store.options == SqliteOptions("")
-    with pytest.raises(StoreError, match=r"or empty it with `ragkit copy --overwrite`"):
+    with pytest.raises(StoreError, match=r"or clear it with `ragkit copy --overwrite`"):
         kb.index(docs)
     assert [identity for identity, _, _ in SqliteStore(options).scan()] == ["theirs"]
     report = kb.copy(CopyOptions(overwrite=True))
@@ -204,19 +203,19 @@ class Mangling(SqliteStore):
 @pytest.mark.parametrize(
     ("mangle", "said"),
     [
-        (lambda documents, rows: (documents[1:], rows[1:]), "lacks 1 chunks"),
+        (lambda documents, rows: (documents[1:], rows[1:]), "is missing 1 chunks"),
         (
             lambda documents, rows: ([replace(documents[0], text="other"), *documents[1:]], rows),
-            "holds 1 chunks with another text or other metadata",
+            "has 1 chunks with a different text or metadata",
         ),
         (
             lambda documents, rows: ([replace(documents[0], metadata={}), *documents[1:]], rows),
-            "holds 1 chunks with another text or other metadata",
+            "has 1 chunks with a different text or metadata",
         ),
-        (lambda documents, rows: (documents, -rows), r"chunks with another vector \(1 - cosine is up to 2\)"),
+        (lambda documents, rows: (documents, -rows), r"chunks with a different vector \(1 - cosine is up to 2\)"),
         (
             lambda documents, rows: ([replace(documents[0], id="zz"), *documents[1:]], rows),
-            "holds 1 chunks that are not in the catalog",
+            "has 1 chunks that are not in the catalog",
         ),
     ],
     ids=["loses", "changes-text", "changes-metadata", "turns-vectors", "renames"],
@@ -242,12 +241,14 @@ def test_a_store_that_finds_too_little_is_not_taken(
 ) -> None:
     monkeypatch.setattr(migrate, "RECALL_SCORE_TOLERANCE", -1.0)  # no hit is near enough
     report = KnowledgeBase.open(indexed, with_store("sqlite", SqliteOptions(tmp_path / "there"))).copy()
-    assert report.problems == ("recall must be >= 90% (got 0% in 24 searches): raise the number of candidates of its index",)
+    assert report.problems == (
+        "recall must be >= 90% (got 0% in 24 searches): raise the number of candidates of its index",
+    )
 
 
 def test_other_settings_than_those_of_the_store_are_still_a_mismatch(indexed: Path) -> None:
     other = replace(with_store("memory", MemoryOptions()), embedder=Pipeline.default().embedder)
-    with pytest.raises(SettingsMismatch, match=r"embed\.name is hashing, minilm was asked for"):
+    with pytest.raises(SettingsMismatch, match=r"embed\.name: index has hashing, pipeline has minilm"):
         KnowledgeBase.open(indexed, other)
 
 
@@ -285,7 +286,7 @@ def test_a_repair_of_the_store_alone_leaves_the_catalog_as_it_is(tmp_path: Path,
     with KnowledgeBase.open(indexed) as kb:
         generation = kb.status().generation
         assert [problem.message for problem in kb.verify().problems] == [
-            "holds 1 chunks with another text or other metadata"
+            "has 1 chunks with a different text or metadata"
         ]
         report = kb.verify(repair=True)
         assert report.is_sound

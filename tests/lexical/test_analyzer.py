@@ -1,4 +1,4 @@
-"""The analyser: what of a text can be found, and by which words."""
+"""The analyzer: terms of texts and questions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_contractions_are_stop_words(text: str) -> None:
     assert extract_terms(f"{text} fly") == ["fli"]
 
 
-def test_names_in_capitals_are_not_taken_for_stop_words() -> None:
+def test_upper_case_names_are_not_stop_words() -> None:
     assert extract_terms("the IT of the US") == ["it", "us"]
     assert extract_terms("it helps us") == ["help"]
 
@@ -148,7 +148,7 @@ def test_russian_endings_with_the_short_i_are_stemmed() -> None:
     assert extract_terms("новый новая") == ["нов", "нов"]
 
 
-def test_a_word_of_any_length_gives_a_term_that_is_cut() -> None:
+def test_long_words_are_truncated() -> None:
     assert extract_terms("x" * 1000) == ["x" * MAX_TERM_CHARS]
     assert extract_terms("_".join(["part"] * 1000)) == ["part"]
 

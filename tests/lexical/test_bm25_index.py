@@ -15,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragkit.errors import InvalidOption
-from ragkit.lexical.bm25_index import Bm25Index, ChunkKeys, encode_term
+from ragkit.lexical.base import ChunkKeys
+from ragkit.lexical.bm25_index import Bm25Index, encode_term
 
 Texts = Mapping[int, Sequence[str]]
 
@@ -91,7 +92,7 @@ def test_no_two_terms_share_a_code(first: str, second: str) -> None:
     assert (encode_term(first) == encode_term(second)) == (first == second)
 
 
-def test_one_of_two_chunks_holds_the_term(lexicon: Bm25Index) -> None:
+def test_only_the_chunk_with_the_term_is_found(lexicon: Bm25Index) -> None:
     lexicon.add([1, 2], [["wing"], ["tail"]])
     [(key, score)] = lexicon.search(["wing"], 5)
     assert key == 1
@@ -234,7 +235,7 @@ def test_the_index_survives_a_restart(tmp_path: Path) -> None:
     assert found[0] == found[1] != []
 
 
-def test_a_copy_that_went_its_own_way_is_not_taken_for_the_original(tmp_path: Path) -> None:
+def test_a_changed_copy_does_not_share_cached_lengths(tmp_path: Path) -> None:
     original, copy = (sqlite3.connect(tmp_path / name, isolation_level=None) for name in ("a", "b"))
     Bm25Index(original).create_tables()
     Bm25Index(original).add([1], [["wing"]])
@@ -247,22 +248,20 @@ def test_a_copy_that_went_its_own_way_is_not_taken_for_the_original(tmp_path: Pa
     copy.close()
 
 
-def test_a_chunk_without_its_length_is_an_error_and_not_an_answer(
-    lexicon: Bm25Index, connection: sqlite3.Connection
-) -> None:
+def test_a_chunk_without_a_length_is_an_error(lexicon: Bm25Index, connection: sqlite3.Connection) -> None:
     lexicon.add([1, 2], [["wing"], ["tail"]])
     connection.execute("DELETE FROM lexicon_lengths WHERE key = 2")
     connection.execute("UPDATE lexicon_stamp SET stamp = 0")
-    with pytest.raises(sqlite3.DatabaseError, match="terms of chunks that it has no length of"):
+    with pytest.raises(sqlite3.DatabaseError, match="terms of chunks without a length"):
         lexicon.search(["tail"], 5)
-    assert lexicon.find_problems() == ["1 chunks have terms and no length, or the other way round"]
+    assert lexicon.find_problems() == ["1 chunks have terms without a length, or a length without terms"]
 
 
-def test_check_sees_terms_that_the_postings_do_not_have(lexicon: Bm25Index, connection: sqlite3.Connection) -> None:
+def test_find_problems_reports_terms_without_postings(lexicon: Bm25Index, connection: sqlite3.Connection) -> None:
     lexicon.add([1], [["wing"]])
     connection.execute("UPDATE lexicon_content SET c0 = 'tail'")
     [problem] = lexicon.find_problems()
-    assert problem.startswith("the postings do not agree with the terms of the chunks")
+    assert problem.startswith("the postings do not match the terms of the chunks")
 
 
 def test_two_indexes_live_in_one_database(connection: sqlite3.Connection) -> None:
@@ -274,8 +273,8 @@ def test_two_indexes_live_in_one_database(connection: sqlite3.Connection) -> Non
     assert [key for key, _ in first.search(["wing"], 5)] == [1]
 
 
-def test_a_name_that_is_no_identifier_is_refused(connection: sqlite3.Connection) -> None:
-    with pytest.raises(InvalidOption, match="table is 'a; b': a plain identifier is wanted"):
+def test_a_table_name_that_is_no_identifier_is_rejected(connection: sqlite3.Connection) -> None:
+    with pytest.raises(InvalidOption, match="table must be an identifier"):
         Bm25Index(connection, "a; b")
 
 

@@ -1,6 +1,6 @@
-"""A plugin whose loader does what hostile files make parsers do; the bytes of the file say what.
+"""A plugin with a loader that misbehaves like a parser of malicious files; the file's content selects how.
 
-The tests install it as `naughty` beside ragkit, so that worker processes find it as they find any plugin.
+The tests install it as `hostile` beside ragkit, so that worker processes find it as they find any plugin.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _crash() -> None:
 
 
 def _eat() -> None:
-    held = []
+    blocks = []
     while True:
-        held.append(bytes(50_000_000))  # never touched, so that the limit is met at once
+        blocks.append(bytes(50_000_000))  # never written to, so the limit is reached quickly
 
 
 def _recurse() -> None:
@@ -71,13 +71,13 @@ DEEDS: Mapping[str, Callable[[], None]] = {
 }
 
 
-class NaughtyLoader:
-    """Does the deed, then gives a Document that says which process did it."""
+class HostileLoader:
+    """Runs the behavior that the file names, then returns a Document with the process id."""
 
     version = "7"
 
     def load(self, data: bytes, source: str) -> Document:
-        """What the bytes say."""
+        """Run the behavior that `data` names."""
         words = data.decode()
         if words.startswith("long "):
             return Document(text="x" * int(words[5:]))

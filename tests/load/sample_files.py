@@ -1,4 +1,4 @@
-"""Files made by the tests, with the libraries that people make them with."""
+"""Sample files, created with common libraries."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from reportlab.pdfgen import canvas
 
 
 def pdf(pages: Sequence[Sequence[str]], *, title: str = "", outline: Sequence[tuple[str, int, int]] = ()) -> bytes:
-    """A PDF with one string a line; `outline` holds (title, level from 0, page from 0)."""
+    """A PDF with one string per line; `outline` holds (title, level from 0, page from 0)."""
     out = io.BytesIO()
     page = canvas.Canvas(out)
     if title:
         page.setTitle(title)
     for number, lines in enumerate(pages):
-        for place, line in enumerate(lines):
-            page.drawString(72, 720 - 20 * place, line)
+        for line_number, line in enumerate(lines):
+            page.drawString(72, 720 - 20 * line_number, line)
         page.bookmarkPage(str(number))
-        for words, level, where in outline:
-            if where == number:
-                page.addOutlineEntry(words, str(number), level)
+        for entry_title, level, page_number in outline:
+            if page_number == number:
+                page.addOutlineEntry(entry_title, str(number), level)
         page.showPage()
     page.save()
     return out.getvalue()
 
 
 def locked_pdf(user: str, owner: str, algorithm: str = "AES-256-R5") -> bytes:
-    """A PDF that asks for `user` when it is opened; an empty `user` opens without asking."""
+    """A PDF with a user and an owner password; an empty `user` opens without a password."""
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf([["secret words"]]))))
     writer.encrypt(user, owner, algorithm=algorithm)
     out = io.BytesIO()
@@ -50,10 +50,10 @@ def zipped(parts: Mapping[str, str | bytes], compression: int = zipfile.ZIP_DEFL
 
 
 def replaced(data: bytes, parts: Mapping[str, str | bytes]) -> bytes:
-    """A zip file with some parts put in the place of others, or added."""
+    """A zip file with some entries replaced or added."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        kept = {name: archive.read(name) for name in archive.namelist()}
-    return zipped({**kept, **parts})
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    return zipped({**entries, **parts})
 
 
 def word() -> bytes:
@@ -68,8 +68,8 @@ def word() -> bytes:
     document.add_paragraph("two", style="List Bullet")
     table = document.add_table(2, 2)
     for row, cells in enumerate((("name", "age"), ("Ann", "7"))):
-        for column, words in enumerate(cells):
-            table.cell(row, column).text = words
+        for column, entry_title in enumerate(cells):
+            table.cell(row, column).text = entry_title
     document.add_paragraph("Last words.")
     out = io.BytesIO()
     document.save(out)
@@ -106,7 +106,7 @@ def slides(pages: Sequence[tuple[str, str, str]]) -> bytes:
 
 
 def book(chapters: Mapping[str, str], *, more: Mapping[str, str] | None = None) -> bytes:
-    """An EPUB; `chapters` are the bodies of its pages by name, in the order of the spine."""
+    """An EPUB; `chapters` are the bodies of its pages by name, in spine order."""
     items = "".join(f'<item id="{n}" href="{n}" media-type="application/xhtml+xml"/>' for n in chapters)
     spine = "".join(f'<itemref idref="{n}"/>' for n in chapters)
     package = (

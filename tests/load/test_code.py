@@ -1,4 +1,4 @@
-"""Source code: the text is the file, its named parts are headings."""
+"""Source code: the text is verbatim, definitions are headings."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_python_has_classes_and_functions_as_headings() -> None:
 
 
 @pytest.mark.parametrize("text", ["def broken(:", "print 'old'", "x = " + "(" * 5000, "x = 1" + "+1" * 50_000, "a\0b"])
-def test_python_that_does_not_parse_is_text_all_the_same(text: str) -> None:
+def test_python_with_syntax_errors_is_text_without_headings(text: str) -> None:
     document = load(text, "a.py")
     assert document.headings == ()
     assert len(document.text) == len(text)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "found"),
+    ("name", "text", "expected"),
     [
         ("a.ts", "export default class A {\n  run() {}\n}\n", ["export default class A"]),
         ("b.ts", "export async function go() {}\ninterface B {", ["export async function go", "interface B"]),
@@ -66,14 +66,14 @@ def test_python_that_does_not_parse_is_text_all_the_same(text: str) -> None:
         ("a.yaml", "a: [b]\n", []),
     ],
 )
-def test_other_languages_have_the_lines_that_begin_a_named_part(name: str, text: str, found: list[str]) -> None:
-    assert [heading.text for heading in load(text, name).headings] == found
+def test_headings_of_other_languages_are_definition_lines(name: str, text: str, expected: list[str]) -> None:
+    assert [heading.text for heading in load(text, name).headings] == expected
 
 
-def test_headings_can_be_left_out() -> None:
+def test_headings_can_be_disabled() -> None:
     assert load(PYTHON, "a.py", CodeOptions(headings=False)).headings == ()
 
 
-def test_a_script_without_a_suffix_is_known_by_its_first_line() -> None:
+def test_a_script_without_a_suffix_is_detected_by_its_first_line() -> None:
     document = load("#!/usr/bin/python3\ndef main(): pass\n", "run")
     assert (document.language, [h.text for h in document.headings]) == ("python", ["def main"])

@@ -1,4 +1,4 @@
-"""A file is named for what it is."""
+"""Detection of file formats."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ragkit.load.detect import detect_loader
 from ragkit.load.file_types import LANGUAGE_BY_SUFFIX, LOADER_BY_SUFFIX, detect_language, file_suffix
 from tests.load import sample_files
 
+OPENDOCUMENT = "application/vnd.oasis.opendocument.text"
 CFB = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
 PAGE = b"<!-- saved -->\n<!DOCTYPE html><html><body>hi</body></html>"
 
@@ -46,7 +47,7 @@ PAGE = b"<!-- saved -->\n<!DOCTYPE html><html><body>hi</body></html>"
         ("a.docx", b" \n", "text"),
     ],
 )
-def test_text_goes_where_its_name_says(name: str, data: bytes, loader: str) -> None:
+def test_text_files_are_detected_by_name(name: str, data: bytes, loader: str) -> None:
     assert detect_loader(data, f"/x/{name}") == loader
 
 
@@ -65,7 +66,7 @@ def test_text_goes_where_its_name_says(name: str, data: bytes, loader: str) -> N
         ("novel.zip", sample_files.book({"1": "x"}), "epub"),
     ],
 )
-def test_content_wins_over_a_name_that_is_wrong(name: str, data: bytes, loader: str) -> None:
+def test_content_overrides_a_wrong_suffix(name: str, data: bytes, loader: str) -> None:
     assert detect_loader(data, name) == loader
 
 
@@ -78,35 +79,35 @@ def test_a_web_page_in_markdown_stays_markdown() -> None:
     [
         ("a.txt", bytes(range(256)) * 4, "binary file"),
         ("a.txt", Random(1).randbytes(200), "binary file"),
-        ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "binary file \\(a PNG image\\)"),
-        ("a.md", b"\x7fELF" + bytes(50), "binary file \\(a program\\)"),
-        ("a.txt", gzip.compress(b"hello", mtime=0), "binary file \\(a gzip archive\\)"),
-        ("a.db", b"SQLite format 3\0" + bytes(50), "binary file \\(an SQLite database\\)"),
-        ("a.mp4", b"\0\0\0\x20ftypisom" + bytes(50), "binary file \\(a video\\)"),
-        ("a.webp", b"RIFF\x24\0\0\0WEBPVP8 ", "binary file \\(an image or recording\\)"),
-        ("a.rtf", b"{\\rtf1 hi}", "an RTF file: save it as .docx"),
-        ("a.ps", b"%!PS-Adobe-3.0", "a PostScript file: convert it"),
-        ("a.pdf", b"just words", "is named .pdf but holds plain text"),
-        ("a.docx", b"just words", "is named .docx but holds plain text"),
-        ("a.zip", sample_files.zipped({"a.txt": "x"}), "a zip archive: unpack it"),
-        ("a.odt", sample_files.zipped({"mimetype": "application/vnd.oasis.opendocument.text"}), "an OpenDocument file"),
-        ("a.doc", CFB + "WordDocument".encode("utf-16-le"), "an Office file from before 2007 \\(.doc\\)"),
+        ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "binary file \\(PNG image\\)"),
+        ("a.md", b"\x7fELF" + bytes(50), "binary file \\(executable\\)"),
+        ("a.txt", gzip.compress(b"hello", mtime=0), "binary file \\(gzip archive\\)"),
+        ("a.db", b"SQLite format 3\0" + bytes(50), "binary file \\(SQLite database\\)"),
+        ("a.mp4", b"\0\0\0\x20ftypisom" + bytes(50), "binary file \\(video\\)"),
+        ("a.webp", b"RIFF\x24\0\0\0WEBPVP8 ", "binary file \\(image, audio or video\\)"),
+        ("a.rtf", b"{\\rtf1 hi}", "RTF is not supported: save it as .docx"),
+        ("a.ps", b"%!PS-Adobe-3.0", "PostScript is not supported: convert it"),
+        ("a.pdf", b"just words", "has the suffix .pdf but contains plain text"),
+        ("a.docx", b"just words", "has the suffix .docx but contains plain text"),
+        ("a.zip", sample_files.zipped({"a.txt": "x"}), "zip archives are not supported: unpack it"),
+        ("a.odt", sample_files.zipped({"mimetype": OPENDOCUMENT}), "OpenDocument is not supported"),
+        ("a.doc", CFB + "WordDocument".encode("utf-16-le"), "legacy format .doc is not supported"),
         ("a.xls", CFB + "Workbook".encode("utf-16-le"), "save it as .xlsx"),
-        ("a.msg", CFB + "__substg1.0_".encode("utf-16-le"), "an Outlook message: save it as .eml"),
-        ("a.db", CFB, "an old Office format"),
+        ("a.msg", CFB + "__substg1.0_".encode("utf-16-le"), "Outlook messages are not supported: save it as .eml"),
+        ("a.db", CFB, "legacy Office format is not supported"),
     ],
 )
-def test_what_no_loader_takes_is_named(name: str, data: bytes, reason: str) -> None:
+def test_an_unsupported_format_is_named(name: str, data: bytes, reason: str) -> None:
     with pytest.raises(UnsupportedFormat, match=reason):
         detect_loader(data, name)
 
 
-def test_a_locked_office_file_is_named_for_what_it_is() -> None:
+def test_an_encrypted_office_file_is_reported_as_password_protected() -> None:
     with pytest.raises(LoadError, match=r"a\.docx: password-protected: save it without a password"):
         detect_loader(CFB + "EncryptedPackage".encode("utf-16-le"), "a.docx")
 
 
-def test_a_locked_zip_is_named_for_what_it_is() -> None:
+def test_an_encrypted_zip_is_reported_as_password_protected() -> None:
     data = bytearray(sample_files.word())
     for at in range(len(data) - 10):
         if data[at : at + 4] == b"PK\x01\x02":
@@ -116,18 +117,18 @@ def test_a_locked_zip_is_named_for_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_an_office_file_cut_short_is_damaged(share: float) -> None:
+def test_a_truncated_office_file_is_an_error(share: float) -> None:
     data = sample_files.word()
-    with pytest.raises(LoadError, match="zip structure is damaged or cut short"):
+    with pytest.raises(LoadError, match="damaged or truncated zip file"):
         detect_loader(data[: int(len(data) * share)], "a.docx")
 
 
-def test_an_office_file_without_its_list_of_parts_is_damaged() -> None:
-    with pytest.raises(LoadError, match=r"its part '\[Content_Types\].xml' is missing"):
+def test_an_office_file_without_content_types_is_an_error() -> None:
+    with pytest.raises(LoadError, match=r"part '\[Content_Types\].xml' is missing"):
         detect_loader(sample_files.zipped({"word/document.xml": "<x/>"}), "a.docx")
 
 
-def test_a_zip_with_overlapping_parts_is_refused() -> None:
+def test_a_zip_with_overlapping_entries_is_rejected() -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("a", "x" * 1000)
@@ -136,7 +137,7 @@ def test_a_zip_with_overlapping_parts_is_refused() -> None:
         detect_loader(out.getvalue(), "a.docx")
 
 
-def test_every_suffix_leads_to_a_loader_that_is_there() -> None:
+def test_every_suffix_has_a_registered_loader() -> None:
     assert set(LOADER_BY_SUFFIX.values()) <= set(LOADERS.specs)
     assert all(suffix == suffix.lower() and suffix.startswith(".") for suffix in LOADER_BY_SUFFIX)
     assert all(LOADER_BY_SUFFIX[suffix] == "code" for suffix in LANGUAGE_BY_SUFFIX)
@@ -153,7 +154,7 @@ def test_every_suffix_leads_to_a_loader_that_is_there() -> None:
         ("notes", "hello", ""),
     ],
 )
-def test_a_language_is_known_by_name_or_first_line(name: str, text: str, language: str) -> None:
+def test_a_language_is_detected_by_name_or_first_line(name: str, text: str, language: str) -> None:
     assert detect_language(name, text) == language
 
 

@@ -1,4 +1,4 @@
-"""DocumentLoader: documents with one call."""
+"""`DocumentLoader`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_text_becomes_a_document_with_its_metadata() -> None:
     assert DocumentLoader.from_text("x")[0].metadata == {}
 
 
-def test_a_file_of_any_format_is_read_by_what_it_is(tmp_path: Path) -> None:
+def test_the_format_of_a_file_is_detected(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(sample_files.word())
     [document] = DocumentLoader.from_file(tmp_path / "a.bin")
     assert (document.format, document.title, document.source) == ("docx", "The Handbook", str(tmp_path / "a.bin"))
@@ -44,7 +44,7 @@ def test_a_path_may_be_relative_or_a_link(folder: Path, monkeypatch: pytest.Monk
     assert DocumentLoader.from_file("link.md")[0].text == "# A"
 
 
-def test_a_format_can_be_named_outright(tmp_path: Path) -> None:
+def test_a_format_can_be_forced(tmp_path: Path) -> None:
     path = tmp_path / "data.bin"
     path.write_bytes(sample_files.pdf([["words"]]))
     assert DocumentLoader.from_pdf(path)[0].text == "words"
@@ -57,7 +57,7 @@ def test_a_format_can_be_named_outright(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_an_error(folder: Path) -> None:
-    with pytest.raises(LoadError, match=r"gone\.md: not there"):
+    with pytest.raises(LoadError, match=r"gone\.md: does not exist"):
         DocumentLoader.from_file(folder / "gone.md")
     with pytest.raises(LoadError, match="binary file"):
         DocumentLoader.from_file(folder / "image.png")
@@ -66,12 +66,12 @@ def test_a_file_that_cannot_be_read_is_an_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("jobs", [0, 2])
-def test_a_folder_gives_every_file_that_has_text(folder: Path, jobs: int) -> None:
+def test_every_file_of_a_folder_with_text_is_loaded(folder: Path, jobs: int) -> None:
     documents = DocumentLoader.from_directory(folder, jobs=jobs)
     assert [document.source for document in documents] == [str(folder / name) for name in ("a.md", "b.txt", "sub/c.md")]
 
 
-def test_a_folder_can_be_narrowed(folder: Path) -> None:
+def test_glob_and_recursive_select_files(folder: Path) -> None:
     def names(**narrowed: object) -> list[str]:
         return [Path(d.source).name for d in DocumentLoader.from_directory(str(folder), **narrowed)]  # type: ignore[arg-type]
 
@@ -80,25 +80,25 @@ def test_a_folder_can_be_narrowed(folder: Path) -> None:
     assert names(recursive=False) == ["a.md", "b.txt"]
 
 
-def test_a_bad_file_is_logged_and_the_rest_is_read(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_is_logged_and_the_rest_is_loaded(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7 junk")
     with caplog.at_level(logging.WARNING, "ragkit.load"):
         assert len(DocumentLoader.from_directory(folder)) == 3
     assert [re.sub(".*/", "", record.getMessage()) for record in caplog.records] == [
         "bad.pdf: damaged, or not a PDF: open it in a PDF viewer and save it again",
-        "image.png: binary file (a PNG image)",
+        "image.png: binary file (PNG image)",
     ]
 
 
-def test_a_bad_file_can_end_the_call_but_an_image_never_does(folder: Path) -> None:
+def test_a_damaged_file_can_raise_but_an_image_never_does(folder: Path) -> None:
     assert len(DocumentLoader.from_directory(folder, errors="raise")) == 3
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7 junk")
     with pytest.raises(LoadError, match=r"bad\.pdf: damaged"):
         DocumentLoader.from_directory(folder, errors="raise")
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="nowhere: not there: look at the path"):
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match="nowhere: does not exist: check the path"):
         DocumentLoader.from_directory(tmp_path / "nowhere")
-    with pytest.raises(InvalidOption, match="errors is 'ignore': 'log' or 'raise' is wanted"):
+    with pytest.raises(InvalidOption, match=r"errors must be 'log' or 'raise' \(got 'ignore'\)"):
         DocumentLoader.from_directory(tmp_path, errors="ignore")  # type: ignore[arg-type]

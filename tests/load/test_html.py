@@ -1,4 +1,4 @@
-"""Web pages: what a reader sees, in the order in which it is read."""
+"""Web pages: visible text in reading order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(page: str | bytes) -> str:
     return load(page).text
 
 
-def test_blocks_stand_apart_and_white_space_is_one_space() -> None:
+def test_blocks_are_separated_and_white_space_is_collapsed() -> None:
     assert text("<h1>A  B</h1><p>one\n two<p>three<br>four<div>five <b>si</b>x</div>") == (
         "A B\n\none two\n\nthree\nfour\n\nfive six"
     )
@@ -32,11 +32,11 @@ def test_headings_point_into_the_text() -> None:
     assert document.title == "T"
 
 
-def test_a_page_without_a_title_is_called_by_its_first_heading() -> None:
+def test_the_title_defaults_to_the_first_heading() -> None:
     assert load("<h2>Minor</h2><h1>Major</h1>").title == "Major"
 
 
-def test_the_title_of_a_drawing_is_not_that_of_the_page() -> None:
+def test_the_title_of_an_svg_image_is_ignored() -> None:
     assert load("<body><svg><title>icon</title></svg><h1>Page</h1>").title == "Page"
 
 
@@ -45,21 +45,21 @@ def test_lists_keep_their_bullets_and_depth() -> None:
     assert text(page) == "- one\n- two\n  more\n  - deep\n\nend"
 
 
-def test_definitions_stand_below_their_terms() -> None:
+def test_definitions_follow_their_terms() -> None:
     assert text("<dl><dt>a<dd>first<dt>b<dd>second</dl>") == "a\nfirst\n\nb\nsecond"
 
 
-def test_a_table_is_one_line_a_row() -> None:
+def test_a_table_has_one_line_per_row() -> None:
     page = "<table><caption>Ages</caption><tr><th>name<th>age<tr><td>Ann <p>Lee<td>7<tr><td><td></table>after"
     assert text(page) == "Ages\n\nname | age\nAnn Lee | 7\n\nafter"
 
 
-def test_a_table_that_only_places_blocks_is_no_table() -> None:
+def test_a_layout_table_is_read_as_blocks() -> None:
     page = "<table><tr><td>menu<td><h1>Page</h1><p>words</p><table><tr><td>a<td>b</table></table>"
     assert text(page) == "menu\n\nPage\n\nwords\n\na | b"
 
 
-def test_code_is_kept_letter_by_letter_without_its_line_numbers() -> None:
+def test_code_is_kept_verbatim_without_line_numbers() -> None:
     page = "<p>see<table><tr><td class=linenos><pre>1\n2</pre><td><pre>\nif x:\n    y  = 1\n</pre></table>"
     assert text(page) == "see\n\nif x:\n    y  = 1"
 
@@ -84,12 +84,12 @@ def test_code_is_kept_letter_by_letter_without_its_line_numbers() -> None:
         "<!-- no -->",
     ],
 )
-def test_what_a_reader_does_not_see_is_left_out(piece: str) -> None:
+def test_hidden_elements_are_excluded(piece: str) -> None:
     assert text(f"<p>before</p>{piece}<p>after</p>") == "before\n\nafter"
 
 
 @pytest.mark.parametrize("style", ["opacity:0.5", "font-size:0.8em", "display:block", "opacity:.9"])
-def test_what_is_only_styled_is_kept(style: str) -> None:
+def test_visible_styled_elements_are_kept(style: str) -> None:
     assert text(f"<p style='{style}'>yes</p>") == "yes"
 
 
@@ -107,31 +107,31 @@ def test_what_is_only_styled_is_kept(style: str) -> None:
         "<a class='skip-link'>menu</a>",
     ],
 )
-def test_what_stands_around_a_page_is_left_out(menu: str) -> None:
+def test_menus_and_footers_are_excluded(menu: str) -> None:
     page = f"<body>{menu}<div><h1>Page</h1><p>words</p></div>{menu}</body>"
     assert text(page) == "Page\n\nwords"
     assert load(page, HtmlOptions(navigation=True)).text.startswith("menu" if "<ul>" not in menu else "- menu")
 
 
-def test_a_page_that_is_all_menu_is_kept() -> None:
+def test_a_page_with_nothing_but_a_menu_is_kept() -> None:
     assert text("<nav><ul><li>one<li>two</ul></nav>") == "- one\n- two"
 
 
-def test_the_main_part_of_a_page_is_its_text() -> None:
+def test_the_main_element_is_the_text() -> None:
     page = "<div>login</div><main><header><h1>Page</h1></header><p>words</p><nav>toc</nav></main><div>legal</div>"
     assert text(page) == "Page\n\nwords"
 
 
-def test_a_main_part_with_next_to_nothing_is_not_the_text() -> None:
+def test_a_nearly_empty_main_element_is_ignored() -> None:
     page = f"<main>x</main><div>{'words ' * 100}</div>"
     assert text(page).startswith("x\n\nwords words")
 
 
-def test_an_article_is_the_text_where_there_is_no_main() -> None:
+def test_an_article_is_the_text_without_a_main_element() -> None:
     assert text("<div>ad</div><article><header><h1>News</h1></header><p>words</article>") == "News\n\nwords"
 
 
-def test_metadata_is_what_the_page_says() -> None:
+def test_metadata_comes_from_the_meta_elements() -> None:
     page = '<html lang="de"><meta name="Author" content="Ada"><meta name=description content=" a  b "><p>x'
     assert load(page).metadata == {
         "author": "Ada",
@@ -161,15 +161,15 @@ def test_metadata_is_what_the_page_says() -> None:
     ],
     ids=["none", "utf8", "latin", "http", "xml", "mark", "wide", "bare", "lie1", "lie2", "lie3", "lie4"],
 )
-def test_the_encoding_is_what_the_bytes_are_in_whatever_the_page_says(page: bytes) -> None:
+def test_a_wrong_encoding_declaration_is_ignored(page: bytes) -> None:
     assert text(page) == "café"
 
 
-def test_utf7_is_never_believed() -> None:
+def test_a_declaration_of_utf7_is_ignored() -> None:
     assert text(b"<meta charset=utf-7><p>+ADw-script+AD4-") == "+ADw-script+AD4-"
 
 
-def test_entities_are_resolved_and_wrong_ones_do_no_harm() -> None:
+def test_entities_are_resolved_and_invalid_ones_are_kept() -> None:
     assert text("<p>a&amp;b &eacute; &#x41; &nosuch; x&nbsp;y &#x110000;z&shy;&#8203;!") == (
         "a&b é A &nosuch; x y \ufffdz!"
     )
@@ -193,7 +193,7 @@ HANG = {
 
 
 @pytest.mark.parametrize("name", HANG)
-def test_pages_made_to_hang_parsers_give_their_text_in_moments(name: str) -> None:
+def test_malicious_pages_are_parsed_quickly(name: str) -> None:
     page, part = HANG[name]
     started = time.process_time()
     assert part in text(page)
@@ -201,5 +201,5 @@ def test_pages_made_to_hang_parsers_give_their_text_in_moments(name: str) -> Non
 
 
 @pytest.mark.parametrize("page", ["", "   ", "<html></html>", "<p hidden>x", "\ufeff"])
-def test_a_page_without_words_is_a_document_without_text(page: str) -> None:
+def test_an_empty_page_is_a_document_without_text(page: str) -> None:
     assert text(page) == ""

@@ -1,4 +1,4 @@
-"""Ignore files as git reads them. Every case was checked against `git ls-files --exclude-standard`."""
+"""Ignore files, with the semantics of git. Every case was checked against `git ls-files --exclude-standard`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from ragkit.load.ignore_rules import IgnoreRules
 
 
-def kept(lines: str, *paths: str) -> list[str]:
-    """The files that a pruning walk keeps."""
+def kept_files(lines: str, *paths: str) -> list[str]:
+    """The files that a walk with pruning keeps."""
     rules = IgnoreRules(lines.split("\n"))
 
     def is_kept(path: str) -> bool:
@@ -54,11 +54,11 @@ def kept(lines: str, *paths: str) -> list[str]:
         ("/", [], ["a"]),
     ],
 )
-def test_a_pattern_ignores_what_git_ignores(lines: str, ignored: list[str], not_ignored: list[str]) -> None:
-    assert kept(lines, *ignored, *not_ignored) == not_ignored
+def test_patterns_match_like_git(lines: str, ignored: list[str], not_ignored: list[str]) -> None:
+    assert kept_files(lines, *ignored, *not_ignored) == not_ignored
 
 
-def test_a_pattern_with_many_stars_takes_no_more_than_a_moment() -> None:
+def test_a_pattern_with_many_stars_is_matched_quickly() -> None:
     rules = IgnoreRules(["*a*a*a*a*a*a*a*a*a*a*a*b", "**/x/**/x/**/x/**/x/**/y"])
     started = time.process_time()
     assert rules.match(["a" * 255], False) is None
@@ -66,5 +66,5 @@ def test_a_pattern_with_many_stars_takes_no_more_than_a_moment() -> None:
     assert time.process_time() - started < 0.5
 
 
-def test_no_lines_are_no_rules() -> None:
+def test_an_empty_file_has_no_rules() -> None:
     assert not IgnoreRules(["", "# only a comment", "   "])

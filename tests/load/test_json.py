@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: one line for each value, one block for each record."""
+"""JSON and JSON Lines: one line per value, one block per record."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lines(text: str) -> Document:
         ("", ""),
     ],
 )
-def test_values_are_shown_with_the_way_to_them(text: str, shown: str) -> None:
+def test_values_are_written_with_their_path(text: str, shown: str) -> None:
     assert load(text).text == shown
 
 
@@ -46,31 +46,31 @@ def test_a_number_of_a_million_digits_stays_as_written() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, // note\n}', '{"a": 1', "{'a': 1}", "\ufffd"])
-def test_text_that_is_not_valid_json_is_kept_as_it_stands(text: str) -> None:
+def test_invalid_json_is_kept_as_text(text: str) -> None:
     document = load(text)
     assert document.text == text
     assert str(document.metadata["note"]).startswith("not valid JSON: ")
 
 
-def test_values_one_after_another_are_records() -> None:
+def test_several_values_in_a_row_are_records() -> None:
     document = load('{"a": 1}\n{"a": 2}\n')
     assert (document.text, document.metadata["records"]) == ("a: 1\n\na: 2", 2)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" * 100_000 + "]" * 100_000])
-def test_nesting_without_end_is_a_limit(text: str) -> None:
-    with pytest.raises(LoadLimitExceeded, match="nested too deep"):
+def test_extreme_nesting_exceeds_a_limit(text: str) -> None:
+    with pytest.raises(LoadLimitExceeded, match="nested too deeply"):
         load(text)
 
 
-def test_nesting_beyond_the_limit_is_a_limit() -> None:
+def test_nesting_above_max_depth_exceeds_a_limit() -> None:
     assert load("[" * 100 + "1" + "]" * 100).text.endswith(": 1")
-    with pytest.raises(LoadLimitExceeded, match="nested deeper than 200: raise max_depth"):
+    with pytest.raises(LoadLimitExceeded, match="nested deeper than 200 levels: raise max_depth"):
         load("[" * 300 + "1" + "]" * 300)
 
 
-def test_more_values_than_wanted_are_a_limit() -> None:
-    with pytest.raises(LoadLimitExceeded, match="holds more than 3 values"):
+def test_more_values_than_max_values_exceed_a_limit() -> None:
+    with pytest.raises(LoadLimitExceeded, match="contains more than 3 values"):
         load('{"a": 1, "b": [2, 3], "c": 4}', JsonOptions(max_values=3))
 
 
@@ -79,12 +79,12 @@ def test_records_of_json_lines_are_blocks() -> None:
     assert (document.text, document.metadata["records"]) == ("a: 1\nb: x\n\na: 2", 2)
 
 
-def test_a_last_line_cut_short_is_kept_and_counted() -> None:
+def test_a_truncated_last_line_is_kept_and_counted() -> None:
     document = lines('{"a": 1}\n{"a": "cut')
     assert document.text == 'a: 1\n\n{"a": "cut'
     assert document.metadata["invalid_lines"] == 1
 
 
-def test_the_limits_hold_over_all_lines() -> None:
-    with pytest.raises(LoadLimitExceeded, match="holds more than 2 values"):
+def test_the_limits_apply_to_all_lines_together() -> None:
+    with pytest.raises(LoadLimitExceeded, match="contains more than 2 values"):
         JsonlLoader(JsonlOptions(max_values=2)).load(b"1\n2\n3\n", "")

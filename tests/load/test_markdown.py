@@ -1,4 +1,4 @@
-"""Markdown: the text is the file, headings are found as a renderer finds them."""
+"""Markdown: the text is verbatim, headings are those of a renderer."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_text_is_the_raw_file_and_headings_point_into_it() -> None:
 @pytest.mark.parametrize(
     "text", ["```\n# no\n```", "~~~\n# no\n~~~", "    # no", "#no", "<!--\n# no\n-->", "\\# no", "text\n    # no"]
 )
-def test_a_hash_that_a_renderer_takes_for_no_heading_is_none(text: str) -> None:
+def test_a_number_sign_that_is_not_a_heading_is_ignored(text: str) -> None:
     assert headings(text) == []
 
 
-def test_markup_inside_a_heading_is_taken_off() -> None:
+def test_markup_inside_a_heading_is_removed() -> None:
     text = "# The *big* `code_x` [link](http://x.y) ![pic](p.png) &amp; \\* end #"
     assert headings(text) == [(1, "The big code_x link pic & * end")]
 
@@ -65,7 +65,7 @@ def test_front_matter_in_toml_is_read() -> None:
     assert (document.title, document.metadata["draft"]) == ("T", True)
 
 
-def test_front_matter_can_be_left_alone() -> None:
+def test_front_matter_can_be_disabled() -> None:
     assert load("---\nyear: 2024\n---\nwords", MarkdownOptions(front_matter=False)).title == "year: 2024"
 
 
@@ -89,7 +89,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
     ids=["bomb", "python", "open", "twice", "list", "deep", "key", "number", "loop"],
 )
-def test_a_head_that_is_broken_or_hostile_is_ignored_at_once(head: str) -> None:
+def test_invalid_or_malicious_front_matter_is_ignored_quickly(head: str) -> None:
     started = time.process_time()
     document = load(f"---\n{head}\n---\n# Real\n")
     assert document.metadata.keys() == {"format", "name", "suffix"}
@@ -98,7 +98,7 @@ def test_a_head_that_is_broken_or_hostile_is_ignored_at_once(head: str) -> None:
     assert time.process_time() - started < 5
 
 
-def test_a_line_across_the_page_is_no_front_matter() -> None:
+def test_a_thematic_break_is_not_front_matter() -> None:
     assert load("---\n\nwords without an end").metadata.keys() == {"format", "name", "suffix"}
 
 
@@ -116,13 +116,13 @@ PATHOLOGICAL = {
 
 
 @pytest.mark.parametrize("name", PATHOLOGICAL)
-def test_text_made_to_hang_parsers_takes_no_more_than_moments(name: str) -> None:
+def test_malicious_markdown_is_parsed_quickly(name: str) -> None:
     started = time.process_time()
     load(PATHOLOGICAL[name])
     assert time.process_time() - started < 4
 
 
-def test_a_text_too_long_to_parse_still_has_its_headings() -> None:
+def test_a_text_too_long_for_the_parser_has_headings() -> None:
     filler = "words and words\n" * (MAX_PARSED_CHARS // 16 + 1)
     text = f"# One #\n```\n# no\n````\n{filler}## Two\n#\n~~~~\n~~~\n# no\n"
     document = load(text)

@@ -1,4 +1,4 @@
-"""Word, PowerPoint and Excel files, and the zip files that they are."""
+"""Word, PowerPoint and Excel files, and zip files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def word(body: str, more: dict[str, str] | None = None) -> Document:
     return DocxLoader().load(sample_files.replaced(WORD, parts), "/x/a.docx")
 
 
-def test_a_word_file_is_read_in_its_order() -> None:
+def test_a_word_file_is_read_in_document_order() -> None:
     document = DocxLoader().load(WORD, "/x/a.docx")
     assert document.text == (
         "Start here\n\nFirst words.\n\nDeeper\n\n- one\n- two\n\nname | age\nAnn | 7\n\nLast words."
@@ -58,11 +58,11 @@ def test_a_word_file_is_read_in_its_order() -> None:
         ("<w:p/>", ""),
     ],
 )
-def test_nothing_that_a_reader_sees_in_word_is_lost(body: str, text: str) -> None:
+def test_all_visible_text_of_a_word_file_is_read(body: str, text: str) -> None:
     assert word(body).text == text
 
 
-def test_a_heading_is_known_by_style_ancestor_or_outline_level() -> None:
+def test_a_heading_is_detected_by_style_parent_style_or_outline_level() -> None:
     styles = (
         f"<w:styles {W}>"
         '<w:style w:type="paragraph" w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style>'
@@ -106,11 +106,11 @@ def test_slides_are_pages_with_titles_and_notes() -> None:
     assert (document.title, document.metadata["slides"]) == ("", 3)
 
 
-def test_notes_can_be_left_out() -> None:
+def test_notes_can_be_disabled() -> None:
     assert "Notes" not in PptxLoader(PptxOptions(notes=False)).load(TALK, "").text
 
 
-def test_hidden_slides_are_counted_and_left_out() -> None:
+def test_hidden_slides_are_skipped_and_counted() -> None:
     with zipfile.ZipFile(io.BytesIO(TALK)) as archive:
         slide = archive.read("ppt/slides/slide1.xml").replace(b"<p:sld ", b'<p:sld show="0" ')
     document = PptxLoader().load(sample_files.replaced(TALK, {"ppt/slides/slide1.xml": slide}), "")
@@ -122,7 +122,7 @@ def sheet(data: bytes, options: XlsxOptions | None = None) -> str:
     return XlsxLoader(options).load(data, "/x/a.xlsx").text
 
 
-def test_rows_are_written_with_the_names_of_their_columns() -> None:
+def test_rows_are_written_with_column_names() -> None:
     rows: Sequence[Sequence[object]] = [
         ["name", "born", "height", "ok"],
         ["Ann", date(2001, 2, 3), 1.5, True],
@@ -134,19 +134,19 @@ def test_rows_are_written_with_the_names_of_their_columns() -> None:
     assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "People")]
 
 
-def test_rows_without_a_header_are_written_as_they_are() -> None:
+def test_rows_without_a_header_are_written_without_column_names() -> None:
     rows: Sequence[Sequence[object]] = [[1, 2], ["a", datetime.fromisoformat("2024-01-02T03:04:00")]]
     assert sheet(sample_files.workbook({"S": rows})) == "S\n\n1 | 2\na | 2024-01-02 03:04:00"
 
 
-def test_hidden_sheets_are_counted_and_left_out_unless_wanted() -> None:
+def test_hidden_sheets_are_skipped_and_counted_by_default() -> None:
     data = sample_files.workbook({"A": [[1]], "B": [[2]]}, hidden=["B"])
     assert XlsxLoader().load(data, "").metadata["hidden_sheets"] == 1
     assert sheet(data) == "A\n\n1"
     assert sheet(data, XlsxOptions(hidden=True)) == "A\n\n1\n\nB\n\n2"
 
 
-def test_one_cell_in_the_last_corner_is_read_at_once() -> None:
+def test_a_cell_in_the_last_row_and_column_is_read_quickly() -> None:
     book = openpyxl.Workbook()
     book.active["XFD1048576"] = "corner"
     out = io.BytesIO()
@@ -154,8 +154,8 @@ def test_one_cell_in_the_last_corner_is_read_at_once() -> None:
     assert sheet(out.getvalue()).endswith("corner")
 
 
-def test_more_cells_than_wanted_are_a_limit() -> None:
-    with pytest.raises(LoadLimitExceeded, match="has more cells than max_cells"):
+def test_more_cells_than_max_cells_exceed_a_limit() -> None:
+    with pytest.raises(LoadLimitExceeded, match="has more than 3 cells: raise max_cells"):
         sheet(sample_files.workbook({"A": [[1, 2], [3, 4]]}), XlsxOptions(max_cells=3))
 
 
@@ -166,19 +166,19 @@ def test_a_workbook_with_a_broken_part_is_an_error_or_empty(part: str, content: 
     try:
         assert sheet(data) == ""
     except LoadError as error:
-        assert error.reason.startswith("no table can be read from it")
+        assert error.reason.startswith("invalid workbook")
 
 
 @pytest.mark.parametrize("name", ["docx", "pptx", "xlsx", "epub"])
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"hello", WORD[: len(WORD) // 2]])
-def test_what_is_no_whole_zip_file_is_an_error_in_plain_words(name: str, data: bytes) -> None:
-    with pytest.raises(LoadError, match="its zip structure is damaged or cut short: open it"):
+def test_a_truncated_zip_file_is_an_error(name: str, data: bytes) -> None:
+    with pytest.raises(LoadError, match="damaged or truncated zip file: open it"):
         LOADERS.find(name)().load(data, "/x/a")
 
 
 @pytest.mark.parametrize("name", ["docx", "pptx", "epub"])
-def test_a_zip_file_of_something_else_is_an_error_in_plain_words(name: str) -> None:
-    with pytest.raises(LoadError, match=r"its part '.*' is missing"):
+def test_a_zip_file_of_another_format_is_an_error(name: str) -> None:
+    with pytest.raises(LoadError, match=r"part '.*' is missing"):
         LOADERS.find(name)().load(sample_files.zipped({"a.txt": "x"}), "")
 
 
@@ -195,7 +195,7 @@ LAUGHS = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">' + "".join(
     ],
     ids=["file", "http"],
 )
-def test_an_entity_that_leads_out_of_a_word_file_is_never_followed(prolog: str, reference: str) -> None:
+def test_external_entities_are_never_resolved(prolog: str, reference: str) -> None:
     assert DocxLoader().load(entities(prolog, reference), "").text == "ab"
 
 
@@ -204,8 +204,8 @@ def test_an_entity_that_leads_out_of_a_word_file_is_never_followed(prolog: str, 
     [(LAUGHS + "]>", "&i;"), ('<!DOCTYPE x [<!ENTITY e "' + "a" * 50_000 + '">]>', "&e;" * 10_000)],
     ids=["laughs", "quadratic"],
 )
-def test_entities_that_would_unfold_without_end_are_refused(prolog: str, reference: str) -> None:
-    with pytest.raises(LoadError, match=r"no valid XML .*entity amplification"):
+def test_entity_bombs_are_rejected(prolog: str, reference: str) -> None:
+    with pytest.raises(LoadError, match=r"not valid XML .*entity amplification"):
         DocxLoader().load(entities(prolog, reference), "")
 
 
@@ -215,48 +215,48 @@ def entities(prolog: str, reference: str) -> bytes:
     return sample_files.replaced(WORD, {"word/document.xml": xml})
 
 
-def test_xml_nested_without_end_is_an_error() -> None:
-    with pytest.raises(LoadError, match=r"'word/document.xml' is no valid XML"):
+def test_extremely_nested_xml_is_an_error() -> None:
+    with pytest.raises(LoadError, match=r"'word/document.xml' is not valid XML"):
         word("<w:sdt>" * 5000)
 
 
-def test_a_relation_to_the_outside_is_not_followed() -> None:
+def test_external_relationships_are_not_followed() -> None:
     relation = '<Relationship Id="s" Type="x/styles" Target="http://127.0.0.1:9/" TargetMode="External"/>'
     rels = f"<Relationships>{relation}</Relationships>"
     assert word("<w:p><w:r><w:t>x</w:t></w:r></w:p>", {"word/_rels/document.xml.rels": rels}).text == "x"
 
 
-def test_names_that_climb_out_of_a_zip_file_are_only_names() -> None:
+def test_entry_names_with_parent_paths_are_never_used_as_paths() -> None:
     data = sample_files.replaced(WORD, {"../../evil": "x", "/etc/evil": "x", "C:\\evil": "x"})
     assert DocxLoader().load(data, "").text.startswith("Start here")
 
 
-def test_a_zip_bomb_is_refused_by_what_it_says_of_itself() -> None:
+def test_a_zip_bomb_is_rejected_by_its_declared_size() -> None:
     bomb = sample_files.replaced(WORD, {"word/media/zeros": b"\0" * 600_000_000})
-    with pytest.raises(LoadLimitExceeded, match="unpacks to 572 MB, 512 MB are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="unpacks to 572 MB, the limit is 512 MB"):
         DocxLoader().load(bomb, "")
-    with pytest.raises(LoadLimitExceeded, match="times its size, 200 times are read at most"):
+    with pytest.raises(LoadLimitExceeded, match="times its size, the limit is 200"):
         DocxLoader(DocxOptions(max_expanded_mb=10_000)).load(bomb, "")
 
 
-def test_a_zip_bomb_that_lies_about_its_size_gives_no_more_than_it_says() -> None:
+def test_no_more_than_the_declared_size_is_unpacked() -> None:
     data = sample_files.zipped({"a": b"\0" * 1_000_000})
     lying = data.replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
-    with pytest.raises(LoadError, match="its part 'a' is damaged"):
+    with pytest.raises(LoadError, match="part 'a' is damaged"):
         ZipArchive(lying, "/x").read("a")
 
 
-def test_a_zip_file_with_too_many_parts_is_refused() -> None:
-    with pytest.raises(LoadLimitExceeded, match="has 11 parts, 10 are read at most"):
+def test_a_zip_file_with_too_many_entries_is_rejected() -> None:
+    with pytest.raises(LoadLimitExceeded, match="has 11 zip entries, the limit is 10"):
         ZipArchive(sample_files.zipped({str(n): "" for n in range(11)}), "/x", ZipOptions(max_entries=10))
 
 
-def test_a_limit_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="max_expanded_mb is 0: a number above 0 is wanted"):
+def test_a_limit_of_zero_is_rejected() -> None:
+    with pytest.raises(InvalidOption, match=r"max_expanded_mb must be > 0 \(got 0\)"):
         DocxOptions(max_expanded_mb=0)
-    with pytest.raises(InvalidOption, match="max_ratio is -1: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_ratio must be > 0 \(got -1\)"):
         PptxOptions(max_ratio=-1)
-    with pytest.raises(InvalidOption, match="max_entries is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_entries must be > 0 \(got 0\)"):
         ZipOptions(max_entries=0)
-    with pytest.raises(InvalidOption, match="max_cells is 0: a number above 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_cells must be > 0 \(got 0\)"):
         XlsxOptions(max_cells=0)

@@ -1,4 +1,4 @@
-"""Parsing in worker processes: no file hangs, crashes or fills the run."""
+"""Parsing in worker processes: no file can hang or crash an index run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragkit.load.file_io import FileStat
 from ragkit.load.ipc import InvalidFrame, decode_json, decode_result, encode_frame, encode_result
 from ragkit.load.options import TextOptions
 from ragkit.load.parse_pool import MAX_PENDING_PER_PROCESS, ParsePool
-from ragkit.load.parsing import ParsedFile, ParseFailure, ParseLimits, ParseTask, hash_content
+from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask, hash_content
 from ragkit.load.router import LoaderRoute
 from tests.load import sample_files
 
@@ -29,39 +29,39 @@ PROJECT = str(Path(__file__).parents[2])
 
 
 def tasks(folder: Path, contents: Sequence[str | bytes], suffix: str = ".txt") -> list[ParseTask]:
-    made_tasks = []
+    result = []
     for number, content in enumerate(contents):
         path = folder / f"{number:04}{suffix}"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        made_tasks.append(ParseTask(path, str(path), FileStat.from_stat(path.stat())))
-    return made_tasks
+        result.append(ParseTask(path, str(path), FileStat.from_stat(path.stat())))
+    return result
 
 
-def said(outcome: ParsedFile | ParseFailure) -> str:
+def text_or_reason(outcome: ParsedFile | ParseFailure) -> str:
     return outcome.document.text if isinstance(outcome, ParsedFile) else outcome.error.reason
 
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sequence[LoaderRoute]:
-    """The loader of `naughty.py`, installed as a plugin; it takes files that end with `.bad`."""
-    about = tmp_path / "site" / "naughty-1.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: naughty\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[ragkit.loaders]\nnaughty = tests.load.hostile_plugin:NaughtyLoader\n")
+    """The loader of `hostile_plugin.py`, installed as a plugin, for files with the suffix `.bad`."""
+    dist_info = tmp_path / "site" / "hostile-1.dist-info"
+    dist_info.mkdir(parents=True)
+    (dist_info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1\n")
+    (dist_info / "entry_points.txt").write_text("[ragkit.loaders]\nhostile = tests.load.hostile_plugin:HostileLoader\n")
     monkeypatch.syspath_prepend(PROJECT)
     monkeypatch.syspath_prepend(tmp_path / "site")
-    return [LoaderRoute("naughty", suffixes=(".bad",))]
+    return [LoaderRoute("hostile", suffixes=(".bad",))]
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
 def test_results_come_in_the_order_of_tasks(tmp_path: Path, jobs: int) -> None:
-    listed = tasks(tmp_path, [f"text {n}" for n in range(50)])
+    parse_tasks = tasks(tmp_path, [f"text {n}" for n in range(50)])
     with ParsePool(jobs) as pool:
-        assert [said(outcome) for outcome in pool.parse(listed)] == [f"text {n}" for n in range(50)]
+        assert [text_or_reason(outcome) for outcome in pool.parse(parse_tasks)] == [f"text {n}" for n in range(50)]
 
 
-def test_a_process_gives_the_same_documents_as_this_one(tmp_path: Path) -> None:
-    listed = [
+def test_results_are_equal_with_and_without_processes(tmp_path: Path) -> None:
+    parse_tasks = [
         *tasks(tmp_path, ["---\ntags: [a, b]\nyear: 2024\n---\n# Größe \U0001f600\nx"], ".md"),
         *tasks(tmp_path, [sample_files.pdf([["one"], ["two"]], title="Title", outline=[("two", 0, 1)])], ".pdf"),
         *tasks(tmp_path, [sample_files.word()], ".docx"),
@@ -70,21 +70,21 @@ def test_a_process_gives_the_same_documents_as_this_one(tmp_path: Path) -> None:
         *tasks(tmp_path, [b"\x89PNG\r\n\x1a\n", "", b"caf\xe9"], ".txt"),
         ParseTask(tmp_path / "gone.txt", "gone"),
     ]
-    with ParsePool(0) as here, ParsePool(1) as there:
-        ours, theirs = list(here.parse(listed)), list(there.parse(listed))
-    assert [outcome for outcome in ours if isinstance(outcome, ParsedFile)] == [
-        outcome for outcome in theirs if isinstance(outcome, ParsedFile)
+    with ParsePool(0) as inline_pool, ParsePool(1) as process_pool:
+        inline_outcomes, process_outcomes = list(inline_pool.parse(parse_tasks)), list(process_pool.parse(parse_tasks))
+    assert [outcome for outcome in inline_outcomes if isinstance(outcome, ParsedFile)] == [
+        outcome for outcome in process_outcomes if isinstance(outcome, ParsedFile)
     ]
     failed = [
         [(o.task, type(o.error), str(o.error), o.content_hash, o.stat) for o in outcomes if isinstance(o, ParseFailure)]
-        for outcomes in (ours, theirs)
+        for outcomes in (inline_outcomes, process_outcomes)
     ]
     assert failed[0] == failed[1]
     assert [kind for _, kind, *_ in failed[0]] == [UnsupportedFormat, LoadError]
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
-def test_a_result_carries_hash_state_and_loader(tmp_path: Path, jobs: int) -> None:
+def test_a_result_has_hash_stat_and_loader(tmp_path: Path, jobs: int) -> None:
     [task] = tasks(tmp_path, ["# hello"], ".md")
     with ParsePool(jobs) as pool:
         [outcome] = pool.parse([task])
@@ -95,7 +95,7 @@ def test_a_result_carries_hash_state_and_loader(tmp_path: Path, jobs: int) -> No
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
-def test_a_file_that_changed_after_it_was_found_is_read_as_it_is_now(tmp_path: Path, jobs: int) -> None:
+def test_a_file_that_changed_since_the_scan_is_read_in_its_new_version(tmp_path: Path, jobs: int) -> None:
     [task] = tasks(tmp_path, ["old"])
     task.path.write_text("newer")
     with ParsePool(jobs) as pool:
@@ -114,7 +114,7 @@ def test_strange_names_reach_the_process(tmp_path: Path, name: str) -> None:
     assert (outcome.document.text, outcome.document.source) == ("here", str(path))
 
 
-def test_a_relative_path_means_the_folder_that_the_caller_stands_in(
+def test_a_relative_path_is_relative_to_the_working_directory_of_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):
@@ -123,51 +123,51 @@ def test_a_relative_path_means_the_folder_that_the_caller_stands_in(
     with ParsePool(1) as pool:
         for name in ("one", "two"):
             monkeypatch.chdir(tmp_path / name)
-            assert [said(outcome) for outcome in pool.parse([ParseTask(Path("a.txt"), "a")])] == [name]
+            assert [text_or_reason(outcome) for outcome in pool.parse([ParseTask(Path("a.txt"), "a")])] == [name]
 
 
 @pytest.mark.parametrize(
-    ("deed", "kind", "reason"),
+    ("behavior", "kind", "reason"),
     [
-        ("spin", LoadLimitExceeded, "took longer than 1.5 seconds"),
-        ("sleep", LoadLimitExceeded, "took longer than 1.5 seconds"),
-        ("sleep in c", LoadLimitExceeded, "took longer than 1.5 seconds"),
-        ("crash", LoadError, "crashed its parser (SIGSEGV)"),
-        ("kill", LoadLimitExceeded, "its parser was ended by the system, most likely for memory"),
-        ("exit", LoadError, "its parser ended without an answer (exit code 3)"),
-        ("eat", LoadLimitExceeded, "needs more than 600 MB of memory"),
-        ("recurse", LoadLimitExceeded, "nested too deep"),
-        ("divide", LoadError, "its parser failed (ZeroDivisionError: by a hostile file)"),
-        ("long 1100000", LoadLimitExceeded, "its text is longer than 1 million characters"),
-        ("nonsense", LoadError, "its parser gave a broken answer"),
+        ("spin", LoadLimitExceeded, "timed out after 1.5 seconds"),
+        ("sleep", LoadLimitExceeded, "timed out after 1.5 seconds"),
+        ("sleep in c", LoadLimitExceeded, "timed out after 1.5 seconds"),
+        ("crash", LoadError, "the parser crashed (SIGSEGV)"),
+        ("kill", LoadLimitExceeded, "the parser was killed by the system, probably out of memory"),
+        ("exit", LoadError, "the parser exited without a result (exit code 3)"),
+        ("eat", MemoryLimitExceeded, "needs more than 600 MB of memory"),
+        ("recurse", LoadLimitExceeded, "nested too deeply"),
+        ("divide", LoadError, "the parser failed (ZeroDivisionError: by a hostile file)"),
+        ("long 1100000", LoadLimitExceeded, "the text is longer than 1 million characters"),
+        ("nonsense", LoadError, "the parser returned an invalid result"),
     ],
 )
-def test_a_file_that_harms_its_process_costs_itself_alone(
-    tmp_path: Path, plugin: Sequence[LoaderRoute], deed: str, kind: type[LoadError], reason: str
+def test_a_malicious_file_fails_alone(
+    tmp_path: Path, plugin: Sequence[LoaderRoute], behavior: str, kind: type[LoadError], reason: str
 ) -> None:
     before, after = tasks(tmp_path, ["before", "after"])
-    (tmp_path / "x.bad").write_text(deed)
+    (tmp_path / "x.bad").write_text(behavior)
     with ParsePool(1, TIGHT, plugin) as pool:
         outcomes = list(pool.parse([before, ParseTask(tmp_path / "x.bad", "/x.bad"), after]))
-    assert [said(outcome) for outcome in outcomes] == ["before", reason, "after"]
+    assert [text_or_reason(outcome) for outcome in outcomes] == ["before", reason, "after"]
     assert isinstance(outcomes[1], ParseFailure)
     assert type(outcomes[1].error) is kind
     assert outcomes[1].error.source == "/x.bad"
 
 
-def test_many_harmful_files_at_once_leave_the_good_ones_alone(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
+def test_many_malicious_files_do_not_affect_other_files(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
     good = tasks(tmp_path, [f"good {n}" for n in range(20)])
     bad = tasks(tmp_path, ["crash", "exit", "divide", "kill", "spin"], ".bad")
     mixed = [*good[:5], bad[0], bad[1], *good[5:10], bad[2], *good[10:15], bad[3], bad[4], *good[15:]]
     with ParsePool(2, TIGHT, plugin) as pool:
         outcomes = list(pool.parse(mixed))
-    assert [said(outcome) for outcome in outcomes if isinstance(outcome, ParsedFile)] == [
+    assert [text_or_reason(outcome) for outcome in outcomes if isinstance(outcome, ParsedFile)] == [
         f"good {n}" for n in range(20)
     ]
     assert [outcome.task for outcome in outcomes if isinstance(outcome, ParseFailure)] == bad
 
 
-def test_what_a_parser_prints_does_no_harm(
+def test_output_of_a_parser_is_ignored(
     tmp_path: Path, plugin: Sequence[LoaderRoute], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with ParsePool(1, TIGHT, plugin) as pool:
@@ -176,12 +176,12 @@ def test_what_a_parser_prints_does_no_harm(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_process_is_kept_for_the_next_file_and_replaced_once_it_has_grown(
-    tmp_path: Path, plugin: Sequence[LoaderRoute]
-) -> None:
-    deeds = ["nothing", "nothing", "grow", "nothing"]
+def test_a_process_is_reused_until_it_uses_too_much_memory(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
+    behaviors = ["nothing", "nothing", "grow", "nothing"]
     with ParsePool(1, ParseLimits(max_memory_mb=600), plugin) as pool:
-        pids = [said(outcome).rpartition(" ")[2] for outcome in pool.parse(tasks(tmp_path, deeds, ".bad"))]
+        pids = [
+            text_or_reason(outcome).rpartition(" ")[2] for outcome in pool.parse(tasks(tmp_path, behaviors, ".bad"))
+        ]
     assert pids[0] == pids[1] == pids[2] != pids[3]
 
 
@@ -196,7 +196,7 @@ def test_no_process_is_started_before_the_first_task_and_none_is_left_after(tmp_
     assert len(this.children()) == before
 
 
-def test_tasks_are_taken_only_as_results_are(tmp_path: Path) -> None:
+def test_tasks_are_consumed_lazily(tmp_path: Path) -> None:
     taken = []
 
     def source() -> Iterator[ParseTask]:
@@ -212,11 +212,11 @@ def test_tasks_are_taken_only_as_results_are(tmp_path: Path) -> None:
         assert len(taken) == 2 * MAX_PENDING_PER_PROCESS + 1
 
 
-def test_results_that_nobody_takes_can_be_left(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
+def test_unused_results_can_be_abandoned(tmp_path: Path, plugin: Sequence[LoaderRoute]) -> None:
     started = time.monotonic()
     with ParsePool(1, ParseLimits(), plugin) as pool:
         results = pool.parse(tasks(tmp_path, ["nothing", "sleep", "sleep", "sleep", "sleep"], ".bad"))
-        assert said(next(results)).startswith("nothing")
+        assert text_or_reason(next(results)).startswith("nothing")
     assert time.monotonic() - started < 10
 
 
@@ -227,8 +227,8 @@ def test_two_threads_can_share_a_pool(tmp_path: Path) -> None:
         def run(number: int) -> None:
             folder = tmp_path / str(number)
             folder.mkdir()
-            listed = tasks(folder, [f"{number}: {n}" for n in range(20)])
-            texts[number] = [said(outcome) for outcome in pool.parse(listed)]
+            parse_tasks = tasks(folder, [f"{number}: {n}" for n in range(20)])
+            texts[number] = [text_or_reason(outcome) for outcome in pool.parse(parse_tasks)]
 
         threads = [threading.Thread(target=run, args=(number,)) for number in (1, 2)]
         for thread in threads:
@@ -238,31 +238,31 @@ def test_two_threads_can_share_a_pool(tmp_path: Path) -> None:
     assert texts == {number: [f"{number}: {n}" for n in range(20)] for number in (1, 2)}
 
 
-def test_a_closed_pool_says_so(tmp_path: Path) -> None:
+def test_a_closed_pool_raises(tmp_path: Path) -> None:
     pool = ParsePool(1)
     pool.close()
     pool.close()
-    with pytest.raises(RagkitError, match="the parsing pool was closed: make a new one"):
+    with pytest.raises(RagkitError, match="the ParsePool is closed: create a new one"):
         list(pool.parse(tasks(tmp_path, ["x"])))
 
 
 def test_routes_and_their_options_reach_the_process(tmp_path: Path) -> None:
     routes = [LoaderRoute("text", TextOptions(encoding="cp1250")), LoaderRoute("csv", suffixes=(".dat",))]
-    listed = [*tasks(tmp_path, ["Zażółć".encode("cp1250")]), *tasks(tmp_path, ["a,b\n1,2\n"], ".dat")]
+    parse_tasks = [*tasks(tmp_path, ["Zażółć".encode("cp1250")]), *tasks(tmp_path, ["a,b\n1,2\n"], ".dat")]
     with ParsePool(1, routes=routes) as pool:
-        assert [said(outcome) for outcome in pool.parse(listed)] == ["Zażółć", "a: 1; b: 2"]
+        assert [text_or_reason(outcome) for outcome in pool.parse(parse_tasks)] == ["Zażółć", "a: 1; b: 2"]
 
 
-@pytest.mark.parametrize("name", ["seconds", "memory_mb", "text_mb", "file_mb"])
-def test_a_limit_of_nothing_is_refused(name: str) -> None:
-    with pytest.raises(InvalidOption, match=f"{name} is 0: a number above 0 is wanted"):
+@pytest.mark.parametrize("name", ["timeout_s", "max_memory_mb", "max_text_mb", "max_file_mb"])
+def test_a_limit_of_zero_is_rejected(name: str) -> None:
+    with pytest.raises(InvalidOption, match=rf"{name} must be > 0 \(got 0\)"):
         replace(ParseLimits(), **{name: 0})
 
 
-def test_a_pool_of_fewer_than_no_processes_or_with_an_unknown_route_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="jobs is -1"):
+def test_a_negative_number_of_jobs_or_an_unknown_loader_is_rejected() -> None:
+    with pytest.raises(InvalidOption, match=r"jobs must be >= 0 \(got -1\)"):
         ParsePool(-1)
-    with pytest.raises(UnknownName, match="'pfd' is not the name of a loader"):
+    with pytest.raises(UnknownName, match="unknown loader 'pfd'"):
         ParsePool(1, routes=[LoaderRoute("pfd")])
 
 
@@ -270,22 +270,22 @@ SCRIPT = """
 import sys, os
 from dataclasses import replace
 from pathlib import Path
-from ragkit.load.parsing import ParseLimits, Task
-from ragkit.load.router import Route
+from ragkit.load.parsing import ParseLimits, ParseTask
+from ragkit.load.router import LoaderRoute
 from ragkit.load.parse_pool import ParsePool
 import psutil
-pool = ParsePool(1, ParseLimits(), [Route("naughty", suffixes=(".bad",))])
+pool = ParsePool(1, ParseLimits(), [LoaderRoute("hostile", suffixes=(".bad",))])
 with pool:
-    results = pool.parse([Task(Path(name), name) for name in sys.argv[1:]])
+    results = pool.parse([ParseTask(Path(name), name) for name in sys.argv[1:]])
     print(next(results).document.text, flush=True)
     print(*[child.pid for child in psutil.Process().children()], flush=True)
     next(results)
 """
 
 
-def script(tmp_path: Path, *deeds: str) -> subprocess.Popen[str]:
-    """A script without an `if __name__` guard, run in a folder whose json.py must not be imported."""
-    names = [str(task.path) for task in tasks(tmp_path, deeds, ".bad")]
+def script(tmp_path: Path, *behaviors: str) -> subprocess.Popen[str]:
+    """Start a script without an `if __name__` guard, in a folder with a json.py that must not be imported."""
+    names = [str(task.path) for task in tasks(tmp_path, behaviors, ".bad")]
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
     (tmp_path / "script").mkdir()
     (tmp_path / "script" / "run.py").write_text(SCRIPT)
@@ -310,15 +310,15 @@ def test_a_script_without_a_guard_can_use_a_pool(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("plugin")
-@pytest.mark.parametrize("deed", ["sleep in c", "spin"])
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_processes_end_with_their_parent(tmp_path: Path, deed: str, sent: signal.Signals) -> None:
-    with script(tmp_path, "nothing", deed) as process:
+@pytest.mark.parametrize("behavior", ["sleep in c", "spin"])
+@pytest.mark.parametrize("sent_signal", [signal.SIGKILL, signal.SIGINT])
+def test_processes_end_with_their_parent(tmp_path: Path, behavior: str, sent_signal: signal.Signals) -> None:
+    with script(tmp_path, "nothing", behavior) as process:
         assert process.stdout is not None
         process.stdout.readline()
         [child] = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
         time.sleep(0.2)
-        process.send_signal(sent)
+        process.send_signal(sent_signal)
         started = time.monotonic()
         process.wait(timeout=10)
         while is_alive(child) and time.monotonic() - started < 5:
@@ -328,40 +328,44 @@ def test_processes_end_with_their_parent(tmp_path: Path, deed: str, sent: signal
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it still runs; one that has ended may wait for whoever collects orphans."""
+    """Whether it still runs; a zombie does not."""
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
 
-def test_a_process_that_cannot_start_is_an_error_with_what_it_said(
+def test_a_process_that_cannot_start_is_an_error_with_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "json.py").write_text("raise RuntimeError('this json is broken')")
-    listed = tasks(tmp_path, ["x"])
+    parse_tasks = tasks(tmp_path, ["x"])
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "bad"))
     with (
         pytest.raises(RagkitError, match=r"cannot start \(RuntimeError: this json is broken\): run `ragkit doctor`"),
         ParsePool(1) as pool,
     ):
-        list(pool.parse(listed))
+        list(pool.parse(parse_tasks))
 
 
-def test_keys_and_passwords_do_not_reach_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_passed_to_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     monkeypatch.setenv("RAGKIT_PLAIN", "kept")
     with ParsePool(1) as pool:
         list(pool.parse(tasks(tmp_path, ["x"])))
-        # the servers that other tests use are children of this process too
-        [child] = [one for one in psutil.Process().children() if "ragkit.load.parse_worker" in " ".join(one.cmdline())]
+        # servers of other tests are children too
+        [child] = [
+            process
+            for process in psutil.Process().children()
+            if "ragkit.load.parse_worker" in " ".join(process.cmdline())
+        ]
         environment = child.environ()
     assert environment["RAGKIT_PLAIN"] == "kept"
     assert "sk-canary" not in environment.values()
 
 
-def test_a_process_is_ready_in_good_time(tmp_path: Path) -> None:
+def test_a_process_starts_quickly(tmp_path: Path) -> None:
     started = time.monotonic()
     with ParsePool(1) as pool:
         list(pool.parse(tasks(tmp_path, ["x"])))
@@ -400,23 +404,23 @@ PARSED_HEAD = {
         {"error": ["LoadError"]},
     ],
 )
-def test_an_answer_of_another_shape_is_refused(change: dict[str, object]) -> None:
+def test_an_invalid_result_is_rejected(change: dict[str, object]) -> None:
     with pytest.raises(InvalidFrame):
         decode_result(decode_json(encode_frame({**PARSED_HEAD, **change})[12:]), b"abc", ParseTask(Path("/x"), "/x"))  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("packed", [b"", b"{", b"[]", b"[" * 100_000, b"\xff"])
-def test_an_answer_that_is_no_object_is_refused(packed: bytes) -> None:
+@pytest.mark.parametrize("frame", [b"", b"{", b"[]", b"[" * 100_000, b"\xff"])
+def test_a_result_that_is_not_a_json_object_is_rejected(frame: bytes) -> None:
     with pytest.raises(InvalidFrame):
-        decode_json(packed)
+        decode_json(frame)
 
 
-def test_an_error_of_a_kind_of_its_own_travels_as_a_load_error() -> None:
+def test_an_unknown_subclass_of_load_error_is_sent_as_load_error() -> None:
     class Odd(LoadError):
-        """Known to nobody else."""
+        """A subclass that the parent does not know."""
 
     task = ParseTask(Path("/x"), "/x")
-    packed = encode_result(ParseFailure(task, Odd("/x", "odd", "hint")), last=True)
-    outcome, last = decode_result(decode_json(packed[12:]), b"", task)
+    frame = encode_result(ParseFailure(task, Odd("/x", "odd", "hint")), last=True)
+    outcome, last = decode_result(decode_json(frame[12:]), b"", task)
     assert isinstance(outcome, ParseFailure)
     assert (type(outcome.error), str(outcome.error), last) == (LoadError, "/x: odd: hint", True)

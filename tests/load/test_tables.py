@@ -1,4 +1,4 @@
-"""CSV: one line of text for each row."""
+"""CSV: one line of text per row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_delimiter_can_be_given() -> None:
 
 @pytest.mark.parametrize("delimiter", ["ab", '"', "\n"])
 def test_a_delimiter_that_cannot_be_one_is_refused(delimiter: str) -> None:
-    with pytest.raises(InvalidOption, match="one character, no quote and no line end, is wanted"):
+    with pytest.raises(InvalidOption, match="delimiter must be one character other than a quote or a line break"):
         CsvOptions(delimiter=delimiter)
 
 

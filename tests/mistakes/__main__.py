@@ -6,16 +6,16 @@ import tempfile
 from pathlib import Path
 
 from tests.mistakes.cases import GROUPS
-from tests.mistakes.stage import made
+from tests.mistakes.stage import render_section
 
 PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
-HEAD = """# What ragkit says when something is wrong
+HEAD = """# Error messages
 
-The mistakes that users are most likely to make, with the exact words and the exit code that each is met with. Every
-section is run by the tests and compared with this page; `python -m tests.mistakes` writes it.
+The most common mistakes, with the exact messages and exit codes. The tests run every section and compare it with this
+page; `python -m tests.mistakes` writes it.
 
-Exit codes: 0 done; 1 error, or a check failed; 2 wrong usage; 3 the knowledge base was built with other settings;
-4 budget exceeded; 5 verification failed; 6 no supported answer, with `--strict`; 7 finished, some files failed;
+Exit codes: 0 success; 1 error or failed check; 2 usage error; 3 the knowledge base was built with different settings;
+4 budget exceeded; 5 verification failed; 6 no supported answer, with `--strict`; 7 completed, but some files failed;
 130 interrupted.
 """
 
@@ -27,7 +27,7 @@ def write() -> None:
         parts.append(f"## {group}\n")
         for mistake in mistakes:
             with tempfile.TemporaryDirectory() as folder:
-                parts.append(made(mistake, Path(folder)))
+                parts.append(render_section(mistake, Path(folder)))
     PAGE.write_text("\n".join(parts))
 
 

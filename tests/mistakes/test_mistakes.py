@@ -1,4 +1,4 @@
-"""docs/mistakes.md holds what ragkit says, to the word."""
+"""docs/mistakes.md holds the exact error messages."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pytest
 
 from tests.mistakes.__main__ import PAGE
 from tests.mistakes.cases import GROUPS
-from tests.mistakes.stage import Mistake, made
+from tests.mistakes.stage import Mistake, render_section
 
 MISTAKES = [mistake for group in GROUPS.values() for mistake in group]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.title)
-def test_a_mistake_is_met_with_the_words_of_the_page(mistake: Mistake, tmp_path: Path) -> None:
-    assert made(mistake, tmp_path) in PAGE.read_text()
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.title)
+def test_every_mistake_gives_the_message_of_the_page(mistake: Mistake, tmp_path: Path) -> None:
+    assert render_section(mistake, tmp_path) in PAGE.read_text()
 
 
-def test_the_page_holds_at_least_sixty_mistakes_and_none_that_is_not_run() -> None:
+def test_the_page_holds_exactly_the_tested_mistakes() -> None:
     assert len(MISTAKES) >= 60
-    assert re.findall(r"^### (.*)$", PAGE.read_text(), re.MULTILINE) == [one.title for one in MISTAKES]
+    assert re.findall(r"^### (.*)$", PAGE.read_text(), re.MULTILINE) == [mistake.title for mistake in MISTAKES]
 
 
-def test_no_answer_shows_a_traceback_or_a_key() -> None:
-    said = re.sub(r"^\$ .*$", "", PAGE.read_text(), flags=re.MULTILINE)  # what was typed holds the key
-    assert "Traceback" not in said
-    assert "test-key" not in said
+def test_no_message_contains_a_traceback_or_a_key() -> None:
+    output = re.sub(r"^\$ .*$", "", PAGE.read_text(), flags=re.MULTILINE)  # commands may contain the key
+    assert "Traceback" not in output
+    assert "test-key" not in output

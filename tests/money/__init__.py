@@ -1,1 +1,1 @@
-"""What runs cost: counted on the wire, reported by usage, held by budgets."""
+"""Costs: counted by a server, reported by `ragkit usage`, limited by budgets."""

@@ -1,4 +1,4 @@
-"""A server that counts, and parts that are paid for, made known by entry points as a plugin's are."""
+"""A counting server, and paid components registered by entry points like plugins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PRICES = """openai:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    """The server, where the paid parts find it."""
+    """The server used by the paid components."""
     with serving() as found:
         monkeypatch.setenv("RAGKIT_TEST_WIRE", found.url)
         yield found
@@ -38,7 +38,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 
 @pytest.fixture
 def shop(workplace: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a price list, a pipeline of paid parts, and twenty short documents."""
+    """A working directory with a price list, a pipeline of paid components, and twenty short documents."""
     packages = workplace / "site"
     info = packages / "ragkit_paid-1.0.dist-info"
     info.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""An embedder and a chat provider that cost money: they ask the server that RAGKIT_TEST_WIRE names, by urllib."""
+"""A paid embedder and chat provider that send requests to the server of RAGKIT_TEST_WIRE."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PaidEmbedder:
 
 
 class CarelessEmbedder(PaidEmbedder):
-    """One that sends all that it gets in one request."""
+    """An embedder that sends all texts in one request."""
 
     model = "text-embedding-3-large"
     fingerprint = "careless-1"
@@ -69,7 +69,7 @@ class CarelessEmbedder(PaidEmbedder):
 
 
 class NamelessEmbedder(PaidEmbedder):
-    """One of a model that no price list holds."""
+    """An embedder with an unknown price."""
 
     model = "nobody-knows-this-one"
     fingerprint = "nameless-1"

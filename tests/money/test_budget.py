@@ -1,4 +1,4 @@
-"""Budgets: refused before they are broken, stopped within one request, and what is paid for is kept."""
+"""Budgets: runs that would exceed them do not start, or stop within one request and keep their results."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_th
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text(f"extends: default\nembed: {{name: {embedder}}}\n")
     estimate = ragkit("index", "docs", "--dry-run", "--json").json["estimate"]["cost_usd"]
-    wire.bills = 3.0  # the service counts three times what was expected
+    wire.bills = 3.0  # the server counts three times the estimate
     budget = estimate * 1.2
     stopped = ragkit("index", "docs", "--max-cost", budget, code=4)
     assert "is reached" in stopped.err
-    assert "what was embedded is kept: the same command goes on from there" in stopped.err
+    assert "completed embeddings are kept: run the same command to resume" in stopped.err
     spent = wire.total("/embeddings")[1] * TOKEN
     dearest = max(one.prompt_tokens for one in wire.requests) * TOKEN
     assert spent <= budget + dearest
@@ -181,7 +181,7 @@ def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire
     assert "is reached" in stopped.err
     chats, sent, received = wire.total("/chat/completions")
     assert chats == 1
-    assert ragkit("usage", "--json").json["by_verb"][0]["verb"] == "ask"  # what was spent is on record
+    assert ragkit("usage", "--json").json["by_verb"][0]["verb"] == "ask"  # the cost is recorded
     assert sent * 1e-4 + received * 1e-3 > estimate
 
 
@@ -203,7 +203,7 @@ def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, m
     assert spent == pytest.approx(sent * 1e-4 + received * 1e-3 + wire.total("/embeddings")[1] * TOKEN)
 
 
-def test_the_limit_of_the_pipeline_is_looked_at_before_it_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_the_limit_of_the_pipeline_is_checked_before_the_run(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     (shop.parent / "ragkit.yaml").write_text(
         "extends: default\nembed: {name: paid}\nanswer: {provider: paidchat, max_cost_usd: 0.001}\n"
@@ -213,7 +213,7 @@ def test_the_limit_of_the_pipeline_is_looked_at_before_it_is_spent(shop: Path, w
     assert wire.requests == []
 
 
-def test_a_price_list_with_a_mistake_is_met_before_anything_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_an_invalid_price_list_is_an_error_before_anything_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     (shop.parent / "prices.yaml").write_text("openai: {gpt-4o-mini: {inputs: 3, output: free}}\n")

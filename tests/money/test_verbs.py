@@ -1,4 +1,4 @@
-"""`ragkit usage` and `ragkit models`: what they print, and their JSON."""
+"""`ragkit usage` and `ragkit models`: output and JSON."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_usage_of_nothing_is_nothing_and_needs_a_knowledge_base(workplace: Path,
     assert "is not a knowledge base" in ragkit("usage", code=1).err
 
 
-def test_what_a_run_spent_that_failed_is_on_record_too(used: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_a_failed_run_is_recorded(used: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> Completion:
         raise ProviderError("openai", "down")
 
@@ -88,7 +88,7 @@ def test_a_search_leaves_the_knowledge_base_as_it_was(used: Path, ragkit: Ragkit
     ragkit("verify")
 
 
-def test_what_was_spent_stays_on_record_when_everything_else_goes(used: Path, ragkit: Ragkit) -> None:
+def test_clear_keeps_the_ledger(used: Path, ragkit: Ragkit) -> None:
     spent = ragkit("usage", "--json").json["total"]["total_cost_usd"]
     ragkit("clear", "--yes", code=None)
     assert ragkit("usage", "--json").json["total"]["total_cost_usd"] == spent
@@ -97,7 +97,7 @@ def test_what_was_spent_stays_on_record_when_everything_else_goes(used: Path, ra
 def test_a_knowledge_base_that_cannot_be_written_can_be_searched(used: Path, ragkit: Ragkit) -> None:
     if os.geteuid() == 0:
         Path(".ragkit/ledger.sqlite").unlink()
-        Path(".ragkit/ledger.sqlite").mkdir()  # root may write everywhere; nobody can write this
+        Path(".ragkit/ledger.sqlite").mkdir()  # not writable, even for root
     else:
         Path(".ragkit/ledger.sqlite").chmod(0o400)
     assert ragkit("search", "boiler 7", "--json").json["hits"][0]["rank"] == 1
@@ -134,12 +134,12 @@ def test_models_are_chosen_by_provider_kind_and_a_part_of_the_name(workplace: Pa
     assert [one["name"] for one in sonnets] == ["anthropic:claude-sonnet-4-5"]
 
 
-def test_a_wrong_name_is_met_with_the_nearest_right_one(workplace: Path, ragkit: Ragkit) -> None:
+def test_an_unknown_name_gives_the_closest_one(workplace: Path, ragkit: Ragkit) -> None:
     assert "(did you mean 'gpt-4o-mini'" in ragkit("models", "gpt4o-mini", code=2).err
     assert "(did you mean 'voyage'?)" in ragkit("models", "--provider", "voyag", code=2).err
 
 
-def test_ones_own_prices_are_listed_and_an_unknown_one_is_said_to_be(workplace: Path, ragkit: Ragkit) -> None:
+def test_own_prices_are_listed_and_unknown_prices_are_marked(workplace: Path, ragkit: Ragkit) -> None:
     (workplace / "prices.yaml").write_text("mine:\n  big: {input: 7, output: 9}\n  small: {context_window: 512}\n")
     lines = ragkit("models", "--provider", "mine").out.splitlines()
     assert lines[1].split() == ["mine:big", "chat", "-", "-", "7", "9", "-", "-"]

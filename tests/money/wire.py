@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's embeddings and chat completions, and counts every token that it answers for.
+"""A server with OpenAI's embeddings and chat completions API that counts every token.
 
 Its model calls the first tool that it is offered, once, and then answers. It needs no package.
 """
@@ -31,7 +31,7 @@ class Counted:
 
 @dataclass
 class Wire:
-    """What the server counted, and how it counts."""
+    """The counts of the server and its counting factor."""
 
     url: str = ""
     bills: float = 1.0

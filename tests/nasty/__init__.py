@@ -1,1 +1,1 @@
-"""131 files that nobody should have to index, each with what must become of it. All are made here by code."""
+"""131 malicious, damaged and unusual files with their expected outcomes. All are generated."""

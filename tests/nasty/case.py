@@ -1,4 +1,4 @@
-"""One nasty file, and what must become of it."""
+"""A test file and its expected outcome."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Text:
-    """It is indexed, and this is its whole text, white space at the ends apart."""
+    """Indexed, with this text (ignoring white space at both ends)."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Long:
-    """It is indexed, with this much text, which begins and ends like this."""
+    """Indexed, with a text of this length, start and end."""
 
     length: int
     begins: str
@@ -25,14 +25,14 @@ class Long:
 
 @dataclass(frozen=True)
 class Failed:
-    """It is reported as failed, for this reason; one that ends with `…` only begins so."""
+    """Reported as failed with this reason; `…` at the end matches any text."""
 
     error: str
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """It is reported as skipped, for this reason."""
+    """Reported as skipped with this reason."""
 
     reason: str
 
@@ -42,7 +42,7 @@ Outcome: TypeAlias = "Text | Long | Failed | Skipped"
 
 @dataclass(frozen=True)
 class Case:
-    """A file by its name."""
+    """A file with its content and outcome."""
 
     name: str
     make: Callable[[], bytes]
@@ -50,6 +50,6 @@ class Case:
 
 
 def case(name: str, data: bytes | Callable[[], bytes], outcome: Outcome | str) -> Case:
-    """A case; data may be given as they are, and a text stands for a document with that text."""
+    """A case; `data` may be a function, and a string as `outcome` means `Text`."""
     make = data if callable(data) else lambda: data
     return Case(name, make, Text(outcome) if isinstance(outcome, str) else outcome)

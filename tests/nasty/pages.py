@@ -1,4 +1,4 @@
-"""19 pages of HTML and Markdown that hang parsers, lie about themselves, or hide what they say."""
+"""19 HTML and Markdown pages: slow to parse, mislabeled, or with hidden text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""26 things that a folder may hold beside honest files, and files that change while a run looks at them."""
+"""26 unusual directory entries: links, pipes, unreadable files, odd names, and files that change during a run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tests.nasty.case import Failed, Outcome, Skipped, Text
 
-OUT = Skipped("link out of the folder")
-NOWHERE = Skipped("link that leads nowhere")
+OUTSIDE = Skipped("link to a path outside the folder")
+BROKEN_LINK = Skipped("broken link")
 TOO_LARGE = Skipped("larger than 50 MB")
 LONG_NAME = "n" * 251 + ".txt"
 BAD_BYTES = os.fsdecode(b"caf\xff.txt")
@@ -20,11 +20,11 @@ DEEP = "d" * 200
 
 
 def make_places(folder: Path, outside: Path) -> None:
-    """Fill a folder; `outside` gets what must stay out."""
+    """Create the entries; `outside` gets files that must not be indexed."""
     outside.mkdir()
     (outside / "hard.txt").write_text("words of a hard link")
     os.mkfifo(folder / "pipe.txt")
-    with contextlib.chdir(folder), socket.socket(socket.AF_UNIX) as server:  # the path of a socket must be short
+    with contextlib.chdir(folder), socket.socket(socket.AF_UNIX) as server:  # socket paths are limited in length
         server.bind("socket.txt")
     links = {
         "zero.txt": "/dev/zero",
@@ -62,7 +62,7 @@ def make_places(folder: Path, outside: Path) -> None:
 
 
 def change(path: Path) -> None:
-    """What happens to a file right after it was found: the run has seen it, and has not yet read it."""
+    """Change a file after the scan and before it is read."""
     if path.name == "vanishes.txt":
         path.unlink()
     elif path.name == "grows.txt":
@@ -75,38 +75,38 @@ def change(path: Path) -> None:
         path.parent.write_text("a file now")
 
 
-def _own(name: str) -> Text:
+def _name_as_text(name: str) -> Text:
     return Text(f"words of {os.fsencode(name)!r}")
 
 
 OUTCOMES: Mapping[str, Outcome] = {
     "pipe.txt": Skipped("a named pipe, not a regular file"),
     "socket.txt": Skipped("a socket, not a regular file"),
-    "zero.txt": OUT,
-    "passwd.txt": OUT,
+    "zero.txt": OUTSIDE,
+    "passwd.txt": OUTSIDE,
     "loop": Skipped("link"),
-    "self.txt": NOWHERE,
-    "gone.txt": NOWHERE,
+    "self.txt": BROKEN_LINK,
+    "gone.txt": BROKEN_LINK,
     "hard.txt": Text("words of a hard link"),
-    "unreadable.txt": Failed("not readable (permission denied)"),
-    "closed": Skipped("folder: not readable (permission denied)"),
-    "vanishes.txt": Failed("not there"),
+    "unreadable.txt": Failed("permission denied"),
+    "closed": Skipped("folder: permission denied"),
+    "vanishes.txt": Failed("does not exist"),
     "grows.txt": Text("as it was found and more"),
     "replaced.txt": Failed("a named pipe, not a regular file"),
-    "becomes/file.txt": Failed("not there"),
-    "new\nline.txt": _own("new\nline.txt"),
-    "caf\\xff.txt": _own(BAD_BYTES),
-    LONG_NAME: _own(LONG_NAME),
-    "long": Skipped("folder: its path is too long for this system"),
-    "case.txt": _own("case.txt"),
-    "CASE.txt": _own("CASE.txt"),
-    "n\u00e9.txt": _own("n\u00e9.txt"),
-    "ne\u0301.txt": _own("ne\u0301.txt"),
-    "-rf": _own("-rf"),
+    "becomes/file.txt": Failed("does not exist"),
+    "new\nline.txt": _name_as_text("new\nline.txt"),
+    "caf\\xff.txt": _name_as_text(BAD_BYTES),
+    LONG_NAME: _name_as_text(LONG_NAME),
+    "long": Skipped("folder: the path is too long"),
+    "case.txt": _name_as_text("case.txt"),
+    "CASE.txt": _name_as_text("CASE.txt"),
+    "n\u00e9.txt": _name_as_text("n\u00e9.txt"),
+    "ne\u0301.txt": _name_as_text("ne\u0301.txt"),
+    "-rf": _name_as_text("-rf"),
     "terabyte.txt": TOO_LARGE,
-    "base": Skipped("a knowledge base"),
+    "base": Skipped("knowledge base"),
     "txt-gigabyte-line.txt": TOO_LARGE,
 }
-"""Name -> what becomes of it. The other device and the 100,000 files have runs of their own."""
+"""Name -> outcome. The other device and the 100,000 files have separate tests."""
 EXTRA = 2
-"""Files above beyond one for each case: two names that differ in case, or in their form, take two."""
+"""Additional files: two cases (upper and lower case, Unicode normalization) need two files each."""

@@ -1,7 +1,6 @@
-"""`ragkit` as a user who may be refused files has it, with files that change once they were found.
+"""Run `ragkit` without root's file permissions, and change files after the scan.
 
-Root may read everything: so that a file without permissions is met as anyone else meets it, the two capabilities
-that let root do so are dropped before the program starts.
+Root can read all files, so the two capabilities that allow it are dropped before the program starts.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ DROPPED = "RAGKIT_TEST_DROPPED"
 
 
 def main() -> None:
-    """Drop the capabilities, start again, and run the command line."""
+    """Drop the capabilities, restart, and run the command line."""
     if DROPPED not in os.environ:
         for capability in (DAC_OVERRIDE, DAC_READ_SEARCH):
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""13 files of values: ragged, endless, nested beyond reason, and full of what programs obey."""
+"""13 CSV, JSON and similar files: ragged, very long, deeply nested, or with formulas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES: Sequence[Case] = (
     ),
     case("json-nan.json", b'{"a": NaN, "b": -Infinity}', "a: NaN\nb: -Infinity"),
     case("json-twice.json", b'{"a": 1, "a": 2}', "a: 2"),
-    case("json-deep.json", b"[" * 100_000 + b"]" * 100_000, Failed("nested too deep")),
+    case("json-deep.json", b"[" * 100_000 + b"]" * 100_000, Failed("nested too deeply")),
     case("json-digits.json", b'{"n": ' + b"9" * 1_000_000 + b"}", Long(1_000_003, "n: 999", "999")),
     case("jsonl-cut.jsonl", b'{"a": 1}\n{"a": 2}\n{"a": ', 'a: 1\n\na: 2\n\n{"a":'),
     case("json-several.json", b'{"a": 1}\n{"a": 2}', "a: 1\n\na: 2"),

@@ -1,4 +1,4 @@
-"""One run of `ragkit index` over everything that should not be there: each file has exactly its outcome."""
+"""One run of `ragkit index` over all cases; each file has its expected outcome."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ RUN = [sys.executable, str(Path(__file__).with_name("run_index.py"))]
 
 @dataclass(frozen=True)
 class Run:
-    """What one run said, and what it left."""
+    """The result of a run."""
 
     code: int
     report: Mapping[str, object]
     outcomes: Mapping[str, Outcome]
-    """Name -> what became of it; the text of a long document as `Text` too."""
+    """Name -> outcome; long documents are `Text` too."""
     seconds: float
     peak_mb: float
     """Of the largest process."""
@@ -45,7 +45,7 @@ class Run:
 
 
 def ragkit(folder: Path, *arguments: str, seconds: float = 280) -> subprocess.CompletedProcess[str]:
-    """`ragkit ...` in a process of its own."""
+    """Run `ragkit ...` in a new process."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("RAGKIT_")}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), env.get("PYTHONPATH")]))
     command = [*RUN, *arguments]
@@ -53,32 +53,32 @@ def ragkit(folder: Path, *arguments: str, seconds: float = 280) -> subprocess.Co
 
 
 def read_back(folder: Path, report: Mapping[str, object]) -> dict[str, Outcome]:
-    """What became of every file, as the run and the index tell it."""
-    found: dict[str, Outcome] = {}
+    """The outcome of every file, from the report and the index."""
+    outcomes: dict[str, Outcome] = {}
     for failure in report["failures"]:  # type: ignore[attr-defined]
-        found[failure["source"]] = Failed(failure["error"])
+        outcomes[failure["source"]] = Failed(failure["error"])
     for skip in report["skipped"]:  # type: ignore[attr-defined]
         name = "docs/long" if skip["source"].startswith("docs/long/") else skip["source"]
-        found[name] = Skipped(skip["reason"])
+        outcomes[name] = Skipped(skip["reason"])
     for line in ragkit(folder, "list", "--json").stdout.splitlines():
         source = json.loads(line)["source"]
-        if source not in found:
-            found[source] = Text("")
+        if source not in outcomes:
+            outcomes[source] = Text("")
     ends: dict[str, int] = {}
     for line in ragkit(folder, "list", "--chunks", "--json").stdout.splitlines():
         chunk = json.loads(line)
-        before = found[chunk["source"]]
+        before = outcomes[chunk["source"]]
         assert isinstance(before, Text)
         gap = chunk["start"] - ends.get(chunk["source"], 0)
         new = chunk["text"][-gap:] if gap < 0 else ("\x1f" * gap if before.text else "") + chunk["text"]
-        found[chunk["source"]] = Text(before.text + new)
+        outcomes[chunk["source"]] = Text(before.text + new)
         ends[chunk["source"]] = chunk["end"]
-    return {name.removeprefix("docs/"): outcome for name, outcome in found.items()}
+    return {name.removeprefix("docs/"): outcome for name, outcome in outcomes.items()}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """One run over all cases and some good files."""
+    """One run over all cases and some valid files."""
     folder = tmp_path_factory.mktemp("nasty")
     docs = folder / "docs"
     docs.mkdir()
@@ -88,14 +88,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     for number in range(GOOD):
         (docs / f"good-{number:02}.txt").write_text(f"good words number {number}")
     places.make_places(docs, folder / "outside")
-    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = ragkit(folder, "index", "docs", "--json")
+    started_at, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = ragkit(folder, "index", "docs", "--json")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = time.monotonic() - began
-    report = json.loads(done.stdout) if done.stdout else {}
+    seconds = time.monotonic() - started_at
+    report = json.loads(process.stdout) if process.stdout else {}
     print(f"{seconds:.1f} s, {after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:.1f} CPU s")  # noqa: T201
-    assert report, done.stderr
-    yield Run(done.returncode, report, read_back(folder, report), seconds, after.ru_maxrss / 1024, done.stderr)
+    assert report, process.stderr
+    yield Run(process.returncode, report, read_back(folder, report), seconds, after.ru_maxrss / 1024, process.stderr)
     (docs / "closed").chmod(0o700)
 
 
@@ -108,25 +108,25 @@ def test_there_are_131_cases() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OUTCOMES), ids=lambda name: re.sub(r"[^\x21-\x7e]", "?", name)[:40])
-def test_a_nasty_file_has_exactly_its_outcome(run: Run, name: str) -> None:
-    got, wanted = run.outcomes[name], OUTCOMES[name]
-    if isinstance(wanted, Long) and isinstance(got, Text):
-        plain = got.text
-        assert (len(plain), plain[: len(wanted.begins)], plain[-len(wanted.ends) :]) == (
-            wanted.length,
-            wanted.begins,
-            wanted.ends,
+def test_each_file_has_its_expected_outcome(run: Run, name: str) -> None:
+    outcome, expected = run.outcomes[name], OUTCOMES[name]
+    if isinstance(expected, Long) and isinstance(outcome, Text):
+        text = outcome.text
+        assert (len(text), text[: len(expected.begins)], text[-len(expected.ends) :]) == (
+            expected.length,
+            expected.begins,
+            expected.ends,
         )
-    elif isinstance(wanted, Failed) and isinstance(got, Failed) and wanted.error.endswith("…"):
-        assert got.error.startswith(wanted.error[:-1])
-    elif isinstance(wanted, Text) and isinstance(got, Text):
-        assert spaced(got.text) == spaced(wanted.text)
+    elif isinstance(expected, Failed) and isinstance(outcome, Failed) and expected.error.endswith("…"):
+        assert outcome.error.startswith(expected.error[:-1])
+    elif isinstance(expected, Text) and isinstance(outcome, Text):
+        assert normalize_whitespace(outcome.text) == normalize_whitespace(expected.text)
     else:
-        assert got == wanted
+        assert outcome == expected
 
 
-def spaced(text: str) -> str:
-    """White space that no chunk holds, at the ends and between two chunks, made equal."""
+def normalize_whitespace(text: str) -> str:
+    """`text` with normalized white space, which chunks do not preserve."""
     return re.sub("[\x1f\n\r ]+", " ", text).strip()
 
 
@@ -141,20 +141,20 @@ def test_every_file_of_the_folder_is_accounted_for(run: Run) -> None:
     assert run.code == 7
 
 
-def test_the_good_files_among_them_are_all_indexed(run: Run) -> None:
+def test_valid_files_are_all_indexed(run: Run) -> None:
     for number in range(GOOD):
         assert run.outcomes[f"good-{number:02}.txt"] == Text(f"good words number {number}")
 
 
-def test_nothing_is_written_beside_the_knowledge_base(run: Run) -> None:
+def test_nothing_is_written_outside_the_knowledge_base(run: Run) -> None:
     assert not Path("/tmp/ragkit-owned").exists()
     assert "Traceback" not in run.error
 
 
-def test_every_failure_says_what_to_do(run: Run) -> None:
+def test_every_failure_has_a_hint(run: Run) -> None:
     failures = run.report["failures"]
     assert isinstance(failures, list)
-    assert [each for each in failures if not each["hint"]] == []
+    assert [failure for failure in failures if not failure["hint"]] == []
 
 
 def test_a_folder_on_another_device_is_read_where_links_are_followed(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_folder_on_another_device_is_read_where_links_are_followed(tmp_path: P
         assert read_back(tmp_path, report) == {"far/far.txt": Text("words of another device")}
 
 
-def test_limits_stand_in_the_pipeline_file(tmp_path: Path) -> None:
+def test_limits_can_be_set_in_the_pipeline_file(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/long.txt").write_text("words " * 40_000)
     (tmp_path / "docs/bomb.pdf").write_bytes(pdfs.flate_bomb())
@@ -177,9 +177,9 @@ def test_limits_stand_in_the_pipeline_file(tmp_path: Path) -> None:
     settings = "max_text_mb: 0.1, max_memory_mb: 500, max_seconds: 30"
     (tmp_path / "ragkit.yaml").write_text(PIPELINE.replace("max_seconds: 20, max_memory_mb: 600", settings))
     report = json.loads(ragkit(tmp_path, "index", "docs", "--json").stdout)
-    assert {each["source"]: (each["error"], each["hint"]) for each in report["failures"]} == {
-        "docs/bomb.pdf": (pdfs.GAVE_UP.error, "raise max_memory_mb, or leave it out"),
-        "docs/long.txt": ("its text is longer than 0.1 million characters", "raise max_text_mb"),
+    assert {failure["source"]: (failure["error"], failure["hint"]) for failure in report["failures"]} == {
+        "docs/bomb.pdf": (pdfs.OUT_OF_MEMORY.error, "raise max_memory_mb, or exclude it"),
+        "docs/long.txt": ("the text is longer than 0.1 million characters", "raise max_text_mb"),
     }
     assert report["files"]["added"] == 1
 
@@ -194,9 +194,9 @@ def test_a_hundred_thousand_small_files_are_indexed_in_bounded_memory(tmp_path: 
         (folder / f"{number}.txt").write_text(f"note {number} of many")
     (tmp_path / "ragkit.yaml").write_text(PIPELINE)
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    done = ragkit(tmp_path, "index", "docs", "--json", seconds=3000)
+    process = ragkit(tmp_path, "index", "docs", "--json", seconds=3000)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    report = json.loads(done.stdout)
+    report = json.loads(process.stdout)
     print(f"{report['seconds']:.0f} s, peak {peak:.0f} MB (before: {before / 1024:.0f} MB)")  # noqa: T201
-    assert (done.returncode, report["files"]["added"], report["failures"]) == (0, 100_000, [])
+    assert (process.returncode, report["files"]["added"], report["failures"]) == (0, 100_000, [])
     assert peak < 1024

@@ -1,4 +1,4 @@
-"""23 plain texts: every encoding that is met, bytes that mean nothing, and lines without an end."""
+"""23 plain texts: encodings, invalid bytes, very long lines."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ CASES: Sequence[Case] = (
     case("txt-blank-lines.txt", b"\n" * 1_000_000 + b"end", "end"),
     case("txt-binary.txt", bytes(range(256)) * 40, Skipped("binary file")),
 )
-"""The 23rd, one line of a gigabyte, is made on disk: see `places`."""
+"""The 23rd, one line of a gigabyte, is in `places`."""

@@ -1,4 +1,4 @@
-"""A small set of parts of every kind, so that messages about them do not change when ragkit gets a new part."""
+"""A few components of each kind, so that messages stay the same when ragkit gets a new component."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class RecursiveOptions:
 
     def __post_init__(self) -> None:
         if self.chunk_size < 1:
-            raise InvalidOption("chunk_size", self.chunk_size, "1 or more")
+            raise InvalidOption("chunk_size", self.chunk_size, ">= 1")
         if not 0 <= self.chunk_overlap < self.chunk_size:
-            raise InvalidOption("split.chunk_overlap", self.chunk_overlap, f"0 to {self.chunk_size - 1}")
+            raise InvalidOption("split.chunk_overlap", self.chunk_overlap, f"between 0 and {self.chunk_size - 1}")
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,13 @@ class MixedOptions:
 
     def __post_init__(self) -> None:
         if self.top_k < 1:
-            raise InvalidOption("top_k", self.top_k, "1 or more")
+            raise InvalidOption("top_k", self.top_k, ">= 1")
         if not 0 <= self.weight <= 1:
-            raise InvalidOption("weight", self.weight, "a number from 0 to 1")
+            raise InvalidOption("weight", self.weight, "between 0 and 1")
 
 
 class Part:
-    """Stands for every part: nothing is run here."""
+    """Stands for every component; it is never run."""
 
 
 def _place(options: str = "", target: str = "Part", extra: str = "") -> PartSpec:

@@ -15,6 +15,7 @@ import pytest
 from ragkit.embed import EMBEDDERS
 from ragkit.errors import InvalidOption, PipelineError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.schema import json_schema
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
@@ -128,19 +129,19 @@ def test_the_store_of_a_plugin_is_made_by_its_name_with_its_options(tmp_path: Pa
 
 def test_the_options_of_a_plugin_are_checked_like_those_of_ours() -> None:
     assert problems_of("extends: default\nsplit: {name: paragraphs, blank_line: 2, keep: short, blank_lines: 0}\n") == [
-        "pipeline:2:27: the splitter 'paragraphs' has no option 'blank_line' (did you mean 'blank_lines'?);"
-        " known: blank_lines, keep",
-        "pipeline:2:48: keep is 'short': 'all' or 'long' is wanted",
-        "pipeline:2:68: blank_lines is 0: 1 or more is wanted",
+        "pipeline:2:27: unknown option 'blank_line' of the splitter 'paragraphs' (did you mean 'blank_lines'?);"
+        " available: blank_lines, keep",
+        "pipeline:2:48: keep must be 'all' or 'long' (got 'short')",
+        "pipeline:2:68: blank_lines must be >= 1 (got 0)",
     ]
     assert problems_of("extends: default\nembed: {name: letters, dimension: 3}\n") == [
-        "pipeline:2:24: the embedder 'letters' has no option 'dimension': it takes none"
+        "pipeline:2:24: unknown option 'dimension' of the embedder 'letters': it has no options"
     ]
 
 
 def test_a_plugin_is_among_the_names_that_are_known_and_near() -> None:
     [problem] = problems_of("extends: default\nembed: {name: leters}\n")
-    assert "'leters' is not the name of an embedder (did you mean 'letters'?); known: absent, " in problem
+    assert "unknown embedder 'leters' (did you mean 'letters'?); available: absent, " in problem
     assert ", letters, " in problem
 
 
@@ -151,11 +152,9 @@ def test_a_plugin_cannot_take_over_a_name_of_ours() -> None:
 
 def test_an_entry_point_that_leads_to_nothing_is_a_problem_at_its_line_and_no_traceback() -> None:
     [absent] = problems_of("extends: default\nembed: {name: absent}\n")
-    assert absent.startswith(
-        "pipeline:2:15: the embedder 'absent' cannot be imported: module 'ragkit_paragraphs' has no"
-    )
+    assert absent.startswith("pipeline:2:15: cannot import the embedder 'absent': module 'ragkit_paragraphs' has no")
     [unmade] = problems_of("extends: default\nembed: {name: unmade}\n")
-    assert unmade.startswith("pipeline:2:15: the embedder 'unmade' cannot be imported: No module named")
+    assert unmade.startswith("pipeline:2:15: cannot import the embedder 'unmade': No module named")
 
 
 def test_the_schema_holds_plugins_when_asked_only() -> None:
@@ -166,3 +165,27 @@ def test_the_schema_holds_plugins_when_asked_only() -> None:
     assert paragraphs["description"] == "What ends a paragraph."
     assert "embed.letters" in definitions
     assert "split.paragraphs" not in str(json_schema())
+
+
+def test_a_plugin_splitter_works_with_the_tokens_of_the_default_embedder(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "zoo.txt").write_text("Zebras zigzag.\n\nAardvarks amble.\n")
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml("split: {name: paragraphs}\n")) as kb:
+        assert kb.index(docs).chunks["added"] == 2
+        assert kb.search("zigzag")[0].chunk.text == "Zebras zigzag."
+
+
+def test_a_plugin_that_lacks_a_member_of_its_protocol_is_rejected_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = Pipeline.from_yaml("split: {name: paragraphs}\n")
+    splitter = SPLITTERS.find("paragraphs")
+    monkeypatch.delattr(splitter, "max_chunk_tokens")
+    lacks = r"the splitter 'paragraphs' \(package ragkit-paragraphs\) lacks the "
+    required = r" \(required by ragkit\.split\.base\.Splitter\)"
+    with pytest.raises(PipelineError, match=f"^{lacks}attribute max_chunk_tokens{required}$"):
+        PipelineComponents(pipeline).split_document(Document("text", source="a.txt"))
+    monkeypatch.delattr(splitter, "spans")
+    with pytest.raises(PipelineError, match=f"^pipeline:1:15: {lacks}method spans{required}\n"):
+        pipeline.validate()
+    with pytest.raises(PipelineError, match=f"^{lacks}method spans{required}$"):
+        PipelineComponents(pipeline).split_document(Document("text", source="a.txt"))

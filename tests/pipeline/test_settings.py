@@ -61,7 +61,7 @@ def test_every_shipped_pipeline_loads_validates_and_reads_back(name: str) -> Non
         try:
             check()
         except PipelineError as error:
-            assert re.findall(r"ragkit\[(.+)\]", str(error)) == ["sentence-transformers"]
+            assert re.findall(r"ragkit-kb\[(.+)\]", str(error)) == ["sentence-transformers"]
     assert Pipeline.from_yaml(pipeline.to_yaml(), environ=environ) == pipeline
     assert Pipeline.from_yaml(pipeline.to_yaml(complete=True), environ=environ) == pipeline
 
@@ -76,7 +76,7 @@ def test_the_head_of_every_shipped_pipeline_names_what_to_install_and_to_set(nam
     } - {""}
     provider = pipeline.answer.provider.partition(":")[0]
     extras |= {PROVIDERS.extra(provider)} - {""} if provider in PROVIDERS.names() else set()
-    listed = re.findall(r"^# Install: pip install 'ragkit\[([a-z,-]+)\]'$", head, re.MULTILINE)
+    listed = re.findall(r"^# Install: pip install 'ragkit-kb\[([a-z,-]+)\]'$", head, re.MULTILINE)
     assert [set(line.split(",")) for line in listed] == ([extras] if extras else [])
     for variable in variables_of(name):
         assert re.search(rf"^# Set: .*\b{variable}\b", head, re.MULTILINE), variable
@@ -103,7 +103,7 @@ def test_shipped_pipelines_are_found_inside_the_package_first(tmp_path: Path, mo
 
 def test_an_unknown_name_is_met_with_the_nearest_one() -> None:
     known = ", ".join(discovery.pipeline_names())
-    said = f"'defualt' is not the name of a shipped pipeline (did you mean 'default'?); known: {known}, or the path of"
+    said = f"unknown pipeline 'defualt' (did you mean 'default'?); available: {known}, or the path of"
     with pytest.raises(PipelineError, match=f"^{re.escape(said)}"):
         Pipeline.load("defualt")
 
@@ -111,7 +111,7 @@ def test_an_unknown_name_is_met_with_the_nearest_one() -> None:
 def test_a_name_with_a_suffix_or_a_slash_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("default.yaml", "./default"):
-        with pytest.raises(PipelineError, match=r"^default(\.yaml)?:1:1: the file cannot be read: No such file"):
+        with pytest.raises(PipelineError, match=r"^default(\.yaml)?:1:1: cannot read the file: No such file"):
             Pipeline.load(name)
 
 
@@ -236,7 +236,7 @@ def test_true_and_one_are_told_apart_and_so_are_text_and_number() -> None:
 
 def test_from_yaml_extends_shipped_pipelines_and_no_files() -> None:
     assert Pipeline.from_yaml("extends: default\n", environ={}) == Pipeline.default()
-    with pytest.raises(PipelineError, match=r"'pipelines/default\.yaml' is not the name of a shipped pipeline"):
+    with pytest.raises(PipelineError, match=r"unknown pipeline 'pipelines/default\.yaml'"):
         Pipeline.from_yaml("extends: pipelines/default.yaml\n")
 
 
@@ -246,7 +246,7 @@ def test_validate_names_the_install_line_of_a_missing_extra() -> None:
         loaders=(*Pipeline.default().loaders, ComponentConfig("unstructured", _unstructured(), (".msg",))),
     )
     with pytest.raises(
-        PipelineError, match=r"the loader 'unstructured' needs .*: pip install 'ragkit\[unstructured\]'"
+        PipelineError, match=r"the loader 'unstructured' needs .*: pip install 'ragkit-kb\[unstructured\]'"
     ):
         pipeline.validate()
 
@@ -261,27 +261,27 @@ def test_a_file_that_names_a_missing_extra_loads_and_fails_to_validate_with_its_
         pipeline.validate()
 
 
-WRONG: list[tuple[str, Callable[[Pipeline], Pipeline]]] = [
-    ("'memry' is not the name of a store", lambda p: replace(p, store=ComponentConfig("memry", MemoryOptions()))),
+INVALID: list[tuple[str, Callable[[Pipeline], Pipeline]]] = [
+    ("unknown store 'memry'", lambda p: replace(p, store=ComponentConfig("memry", MemoryOptions()))),
     (
-        "the options of 'memory' are HashingOptions: MemoryOptions is wanted",
+        r"options of 'memory' must be MemoryOptions \(got HashingOptions\)",
         lambda p: replace(p, store=ComponentConfig("memory", HashingOptions())),
     ),
     (
-        "no entry takes the files that are left over",
+        "the last entry must match every remaining file",
         lambda p: replace(p, splitters=(replace(p.splitters[0], only=(".md",)),)),
     ),
     (
-        "include is 'x': a list of texts is wanted",
+        r"include must be a list of strings \(got 'x'",
         lambda p: replace(p, loaders=(ComponentConfig("folder", _folder("x")),)),
     ),
-    ("a second entry for 'folder'", lambda p: replace(p, loaders=p.loaders * 2)),
+    ("duplicate entry for 'folder'", lambda p: replace(p, loaders=p.loaders * 2)),
 ]
 
 
-@pytest.mark.parametrize(("said", "change"), WRONG, ids=[said for said, _ in WRONG])
-def test_validate_refuses_what_a_file_could_not_say(said: str, change: Callable[[Pipeline], Pipeline]) -> None:
-    with pytest.raises(PipelineError, match=said):
+@pytest.mark.parametrize(("message", "change"), INVALID, ids=[message for message, _ in INVALID])
+def test_validate_rejects_what_a_file_cannot_contain(message: str, change: Callable[[Pipeline], Pipeline]) -> None:
+    with pytest.raises(PipelineError, match=message):
         change(Pipeline.default()).validate()
 
 
@@ -289,7 +289,7 @@ def test_no_message_of_validate_holds_a_secret() -> None:
     pipeline = Pipeline.from_yaml(
         "extends: default\nanswer: {provider: 'local:${THE_KEY}'}\n", {"THE_KEY": "sk-secret"}
     )
-    with pytest.raises(PipelineError, match="is not the name of a store") as caught:
+    with pytest.raises(PipelineError, match="unknown store") as caught:
         replace(pipeline, store=ComponentConfig("memry")).validate()
     assert "sk-secret" not in str(caught.value)
 

@@ -165,12 +165,12 @@ def test_a_hostile_text_is_refused_within_seconds(bomb: str) -> None:
 
 
 def test_a_text_over_the_limit_is_not_parsed_at_all() -> None:
-    assert "longer than 1,000,000 characters" in refusal("#" * (MAX_CHARACTERS + 1))
+    assert "at most 1,000,000 characters" in refusal("#" * (MAX_CHARACTERS + 1))
 
 
 def test_values_are_counted_up_to_the_limit_and_not_beyond() -> None:
     assert tree("[" + "a," * (MAX_NODES - 1) + "]") is not None
-    assert "more than 10,000 values" in refusal("[" + "a," * MAX_NODES + "]")
+    assert "at most 10,000 values" in refusal("[" + "a," * MAX_NODES + "]")
 
 
 @settings(max_examples=200, deadline=None)

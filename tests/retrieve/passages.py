@@ -1,4 +1,4 @@
-"""A handful of chunks with vectors that can be checked in the head."""
+"""A few chunks with vectors that are easy to verify by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 
 
 class Compass:
-    """An embedder that knows directions: each text has the row that the table gives it, else north."""
+    """An embedder with a table of vectors; other texts get the vector (0, 1)."""
 
     dimension = 2
     fingerprint = "compass"
@@ -26,12 +26,12 @@ class Compass:
         return np.stack([self.embed_query(text) for text in texts])
 
     def embed_query(self, text: str) -> Row:
-        """The row of the table."""
+        """The vector of the table."""
         return self._rows.get(text, np.array([0, 1], np.float32))
 
 
 def chunk(text: str, **metadata: JSON) -> Chunk:
-    """A chunk that is known by its text."""
+    """A chunk whose id is its text."""
     return Chunk(text, "document", "", text, 0, len(text), 1, 1, metadata=metadata)
 
 

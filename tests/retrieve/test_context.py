@@ -1,4 +1,4 @@
-"""Hits with what stands around them: the right text, at exact offsets, none of it twice."""
+"""Hits with context: the right text, at exact offsets, without overlaps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragkit.retrieve.in_memory_index import InMemoryChunkIndex
 from ragkit.retrieve.options import ContextMethod, ContextOptions
 
 TEXT = "zero\n\none\n  two\nthree\n\nfour\nfive\n"
-"""A word a chunk; white space between them."""
+"""One chunk per word, separated by white space."""
 WORDS = TEXT.split()
 
 
@@ -59,7 +59,7 @@ def shown(*arguments: object, **named: object) -> list[list[str]]:
     return [hit.chunk.text.split() for hit in hits(*arguments, **named)]  # type: ignore[arg-type]
 
 
-def test_a_hit_comes_with_its_neighbours_and_all_that_stands_between_them() -> None:
+def test_a_hit_includes_its_neighbours_and_the_text_between_them() -> None:
     [hit] = hits("neighbours", 1, "two")
     assert hit.chunk.text == "one\n  two\nthree"
     assert (hit.chunk.start, hit.chunk.end) == (6, 21)
@@ -74,22 +74,22 @@ def test_there_are_no_neighbours_beyond_the_ends_of_a_document() -> None:
     assert shown("neighbours", 99, "three") == [WORDS]
 
 
-def test_no_text_comes_twice_and_better_hits_come_first() -> None:
+def test_texts_do_not_overlap_and_higher_hits_take_precedence() -> None:
     assert shown("neighbours", 1, "one", "three", "four") == [["zero", "one", "two"], ["three", "four"]]
     assert shown("neighbours", 1, "four", "one") == [["three", "four", "five"], ["zero", "one", "two"]]
     assert shown("neighbours", 1, "two", "five") == [["one", "two", "three"], ["four", "five"]]
 
 
-def test_a_hit_inside_the_text_of_a_better_one_is_left_out_and_ranks_close_up() -> None:
+def test_a_hit_inside_the_text_of_a_higher_one_is_dropped_without_gaps_in_ranks() -> None:
     found = hits("neighbours", 1, "one", "two", "five")
     assert [(hit.chunk.id, hit.rank, hit.score) for hit in found] == [("one", 1, 8.0), ("five", 2, 6.0)]
 
 
-def test_the_list_is_filled_up_to_what_was_asked_for() -> None:
+def test_lower_hits_fill_the_list_up_to_top_k() -> None:
     assert shown("neighbours", 1, "one", "two", "zero", "five", top_k=2) == [["zero", "one", "two"], ["four", "five"]]
 
 
-def test_a_parent_is_counted_off_from_the_first_chunk_under_its_heading() -> None:
+def test_parents_are_grouped_from_the_first_chunk_under_a_heading() -> None:
     assert shown("parent", 2, "zero") == [["zero", "one"]]
     assert shown("parent", 2, "one", "four") == [["zero", "one"], ["four", "five"]]
     assert shown("parent", None, "five", "two") == [["four", "five"], ["zero", "one", "two", "three"]]
@@ -106,11 +106,11 @@ def test_children_of_one_parent_are_one_hit_with_the_score_of_the_best() -> None
     assert [(hit.chunk.id, hit.chunk.text, hit.score) for hit in found] == [("four", "three\n\nfour\nfive", 8.0)]
 
 
-def test_without_the_text_of_its_document_a_chunk_stands_alone() -> None:
+def test_without_the_text_of_its_document_a_chunk_is_not_extended() -> None:
     assert shown("neighbours", 1, "one", "two", texts=False) == [["one"], ["two"]]
 
 
-def test_a_chunk_that_is_not_in_the_outline_stands_alone() -> None:
+def test_a_chunk_without_a_known_span_is_not_extended() -> None:
     found = passages()
     odd = replace(found.chunks([1])[0], end=8, text="on")
     inner = Given(found)
@@ -118,7 +118,7 @@ def test_a_chunk_that_is_not_in_the_outline_stands_alone() -> None:
     assert ContextRetriever(inner, found, ContextOptions(), 9).retrieve("?")[0].chunk is odd
 
 
-def test_what_is_shown_elsewhere_draws_the_limits_in_but_never_into_the_hit() -> None:
+def test_covered_ranges_clip_the_limits_but_never_the_hit() -> None:
     assert clip_to_uncovered((0, 100), (40, 60), []) == (0, 100)
     assert clip_to_uncovered((0, 100), (40, 60), [(70, 90), (5, 20)]) == (20, 70)
     assert clip_to_uncovered((0, 100), (40, 60), [(50, 90), (5, 45)]) == (40, 60)
@@ -127,8 +127,8 @@ def test_what_is_shown_elsewhere_draws_the_limits_in_but_never_into_the_hit() ->
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"name": "uncles"}, "context.name is 'uncles': 'neighbours' or 'parent' is wanted"),
-        ({"chunks": 0}, "context.chunks is 0: a whole number from 1, or null, is wanted"),
+        ({"name": "uncles"}, "context.name must be one of neighbours, parent"),
+        ({"chunks": 0}, "context.chunks must be an integer >= 1, or null"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:

@@ -1,4 +1,4 @@
-"""Near-duplicates: what counts as one, and that the list is filled up again."""
+"""Near-duplicates: their detection, and filling the list with lower hits."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ def found(inner: Given, top_k: int, likeness: float = 0.8) -> list[tuple[str, in
     return [(hit.chunk.text, hit.rank) for hit in retriever.retrieve("?", top_k)]
 
 
-def test_shingles_are_runs_of_three_words_in_any_case() -> None:
+def test_shingles_are_lower_case_word_trigrams() -> None:
     assert shingles("One two, THREE four") == {"one two three", "two three four"}
     assert shingles("one, two") == {"one two"}
     assert shingles("?!") == {"?!"}
 
 
-def test_a_text_that_contains_another_is_like_it_and_the_better_one_stays() -> None:
+def test_of_two_texts_that_contain_each_other_the_higher_one_stays() -> None:
     long, part, other = "a b c d e f g h", "b c d e f", "x y z"
     assert deduplicate([long, part, other], 1.0) == [0, 2]
     assert deduplicate([part, long, other], 1.0) == [0, 2]
 
 
-def test_likeness_is_the_share_of_the_runs_of_the_shorter_text() -> None:
+def test_similarity_is_the_share_of_shingles_of_the_shorter_text() -> None:
     first, second = "a b c d e f", "c d e f x y z"  # 4 and 5 runs, 2 of them shared: half of the shorter
     assert deduplicate([first, second], 0.5) == [0]
     assert deduplicate([first, second], 0.51) == [0, 1]
 
 
-def test_windows_that_overlap_by_a_fifth_are_no_duplicates() -> None:
+def test_chunks_that_overlap_by_a_fifth_are_no_duplicates() -> None:
     words = [f"w{n}" for n in range(180)]
     assert deduplicate([" ".join(words[:100]), " ".join(words[80:180])], 0.8) == [0, 1]
 
 
-def test_texts_without_words_are_alike_when_they_are_equal() -> None:
+def test_texts_without_words_are_duplicates_if_equal() -> None:
     assert deduplicate(["", "?!", "", "!?", "?!"], 0.8) == [0, 1, 3]
 
 
-def test_the_list_is_filled_up_with_what_stands_behind_the_duplicates() -> None:
+def test_lower_hits_replace_duplicates() -> None:
     inner = Given("one two three", "One two three.", "ONE two three", "one, two three", "four", "five", "six")
     assert found(inner, 3) == [("one two three", 1), ("four", 2), ("five", 3)]
     assert inner.asked == [6]
@@ -70,7 +70,7 @@ def test_the_list_is_filled_up_with_what_stands_behind_the_duplicates() -> None:
     assert inner.asked == [6, 8]
 
 
-def test_it_looks_further_down_until_there_are_enough_or_no_more() -> None:
+def test_it_searches_deeper_until_there_are_enough_hits_or_no_more() -> None:
     inner = Given(*["one two three"] * 9, "four")
     assert found(inner, 2) == [("one two three", 1), ("four", 2)]
     assert inner.asked == [4, 8, 16]
@@ -79,10 +79,10 @@ def test_it_looks_further_down_until_there_are_enough_or_no_more() -> None:
 
 @pytest.mark.parametrize("likeness", [0.0, 1.5, -1.0])
 def test_a_likeness_out_of_range_is_refused(likeness: float) -> None:
-    with pytest.raises(InvalidOption, match=r"distinct.likeness is .*: a number above 0, up to 1 is wanted"):
+    with pytest.raises(InvalidOption, match=r"distinct.likeness must be > 0 and <= 1"):
         DistinctOptions(likeness)
 
 
 def test_less_than_one_hit_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="top_k is 0: a whole number from 1 is wanted"):
+    with pytest.raises(InvalidOption, match="top_k must be an integer >= 1"):
         found(Given("a"), 0)

@@ -33,8 +33,8 @@ def test_convex_divides_weights_by_their_sum() -> None:
 
 
 @pytest.mark.parametrize("weights", [(1.0,), (1.0, -0.5), (0.0, 0.0), (1.0, 1.0, 1.0)])
-def test_convex_refuses_weights_that_do_not_fit(weights: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="for 2 retrievers: one each, none negative, not all zero"):
+def test_convex_rejects_invalid_weights(weights: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="weights must be 2 numbers >= 0, not all 0"):
         convex_combination(np.ones((2, 3)), weights)
 
 
@@ -59,11 +59,11 @@ def test_ties_of_reciprocal_rank_fusion_keep_the_order_of_first_appearance() -> 
     assert [key for key, _ in reciprocal_rank_fusion([[2, 1], [1, 2]])] == [2, 1]
 
 
-def test_reciprocal_rank_fusion_of_nothing_is_nothing() -> None:
+def test_reciprocal_rank_fusion_of_no_rankings_is_empty() -> None:
     assert reciprocal_rank_fusion([]) == []
     assert reciprocal_rank_fusion([[], []]) == []
 
 
 def test_reciprocal_rank_fusion_refuses_a_negative_damping() -> None:
-    with pytest.raises(ValueError, match="damping is -1: 0 or more is wanted"):
+    with pytest.raises(ValueError, match=r"damping must be >= 0 \(got -1\)"):
         reciprocal_rank_fusion([[1]], damping=-1)

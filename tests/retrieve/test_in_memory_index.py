@@ -1,4 +1,4 @@
-"""Passages in memory, on their own."""
+"""The in-memory index."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ ROWS = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
 CHUNKS = [chunk("wing"), chunk("tail"), chunk("wing tail")]
 
 
-def test_the_key_of_a_chunk_is_its_place_in_the_list() -> None:
+def test_the_key_of_a_chunk_is_its_list_index() -> None:
     passages = InMemoryChunkIndex(CHUNKS, ROWS)
-    assert passages.keys().tolist() == [0, 1, 2]
     assert passages.chunks([2, 0]) == [CHUNKS[2], CHUNKS[0]]
     assert [key for key, _ in passages.search_terms(["tail"], 5)] == [1, 2]
 
@@ -33,7 +32,7 @@ def test_a_row_too_few_is_refused() -> None:
         InMemoryChunkIndex(CHUNKS, ROWS[:2])
 
 
-def test_many_threads_get_the_answers_of_one() -> None:
+def test_concurrent_searches_return_the_results_of_a_single_thread() -> None:
     passages = InMemoryChunkIndex([chunk(f"wing part{n} part{n + 1}") for n in range(50)], np.tile(ROWS[:1], (50, 1)))
     alone = [passages.search_terms(["wing", f"part{n}"], 3) for n in range(50)]
     with ThreadPoolExecutor(8) as pool:

@@ -1,4 +1,4 @@
-"""Questions written anew by a model: what it is asked, what becomes of its lines, what it costs."""
+"""Query rewriting: prompts, parsing of the output, cost."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def test_lines_lose_bullets_numbers_and_quotation_marks() -> None:
     assert parse_rewrites(text, "How so?") == ("Why so?", "What for?", "3.5 litres?")
 
 
-def test_a_line_that_comes_twice_counts_once() -> None:
+def test_duplicate_lines_are_removed() -> None:
     assert parse_rewrites("a\nb\na", "?") == ("a", "b")
 
 
-def test_the_model_is_asked_once_for_the_question_and_gives_no_more_than_was_asked_for() -> None:
+def test_rewrites_are_cached_and_limited_in_number() -> None:
     rewriter, provider = writer("one\ntwo\nthree", number=2)
     assert rewriter.rewrite("Why?") == ("one", "two")
     assert rewriter.rewrite("Why?") == ("one", "two")
@@ -62,7 +62,7 @@ def test_each_task_has_its_own_instructions() -> None:
     assert "Write 4 short passages" in provider.requests[0].messages[0].content
 
 
-def test_what_the_model_used_lands_in_the_meter_around_the_search() -> None:
+def test_token_usage_is_recorded_by_the_current_meter() -> None:
     rewriter, _ = writer(Completion(Message.assistant("one"), Tokens(120, 30)))
     meter = Meter()
     with use_meter(meter):
@@ -73,7 +73,7 @@ def test_what_the_model_used_lands_in_the_meter_around_the_search() -> None:
     assert [(call.kind, call.provider) for call in meter.calls] == [("chat", "scripted")]
 
 
-def test_a_service_that_is_busy_is_asked_again_and_one_that_fails_says_so() -> None:
+def test_a_busy_service_is_retried_and_a_failure_is_raised() -> None:
     rewriter, provider = writer(RateLimited("scripted", "slow down", retry_after=0.0), "one")
     assert rewriter.rewrite("Why?") == ("one",)
     assert len(provider.requests) == 2
@@ -82,14 +82,14 @@ def test_a_service_that_is_busy_is_asked_again_and_one_that_fails_says_so() -> N
 
 
 @pytest.mark.parametrize("name", ["multi_query", "hyde"])
-def test_without_a_model_it_says_what_to_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_model_the_error_names_the_variables_to_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in KEYS:
         monkeypatch.delenv(key, raising=False)
-    with pytest.raises(InvalidOption, match=r"rewrite.provider is 'auto': a model to write with .set OPENAI_API_KEY"):
+    with pytest.raises(InvalidOption, match=r"rewrite.provider must be an available provider: set OPENAI_API_KEY"):
         QueryRewriter(RewriteOptions(name))  # type: ignore[arg-type]
 
 
-def test_auto_takes_the_script_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_uses_the_scripted_provider_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_MOCK_JSON", '["a wording"]')
     assert QueryRewriter(RewriteOptions()).rewrite("Why?") == ("a wording",)
 
@@ -119,7 +119,7 @@ def test_a_wording_that_finds_nothing_adds_nothing() -> None:
     assert merge_rankings({"question": [], "wording 1": []}) == []
 
 
-def test_several_wordings_find_what_one_does_not() -> None:
+def test_several_wordings_find_chunks_that_one_misses() -> None:
     parts = parts_of([chunk("the rudder broke"), chunk("the helm failed"), chunk("bread")], [EAST] * 3)
     inner = LexicalRetriever(LexicalOptions(), parts)
     retriever = MultiQueryRetriever(inner, lambda _: ("helm failure", "steering lost"), 8)
@@ -129,7 +129,7 @@ def test_several_wordings_find_what_one_does_not() -> None:
     assert retriever.retrieve("  ") == []
 
 
-def test_a_supposed_answer_moves_the_row_and_adds_no_words() -> None:
+def test_a_hypothetical_answer_changes_the_vector_and_adds_no_terms() -> None:
     embedder = Compass({"asked": NORTH, "supposed": EAST})
     move = HydeExpander(lambda: ["supposed"], embedder)
     passages = parts_of([chunk("a")], [EAST]).chunk_index
@@ -138,12 +138,12 @@ def test_a_supposed_answer_moves_the_row_and_adds_no_words() -> None:
     assert dict(move.expand_terms(["asked"], passages, None)) == {}
 
 
-def test_with_nothing_written_the_question_is_searched_as_it_is() -> None:
+def test_without_rewrites_the_original_question_is_searched() -> None:
     row = np.array(NORTH, np.float32)
     assert HydeExpander(lambda: [], Compass({})).expand_vector(row, parts_of([], []).chunk_index, None) is row
 
 
-def test_hits_of_a_supposed_answer_keep_their_cosine_with_the_question() -> None:
+def test_hits_of_a_hypothetical_answer_keep_their_cosine_with_the_question() -> None:
     parts = parts_of([chunk("n"), chunk("e")], [[0.6, 0.8], EAST], asked=NORTH, supposed=EAST)
 
     def moves(question: str) -> Sequence[HydeExpander]:
@@ -159,10 +159,10 @@ def test_hits_of_a_supposed_answer_keep_their_cosine_with_the_question() -> None
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"name": "poem"}, "rewrite.name is 'poem': 'multi_query' or 'hyde' is wanted"),
-        ({"number": 0}, "rewrite.number is 0: a whole number from 1 to 10 is wanted"),
-        ({"provider": "extractive"}, "rewrite.provider is 'extractive': auto, a provider or provider:model is wanted"),
-        ({"max_cost_usd": -1.0}, "rewrite.max_cost_usd is -1.0: 0 or more US dollars, or null, is wanted"),
+        ({"name": "poem"}, "rewrite.name must be one of multi_query, hyde"),
+        ({"number": 0}, "rewrite.number must be an integer between 1 and 10"),
+        ({"provider": "extractive"}, "rewrite.provider must be 'auto', a provider, or provider:model"),
+        ({"max_cost_usd": -1.0}, "rewrite.max_cost_usd must be >= 0"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
@@ -170,6 +170,6 @@ def test_options_out_of_range_are_refused(options: dict[str, object], says: str)
         RewriteOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind
 
 
-def test_a_retriever_that_knows_no_meanings_refuses_supposed_answers() -> None:
-    with pytest.raises(InvalidOption, match=r"rewrite.name is 'hyde': 'multi_query' .`lexical` knows no meanings."):
+def test_the_lexical_retriever_rejects_hyde() -> None:
+    with pytest.raises(InvalidOption, match=r"rewrite.name must be 'multi_query', since 'lexical' uses no vectors"):
         LexicalOptions(rewrite=RewriteOptions("hyde"))

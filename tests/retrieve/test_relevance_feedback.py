@@ -1,4 +1,4 @@
-"""Feedback: the terms and the row that it searches with, and scores that stay those of the question."""
+"""Pseudo-relevance feedback: expanded terms and vector; scores remain those of the question."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def test_the_terms_of_the_first_passages_are_searched_too() -> None:
     assert feedback.expand_terms(["wing"], words().chunk_index, None) == {"flap": 0.5, "wing": 0.5}
 
 
-def test_of_many_terms_the_likeliest_stay_and_keep_their_whole_weight() -> None:
+def test_the_most_probable_terms_are_kept_with_the_total_weight() -> None:
     parts = parts_of([chunk("wing flap flap flap")], [EAST])
     feedback = PseudoRelevanceFeedback(FeedbackOptions(terms=1, weight=0.2))
     assert feedback.expand_terms(["wing"], parts.chunk_index, None) == {"flap": pytest.approx(0.25)}
 
 
-def test_better_passages_count_more() -> None:
+def test_passages_are_weighted_by_score() -> None:
     parts = parts_of([chunk("wing wing wing flap"), chunk("wing rudder keel mast")], [EAST, EAST])
     found = dict(
         PseudoRelevanceFeedback(FeedbackOptions(passages=2, weight=0.5)).expand_terms(["wing"], parts.chunk_index, None)
@@ -54,7 +54,7 @@ def test_without_a_first_passage_nothing_is_added() -> None:
     )
 
 
-def test_the_row_moves_towards_the_mean_of_the_first_passages() -> None:
+def test_the_vector_moves_towards_the_mean_of_the_first_passages() -> None:
     parts = parts_of([chunk("a"), chunk("b")], [NORTH, EAST])
     feedback = PseudoRelevanceFeedback(FeedbackOptions(passages=1, weight=0.5))
     near_north = np.array([0.6, 0.8], np.float32)
@@ -62,7 +62,7 @@ def test_the_row_moves_towards_the_mean_of_the_first_passages() -> None:
     np.testing.assert_allclose(moved, np.array([0.3, 0.9]) / np.hypot(0.3, 0.9), atol=1e-6)
 
 
-def test_only_passages_that_the_filter_lets_through_are_fed_back() -> None:
+def test_feedback_uses_only_passages_that_match_the_filter() -> None:
     parts = parts_of([chunk("wing flap", lang="en"), chunk("wing klappe", lang="de")], [EAST, NORTH])
     feedback = PseudoRelevanceFeedback(FeedbackOptions(weight=0.5))
     assert set(feedback.expand_terms(["wing"], parts.chunk_index, {"lang": "de"})) == {"wing", "klapp"}
@@ -71,7 +71,7 @@ def test_only_passages_that_the_filter_lets_through_are_fed_back() -> None:
     )
 
 
-def test_a_passage_that_shares_no_word_with_the_question_is_found_by_words() -> None:
+def test_lexical_search_finds_a_passage_without_terms_of_the_question() -> None:
     options = LexicalOptions(feedback=FeedbackOptions(weight=0.5))
     plain = LexicalRetriever(options, words())
     assert [hit.chunk.text for hit in plain.retrieve("wing")] == ["wing flap"]
@@ -85,7 +85,7 @@ def test_a_passage_that_shares_no_word_with_the_question_is_found_by_words() -> 
     assert hits[0].score > hits[0].scores["lexical"]
 
 
-def test_scores_by_meaning_are_cosines_with_the_question() -> None:
+def test_dense_scores_are_cosines_with_the_original_question() -> None:
     parts = parts_of([chunk("a"), chunk("b")], [NORTH, EAST], asked=[0.6, 0.8])
     moved = QueryExpandingRetriever(
         lambda given: DenseRetriever(DenseOptions(), given),
@@ -99,7 +99,7 @@ def test_scores_by_meaning_are_cosines_with_the_question() -> None:
     assert (first.score > 0.8, second.score < 0.6) == (True, True)
 
 
-def test_hybrid_feeds_both_of_its_parts_and_its_shares_add_up() -> None:
+def test_hybrid_expands_both_searches_and_its_contributions_sum_up() -> None:
     parts = words()
     moved = QueryExpandingRetriever(
         lambda given: HybridRetriever(HybridOptions(), given),
@@ -118,9 +118,9 @@ def test_hybrid_feeds_both_of_its_parts_and_its_shares_add_up() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"passages": 0}, "feedback.passages is 0: a whole number from 1 is wanted"),
-        ({"terms": 0}, "feedback.terms is 0: a whole number from 1 is wanted"),
-        ({"weight": 1.0}, "feedback.weight is 1.0: a number from 0 to below 1 is wanted"),
+        ({"passages": 0}, "feedback.passages must be an integer >= 1"),
+        ({"terms": 0}, "feedback.terms must be an integer >= 1"),
+        ({"weight": 1.0}, "feedback.weight must be >= 0 and < 1"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, float], says: str) -> None:

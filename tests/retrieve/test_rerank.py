@@ -1,4 +1,4 @@
-"""The second look: blending, the tail, diversity; and the rerankers that run anywhere."""
+"""Reranking: blending, the tail, diversity; and the local rerankers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Given:
 
 
 class Backwards:
-    """Likes hits the better the later their letter."""
+    """Scores hits by their letter, later ones higher."""
 
     weight, diversity = 1.0, 0.0
 
@@ -58,7 +58,7 @@ def texts(hits: Sequence[Hit]) -> str:
     return "".join(hit.chunk.text for hit in hits)
 
 
-def test_a_reranker_with_all_the_weight_decides_alone() -> None:
+def test_a_reranker_with_weight_1_determines_the_order() -> None:
     hits = reranked().retrieve("?")
     assert [(hit.chunk.text, hit.score, hit.rank) for hit in hits] == [
         ("d", 4, 1),
@@ -69,7 +69,7 @@ def test_a_reranker_with_all_the_weight_decides_alone() -> None:
     assert [dict(hit.scores) for hit in hits[:2]] == [{"dense": 1.0, "rerank": 4.0}, {"dense": 2.0, "rerank": 3.0}]
 
 
-def test_scores_are_blended_by_weight_and_their_shares_add_up() -> None:
+def test_scores_are_blended_by_weight_and_contributions_sum_up() -> None:
     why = reranked(weight=0.25).explain("?")
     assert texts([one.hit for one in why]) == "abcd"
     assert [dict(one.contributions) for one in why[:2]] == [
@@ -80,13 +80,13 @@ def test_scores_are_blended_by_weight_and_their_shares_add_up() -> None:
     assert [dict(one.ranks) for one in why[:2]] == [{"dense": 1, "rerank": 4}, {"dense": 2, "rerank": 3}]
 
 
-def test_scores_that_are_no_standard_deviations_are_brought_to_them() -> None:
+def test_scores_are_normalized_to_standard_scores() -> None:
     retriever = RerankingRetriever(Given(), Backwards(), RerankOptions(weight=0.0), DenseOptions())
     hits = retriever.retrieve("?")
     assert [hit.score for hit in hits] == pytest.approx(z_scores(np.array([4.0, 3, 2, 1])).tolist())
 
 
-def test_what_was_not_looked_at_stays_behind_in_its_order() -> None:
+def test_hits_that_are_not_reranked_keep_their_order_at_the_end() -> None:
     why = reranked(candidates=2, weight=0.5).explain("?")
     assert texts([one.hit for one in why]) == "abcd"
     assert texts(reranked(candidates=2).retrieve("?")) == "bacd"
@@ -96,7 +96,7 @@ def test_what_was_not_looked_at_stays_behind_in_its_order() -> None:
     assert [sum(one.contributions.values()) for one in why] == scores
 
 
-def test_the_retriever_is_asked_for_the_candidates_and_gives_what_was_asked_for() -> None:
+def test_the_inner_retriever_gets_the_number_of_candidates() -> None:
     given = Given()
     retriever = RerankingRetriever(given, Backwards(), RerankOptions(candidates=3), HybridOptions(top_k=2))
     assert (texts(retriever.retrieve("?")), texts(retriever.retrieve("?", 1))) == ("cb", "c")
@@ -105,18 +105,18 @@ def test_the_retriever_is_asked_for_the_candidates_and_gives_what_was_asked_for(
 
 
 def test_less_than_one_hit_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="top_k is 0: a whole number from 1 is wanted"):
+    with pytest.raises(InvalidOption, match="top_k must be an integer >= 1"):
         reranked().retrieve("?", 0)
 
 
-def test_diversity_puts_what_is_like_a_better_hit_further_down() -> None:
+def test_diversity_ranks_hits_similar_to_higher_ones_lower() -> None:
     likeness = np.array([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]])
     scores = np.array([1.0, 0.9, 0.5])
     assert rank_by_mmr(scores, likeness, 0) == [0, 1, 2]
     assert rank_by_mmr(scores, likeness, 0.5) == [0, 2, 1]
 
 
-def test_texts_are_alike_by_the_words_they_share() -> None:
+def test_similarity_is_the_share_of_common_terms() -> None:
     same, none, half = pairwise_similarity(["cats sleep", "sleeping cat", "dogs bark", "cats bark", ""])[0, [1, 2, 3]]
     assert (same, none, half) == (pytest.approx(1), 0, pytest.approx(0.5))
 
@@ -148,7 +148,7 @@ def test_a_passage_is_as_good_as_its_best_sentence() -> None:
     assert among > without + 0.5
 
 
-def test_the_words_of_the_question_count_beside_its_meaning() -> None:
+def test_terms_of_the_question_add_to_the_cosine() -> None:
     embedder = MiniLM()
     hits = [Hit(chunk(text), 0, {}, 1) for text in ("Error 0x1F is harmless.", "Error 0x2E is harmless.")]
     first, second = SentenceReranker(RerankOptions(), embedder).scores("What is error 0x2E?", hits)
@@ -186,10 +186,10 @@ def test_odd_texts_and_questions_get_a_finite_score(name: str, text: str) -> Non
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"name": "best"}, "rerank.name is 'best': 'cohere' or 'cross_encoder' or 'mmr' or 'sentences' is wanted"),
-        ({"candidates": 0}, "rerank.candidates is 0: a whole number from 1 is wanted"),
-        ({"weight": 1.5}, "rerank.weight is 1.5: a number from 0 to 1 is wanted"),
-        ({"diversity": -1.0}, "rerank.diversity is -1.0: a number from 0 to 1 is wanted"),
+        ({"name": "best"}, "rerank.name must be one of cohere, cross_encoder, mmr, sentences"),
+        ({"candidates": 0}, "rerank.candidates must be an integer >= 1"),
+        ({"weight": 1.5}, "rerank.weight must be between 0 and 1"),
+        ({"diversity": -1.0}, "rerank.diversity must be between 0 and 1"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:

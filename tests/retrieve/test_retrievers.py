@@ -55,13 +55,13 @@ def test_there_are_top_k_hits_while_there_are_chunks(
 
 
 @pytest.mark.parametrize("top_k", [1, 5, 10, 11])
-def test_a_filter_costs_no_results(build: Build, parts: RetrieverDependencies, top_k: int) -> None:
+def test_filtered_results_are_complete(build: Build, parts: RetrieverDependencies, top_k: int) -> None:
     hits = build(parts).retrieve("wing", top_k, {"parity": 1})
     assert len(hits) == min(top_k, 10)
     assert {hit.chunk.metadata["parity"] for hit in hits} == {1}
 
 
-def test_a_filter_that_lets_nothing_through_finds_nothing(build: Build, parts: RetrieverDependencies) -> None:
+def test_a_filter_without_matches_finds_nothing(build: Build, parts: RetrieverDependencies) -> None:
     assert build(parts).retrieve("wing", 5, {"parity": 7}) == []
 
 
@@ -70,7 +70,7 @@ def test_a_filter_with_an_unknown_operator_is_refused(build: Build, parts: Retri
         build(parts).retrieve("wing", 5, {"parity": {"$near": 1}})
 
 
-def test_explain_gives_the_hits_of_retrieve_and_shares_that_sum_to_their_scores(
+def test_explain_returns_the_hits_of_retrieve_and_contributions_that_sum_to_their_scores(
     build: Build, parts: RetrieverDependencies
 ) -> None:
     retriever = build(parts)
@@ -91,25 +91,25 @@ def test_an_index_without_chunks_finds_nothing(build: Build) -> None:
 
 
 @pytest.mark.parametrize("top_k", [0, -1])
-def test_less_than_one_hit_cannot_be_asked_for(build: Build, parts: RetrieverDependencies, top_k: int) -> None:
-    with pytest.raises(InvalidOption, match=f"top_k is {top_k}: a whole number from 1 is wanted"):
+def test_top_k_below_1_is_rejected(build: Build, parts: RetrieverDependencies, top_k: int) -> None:
+    with pytest.raises(InvalidOption, match=rf"top_k must be an integer >= 1 \(got {top_k}\)"):
         build(parts).retrieve("wing", top_k)
 
 
 @pytest.mark.parametrize("options", [LexicalOptions, DenseOptions, HybridOptions])
-def test_options_refuse_less_than_one_hit(options: Callable[..., object]) -> None:
-    with pytest.raises(InvalidOption, match="top_k is 0: a whole number from 1 is wanted"):
+def test_options_reject_top_k_below_1(options: Callable[..., object]) -> None:
+    with pytest.raises(InvalidOption, match="top_k must be an integer >= 1"):
         options(top_k=0)
 
 
 @pytest.mark.parametrize(
     ("build_options", "message"),
     [
-        (lambda: DenseOptions(min_score=1.5), "min_score is 1.5: a number from -1 to 1, or none is wanted"),
-        (lambda: HybridOptions(dense_weight=-0.1), "dense_weight is -0.1: a number from 0 to 1 is wanted"),
-        (lambda: HybridOptions(candidates=0), "candidates is 0: a whole number from 1 is wanted"),
-        (lambda: HybridOptions(fusion="sum"), "fusion is 'sum': convex or rrf is wanted"),  # type: ignore[arg-type]
-        (lambda: HybridOptions(dense_weight=float("nan")), "dense_weight is nan: a number from 0 to 1 is wanted"),
+        (lambda: DenseOptions(min_score=1.5), "min_score must be between -1 and 1, or null"),
+        (lambda: HybridOptions(dense_weight=-0.1), "dense_weight must be between 0 and 1"),
+        (lambda: HybridOptions(candidates=0), "candidates must be an integer >= 1"),
+        (lambda: HybridOptions(fusion="sum"), "fusion must be one of convex, rrf"),  # type: ignore[arg-type]
+        (lambda: HybridOptions(dense_weight=float("nan")), "dense_weight must be between 0 and 1"),
     ],
 )
 def test_options_out_of_range_are_refused(build_options: Callable[[], object], message: str) -> None:
@@ -117,7 +117,7 @@ def test_options_out_of_range_are_refused(build_options: Callable[[], object], m
         build_options()
 
 
-def test_a_slip_of_the_pen_is_met_with_the_nearest_name() -> None:
+def test_a_typo_gets_the_closest_name_as_a_hint() -> None:
     with pytest.raises(UnknownName, match="did you mean 'hybrid'"):
         RETRIEVERS.find("hybird")
 
@@ -165,7 +165,7 @@ def test_dense_ranks_by_cosine() -> None:
     assert [hit.scores for hit in hits] == [{"dense": hit.score} for hit in hits]
 
 
-def test_dense_leaves_out_what_is_below_the_least_score() -> None:
+def test_dense_drops_hits_below_the_minimum_score() -> None:
     parts = parts_of([chunk("n"), chunk("ne"), chunk("e")], [NORTH, NORTHEAST, EAST], east=EAST)
     assert texts(DenseRetriever(DenseOptions(min_score=0.5), parts), "east") == ["e", "ne"]
 
@@ -193,7 +193,7 @@ def test_hybrid_gives_both_scores_of_every_hit() -> None:
     }  # fmt: skip
 
 
-def test_hybrid_puts_first_what_both_find() -> None:
+def test_hybrid_ranks_first_what_both_find() -> None:
     assert texts(HybridRetriever(HybridOptions(), three_ways()), "wing", 1) == ["both wing"]
 
 
@@ -204,7 +204,7 @@ def test_the_weight_moves_hybrid_from_words_to_meaning() -> None:
     assert texts(HybridRetriever(HybridOptions(dense_weight=1), three_ways()), "wing") == by_meaning
 
 
-def test_a_candidate_of_one_side_gets_the_score_of_the_other_side_too() -> None:
+def test_a_candidate_of_one_retriever_gets_the_score_of_the_other_too() -> None:
     hits = HybridRetriever(HybridOptions(candidates=1), three_ways()).retrieve("wing", 1)
     everything = HybridRetriever(HybridOptions(), three_ways()).retrieve("wing")
     assert [hit.scores for hit in hits] == [next(other.scores for other in everything if other.chunk == hits[0].chunk)]
@@ -231,7 +231,7 @@ def test_a_question_without_known_words_is_answered_by_meaning_alone() -> None:
 
 
 @given(st.lists(st.sampled_from(["wing", "tail", "fin wing", "rudder"]), max_size=8), st.integers(1, 10))
-def test_more_hits_only_add_to_the_end_of_fewer(chunk_texts: list[str], top_k: int) -> None:
+def test_a_larger_top_k_only_appends_hits(chunk_texts: list[str], top_k: int) -> None:
     rows = [(n + 1, len(text)) for n, text in enumerate(chunk_texts)]
     retriever = HybridRetriever(HybridOptions(), parts_of([chunk(text) for text in chunk_texts], rows, wing=EAST))
     assert retriever.retrieve("wing", top_k) == retriever.retrieve("wing", 50)[:top_k]

@@ -54,7 +54,7 @@ STAGES: dict[str, dict[str, object]] = {
 
 
 def document(number: int) -> list[Chunk]:
-    """Twelve sentences, a chunk each, in one document."""
+    """One document of twelve sentences, one chunk each."""
     chunks, text = list[Chunk](), "\n".join(SENTENCES)
     for sentence in SENTENCES:
         start = text.index(sentence)
@@ -111,19 +111,19 @@ def made(name: str, options: SearchOptions) -> Retriever:
 QUESTION = "Which wing was bent again?"
 
 
-def test_hits_are_ranked_from_1_and_none_comes_twice(retriever: Retriever) -> None:
+def test_hits_are_ranked_from_1_and_distinct(retriever: Retriever) -> None:
     hits = retriever.retrieve(QUESTION)
     assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
     assert len({hit.chunk.id for hit in hits}) == len(hits)
     assert 1 <= len(hits) <= 8
 
 
-def test_fewer_hits_are_the_first_of_more(retriever: Retriever) -> None:
+def test_a_smaller_top_k_returns_the_first_hits_of_a_larger_one(retriever: Retriever) -> None:
     more = retriever.retrieve(QUESTION, 5)
     assert [hit.chunk.id for hit in retriever.retrieve(QUESTION, 1)] == [more[0].chunk.id]
 
 
-def test_a_text_is_that_of_its_document_at_its_offsets_and_lines(retriever: Retriever) -> None:
+def test_texts_match_their_document_at_offsets_and_lines(retriever: Retriever) -> None:
     whole = "\n".join(SENTENCES)
     for hit in retriever.retrieve(QUESTION):
         chunk = hit.chunk
@@ -134,7 +134,7 @@ def test_a_text_is_that_of_its_document_at_its_offsets_and_lines(retriever: Retr
         )
 
 
-def test_only_what_the_filter_lets_through_is_found(retriever: Retriever) -> None:
+def test_only_chunks_that_match_the_filter_are_found(retriever: Retriever) -> None:
     hits = retriever.retrieve(QUESTION, 24, {"number": 2})
     assert {hit.chunk.source for hit in hits} == {"2.txt"}
 
@@ -145,13 +145,13 @@ def test_explanations_are_those_of_the_hits(retriever: Retriever) -> None:
     assert [sum(one.contributions.values()) for one in found] == pytest.approx([one.hit.score for one in found])
 
 
-def test_white_space_finds_nothing_and_less_than_one_hit_is_refused(retriever: Retriever) -> None:
+def test_a_blank_question_finds_nothing_and_top_k_below_1_is_rejected(retriever: Retriever) -> None:
     assert retriever.retrieve(" \n") == []
-    with pytest.raises(InvalidOption, match="top_k is 0: a whole number from 1 is wanted"):
+    with pytest.raises(InvalidOption, match="top_k must be an integer >= 1"):
         retriever.retrieve(QUESTION, 0)
 
 
-def test_texts_of_widened_hits_do_not_overlap(name: str) -> None:
+def test_texts_of_extended_hits_do_not_overlap(name: str) -> None:
     for stage in ("neighbours", "parent", "all"):
         options = options_of(name, stage)
         spans = sorted(
@@ -160,7 +160,7 @@ def test_texts_of_widened_hits_do_not_overlap(name: str) -> None:
         assert all(one[0] != other[0] or one[2] <= other[1] for one, other in pairwise(spans))
 
 
-def test_the_stages_stand_in_the_order_of_the_options() -> None:
+def test_stages_are_applied_in_the_order_of_the_options() -> None:
     options = options_of("hybrid", "all")
     order, inner = [], made("hybrid", options)
     while hasattr(inner, "_inner"):

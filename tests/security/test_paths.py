@@ -200,7 +200,7 @@ def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
     with KnowledgeBase.open(house / ".ragkit") as kb:
         report = kb.index(house / "docs")
         assert [(Path(one.source).name, one.error) for one in report.failures] == [
-            ("guide.md", "changed after it was found")
+            ("guide.md", "changed since the folder was scanned")
         ]
         assert SECRET not in str([*kb.chunks()])
 

@@ -61,5 +61,5 @@ def test_tokens_that_others_can_read_are_told_of(
     shell = CliContext(tmp_path, None, quiet=False, verbose=False, json=False)
     assert load_tokens(shell, file) == ("first-of-two-tokens", "second-of-two-tokens")
     said = capsys.readouterr().err
-    assert said.count(f"note: {file} can be read by others on this machine: chmod 600 {file}\n") == notes
+    assert said.count(f"note: {file} is readable by other users: chmod 600 {file}\n") == notes
     assert "first-of" not in said

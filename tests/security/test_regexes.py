@@ -29,24 +29,24 @@ NOTICED = 0.004
 FROM_WITHOUT: Mapping[str, str] = {
     "agent/guardrails.py": "written by the owner of the agent: `FormatGuardrail`, `TopicGuardrail`",
     "agent/policy.py": "written by the owner of the policy file",
-    "agent/tools/jsonschema.py": "written by the author of the tool",
-    "load/ignore.py": "made of atomic pieces from rules of a folder; tests/load/test_ignore_rules.py holds it to linear time",
+    "agent/tools/schema_validator.py": "written by the author of the tool",
+    "load/ignore_rules.py": "atomic groups from the rules of a directory; linear time: tests/load/test_ignore_rules.py",
 }
 """Files that make expressions of something else than their own text, and whose word that is."""
 
 MADE: Mapping[str, Sequence[str]] = {
-    "load/frontmatter.py": (r"(?m)^(?:---|\.\.\.)[ \t]*$", r"(?m)^\+\+\+[ \t]*$"),
-    "load/pdftext.py": (r"\s+".join("a" * 12), r"\s+".join(["ab", "a", "abc"])),
+    "load/front_matter.py": (r"(?m)^(?:---|\.\.\.)[ \t]*$", r"(?m)^\+\+\+[ \t]*$"),
+    "load/pdf_text.py": (r"\s+".join("a" * 12), r"\s+".join(["ab", "a", "abc"])),
     "split/recursive.py": ("|".join(map(re.escape, ("\n\n", "\n", ". ", " "))),),
 }
 """Files that make expressions of parts at run time, with the like of what they make."""
 
 BOUNDED: Mapping[str, int] = {
-    "load/choose.py": 4096,
+    "load/detect.py": 4096,
     "load/code.py": 300,
     "load/html.py": 4096,
-    "retrieve/terms.py": 100,
-    "split/source.py": 200,
+    "lexical/analyzer.py": 100,
+    "split/code_segments.py": 200,
 }
 """Files whose expressions never see more characters than this: they may grow, within `MOMENT`."""
 
@@ -193,8 +193,8 @@ def test_every_expression_of_the_source_is_found(every: tuple[list[Found], list[
     assert {place.partition(":")[0] for place in unknown} <= {
         *FROM_WITHOUT,
         *MADE,
-        "answer/questions.py",
-        "retrieve/terms.py",
+        "answer/answer_type.py",
+        "lexical/analyzer.py",
     }
 
 

@@ -291,7 +291,7 @@ def test_traces_and_logs_of_a_run_hold_no_key(tmp_path: Path, monkeypatch: pytes
     assert len(exported) > 0
     partial = getattr(met.value, "partial", None)
     written = "".join(path.read_text() for path in tmp_path.iterdir())
-    assert "authentication" in written.lower() or "key is refused" in written
+    assert "authentication" in written.lower() or "API key was rejected" in written
     assert PART not in str([exported, written, partial and partial.trace.to_dict(), told(met.value)])
 
 

@@ -26,7 +26,8 @@ FORBIDDEN_MODULES = {
     *("numexpr", "asteval", "pandas", "commands", "telnetlib", "xmlrpc"),
 }
 PICKLES: Mapping[str, str] = {
-    "pipeline/run/process.py": "both ends of the pipe are this program's own processes",
+    "load/ipc.py": "only requests of the parent to its parser; results of the parser are validated JSON",
+    "pipeline/run/worker_process.py": "both ends of the pipe are this program's own processes",
     "pipeline/run/ray.py": "Ray moves its tasks so; its cluster is the user's own",
 }
 """The only files that may import pickle. None of them reads a file or a socket that a stranger can write."""

@@ -21,7 +21,7 @@ TEXTS = {
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The knowledge base that is copied."""
+    """The knowledge base to copy."""
     folder = tmp_path_factory.mktemp("served")
     docs = folder / "docs"
     docs.mkdir()
@@ -34,7 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def base(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A knowledge base of three documents, in an environment without settings from outside."""
+    """A knowledge base of three documents, without settings of the environment."""
     for name in [name for name in os.environ if name.startswith("RAGKIT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))

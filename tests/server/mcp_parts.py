@@ -1,4 +1,4 @@
-"""A small knowledge base and the ways to it for the MCP tests: a process over stdio, uvicorn over HTTP."""
+"""A small knowledge base for the MCP tests, served over stdio and HTTP."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ragkit.pipeline.settings import Pipeline
 
 T = TypeVar("T")
 HASHING = "embed: {name: hashing, dimension: 64}\n"
-"""A pipeline without a model: what is tested with it does not depend on what vectors mean."""
+"""A pipeline without a model: the tests do not depend on the vectors."""
 REFUNDS = "# Refunds\n\nMoney comes back within 14 days.\n\nShipping is not paid back.\n"
 SECRET = "the password is swordfish\n"
 LINES = 6_000
-"""Of the long document."""
+"""Lines of the long document."""
 
 
 def build(directory: Path) -> Path:
@@ -74,7 +74,7 @@ class Talk:
         self._loop.close()
 
     def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Do something with the client, and wait for it."""
+        """Run a coroutine with the client and wait for its result."""
 
         async def within() -> T:
             async with asyncio.timeout(60):
@@ -89,7 +89,7 @@ class Talk:
         return found
 
     def refused(self, name: str, /, **arguments: Any) -> str:
-        """What a tool says that does not do it: one line."""
+        """The one-line error of a tool."""
         result = self.call(name, **arguments)
         assert result.is_error and result.structured_content is None, text(result)
         assert "\n" not in text(result)

@@ -29,13 +29,13 @@ from ragkit.server.settings import ServerLimits, ServerSettings
 from ragkit.usage.tokens import Tokens
 
 SECONDS = 60.0
-"""How long a test waits for what should come at once."""
+"""Seconds that a test waits for immediate events."""
 SEARCH = ToolCall("search_knowledge_base", {"query": "when is the hedge cut"}, "call_1")
 LOCAL = ServerSettings(port=0)
 
 
 class ProvidedBase(KnowledgeBase):
-    """A knowledge base whose agents ask the provider that a test brings."""
+    """A knowledge base whose agents use the provider of a test."""
 
     provider: Provider | None = None
 
@@ -50,7 +50,7 @@ class ProvidedBase(KnowledgeBase):
 
 
 class StepProvider(Provider):
-    """A service that says a word each time that `steps` lets it, and tells when it is made to stop."""
+    """A provider that emits a word per step of `steps`, and signals when it is cancelled."""
 
     name = "steps"
     default_model = "steps"
@@ -84,7 +84,7 @@ class _Server(uvicorn.Server):
         self.up = threading.Event()
 
     async def startup(self, sockets: Any = None) -> None:
-        """Tell when it is up."""
+        """Signal that the server is ready."""
         await super().startup(sockets)
         self.up.set()
 
@@ -104,13 +104,13 @@ class Served:
         assert self.server.up.wait(SECONDS), "the server does not start"
 
     def stop(self) -> None:
-        """Stop as a signal would."""
+        """Stop as on a signal."""
         self.server.should_exit = True
         self._thread.join(SECONDS)
         assert not self._thread.is_alive(), "the server does not stop"
 
     def client(self, **options: Any) -> httpx2.Client:
-        """A client of it."""
+        """A client of the server."""
         return httpx2.Client(base_url=self.url, timeout=SECONDS, **options)
 
 
@@ -154,16 +154,16 @@ class Process:
         self.url: str = json.loads(line)["url"]
 
     def client(self) -> httpx2.Client:
-        """A client of it."""
+        """A client of the server."""
         return httpx2.Client(base_url=self.url, timeout=SECONDS)
 
     def kill(self) -> None:
-        """End it, and all that it started, without a word."""
+        """Kill the process group."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(SECONDS)
 
     def stopped(self) -> str:
-        """Tell it to stop, and wait until it has; returns its log."""
+        """Send a signal and wait for the end; returns the log."""
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(SECONDS)
@@ -180,7 +180,7 @@ class Process:
 
 @contextmanager
 def process(kb: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """A server process that is gone when the block ends."""
+    """A server process that is killed at the end of the block."""
     found = Process(kb, *options, env=env)
     try:
         yield found
@@ -193,7 +193,7 @@ def process(kb: Path, *options: str, env: Mapping[str, str] | None = None) -> It
 
 
 def events(response: httpx2.Response) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The named events of a stream, as they come."""
+    """The named events of a stream."""
     name = ""
     for line in response.iter_lines():
         if line.startswith("event: "):

@@ -1,4 +1,4 @@
-"""`/chat`, sessions and traces: what is said is kept, in the right place, and told as it happens."""
+"""`/chat`, sessions and traces: streaming and storage."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_failed_answer_is_kept_as_such(base: Path) -> None:
         _, message = client.get(f"/session/{session}").json()["history"]
         assert (message["status"], message["error"]["code"]) == ("error", "provider_failed")
         trace = client.get(f"/traces/{message['trace_id']}").json()
-    assert (trace["status"], trace["error"]) == ("error", "the model's service failed")
+    assert (trace["status"], trace["error"]) == ("error", "the model provider failed")
     assert [span["name"] for span in trace["spans"] if span["type"] == "tool"] == ["search_knowledge_base"]
     assert "secret" not in str((failed.text, message, trace["error"]))
 
@@ -168,7 +168,7 @@ def test_text_before_a_tool_call_is_a_paragraph_of_its_own(base: Path) -> None:
     assert told[-1][1]["message"]["content"] == CITED
 
 
-def test_old_and_surplus_sessions_go_and_full_ones_take_no_more(base: Path) -> None:
+def test_old_and_surplus_sessions_are_deleted_and_full_ones_are_closed(base: Path) -> None:
     keeping = replace(LOCAL, retention=Retention(max_sessions=2, max_messages=2))
     with serving(base, ScriptedProvider(["One.", "Two."]), keeping) as (_, client):
         ids = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(3)]
@@ -180,7 +180,7 @@ def test_old_and_surplus_sessions_go_and_full_ones_take_no_more(base: Path) -> N
     assert (full.status_code, full.json()["error"]["code"]) == (409, "session_full")
 
 
-def test_what_is_asked_wrongly_is_refused(base: Path) -> None:
+def test_invalid_requests_are_rejected(base: Path) -> None:
     with serving(base) as (_, client):
 
         def refused(method: str, path: str, **options: object) -> tuple[int, str, str | None]:

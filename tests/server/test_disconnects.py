@@ -1,4 +1,4 @@
-"""Clients that leave, that send slowly and that never read: the work stops, and nobody else is held up."""
+"""Clients that disconnect, send slowly or never read: their work is cancelled, and other clients are not blocked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def state_of_last(client: httpx2.Client, session: str) -> str:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_client_that_leaves_stops_the_work(base: Path, streamed: bool) -> None:
+def test_a_disconnect_cancels_the_answer(base: Path, streamed: bool) -> None:
     provider = StepProvider(WORDS, steps=1)
     with serving(base, provider) as (served, client):
         session = client.post("/session/start").json()["id"]
@@ -51,7 +51,7 @@ def test_a_client_that_leaves_stops_the_work(base: Path, streamed: bool) -> None
         until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
 
 
-def test_a_client_that_leaves_while_it_waits_takes_no_turn(base: Path) -> None:
+def test_a_client_that_disconnects_in_the_queue_frees_its_place(base: Path) -> None:
     provider = StepProvider(["word"])
     with serving(base, provider, limited(max_running=1)) as (served, client):
         with served.client() as first, first.stream("POST", "/chat", json={"message": "a", "stream": True}) as stream:
@@ -66,7 +66,7 @@ def test_a_client_that_leaves_while_it_waits_takes_no_turn(base: Path) -> None:
         assert len(client.get("/sessions").json()["sessions"]) == 1
 
 
-def test_the_service_that_answers_is_hung_up_on(base: Path) -> None:
+def test_a_disconnect_closes_the_connection_to_the_provider(base: Path) -> None:
     slow = Fault(turn=Turn(WORDS), pause_s=0.01)
     with WireServer(DIALECTS["openai"], [slow]) as wire:
         env = {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": f"{wire.url}/v1", "RAGKIT_OFFLINE": ""}
@@ -79,7 +79,7 @@ def test_the_service_that_answers_is_hung_up_on(base: Path) -> None:
         assert len(wire.seen) == 1
 
 
-def test_clients_that_send_slowly_hold_up_nobody_and_are_let_go(base: Path) -> None:
+def test_slow_senders_are_disconnected_and_block_no_others(base: Path) -> None:
     head = request("/chat", {"message": "When?"})[:-10]
     with serving(base, settings=limited(body_seconds=6.0)) as (served, client), ExitStack() as stack:
         client.get("/health")
@@ -97,7 +97,7 @@ def test_clients_that_send_slowly_hold_up_nobody_and_are_let_go(base: Path) -> N
         assert client.get("/health").status_code == 200
 
 
-def test_a_client_that_never_reads_holds_up_nobody_and_is_let_go(base: Path) -> None:
+def test_a_client_that_never_reads_is_disconnected_and_blocks_no_others(base: Path) -> None:
     provider = StepProvider(["x" * 50_000] * 400, steps=1600)
     with serving(base, provider, limited(send_seconds=1.0)) as (served, client):
         before = threading.active_count()
@@ -111,7 +111,7 @@ def test_a_client_that_never_reads_holds_up_nobody_and_is_let_go(base: Path) -> 
             for _ in range(5):
                 assert client.post("/v1/search", json={"query": "hedge"}).status_code == 200
             assert threading.active_count() - before < 10
-            # one whose model had said all before it was let go is done, the others are cancelled
+            # an answer that was complete before the disconnect is done, the others are cancelled
             until(all(_ended(client)) and len(_ended(client)) == 4 for _ in iter(int, 1))
 
 

@@ -1,4 +1,4 @@
-"""Search, documents, status, health and figures over HTTP."""
+"""Search, documents, status, health and metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_document_that_has_changed_is_stale_and_shown_as_it_was_indexed(tmp_pa
     assert (found["text"], found["stale"]) == ("The saw hangs on a nail.\n", True)
 
 
-def test_of_a_long_document_the_lines_are_shown_that_are_asked_for() -> None:
+def test_a_long_document_returns_the_requested_lines() -> None:
     lines = [f"line {n}" for n in range(1, 60_001)]
     found = document_excerpt(Document("\n".join(lines), page_starts=(0, 7, 14)), 30_000, 30_010)
     first, last = found["first_line"], found["last_line"]
@@ -114,7 +114,7 @@ def test_what_is_indexed_while_it_serves_is_found(base: Path, tmp_path: Path) ->
     assert found["hits"][0]["text"] == "The newt lives in the pond."
 
 
-def test_figures_are_told_as_prometheus_reads_them(base: Path) -> None:
+def test_metrics_are_in_the_format_of_prometheus(base: Path) -> None:
     with serving(base) as (_, client):
         client.post("/chat", json={"message": "When is the hedge cut?"})
         client.get("/session/ses_none")

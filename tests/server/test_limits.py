@@ -1,4 +1,4 @@
-"""Limits: what is too much is refused, or ends, and says so."""
+"""Limits: requests beyond them are rejected or end with an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def figure(client: httpx2.Client, name: str) -> float:
 
 
 def until(found: Iterator[bool]) -> None:
-    """Ask again and again, each time over the network, until it is so."""
+    """Poll until the condition holds."""
     deadline = threading.Event()
     timer = threading.Timer(SECONDS, deadline.set)
     timer.start()
@@ -41,7 +41,7 @@ def until(found: Iterator[bool]) -> None:
         timer.cancel()
 
 
-def test_answers_wait_for_their_turn_and_the_line_has_an_end(base: Path) -> None:
+def test_answers_wait_in_a_queue_with_a_limit(base: Path) -> None:
     provider = StepProvider(["word"])
     statuses: list[int] = []
     with serving(base, provider, limited(max_running=1, max_waiting=1)) as (served, client):
@@ -67,7 +67,7 @@ def _asked(served: Served) -> int:
         return client.post("/chat", json={"message": "When?"}).status_code
 
 
-def test_nobody_waits_for_ever(base: Path) -> None:
+def test_waiting_answers_time_out(base: Path) -> None:
     provider = StepProvider(["word"])
     with (
         serving(base, provider, limited(max_running=1, max_wait_seconds=0.1)) as (served, client),
@@ -114,15 +114,15 @@ def test_bodies_and_questions_have_a_limit(base: Path) -> None:
         assert code_of(client.post("/v1/search", json={"query": "x", "top_k": 101})) == (400, "too_many")
 
 
-def test_limits_that_limit_nothing_are_refused() -> None:
-    with pytest.raises(InvalidOption, match="running is 0: a number above 0 is wanted"):
+def test_invalid_limits_are_rejected() -> None:
+    with pytest.raises(InvalidOption, match=r"max_running must be > 0 \(got 0\)"):
         ServerLimits(max_running=0)
-    with pytest.raises(InvalidOption, match="waiting is -1: a number of at least 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_waiting must be >= 0 \(got -1\)"):
         ServerLimits(max_waiting=-1)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.2", "::", "example.org"])
-def test_beyond_loopback_a_token_is_wanted(host: str) -> None:
+def test_other_addresses_than_loopback_require_a_token(host: str) -> None:
     with pytest.raises(InvalidOption, match="RAGKIT_SERVER_TOKEN"):
         ServerSettings(host)
     assert ServerSettings(host, tokens=("long-enough-a-token",)).host == host

@@ -1,4 +1,4 @@
-"""A short run of the load benchmark: many sessions at once, beside clients that behave badly."""
+"""A short run of the load benchmark: many sessions at once, with misbehaving clients."""
 
 from __future__ import annotations
 

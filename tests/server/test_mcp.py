@@ -122,13 +122,13 @@ def test_a_long_document_comes_in_parts_that_make_up_the_whole(talk: Talk, place
     assert "\n".join(parts) == (place / "docs" / "long.txt").read_text()
 
 
-def test_some_lines_of_a_document_are_those_lines(talk: Talk, place: Path) -> None:
+def test_a_range_of_lines_of_a_document_is_exact(talk: Talk, place: Path) -> None:
     found = talk.call("get_document", document=str(place / "docs/long.txt"), start_line=10, end_line=12)
     assert found.structured_content["text"] == "line 10 of the log\nline 11 of the log\nline 12 of the log"
-    assert text(found).startswith(f"{found.structured_content['source']}, lines 10-12 of {LINES + 1}; it goes on with")
+    assert text(found).startswith(f"{found.structured_content['source']}, lines 10-12 of {LINES + 1}; continue with")
 
 
-def test_a_list_goes_on_behind_its_cursor(talk: Talk) -> None:
+def test_a_list_continues_at_its_cursor(talk: Talk) -> None:
     pages, cursor = list[list[str]](), ""
     while cursor is not None:
         page = talk.call("list_documents", limit=2, cursor=cursor).structured_content
@@ -155,18 +155,18 @@ def test_the_status_says_what_is_in_it(talk: Talk) -> None:
         ("search_knowledge_base", {"query": ["x"]}, "'query' is ['x']: input should be a valid string"),
         ("ask", {"question": "x" * 8001}, "string should have at most 8000 characters"),
         ("get_document", {"document": "docs/refunds.md", "start_line": 0}, "'start_line' is 0"),
-        ("get_document", {"document": "{place}/docs/refunds.md", "start_line": 9}, "start_line is 9, and "),
+        ("get_document", {"document": "{place}/docs/refunds.md", "start_line": 9}, "start_line must be <= "),
         (
             "get_document",
             {"document": "{place}/docs/refunds.md", "start_line": 3, "end_line": 2},
-            "end_line is 2: at least start_line, 3, is wanted",
+            "end_line must be >= start_line, 3 (got 2)",
         ),
-        ("list_documents", {"cursor": "!!"}, "cursor is not one that this server gave out"),
+        ("list_documents", {"cursor": "!!"}, "invalid cursor"),
         ("list_documents", {"limit": 1000}, "'limit' is 1000: input should be less than or equal to 100"),
         ("status", {"verbose": True}, "unknown parameter 'verbose' (known: none)"),
     ],
 )
-def test_bad_arguments_are_met_with_one_line(
+def test_invalid_arguments_give_a_one_line_error(
     talk: Talk, place: Path, name: str, arguments: dict[str, object], said: str
 ) -> None:
     given = {key: value.format(place=place) if isinstance(value, str) else value for key, value in arguments.items()}
@@ -174,12 +174,12 @@ def test_bad_arguments_are_met_with_one_line(
 
 
 def test_an_unknown_tool_is_an_error_of_the_protocol(talk: Talk) -> None:
-    with pytest.raises(MCPError, match=r"'serch' is not the name of a tool; known: search_knowledge_base, ask, "):
+    with pytest.raises(MCPError, match=r"unknown tool 'serch'; available: search_knowledge_base, ask, "):
         talk.call("serch", query="x")
 
 
 def test_nothing_can_be_changed_unless_it_was_allowed(talk: Talk) -> None:
-    with pytest.raises(MCPError, match="'index' is not the name of a tool"):
+    with pytest.raises(MCPError, match="unknown tool 'index'"):
         talk.call("index")
 
 
@@ -212,9 +212,9 @@ def test_no_file_is_read_because_a_client_named_it(talk: Talk, place: Path, name
     if name == "\ud800":
         name = "\ufffd"  # JSON in UTF-8 cannot carry half a surrogate pair: the client's library refuses to send it
     said = talk.refused("get_document", document=name.format(place=place))
-    assert said.startswith("no document has the id or source ")
+    assert said.startswith("unknown document ")
     for address in (f"ragkit://document/{name}", f"file://{place}/{name}"):
-        with pytest.raises(MCPError, match=r"(no document has the address|none of this server's)") as met:
+        with pytest.raises(MCPError, match=r"(unknown document|the URI must be)") as met:
             read(talk, address.format(place=place))
         assert SECRET.strip() not in str(met.value)
 
@@ -233,9 +233,7 @@ def test_documents_are_resources_too(talk: Talk, place: Path) -> None:
 
 def test_a_resource_that_is_too_long_says_how_to_read_it_in_parts(talk: Talk) -> None:
     long = talk.do(lambda client: client.list_resources()).resources[0].uri
-    with pytest.raises(
-        MCPError, match=r"longer than 40,000 characters: read it in parts, the first is ragkit://"
-    ) as met:
+    with pytest.raises(MCPError, match=r"more than 40,000 characters: read it in parts, first ragkit://") as met:
         read(talk, long)
     first = str(met.value).rpartition(" ")[2]
     assert read(talk, first).startswith("line 1 of the log\n")
@@ -244,9 +242,9 @@ def test_a_resource_that_is_too_long_says_how_to_read_it_in_parts(talk: Talk) ->
 @pytest.mark.parametrize(
     "query", ["start_line=a", "start_line=-1", "start_line=0", "end_line=\u0663", "start_line=1e9"]
 )
-def test_a_resource_with_lines_that_are_none_is_refused(talk: Talk, query: str) -> None:
+def test_a_resource_with_invalid_line_numbers_is_rejected(talk: Talk, query: str) -> None:
     refunds = talk.do(lambda client: client.list_resources()).resources[1].uri
-    with pytest.raises(MCPError, match=r"_line is .*: a number of at least 1 is wanted"):
+    with pytest.raises(MCPError, match=r"_line must be a number >= 1 \(got "):
         read(talk, f"{refunds}?{query}")
 
 

@@ -1,4 +1,4 @@
-"""The MCP server at work: a model behind it, cancelled requests, several clients, who may come in, and indexing."""
+"""The MCP server with a model: cancelled requests, several clients, access, and indexing."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from tests.wire.server import Called, Fault, Seen, Turn, WireServer
 
 SEARCH = Turn(calls=(Called("search_knowledge_base", {"query": "refunds money back"}),))
 SLOW = Fault(turn=Turn(tuple(f"word{n} " for n in range(2_000))), pause_s=0.05)
-"""An answer that takes 100 seconds to come."""
+"""An answer that takes 100 seconds."""
 TOKEN = "a-token-of-the-test-0123456789"
 MODEL = "openai:gpt-4o-mini"
 QUESTION = "When does money come back?"
 
 
 class Service(WireServer):
-    """A model's service, which tells when it has been asked for the second time."""
+    """A model provider that signals its second request."""
 
     def __init__(self, *script: Turn | Fault) -> None:
         super().__init__(DIALECTS["openai"], script)
@@ -58,13 +58,13 @@ class Service(WireServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Where a server finds it."""
+        """Environment variables that point to it."""
         return {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": f"{self.url}/v1"}
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with documents and a knowledge base; nothing changes it."""
+    """A directory with documents and a knowledge base, not changed by tests."""
     return build(tmp_path_factory.mktemp("mcp"))
 
 
@@ -77,7 +77,7 @@ def kb(place: Path) -> Iterator[KnowledgeBase]:
 
 @pytest.fixture
 def asking(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Service]:
-    """Makes a service, and has this process ask it."""
+    """Creates a provider, and sets the environment of this process to use it."""
 
     def make(*script: Turn | Fault) -> Service:
         service = Service(*script)
@@ -118,7 +118,7 @@ def test_a_request_that_is_cancelled_stops_the_work_and_leaves_the_session_open(
         asked.cancel()
         with suppress(asyncio.CancelledError):
             await asked
-        # the service sees that nobody listens any more: nothing is paid for what nobody reads
+        # the provider sees the closed connection, and stops charging
         assert await asyncio.to_thread(service.hung_up.wait, 30)
         assert len((await client.list_tools()).tools) == 5
 
@@ -132,16 +132,16 @@ def test_a_request_that_is_cancelled_stops_the_work_and_leaves_the_session_open(
                 talk.do(cancel_when_it_answers)
 
 
-def test_an_answer_that_takes_too_long_is_stopped_and_said_so(
+def test_an_answer_that_exceeds_the_time_limit_is_cancelled_with_an_error(
     kb: KnowledgeBase, asking: Callable[..., Service]
 ) -> None:
     with asking(SEARCH, SLOW) as service, serving(over_http(kb, ServerLimits(answer_seconds=2))) as url:
         with Talk(lambda: Client(f"{url}/mcp")) as talk:
-            assert talk.refused("ask", question=QUESTION).startswith("the budget of 2 seconds is reached")
+            assert talk.refused("ask", question=QUESTION).startswith("budget of 2 seconds exceeded")
         assert service.hung_up.wait(30)
 
 
-def test_more_answers_than_there_is_room_for_are_refused_and_reading_goes_on(
+def test_answers_beyond_the_queue_limit_are_rejected_and_reads_continue(
     kb: KnowledgeBase, asking: Callable[..., Service]
 ) -> None:
     async def ask_twice(client: Client) -> str:
@@ -159,7 +159,7 @@ def test_more_answers_than_there_is_room_for_are_refused_and_reading_goes_on(
         serving(over_http(kb, limits)) as url,
         Talk(lambda: Client(f"{url}/mcp")) as talk,
     ):
-        assert talk.do(ask_twice) == "too many answers are being waited for: ask again later"
+        assert talk.do(ask_twice) == "the queue is full: retry later"
 
 
 def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path) -> None:
@@ -184,11 +184,11 @@ def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path)
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (Fault(401, "Incorrect API key provided: test-key"), "the model's service does not take this server's key"),
-        (Fault(400, "test-key has a cold"), "the model's service failed"),
+        (Fault(401, "Incorrect API key provided: test-key"), "the model provider rejected the API key of this server"),
+        (Fault(400, "test-key has a cold"), "the model provider failed"),
     ],
 )
-def test_a_model_that_fails_is_said_in_one_line_without_its_key(
+def test_a_failing_model_gives_a_one_line_error_without_its_key(
     kb: KnowledgeBase, asking: Callable[..., Service], fault: Fault, said: str
 ) -> None:
     with asking(fault), serving(over_http(kb)) as url, Talk(lambda: Client(f"{url}/mcp")) as talk:
@@ -197,26 +197,28 @@ def test_a_model_that_fails_is_said_in_one_line_without_its_key(
 
 
 class Broken(KnowledgeBase):
-    """Has a fault that nobody thought of."""
+    """Raises an unexpected exception."""
 
     def document_rows(self, after: str = "", limit: int = 50, text: str = "") -> list[DocumentSummary]:
         raise ZeroDivisionError("the secret of /etc/shadow")
 
 
-def test_a_fault_of_the_server_itself_is_logged_and_not_shown(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_is_logged_and_not_shown(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (
         Broken.open(place / "kb") as kb,
         serving(create_mcp_app(McpServer(McpTools(kb)), ServerSettings())) as url,
         Talk(lambda: Client(f"{url}/mcp")) as talk,
     ):
-        assert talk.refused("list_documents") == "list_documents failed inside the server: its log says why"
-        with pytest.raises(MCPError, match="the server could not read it: its log says why"):
+        assert (
+            talk.refused("list_documents") == "list_documents failed with an internal error: see the log of the server"
+        )
+        with pytest.raises(MCPError, match="internal error: see the log of the server"):
             talk.do(lambda client: client.list_resources())
         assert not talk.call("status").is_error
     assert "the secret of /etc/shadow" in caplog.text
 
 
-# who may come in
+# access
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -233,7 +235,7 @@ ACCEPT = {"accept": "application/json, text/event-stream"}
 
 @pytest.fixture(scope="module")
 def addresses(place: Path) -> Iterator[dict[str, str]]:
-    """One server that is open on loopback, and one that wants a token."""
+    """A server without a token on loopback, and one that requires a token."""
     closed = ServerSettings(tokens=(TOKEN,), origins=("https://app.example",))
     with (
         KnowledgeBase.open(place / "kb") as kb,
@@ -258,9 +260,7 @@ def addresses(place: Path) -> Iterator[dict[str, str]]:
         ({"host": "evil.example", "origin": "http://evil.example"}, 421),
     ],
 )
-def test_a_page_that_has_its_name_point_here_gets_nothing(
-    addresses: dict[str, str], headers: dict[str, str], status: int
-) -> None:
+def test_dns_rebinding_is_rejected(addresses: dict[str, str], headers: dict[str, str], status: int) -> None:
     answer = httpx.post(addresses["open"], json=INITIALIZE, headers={**ACCEPT, **headers}, timeout=30)
     assert answer.status_code == status, answer.text
     assert ("serverInfo" in answer.text) == (status == 200)
@@ -278,7 +278,7 @@ def test_a_page_that_has_its_name_point_here_gets_nothing(
         ({"authorization": f"Bearer {TOKEN}", "origin": "https://evil.example"}, 403),
     ],
 )
-def test_a_server_with_a_token_answers_nobody_without_it(
+def test_a_server_with_a_token_rejects_requests_without_it(
     addresses: dict[str, str], headers: dict[str, str], status: int
 ) -> None:
     for method in ("POST", "GET", "DELETE"):
@@ -344,18 +344,18 @@ def test_stdout_carries_the_protocol_and_nothing_else(place: Path) -> None:
     assert "3 documents of kb over stdin and stdout" in told
 
 
-def test_a_knowledge_base_that_is_not_there_is_said_on_stderr(tmp_path: Path) -> None:
+def test_a_missing_knowledge_base_is_an_error_on_stderr(tmp_path: Path) -> None:
     said = run(tmp_path, "mcp")
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
 
 
-def test_beyond_loopback_it_wants_a_token(place: Path) -> None:
+def test_other_addresses_require_a_token(place: Path) -> None:
     said = run(place, "mcp", "--kb", "kb", "--http", "--host", "0.0.0.0", "--port", "0")
     assert said.returncode == 2 and "RAGKIT_SERVER_TOKEN" in said.stderr
 
 
-def test_what_it_says_for_the_settings_of_a_client_starts_it(place: Path, tmp_path: Path) -> None:
+def test_the_client_configuration_starts_the_server(place: Path, tmp_path: Path) -> None:
     said = run(place, "mcp", "--kb", "kb", "--client-config")
     entry = json.loads(said.stdout)["mcpServers"]["ragkit"]
     started = StdioServerParameters(**entry, cwd=tmp_path, env=dict(os.environ))
@@ -363,7 +363,7 @@ def test_what_it_says_for_the_settings_of_a_client_starts_it(place: Path, tmp_pa
         assert talk.call("status").structured_content["documents"] == 3
 
 
-def test_over_http_it_says_where_and_stops_when_told(place: Path) -> None:
+def test_over_http_it_prints_its_url_and_stops_on_a_signal(place: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "ragkit", "mcp", "--kb", "kb", "--http", "--port", "0", "--json"],
         cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

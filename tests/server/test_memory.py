@@ -1,4 +1,4 @@
-"""What answers leave behind in memory: nothing. Counted are objects, since the size of the process also tells how
+"""Answers leave no objects in memory. The test counts objects, since the size of the process also depends on how
 the allocator fares."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.server.test_limits import until
 
 ROUNDS = 20
 KINDS = (Task, Future, Handle, Context, Thread, sqlite3.Connection)
-"""Of other modules, which hold on to objects of ours."""
+"""Modules that keep references to objects."""
 
 
 def answer(request: ModelRequest) -> str | ToolCall:
@@ -36,7 +36,7 @@ def answer(request: ModelRequest) -> str | ToolCall:
 
 
 def use(served: Served, client: httpx2.Client) -> None:
-    """Everything that makes an answer: kept or not, streamed or not, refused, and left in the middle."""
+    """Answers of all kinds: stored or not, streamed or not, rejected, and abandoned."""
     asked = {"message": "When is the hedge cut?", "stream": True}
     assert "event: done" in client.post("/chat", json=asked).text
     session = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["session_id"]
@@ -51,17 +51,17 @@ def use(served: Served, client: httpx2.Client) -> None:
 
 
 def alive() -> Counter[str]:
-    """How many there are of each kind."""
+    """Number of objects per type."""
     gc.collect()
     found = gc.get_objects()
-    # a timer that was called off is kept until its time comes, or until there are a hundred of them
+    # a cancelled timer is kept until it is due, or until there are a hundred
     timed = {id(one._context) for one in found if type(one) is TimerHandle}  # type: ignore[attr-defined]
     kinds = (type(one) for one in found if id(one) not in timed)
     return Counter(kind.__qualname__ for kind in kinds if kind in KINDS or str(kind.__module__).startswith("ragkit."))
 
 
 def grown(before: Counter[str]) -> dict[str, int]:
-    """Of what there are so many more that each round may have left one."""
+    """Types with at least one more object per round."""
     return {kind: more for kind, more in (alive() - before).items() if more >= ROUNDS // 2}
 
 
@@ -76,7 +76,7 @@ def test_answers_leave_no_object_behind(base: Path) -> None:
         until(not grown(before) for _ in iter(int, 1))
 
 
-def test_free_memory_is_handed_back_and_threads_share_arenas() -> None:
+def test_free_memory_is_returned_and_threads_share_arenas() -> None:
     script = """
 import ctypes, os, threading
 from ragkit.server.malloc_trim import share_arenas, trim
@@ -99,7 +99,10 @@ print(os.environ["MALLOC_ARENA_MAX"], trim(), full - size() > 60)
     environment = {name: value for name, value in os.environ.items() if name != ARENA_MAX_ENV}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.split() == ["2", "True", "True"]
-    chosen = f"from ragkit.server.malloc_trim import share_arenas; share_arenas(); import os; print(os.environ[{ARENA_MAX_ENV!r}])"
+    code = (
+        "from ragkit.server.malloc_trim import limit_arenas; limit_arenas(); "
+        f"import os; print(os.environ[{ARENA_MAX_ENV!r}])"
+    )
     environment[ARENA_MAX_ENV] = "7"
-    ran = subprocess.run([sys.executable, "-c", chosen], capture_output=True, text=True, check=True, env=environment)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout == "7\n"

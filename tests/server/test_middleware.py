@@ -1,4 +1,4 @@
-"""The gate: who may ask, and what every answer carries."""
+"""The middleware: access, and headers of every response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GUARDED = ServerSettings(port=0, tokens=(TOKEN,))
 SITE = "https://notes.example"
 
 
-def test_every_answer_has_an_id_and_the_headers_that_browsers_heed(base: Path) -> None:
+def test_every_response_has_a_request_id_and_security_headers(base: Path) -> None:
     with serving(base) as (_, client):
         for path in ("/health", "/nowhere", "/traces/none"):
             headers = client.get(path).headers
@@ -32,13 +32,13 @@ def test_every_answer_has_an_id_and_the_headers_that_browsers_heed(base: Path) -
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::2]"])
-def test_a_name_that_is_not_ours_is_turned_away(base: Path, host: str) -> None:
+def test_unknown_hosts_are_rejected(base: Path, host: str) -> None:
     with serving(base) as (_, client):
         found = client.get("/health", headers={"host": host})
     assert (found.status_code, found.json()["error"]["code"]) == (421, "wrong_host")
 
 
-def test_our_own_names_are_known(base: Path) -> None:
+def test_own_host_names_are_accepted(base: Path) -> None:
     with serving(base, settings=ServerSettings(port=0, hosts=("kb.lan",))) as (served, client):
         port = served.address[1]
         for host in (f"localhost:{port}", f"127.0.0.1:{port}", "[::1]:80", "LOCALHOST", "kb.lan"):
@@ -46,7 +46,7 @@ def test_our_own_names_are_known(base: Path) -> None:
 
 
 @pytest.mark.parametrize("origin", [SITE, "null", "http://127.0.0.1:1", "http://evil@127.0.0.1"])
-def test_pages_of_other_sites_may_not_ask(base: Path, origin: str) -> None:
+def test_other_origins_are_rejected(base: Path, origin: str) -> None:
     with serving(base) as (served, client):
         found = client.post("/session/start", headers={"origin": origin})
         assert (found.status_code, found.json()["error"]["code"]) == (403, "wrong_origin")
@@ -55,7 +55,7 @@ def test_pages_of_other_sites_may_not_ask(base: Path, origin: str) -> None:
         assert len(client.get("/sessions").json()["sessions"]) == 1
 
 
-def test_a_site_that_is_listed_may_ask(base: Path) -> None:
+def test_allowed_origins_are_accepted(base: Path) -> None:
     asks = {"origin": SITE, "access-control-request-method": "POST"}
     with serving(base, settings=ServerSettings(port=0, origins=(SITE,))) as (_, client):
         before = client.options("/chat", headers=asks)
@@ -66,7 +66,7 @@ def test_a_site_that_is_listed_may_ask(base: Path) -> None:
         assert client.options("/chat", headers={**asks, "origin": "https://other.example"}).status_code == 403
 
 
-def test_everything_but_the_page_and_the_state_of_health_wants_the_token(base: Path) -> None:
+def test_all_paths_but_the_page_and_health_require_the_token(base: Path) -> None:
     with serving(base, settings=GUARDED) as (_, client):
         assert client.get("/health").status_code == 200
         paths = ["/sessions", "/traces", "/status", "/documents", "/metrics", "/v1/models", "/openapi.json", "/nowhere"]
@@ -80,7 +80,7 @@ def test_everything_but_the_page_and_the_state_of_health_wants_the_token(base: P
             assert client.get("/sessions", headers={"authorization": right}).status_code == 200
 
 
-def test_the_log_says_what_was_asked_and_no_token_and_no_question(base: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_request_log_has_no_token_and_no_question(base: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "ragkit"), serving(base, settings=GUARDED) as (_, client):
         headers = {"authorization": f"Bearer {TOKEN}", "x-request-id": "mine-2"}
         client.post("/v1/search", json={"query": "hedge"}, headers=headers)
@@ -95,7 +95,7 @@ def test_the_log_says_what_was_asked_and_no_token_and_no_question(base: Path, ca
     assert not [word for word in (TOKEN, "some-other-token", "hedge", "boiler") if word in said]
 
 
-def test_a_fault_in_the_server_is_told_without_its_inside(base: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_hides_its_details(base: Path, caplog: pytest.LogCaptureFixture) -> None:
     with serving(base, settings=LOCAL) as (served, client):
 
         def broken(*_: object) -> object:

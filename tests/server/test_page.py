@@ -1,4 +1,4 @@
-"""The files of the page and the headers that they are sent with."""
+"""The files of the web UI and their headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server as processes: killed, stopped, several at once, and what it says on the command line."""
+"""Server processes: kills, stops, workers, and the output of the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLOW = Fault(turn=Turn(WORDS), pause_s=0.02)
 def asking_openai(
     base: Path, *script: Turn | Fault, options: tuple[str, ...] = ()
 ) -> Iterator[tuple[Process, WireServer]]:
-    """A server whose answers come from a service that speaks as OpenAI's."""
+    """A server with a provider that has OpenAI's API."""
     with WireServer(DIALECTS["openai"], script) as wire:
         env = {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": f"{wire.url}/v1"}
         with process(base, "--model", "openai:gpt-4o-mini", *options, env=env) as server:
@@ -40,7 +40,7 @@ def asking_openai(
 
 
 def until_some_text_is_kept(client: httpx2.Client, told: Iterator[tuple[str, dict[str, Any]]]) -> str:
-    """Read a stream until a part of the answer stands in the session. Returns the session's id."""
+    """Read a stream until part of the answer is stored in the session. Returns the id of the session."""
     session = next(told)[1]["session_id"]
     for name, _ in told:
         if name == "text" and client.get(f"/session/{session}").json()["history"][1]["content"]:
@@ -102,7 +102,7 @@ def _pids(server: Process) -> set[int]:
 
 
 def _alone(server: Process, method: str, path: str) -> dict[str, Any]:
-    """A request over a connection of its own, which any worker may take; another one when its worker is gone."""
+    """A request over a new connection, for any worker; retried if the worker was killed."""
     for _ in range(20):
         try:
             with server.client() as client:
@@ -122,7 +122,7 @@ def _state(server: Process, session: str) -> str:
     return str(_alone(server, "GET", f"/session/{session}")["history"][1]["status"])
 
 
-def test_a_server_that_is_told_to_stop_lets_answers_end(base: Path) -> None:
+def test_a_stopping_server_finishes_running_answers(base: Path) -> None:
     short = Fault(turn=Turn(WORDS[:100]), pause_s=0.01)
     with asking_openai(base, short) as (server, _), server.client() as client:
         with client.stream("POST", "/chat", json=ASK) as stream:
@@ -136,7 +136,7 @@ def test_a_server_that_is_told_to_stop_lets_answers_end(base: Path) -> None:
     assert "Traceback" not in log
 
 
-def test_whoever_tells_it_to_stop_again_and_again_changes_nothing(base: Path) -> None:
+def test_repeated_stop_signals_change_nothing(base: Path) -> None:
     with process(base) as server:
         httpx2.get(f"{server.url}/health", timeout=SECONDS)
         end = time.monotonic() + SECONDS
@@ -146,7 +146,7 @@ def test_whoever_tells_it_to_stop_again_and_again_changes_nothing(base: Path) ->
     assert server.process.returncode == 0
 
 
-def test_what_does_not_end_in_time_is_stopped_and_says_so(base: Path) -> None:
+def test_answers_that_exceed_the_shutdown_time_are_cancelled(base: Path) -> None:
     with asking_openai(base, SLOW, options=("--grace", "0.2")) as (server, wire), server.client() as client:
         with client.stream("POST", "/chat", json=ASK) as stream:
             told = events(stream)
@@ -164,7 +164,7 @@ def test_what_does_not_end_in_time_is_stopped_and_says_so(base: Path) -> None:
     assert list((base / "server.workers").iterdir()) == []
 
 
-def test_beyond_loopback_it_asks_for_the_token_that_is_in_the_environment(base: Path) -> None:
+def test_other_addresses_require_the_token_of_the_environment(base: Path) -> None:
     with process(base, "--host", "0.0.0.0", env={"RAGKIT_SERVER_TOKEN": TOKEN}) as server:
         url = re.sub(r"//[^:]+", "//127.0.0.1", server.url)
         assert httpx2.get(f"{url}/health", timeout=SECONDS).status_code == 200
@@ -187,7 +187,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "env", "says"), REFUSED, ids=[one[2] for one in REFUSED])
-def test_what_cannot_be_served_is_said_before_anything_listens(
+def test_invalid_options_fail_before_the_server_listens(
     base: Path, options: tuple[str, ...], env: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from click.testing import CliRunner

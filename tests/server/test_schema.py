@@ -1,4 +1,4 @@
-"""schemathesis over the OpenAPI document: whatever is asked, no 5xx and no answer that is not described."""
+"""schemathesis with the OpenAPI document: no 5xx and no undocumented response."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragkit.server.app import create_app
 from tests.server.parts import Served, limited, serving
 
 EXAMPLES = 12
-"""Of each operation."""
+"""Examples per operation."""
 NOWHERE = Path("there is no knowledge base here")
 SCHEMA = schemathesis.openapi.from_dict(create_app(KnowledgeBase.open(NOWHERE), NOWHERE).openapi())
 
@@ -32,8 +32,8 @@ def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 @SCHEMA.parametrize()
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-def test_every_answer_is_described(case: schemathesis.Case[Any], served: Served) -> None:
-    # a schema cannot say that a question has words in it, or that a cursor is one that the server gave out
+def test_every_response_matches_the_openapi_document(case: schemathesis.Case[Any], served: Served) -> None:
+    # a schema cannot express that a question is not blank, or that a cursor is valid
     case.call_and_validate(base_url=served.url, excluded_checks=[positive_data_acceptance])
 
 

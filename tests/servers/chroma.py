@@ -16,6 +16,6 @@ class Chroma(ProcessServer):
         super().__init__("chroma")
 
     def command(self, directory: str) -> Sequence[str]:
-        """As `ProcessServer.command` says."""
+        """See `ProcessServer.command`."""
         program = str(Path(sys.executable).with_name("chroma"))
         return [program, "run", "--path", directory, "--host", "127.0.0.1", "--port", str(self.port)]

@@ -20,10 +20,10 @@ class Milvus(ProcessServer):
         return f"http://127.0.0.1:{self.port}"
 
     def command(self, directory: str) -> Sequence[str]:
-        """As `ProcessServer.command` says."""
+        """See `ProcessServer.command`."""
         address = ["--host", "127.0.0.1", "--port", str(self.port)]
         return [sys.executable, "-m", "milvus_lite", "server", "--data-dir", directory, *address]
 
     def variables(self) -> Mapping[str, str]:
-        """As `ProcessServer.variables` says."""
+        """See `ProcessServer.variables`."""
         return {"RAGKIT_TEST_MILVUS_URI": self.uri}

@@ -294,13 +294,13 @@ class Pinecone:
         return {"RAGKIT_TEST_PINECONE_INDEX_NAME": f"ragkit-{self._indexes}"}
 
     def start(self) -> None:
-        """As `Server.start` says."""
+        """See `Server.start`."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """As `Server.stop` says."""
+        """See `Server.stop`."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()

@@ -1,8 +1,8 @@
-"""Runs the servers that stores need, for the tests that ask for them: `python -m pytest -p tests.servers.plugin`.
+"""Start the servers of stores for tests: `python -m pytest -p tests.servers.plugin`.
 
-Importing this sets the variables in which `ragkit.testing.store_factory` looks for addresses, but for those that are set
-already: a store can so be tested against a server that runs elsewhere. A server starts with the first test whose
-parameter `name` is that of its store, and stops when all are done. Where a package is missing there is no server.
+Importing this module sets the environment variables with addresses that `ragkit.testing.store_factory` reads, unless
+they are set already, for a server that runs elsewhere. A server starts with the first test whose parameter `name` is
+that of its store, and stops after the last test. A server whose package is missing is not started.
 """
 
 from __future__ import annotations

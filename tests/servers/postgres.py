@@ -34,7 +34,7 @@ class Postgres:
         self.environment: Mapping[str, str] = {"RAGKIT_TEST_PGVECTOR_DSN": self.dsn}
 
     def start(self) -> None:
-        """As `Server.start` says."""
+        """See `Server.start`."""
         if self._server is not None:
             return
         # a process that a test forked may have taken the directory away when it ended
@@ -52,7 +52,7 @@ class Postgres:
         return {}
 
     def stop(self) -> None:
-        """As `Server.stop` says."""
+        """See `Server.stop`."""
         if self._server is not None:
             self._server.cleanup()
             self._server = None

@@ -73,7 +73,7 @@ class ProcessServer:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self) -> None:
-        """As `Server.stop` says."""
+        """See `Server.stop`."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(START_SECONDS)

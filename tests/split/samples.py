@@ -1,4 +1,4 @@
-"""Texts and measures that the tests of this folder share."""
+"""Sample texts and tokenizers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ragkit.records import Document
 from ragkit.split.base import CharSpan
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions
+from ragkit.split.recursive import RecursiveSplitter
 
 _VOCABULARY = (
     "river bridge engine method value result city year people light signal field pressure surface heat model "
@@ -32,42 +33,42 @@ def byte_starts(text: str) -> NDArray[np.int64]:
 
 
 def spaced_starts(text: str) -> NDArray[np.int64]:
-    """As byte-pair tokenizers do it: a word's token begins at the space before it."""
+    """Like byte-pair tokenizers: the token of a word starts at the space before it."""
     return np.fromiter((word.start() for word in re.finditer(r" ?\S+|\s+(?=\s)|\s", text)), np.int64)
 
 
-def sentence(chance: random.Random, fewest: int = 6, most: int = 24) -> str:
-    words = " ".join(chance.choice(WORDS) for _ in range(chance.randint(fewest, most)))
+def sentence(rng: random.Random, min_count: int = 6, max_count: int = 24) -> str:
+    words = " ".join(rng.choice(WORDS) for _ in range(rng.randint(min_count, max_count)))
     return words.capitalize() + "."
 
 
-def paragraph(chance: random.Random, fewest: int = 3, most: int = 8) -> str:
-    return " ".join(sentence(chance) for _ in range(chance.randint(fewest, most)))
+def paragraph(rng: random.Random, min_count: int = 3, max_count: int = 8) -> str:
+    return " ".join(sentence(rng) for _ in range(rng.randint(min_count, max_count)))
 
 
 def prose(seed: int, paragraphs: int = 200) -> str:
     """Paragraphs of three to eight sentences, no headings."""
-    chance = random.Random(seed)
-    return "\n\n".join(paragraph(chance) for _ in range(paragraphs))
+    rng = random.Random(seed)
+    return "\n\n".join(paragraph(rng) for _ in range(paragraphs))
 
 
 def handbook(seed: int, sections: int = 40) -> str:
     """Markdown: a title, sections of one to five paragraphs, some with fenced code or a subsection."""
-    chance = random.Random(seed)
-    parts = ["# The handbook", paragraph(chance)]
+    rng = random.Random(seed)
+    parts = ["# The handbook", paragraph(rng)]
     for number in range(sections):
         parts.append(f"## Section {number}")
-        parts += [paragraph(chance, 2, 6) for _ in range(chance.randint(1, 5))]
-        if chance.random() < 0.4:
-            calls = "\n".join(f"x{call} = call_{call}(a, b)" for call in range(chance.randint(2, 12)))
+        parts += [paragraph(rng, 2, 6) for _ in range(rng.randint(1, 5))]
+        if rng.random() < 0.4:
+            calls = "\n".join(f"x{call} = call_{call}(a, b)" for call in range(rng.randint(2, 12)))
             parts.append(f"```python\n{calls}\n```")
-        if chance.random() < 0.3:
-            parts += [f"### Detail {number}", paragraph(chance)]
+        if rng.random() < 0.3:
+            parts += [f"### Detail {number}", paragraph(rng)]
     return "\n\n".join(parts)
 
 
 def recursive(document: Document, chunk_size: int = 200, chunk_overlap: int = 40) -> list[CharSpan]:
-    """The default splitter, measured in words."""
+    """The spans of the default splitter, with words as tokens."""
     options = RecursiveOptions(chunk_size, chunk_overlap)
     return list(RecursiveSplitter(options).spans(document, word_starts))
 

@@ -14,17 +14,19 @@ from tests.split.samples import recursive, texts, word_starts
 
 
 def python(text: str) -> Document:
-    """As the loader gives it: classes and functions are headings."""
+    """A document like that of the loader, with classes and functions as headings."""
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     tree = ast.parse(text)
-    found = [
+    headings = [
         Heading(starts[node.lineno - 1] + node.col_offset, 1 if node in tree.body else 2, node.name)
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     ]
-    return Document(text, format="code", language="python", headings=tuple(sorted(found, key=lambda one: one.start)))
+    return Document(
+        text, format="code", language="python", headings=tuple(sorted(headings, key=lambda heading: heading.start))
+    )
 
 
 def function(name: str, lines: int, indent: str = "") -> str:
@@ -46,7 +48,7 @@ def test_small_functions_share_a_chunk() -> None:
     ]
 
 
-def test_decorators_and_comments_stay_with_what_they_belong_to() -> None:
+def test_decorators_and_comments_stay_with_their_definition() -> None:
     head = "# What it is for.\n@cached\n@checked\n"
     functions = [head + function(f"f{number}", 15) for number in range(4)]
     document = python("\n\n\n".join(functions))
@@ -60,7 +62,7 @@ def test_a_class_too_long_for_a_chunk_is_cut_at_its_methods_with_their_indent() 
     assert chunks == ["class Long:\n" + methods[0], *methods[1:]]
 
 
-def test_a_function_too_long_for_a_chunk_is_cut_between_lines_and_carries_whole_lines_over() -> None:
+def test_a_function_too_long_for_a_chunk_is_split_between_lines_and_overlaps_by_lines() -> None:
     text = function("long", 100)
     document = python(text)
     chunks = texts(document, recursive(document, 60, 12))
@@ -111,7 +113,7 @@ def test_indentation_is_kept_and_blank_lines_are_trimmed() -> None:
     assert texts(document, recursive(document)) == ["    first line\n\n\n    second line"]
 
 
-def test_the_code_splitter_takes_any_format_for_code() -> None:
+def test_the_code_splitter_treats_any_format_as_code() -> None:
     functions = "\n\n".join(function(f"f{number}", 15) for number in range(5))
     spans = CodeSplitter(SplitOptions(100, 20)).spans(Document(functions, format="text"), word_starts)
     assert list(spans) == recursive(Document(functions, format="code"), 100, 20)

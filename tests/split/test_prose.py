@@ -1,4 +1,4 @@
-"""The default splitter on running text: borders, overlap, and what an edit changes."""
+"""The default splitter on running text: boundaries, overlap, and the effect of an edit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ragkit.errors import InvalidOption
 from ragkit.records import Document
 from ragkit.split.base import CharSpan, character_starts
-from ragkit.split.recursive import RecursiveOptions, RecursiveSplitter
+from ragkit.split.options import RecursiveOptions
+from ragkit.split.recursive import RecursiveSplitter
 from ragkit.split.sentence_segmentation import sentence_spans
 from tests.split.samples import paragraph, prose, recursive, sentence, texts, word_starts
 
@@ -23,7 +24,7 @@ def words(text: str) -> int:
 
 
 def carried(document: Document, spans: list[CharSpan]) -> list[str]:
-    """What each chunk but the first repeats from the one before."""
+    """The overlap of each chunk with the previous one."""
     return [document.text[after[0] : max(after[0], before[1])] for before, after in pairwise(spans)]
 
 
@@ -38,8 +39,8 @@ def test_a_text_that_fits_is_one_chunk() -> None:
 
 
 def test_paragraphs_are_preferred_to_sentences() -> None:
-    chance = random.Random(1)
-    paragraphs = [" ".join(sentence(chance, 15, 15) for _ in range(4)) for _ in range(3)]
+    rng = random.Random(1)
+    paragraphs = [" ".join(sentence(rng, 15, 15) for _ in range(4)) for _ in range(3)]
     document = Document("\n\n".join(paragraphs))
     assert texts(document, recursive(document, 80, 0)) == paragraphs
 
@@ -49,7 +50,7 @@ def test_sentences_are_preferred_to_words() -> None:
     assert all(text.endswith(".") for text in texts(document, recursive(document, 25, 0)))
 
 
-def test_what_a_colon_announces_stays_with_it() -> None:
+def test_the_text_after_a_colon_stays_with_it() -> None:
     filling = [sentence(random.Random(seed), 12, 12) for seed in range(5)]
     text = f"{filling[0]} {filling[1]}\n\n{filling[2]}\n\nThe steps are:\n\n{filling[3]} {filling[4]}"
     document = Document(text)
@@ -70,16 +71,14 @@ def test_a_word_longer_than_a_chunk_is_cut_between_characters() -> None:
     assert "".join(texts(document, spans)) == document.text
 
 
-def test_a_word_that_a_tokenizer_calls_one_token_is_cut_all_the_same() -> None:
+def test_a_long_word_is_split_even_if_it_is_one_token() -> None:
     spans = recursive(Document("x" * 100_000))
     assert max(end - start for start, end in spans) <= 200 * 32
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("overlap", [20, 40, 60])
-def test_each_chunk_begins_with_as_many_whole_sentences_of_the_last_as_the_overlap_holds(
-    seed: int, overlap: int
-) -> None:
+def test_the_overlap_has_as_many_whole_sentences_as_fit(seed: int, overlap: int) -> None:
     document = Document(prose(seed, paragraphs=60))
     spans = recursive(document, 200, overlap)
     sentences = sentence_spans(document.text)
@@ -92,19 +91,19 @@ def test_each_chunk_begins_with_as_many_whole_sentences_of_the_last_as_the_overl
         assert repeated <= overlap < longer
 
 
-def test_words_are_carried_over_when_the_last_sentence_is_longer_than_the_overlap() -> None:
+def test_the_overlap_has_words_when_the_last_sentence_does_not_fit() -> None:
     document = Document(" ".join(sentence(random.Random(seed), 30, 30) for seed in range(20)))
     assert {words(text) for text in carried(document, recursive(document, 100, 10))} == {10}
 
 
-def test_rows_of_a_table_are_carried_over_whole_or_not_at_all() -> None:
+def test_the_overlap_has_whole_table_rows_or_nothing() -> None:
     rows = [f"name: item {number}; " + "; ".join(["note: words of it"] * (3 + number % 9)) for number in range(40)]
     document = Document("\n".join(rows), format="csv")
     starts = {document.text.index(row) for row in rows}
     assert {start for start, _ in recursive(document, 100, 20)} <= starts
 
 
-def test_no_overlap_is_carried_over_when_none_is_wanted() -> None:
+def test_chunks_do_not_overlap_with_an_overlap_of_zero() -> None:
     document = Document(prose(5, paragraphs=30))
     assert set(carried(document, recursive(document, 100, 0))) == {""}
 
@@ -126,15 +125,15 @@ def test_an_edit_at_the_top_of_a_plain_text_changes_few_chunks(seed: int, edit: 
     new = Document(edit + old.text)
     before, after = texts(old, recursive(old)), texts(new, recursive(new))
     assert len(set(after) - set(before)) < 0.1 * len(after)
-    assert sum(words(text) for text in after) / len(after) > 160  # of 200: borders that come back cost no filling
+    assert sum(words(text) for text in after) / len(after) > 160  # of 200: stable boundaries do not reduce the fill
 
 
-@pytest.mark.parametrize("place", [0.25, 0.5, 0.99])
-def test_an_edit_within_a_text_leaves_the_chunks_on_both_sides(place: float) -> None:
+@pytest.mark.parametrize("position", [0.25, 0.5, 0.99])
+def test_an_edit_within_a_text_keeps_the_chunks_on_both_sides(position: float) -> None:
     paragraphs = prose(7).split("\n\n")
-    where = int(place * len(paragraphs))
+    index = int(position * len(paragraphs))
     old = Document("\n\n".join(paragraphs))
-    new = Document("\n\n".join([*paragraphs[:where], paragraph(random.Random(99)), *paragraphs[where + 1 :]]))
+    new = Document("\n\n".join([*paragraphs[:index], paragraph(random.Random(99)), *paragraphs[index + 1 :]]))
     before, after = texts(old, recursive(old)), texts(new, recursive(new))
     assert len(set(after) - set(before)) < 0.1 * len(after)
 
@@ -147,47 +146,47 @@ def test_an_edit_at_the_top_of_one_long_line_changes_few_chunks(stop: str) -> No
     assert len(set(after) - set(before)) < 0.2 * len(after)
 
 
-def test_chinese_is_cut_behind_its_stops() -> None:
+def test_chinese_is_split_after_end_punctuation() -> None:
     document = Document("今天天气很好，我们去公园散步。" * 40)
     splitter = RecursiveSplitter(RecursiveOptions(100, 20, "characters"))
     pieces = texts(document, list(splitter.spans(document, word_starts)))
     assert all(piece.endswith("。") and piece.startswith("今天") for piece in pieces)
 
 
-def test_thai_without_stops_is_cut_between_clusters() -> None:
+def test_thai_is_split_between_grapheme_clusters() -> None:
     line = "ที่นี่มีน้ำใจ" * 60
     spans = RecursiveSplitter(RecursiveOptions(50, 0, "characters")).spans(Document(line), word_starts)
-    marks = {place for place, character in enumerate(line) if character in "ี่้ำ"}
+    marks = {position for position, character in enumerate(line) if character in "ี่้ำ"}
     assert {start for start, _ in spans} & marks == set()
     assert "".join(line[start:end] for start, end in spans) == line
 
 
-def test_every_line_end_separates_paragraphs() -> None:
-    chance = random.Random(3)
-    paragraphs = [" ".join(sentence(chance, 15, 15) for _ in range(4)) for _ in range(3)]
+def test_every_kind_of_line_break_separates_paragraphs() -> None:
+    rng = random.Random(3)
+    paragraphs = [" ".join(sentence(rng, 15, 15) for _ in range(4)) for _ in range(3)]
     for end in ("\n", "\r\n", "\r"):
         document = Document(f"{end}{end}".join(paragraphs))
         assert texts(document, recursive(document, 80, 0)) == paragraphs
 
 
-def test_given_separators_are_cut_behind_in_their_order() -> None:
+def test_separators_are_used_in_order_of_preference() -> None:
     assert separated("aaa;bb;c|ddd;ee;f|ggg;hh", ("|", ";"), 9) == ["aaa;bb;c|", "ddd;ee;f|", "ggg;hh"]
     assert separated("aaa;bb;c|ddd;ee;f|ggg;hh", (";", "|"), 9) == ["aaa;bb;", "c|ddd;ee;", "f|ggg;hh"]
 
 
-def test_given_separators_are_kept_and_may_follow_each_other() -> None:
+def test_separators_are_kept_and_may_be_consecutive() -> None:
     assert separated("aa--bb----cc--", ("--",), 4) == ["aa--", "bb--", "--", "cc--"]
 
 
-def test_words_and_characters_follow_given_separators_of_themselves() -> None:
+def test_text_without_separators_is_split_at_words_and_characters() -> None:
     assert separated("one two three|abcdefghij", ("|", ""), 10) == ["one two", "three|", "abcdefghij"]
     assert "".join(separated("abcdefghijklm|", ("|", ""), 5)) == "abcdefghijklm|"
 
 
-def test_separators_that_are_no_list_of_strings_are_refused() -> None:
-    with pytest.raises(InvalidOption, match="separators is 'abc': a list of strings is wanted"):
+def test_separators_must_be_a_list_of_strings() -> None:
+    with pytest.raises(InvalidOption, match=r"separators must be a list of strings \(got 'abc'\)"):
         RecursiveOptions(separators="abc")  # type: ignore[arg-type]  # what a caller without types may hand over
 
 
-def test_a_comma_at_the_end_of_a_line_leaves_no_empty_piece() -> None:
+def test_a_separator_at_the_end_of_a_line_leaves_no_empty_chunk() -> None:
     assert texts(Document("a，\nriver."), recursive(Document("a，\nriver."), 1, 0)) == ["a，", "river."]

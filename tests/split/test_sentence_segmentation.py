@@ -1,4 +1,4 @@
-"""Where sentences end."""
+"""Sentence segmentation."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def sentences(text: str) -> list[str]:
         "Smith et al. 2019 showed it.",
     ],
 )
-def test_one_sentence_stays_whole(text: str) -> None:
+def test_a_single_sentence_is_not_split(text: str) -> None:
     assert sentences(text) == [text]
 
 
 @pytest.mark.parametrize(
-    ("text", "want"),
+    ("text", "expected"),
     [
         ("One. Two! Three? Four.", ["One.", "Two!", "Three?", "Four."]),
         ('"Stop!" She left. (He stayed.) It rained.', ['"Stop!"', "She left.", "(He stayed.)", "It rained."]),
@@ -54,11 +54,11 @@ def test_one_sentence_stays_whole(text: str) -> None:
         ("¿Qué pasa? «Nada.» Bien.", ["¿Qué pasa?", "«Nada.»", "Bien."]),
     ],
 )
-def test_sentences_end_at_stops(text: str, want: list[str]) -> None:
-    assert sentences(text) == want
+def test_sentences_end_at_end_punctuation(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
 
 
-def test_wide_stops_end_a_sentence_without_white_space() -> None:
+def test_full_width_punctuation_ends_a_sentence_without_white_space() -> None:
     assert sentences("今天天气很好。我们去公园吧！「真的吗？」他问。") == [
         "今天天气很好。",
         "我们去公园吧！",
@@ -67,16 +67,16 @@ def test_wide_stops_end_a_sentence_without_white_space() -> None:
     ]
 
 
-def test_devanagari_and_arabic_stops_end_a_sentence() -> None:
+def test_devanagari_and_arabic_punctuation_ends_a_sentence() -> None:
     assert sentences("यह एक है। यह दो है।") == ["यह एक है।", "यह दो है।"]
     assert sentences("ما هذا؟ هذا كتاب.") == ["ما هذا؟", "هذا كتاب."]
 
 
-def test_a_paragraph_of_a_script_without_stops_is_one_sentence() -> None:
+def test_a_paragraph_without_end_punctuation_is_one_sentence() -> None:
     assert sentences("สวัสดีครับ วันนี้อากาศดี\n\nไปเที่ยวกัน") == ["สวัสดีครับ วันนี้อากาศดี", "ไปเที่ยวกัน"]
 
 
-def test_a_line_break_that_only_wraps_does_not_end_a_sentence() -> None:
+def test_a_wrapped_line_does_not_end_a_sentence() -> None:
     text = "The editor wrapped this long line at the\nmargin and went on. The next one\nfollows here."
     assert sentences(text) == [
         "The editor wrapped this long line at the\nmargin and went on.",
@@ -91,18 +91,18 @@ periods: before the night (17:00 in winter, 19:00 in summer) and after it, befor
 bed. A fill takes about 25 minutes."""
 
 
-def test_a_wrapped_line_may_go_on_with_a_word_and_a_colon() -> None:
+def test_a_wrapped_line_may_continue_with_a_word_and_a_colon() -> None:
     assert "It is filled twice a day in observing\nperiods: before the night (17:00 in winter" in sentences(WRAPPED)[2]
 
 
-def test_a_heading_above_a_wrapped_paragraph_is_a_sentence_of_its_own() -> None:
+def test_a_heading_above_a_wrapped_paragraph_is_a_separate_sentence() -> None:
     assert sentences(WRAPPED)[:2] == [
         "6. Filling the dewar, step by step",
         "The dewar holds 6.0 litres and keeps cold for 16 hours when full.",
     ]
 
 
-def test_entries_stay_entries_below_a_wrapped_paragraph() -> None:
+def test_entries_below_a_wrapped_paragraph_are_separate_sentences() -> None:
     text = "These are the values that the editor has wrapped at the margin of\nthe page and that go on below it.\n"
     assert sentences(f"{text}timeout: 30 seconds for each of them\nretries: 5")[1:] == [
         "timeout: 30 seconds for each of them",
@@ -110,12 +110,12 @@ def test_entries_stay_entries_below_a_wrapped_paragraph() -> None:
     ]
 
 
-def test_list_items_rows_headings_and_settings_are_sentences_of_their_own() -> None:
+def test_list_items_rows_headings_and_settings_are_separate_sentences() -> None:
     text = "# Title of this\n- first item of the list that is long\n- second item\n2. third\nname: x\n| a | b |"
     assert sentences(text) == text.split("\n")
 
 
-def test_short_lines_were_broken_on_purpose() -> None:
+def test_short_lines_are_not_joined() -> None:
     assert sentences("red apples\ngreen pears\nblue plums") == ["red apples", "green pears", "blue plums"]
 
 
@@ -123,7 +123,7 @@ def test_a_list_number_does_not_end_a_sentence() -> None:
     assert sentences("1. First thing.\n2. Second thing.") == ["1. First thing.", "2. Second thing."]
 
 
-def test_a_blank_line_ends_a_sentence_with_every_line_end() -> None:
+def test_a_blank_line_ends_a_sentence_for_every_line_break() -> None:
     for end in ("\n", "\r\n", "\r"):
         assert sentences(f"no stop here and so on{end}{end}but a new paragraph") == [
             "no stop here and so on",
@@ -131,7 +131,7 @@ def test_a_blank_line_ends_a_sentence_with_every_line_end() -> None:
         ]
 
 
-def test_nothing_but_white_space_has_no_sentence() -> None:
+def test_white_space_has_no_sentences() -> None:
     assert sentences("") == []
     assert sentences(" \n\t\r\n ") == []
 
@@ -139,16 +139,16 @@ def test_nothing_but_white_space_has_no_sentence() -> None:
 @given(st.text(alphabet="ab.!? \n\r。'\"1A[]é-:|", max_size=200))
 def test_every_visible_character_lies_in_exactly_one_sentence(text: str) -> None:
     spans = sentence_spans(text)
-    inside = [place for start, end in spans for place in range(start, end)]
+    inside = [offset for start, end in spans for offset in range(start, end)]
     assert inside == sorted(set(inside))
-    assert {place for place, character in enumerate(text) if not character.isspace()} <= set(inside)
+    assert {offset for offset, character in enumerate(text) if not character.isspace()} <= set(inside)
     assert all(text[start:end] == text[start:end].strip() != "" for start, end in spans)
 
 
 def _seconds(text: str) -> float:
-    began = time.process_time()
+    started_at = time.process_time()
     sentence_spans(text)
-    return time.process_time() - began
+    return time.process_time() - started_at
 
 
 @pytest.mark.parametrize(
@@ -159,4 +159,4 @@ def test_time_grows_no_faster_than_the_text(unit: str) -> None:
     for size in (50_000, 200_000):
         text = unit * (size // len(unit))
         times.append(min(_seconds(text) for _ in range(3)))
-    assert times[1] < 10 * times[0] + 0.2  # 4 where it is linear, 16 where it is quadratic
+    assert times[1] < 10 * times[0] + 0.2  # 4 if linear, 16 if quadratic

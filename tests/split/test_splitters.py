@@ -1,4 +1,4 @@
-"""What every splitter must do. A name added to SPLITTERS is tested here without another line."""
+"""Conformance tests of all registered splitters."""
 
 from __future__ import annotations
 
@@ -57,17 +57,15 @@ def test_no_text_is_lost_and_no_chunk_is_too_long(
     measure = data.draw(st.sampled_from(MEASURES))
     spans = make(name, size, overlap).spans(document, measure)
     text, starts = document.text, measure(document.text)
-    inside = {place for start, end in spans for place in range(start, end)}
-    assert {place for place, character in enumerate(text) if not character.isspace()} <= inside
+    inside = {offset for start, end in spans for offset in range(start, end)}
+    assert {offset for offset, character in enumerate(text) if not character.isspace()} <= inside
     assert max((count(starts, span) for span in spans), default=0) <= size
 
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=80, deadline=None)
 @given(documents(), st.integers(1, 40), st.data())
-def test_spans_rise_are_trimmed_and_are_the_same_each_time(
-    name: str, document: Document, size: int, data: st.DataObject
-) -> None:
+def test_spans_are_ascending_trimmed_and_stable(name: str, document: Document, size: int, data: st.DataObject) -> None:
     splitter = make(name, size, data.draw(st.integers(0, size - 1)))
     spans = list(splitter.spans(document, estimate_token_starts))
     assert spans == list(splitter.spans(document, estimate_token_starts))
@@ -89,7 +87,7 @@ def test_characters_are_counted_when_the_unit_says_so(name: str, document: Docum
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_measure_is_asked_once_for_the_whole_text(name: str) -> None:
+def test_the_tokenizer_is_called_once_on_the_whole_text(name: str) -> None:
     document = Document(handbook(1, sections=5))
     asked: list[str] = []
 
@@ -102,7 +100,7 @@ def test_the_measure_is_asked_once_for_the_whole_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_the_caller_reserves_is_left_free(name: str) -> None:
+def test_reserved_tokens_are_left_free(name: str) -> None:
     document = Document(handbook(2, sections=8))
     starts = word_starts(document.text)
     spans = make(name, 100, 20).spans(document, word_starts, reserve=30)
@@ -110,7 +108,7 @@ def test_what_the_caller_reserves_is_left_free(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reserve_never_takes_more_than_three_quarters_of_a_chunk(name: str) -> None:
+def test_at_most_three_quarters_of_a_chunk_can_be_reserved(name: str) -> None:
     document = Document(handbook(3, sections=3))
     starts = word_starts(document.text)
     spans = make(name, 100, 20).spans(document, word_starts, reserve=1000)
@@ -138,7 +136,7 @@ def test_a_short_text_is_one_trimmed_chunk(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_cluster_of_characters_is_torn(name: str) -> None:
+def test_no_grapheme_cluster_is_split(name: str) -> None:
     family, accented, flag = "👩\u200d👩\u200d👧\u200d👦", "e\u0301", "🇩🇪"
     for cluster in (family, accented, flag, "각", "\r\n", "\ud83d\ude00"):
         text = f"x{cluster * 200}x"
@@ -149,22 +147,22 @@ def test_no_cluster_of_characters_is_torn(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    ("option", "value", "wanted"),
+    ("option", "value", "message"),
     [
-        ("chunk_size", 0, "chunk_size is 0: a whole number of at least 1 is wanted"),
-        ("chunk_size", True, "chunk_size is True"),
-        ("chunk_size", 2.5, "chunk_size is 2.5"),
-        ("chunk_overlap", 200, r"chunk_overlap is 200: a whole number from 0 to 199 \(chunk_size - 1\) is wanted"),
-        ("chunk_overlap", -1, "chunk_overlap is -1"),
-        ("unit", "words", "unit is 'words': 'tokens' or 'characters' is wanted"),
+        ("chunk_size", 0, r"chunk_size must be an integer >= 1 \(got 0\)"),
+        ("chunk_size", True, r"chunk_size must be .* \(got True\)"),
+        ("chunk_size", 2.5, r"chunk_size must be .* \(got 2.5\)"),
+        ("chunk_overlap", 200, r"chunk_overlap must be an integer from 0 to 199 \(chunk_size - 1\) \(got 200\)"),
+        ("chunk_overlap", -1, r"chunk_overlap must be .* \(got -1\)"),
+        ("unit", "words", r"unit must be 'tokens' or 'characters' \(got 'words'\)"),
     ],
 )
-def test_an_option_out_of_range_is_refused(name: str, option: str, value: object, wanted: str) -> None:
+def test_an_option_out_of_range_is_rejected(name: str, option: str, value: object, message: str) -> None:
     options = SPLITTERS.options_class(name)
     assert options is not None
-    with pytest.raises(InvalidOption, match=wanted):
+    with pytest.raises(InvalidOption, match=message):
         options(**{option: value})
 
 
-def test_the_names_are_those_of_the_pipeline_files() -> None:
+def test_the_registered_names_are_those_of_pipeline_files() -> None:
     assert {"code", "fixed", "markdown", "recursive", "sentence"} <= set(NAMES)

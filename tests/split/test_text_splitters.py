@@ -1,4 +1,4 @@
-"""The splitters for callers who hold documents and no embedder."""
+"""The public text splitters."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from ragkit.split.token_index import estimate_token_starts
 from tests.split.samples import prose
 
 
-def test_pieces_are_no_longer_than_asked_for() -> None:
+def test_chunks_do_not_exceed_the_chunk_size() -> None:
     text = prose(1, paragraphs=20)
     for splitter in (TextSplitter(300, 50), RecursiveTextSplitter(300, 50)):
         pieces = splitter.split_text(text)
         assert 200 < max(map(len, pieces)) <= 300
 
 
-def test_tokens_can_be_counted_without_a_model() -> None:
+def test_tokens_are_estimated_without_a_model() -> None:
     pieces = RecursiveTextSplitter(50, 10, unit="tokens").split_text(prose(2, paragraphs=20))
     assert 45 < max(len(estimate_token_starts(piece)) for piece in pieces) <= 50
 
 
-def test_pieces_overlap() -> None:
+def test_chunks_overlap() -> None:
     pieces = RecursiveTextSplitter(300, 120).split_text(prose(3, paragraphs=20))
     for before, after in pairwise(pieces):
         shared = max(size for size in range(121) if before.endswith(after[:size]))
         assert shared > 5
 
 
-def test_a_text_is_cut_behind_its_separator() -> None:
+def test_a_text_is_split_after_its_separator() -> None:
     splitter = TextSplitter(chunk_size=12, chunk_overlap=0, separator="|")
     assert splitter.split_text("first one|second one|third one") == ["first one|", "second one|", "third one"]
 
 
-def test_separators_are_tried_in_their_order() -> None:
+def test_separators_are_tried_in_order() -> None:
     splitter = RecursiveTextSplitter(chunk_size=12, chunk_overlap=0, separators=["|", ","])
     assert splitter.split_text("a,b,c,d,e|f,g,h,i,j|k") == ["a,b,c,d,e|", "f,g,h,i,j|k"]
 
 
-def test_one_separator_may_be_given_without_a_list() -> None:
+def test_separators_may_be_a_string() -> None:
     splitter = RecursiveTextSplitter(12, 0, separators="|")
     assert splitter.split_text("first one|second one") == ["first one|", "second one"]
 
 
-def test_a_piece_says_where_it_came_from() -> None:
+def test_a_chunk_has_the_offsets_and_metadata_of_its_document() -> None:
     text = prose(4, paragraphs=10)
     document = Document(text, metadata={"lang": "en"}, source="/a.txt", title="A", format="text", language="")
     pieces = RecursiveTextSplitter(400, 50).split_documents([document])
@@ -60,13 +60,13 @@ def test_a_piece_says_where_it_came_from() -> None:
     assert document.metadata == {"lang": "en"}
 
 
-def test_the_pieces_of_several_documents_come_in_their_order() -> None:
+def test_the_chunks_of_several_documents_are_in_order() -> None:
     documents = [Document("First text.", source="/1"), Document(" \n"), Document("Second text.", source="/2")]
     pieces = TextSplitter().split_documents(documents)
     assert [(piece.source, piece.text) for piece in pieces] == [("/1", "First text."), ("/2", "Second text.")]
 
 
-def test_ids_of_pieces_are_stable_and_differ() -> None:
+def test_ids_of_chunks_are_stable_and_unique() -> None:
     document = Document("Same words.\n\nSame words.\n\nOther words.", source="/a")
     splitter = TextSplitter(12, 0)
     ids = [piece.id for piece in splitter.split_documents([document])]
@@ -74,17 +74,19 @@ def test_ids_of_pieces_are_stable_and_differ() -> None:
     assert len(set(ids)) == 3
 
 
-def test_markdown_documents_are_cut_along_their_headings() -> None:
+def test_markdown_documents_are_split_at_headings() -> None:
     text = "## One\n\n" + "word " * 30 + "\n\n## Two\n\n" + "word " * 30
     pieces = RecursiveTextSplitter(200, 40).split_documents([Document(text, format="markdown")])
     assert [piece.text[:6] for piece in pieces] == ["## One", "## Two"]
 
 
 @pytest.mark.parametrize("kind", [TextSplitter, RecursiveTextSplitter])
-def test_sizes_out_of_range_are_refused(kind: type[TextSplitter]) -> None:
-    with pytest.raises(InvalidOption, match="chunk_overlap is 100: a whole number from 0 to 99"):
+def test_sizes_out_of_range_are_rejected(kind: type[TextSplitter]) -> None:
+    with pytest.raises(
+        InvalidOption, match=r"chunk_overlap must be an integer from 0 to 99 \(chunk_size - 1\) \(got 100\)"
+    ):
         kind(100, 100)
 
 
-def test_an_empty_text_has_no_pieces() -> None:
+def test_an_empty_text_has_no_chunks() -> None:
     assert TextSplitter().split_text("") == []

@@ -1,4 +1,4 @@
-"""Token counts of spans, lines, and where a text may be cut."""
+"""Token counts of spans, lines, and grapheme breaks."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def test_a_long_word_counts_as_several_tokens() -> None:
 
 
 def test_the_tokens_of_a_span_are_those_that_start_in_it() -> None:
-    ruler = TokenIndex("one two  three four", word_starts)
-    assert ruler.token_count_before(0) == 0
-    assert ruler.token_count_before(1) == 1
-    assert ruler.token_count_before(19) - ruler.token_count_before(9) == 2
-    assert ruler.token_counts_before(np.array([0, 4, 19])).tolist() == [0, 1, 4]
+    token_index = TokenIndex("one two  three four", word_starts)
+    assert token_index.token_count_before(0) == 0
+    assert token_index.token_count_before(1) == 1
+    assert token_index.token_count_before(19) - token_index.token_count_before(9) == 2
+    assert token_index.token_counts_before(np.array([0, 4, 19])).tolist() == [0, 1, 4]
 
 
 def test_offsets_of_token_counts() -> None:
-    ruler = TokenIndex("one two three", word_starts)
-    assert [ruler.offset_after(count) for count in range(5)] == [0, 4, 8, 13, 13]
-    assert [ruler.offset_within(count) for count in range(5)] == [0, 4, 8, 13, 13]
+    token_index = TokenIndex("one two three", word_starts)
+    assert [token_index.offset_after(count) for count in range(5)] == [0, 4, 8, 13, 13]
+    assert [token_index.offset_within(count) for count in range(5)] == [0, 4, 8, 13, 13]
 
 
 def test_several_tokens_may_start_at_one_character() -> None:
-    ruler = TokenIndex("é€x", byte_starts)  # two bytes, three bytes, one byte
-    assert [ruler.offset_within(count) for count in range(7)] == [0, 0, 1, 1, 1, 2, 3]
-    assert [ruler.offset_after(count) for count in range(7)] == [0, 1, 1, 2, 2, 2, 3]
+    token_index = TokenIndex("é€x", byte_starts)  # two bytes, three bytes, one byte
+    assert [token_index.offset_within(count) for count in range(7)] == [0, 0, 1, 1, 1, 2, 3]
+    assert [token_index.offset_after(count) for count in range(7)] == [0, 1, 1, 2, 2, 2, 3]
 
 
-def test_a_token_that_begins_at_the_space_before_a_word_counts_for_the_word() -> None:
-    ruler = TokenIndex("one two three", spaced_starts)
-    assert ruler.token_count_before(7) - ruler.token_count_before(4) == 1
-    assert ruler.token_count_before(13) - ruler.token_count_before(4) == 2
+def test_a_token_that_starts_at_the_space_before_a_word_belongs_to_the_word() -> None:
+    token_index = TokenIndex("one two three", spaced_starts)
+    assert token_index.token_count_before(7) - token_index.token_count_before(4) == 1
+    assert token_index.token_count_before(13) - token_index.token_count_before(4) == 2
 
 
-def test_a_stretch_without_token_starts_counts_by_its_length() -> None:
+def test_text_without_token_starts_counts_by_its_length() -> None:
     assert TokenIndex("x" * MAX_TOKEN_CHARS, word_starts).token_count_before(MAX_TOKEN_CHARS) == 1
     assert TokenIndex("x" * (MAX_TOKEN_CHARS + 1), word_starts).token_count_before(MAX_TOKEN_CHARS + 1) == 2
     assert TokenIndex("x" * 10 * MAX_TOKEN_CHARS, word_starts).token_count_before(10 * MAX_TOKEN_CHARS) == 10
@@ -81,7 +81,7 @@ def test_a_form_feed_ends_a_page_like_a_blank_line() -> None:
 
 
 @given(st.text(alphabet="ab \t\n\r\x0c\u2028", max_size=80))
-def test_lines_hold_every_visible_character_once(text: str) -> None:
+def test_every_visible_character_is_in_exactly_one_line(text: str) -> None:
     lines = list(iter_lines(text))
     assert " ".join(text[line.text_start : line.end] for line in lines).split() == text.split()
     assert all(text[line.start : line.text_start].strip(" \t") == "" for line in lines)
@@ -109,9 +109,9 @@ def test_lines_are_numbered_as_editors_do() -> None:
         "ｶﾞ",
     ],
 )
-def test_a_cluster_is_not_torn(cluster: str) -> None:
+def test_a_grapheme_cluster_is_not_split(cluster: str) -> None:
     text = f"a{cluster}b"
-    assert [place for place in range(len(text) + 1) if not splits_grapheme(text, place)] == [
+    assert [offset for offset in range(len(text) + 1) if not splits_grapheme(text, offset)] == [
         0,
         1,
         len(text) - 1,
@@ -119,11 +119,11 @@ def test_a_cluster_is_not_torn(cluster: str) -> None:
     ]
 
 
-def test_flags_are_told_apart_in_a_row() -> None:
-    assert [place for place in range(7) if not splits_grapheme("🇩🇪🇫🇷🇪🇸", place)] == [0, 2, 4, 6]
+def test_consecutive_flags_are_separated() -> None:
+    assert [offset for offset in range(7) if not splits_grapheme("🇩🇪🇫🇷🇪🇸", offset)] == [0, 2, 4, 6]
 
 
-def test_cuts_are_looked_for_on_both_sides() -> None:
+def test_grapheme_breaks_are_found_in_both_directions() -> None:
     text = "ab\u0301\u0301c"
     assert last_grapheme_break(text, 0, 3) == 1
     assert last_grapheme_break(text, 1, 3) is None
@@ -131,14 +131,14 @@ def test_cuts_are_looked_for_on_both_sides() -> None:
     assert next_grapheme_break(text, 2, 3) == 2
 
 
-def test_a_heap_of_marks_may_be_cut() -> None:
+def test_a_very_long_cluster_may_be_split() -> None:
     text = "a" + "\u0301" * 1000
     assert last_grapheme_break(text, 0, 500) is None
     assert next_grapheme_break(text, 500, 1001) == 500
     assert last_grapheme_break(text, 0, MAX_GRAPHEME_CHARS // 2) is None
 
 
-def test_a_word_is_looked_for_before_a_cut_between_characters() -> None:
+def test_word_starts_are_preferred_to_grapheme_breaks() -> None:
     assert next_word_start("one two three", 1, 13) == 4
     assert next_word_start("one two three", 4, 13) == 4
     assert next_word_start("onetwothree", 3, 11) == 3
@@ -147,7 +147,7 @@ def test_a_word_is_looked_for_before_a_cut_between_characters() -> None:
     assert next_word_start("a\u0301 b", 1, 2) == 2
 
 
-def test_a_stretch_ends_behind_a_word_where_it_can() -> None:
+def test_word_ends_are_preferred_to_grapheme_breaks() -> None:
     assert last_word_end("one two three", 9) == 7
     assert last_word_end("one two three", 7) == 7
     assert last_word_end("one two three", 8) == 7

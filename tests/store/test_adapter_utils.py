@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragkit.errors import StoreError
-from ragkit.records import JSON, Document, Heading
+from ragkit.records import JSON, Document, Heading, SearchResult
 from ragkit.store.backends.adapter_utils import (
-    EngineHit,
     batches,
     batches_by_size,
     collect_top_k,
@@ -30,8 +29,8 @@ from ragkit.testing import filter_strategies as dirty
 ANY_TEXT = st.text(st.sampled_from("ab\0\1\2\ud7ff\ud800\udbff\udc80\udfff\ue000\ue001\uf000\uffff😀"))
 
 
-def documents(scores: Sequence[float]) -> list[EngineHit]:
-    return [EngineHit(Document("t", {"n": n}, id=f"{n:03}"), score) for n, score in enumerate(scores)]
+def documents(scores: Sequence[float]) -> list[SearchResult]:
+    return [SearchResult(Document("t", {"n": n}, id=f"{n:03}"), score) for n, score in enumerate(scores)]
 
 
 def test_a_document_comes_back_from_its_text() -> None:
@@ -59,7 +58,7 @@ def test_what_is_empty_takes_no_room() -> None:
     assert json.loads(document_to_json(Document("x", id="1"))) == {"id": "1", "text": "x", "format": "text"}
 
 
-def test_a_number_of_too_many_digits_is_refused() -> None:
+def test_a_number_of_too_many_digits_is_rejected() -> None:
     with pytest.raises(StoreError, match="the metadata of document 'x' cannot be stored: Exceeds the limit"):
         document_to_json(Document("t", {"n": 10**5000}, id="x"))
 
@@ -115,7 +114,7 @@ def test_runs_are_cut_by_number_and_size() -> None:
 def test_more_is_asked_for_until_the_filter_is_satisfied() -> None:
     held, asked = documents([1 - n / 1000 for n in range(500)]), []
 
-    def fetch(limit: int) -> list[EngineHit]:
+    def fetch(limit: int) -> list[SearchResult]:
         asked.append(limit)
         return held[:limit]
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import chromadb
 import numpy as np
@@ -17,9 +18,9 @@ from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
 from ragkit.store.backends.chroma import ChromaStore
 from ragkit.store.backends.chroma_metadata import to_chroma_metadata, to_chroma_where
-from ragkit.store.embedded_options import ChromaOptions
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
+from ragkit.store.options import ChromaOptions
 from ragkit.testing.persistence_checks import (
     a_second_handle_follows_while_all_is_replaced,
     what_was_added_is_there_after_reopening,
@@ -43,12 +44,12 @@ Opener = Callable[..., ChromaStore]
 
 OPEN = """
 import sys
-from ragkit.errors import Locked
+from ragkit.errors import KnowledgeBaseLocked
 from ragkit.store.backends.chroma import ChromaStore
-from ragkit.store.embedded_options import ChromaOptions
+from ragkit.store.options import ChromaOptions
 try:
     ChromaStore(ChromaOptions(sys.argv[1]))
-except Locked as error:
+except KnowledgeBaseLocked as error:
     print(error)
 """
 
@@ -93,7 +94,7 @@ def test_a_handle_on_a_server_follows_another_one(port: int) -> None:
     store.clear()
     assert other.search(sample_vectors()[0], 3) == []
     check_contents(other, fill_store(store, make_documents("xy"), unit_rows(2, 5, seed=1)))
-    with pytest.raises(DimensionMismatch, match="have 8 columns but the store holds 5"):
+    with pytest.raises(DimensionMismatch, match="the store has 5, got 8"):
         other.add_documents(make_documents("z"), sample_vectors()[:1])
     store.close()
     other.close()
@@ -101,7 +102,7 @@ def test_a_handle_on_a_server_follows_another_one(port: int) -> None:
 
 def test_a_server_that_is_not_there_is_named() -> None:
     port = free_port()
-    with pytest.raises(StoreError, match=rf"Chroma at 127\.0\.0\.1:{port} cannot be used: Could not connect"):
+    with pytest.raises(StoreError, match=rf"Chroma at 127\.0\.0\.1:{port} failed: Could not connect"):
         ChromaStore(ChromaOptions(host="127.0.0.1", port=port))
 
 
@@ -109,9 +110,7 @@ def test_another_process_is_told_that_the_path_is_taken(opened: Opener, tmp_path
     opened()
     command = [sys.executable, "-c", OPEN, str(tmp_path / "index")]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (
-        run.stdout == f"{tmp_path / 'index'} is being written by another process: wait until it is done, or stop it\n"
-    )
+    assert run.stdout == f"{tmp_path / 'index'} is locked by another process: wait until it finishes, or stop it\n"
 
 
 def test_handles_may_be_opened_at_once(opened: Opener) -> None:
@@ -137,10 +136,20 @@ def test_a_call_of_more_than_chroma_takes_at_once_is_cut(opened: Opener) -> None
     assert len(names) == store.count() == number
 
 
-def test_large_documents_are_sent_a_few_at_a_time(opened: Opener) -> None:
-    texts = ["x" * 3_000_000] * 4
-    assert list(opened()._batches(texts, DIMENSION)) == [(0, 1), (1, 2), (2, 3), (3, 4)]
-    assert list(opened()._batches(["x"] * 10, DIMENSION)) == [(0, 10)]
+def test_large_documents_are_sent_in_several_requests(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragkit.store.backends.chroma._MAX_BATCH_BYTES", 2_000)
+    sizes: list[int] = []
+    upsert = chromadb.Collection.upsert
+
+    def recorded(self: chromadb.Collection, ids: list[str], **options: Any) -> None:
+        sizes.append(len(ids))
+        upsert(self, ids=ids, **options)
+
+    monkeypatch.setattr(chromadb.Collection, "upsert", recorded)
+    store = opened()
+    contents = fill_store(store, [Document("x" * 1_500, id=name) for name in "abc"], sample_vectors()[:3])
+    assert sizes == [1, 1, 1]
+    check_contents(store, contents)
 
 
 def test_what_stood_under_other_keys_is_gone_after_a_replacement(opened: Opener) -> None:
@@ -210,10 +219,10 @@ def test_a_thousand_equal_rows_are_all_found(opened: Opener) -> None:
     assert len(store.search(sample_vectors()[0], 1000)) == len(contents)
 
 
-def test_a_collection_of_somebody_else_is_refused(opened: Opener, tmp_path: Path) -> None:
+def test_a_collection_of_somebody_else_is_rejected(opened: Opener, tmp_path: Path) -> None:
     client = chromadb.PersistentClient(tmp_path / "index", settings=Settings(anonymized_telemetry=False))
     client.create_collection("theirs", embedding_function=None)
-    with pytest.raises(StoreError, match=r"'theirs' of .* was not made by ragkit"):
+    with pytest.raises(StoreError, match=r"'theirs' of .* was not created by ragkit"):
         opened(collection="theirs")
 
 
@@ -226,13 +235,13 @@ def test_any_name_of_a_collection_is_taken(opened: Opener) -> None:
 
 def test_a_path_that_is_not_a_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "chroma.sqlite3").write_bytes(b"junk" * 100)
-    with pytest.raises(StoreError, match=r"cannot be used: .*not a database"):
+    with pytest.raises(StoreError, match=r"failed: .*not a database"):
         ChromaStore(ChromaOptions(tmp_path))
 
 
-def test_options_that_contradict_the_collection_are_refused(opened: Opener) -> None:
+def test_options_that_contradict_the_collection_are_rejected(opened: Opener) -> None:
     fill_store(opened(), make_documents("a"), sample_vectors()[:1])
-    with pytest.raises(DimensionMismatch, match=f"have 3 columns but the store holds {DIMENSION}"):
+    with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         opened(dimension=3)
 
 
@@ -254,7 +263,7 @@ def test_a_store_that_was_emptied_keeps_its_dimension_until_it_is_cleared(opened
     fill_store(opened(), make_documents("a"), sample_vectors()[:1])
     opened().delete(["a"])
     store = opened()
-    with pytest.raises(DimensionMismatch, match=f"have 5 columns but the store holds {DIMENSION}"):
+    with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 5"):
         store.add_documents(make_documents("b"), unit_rows(1, 5, seed=1))
     store.clear()
     check_contents(store, fill_store(store, make_documents("b"), unit_rows(1, 5, seed=1)))
@@ -263,12 +272,12 @@ def test_a_store_that_was_emptied_keeps_its_dimension_until_it_is_cleared(opened
 def test_a_closed_store_says_so(opened: Opener) -> None:
     store = opened()
     store.close()
-    with pytest.raises(StoreError, match="is closed: open the store again"):
+    with pytest.raises(StoreError, match="is closed: open it again"):
         store.count()
 
 
-def test_a_store_without_a_place_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="path is '': a directory, or the `host` of a server, is wanted"):
+def test_a_store_without_a_place_is_rejected() -> None:
+    with pytest.raises(InvalidOption, match=r"path must be set, or the option `host` \(got ''\)"):
         ChromaStore(ChromaOptions())
 
 

@@ -14,10 +14,9 @@ from ragkit.records import Document, SearchResult
 from ragkit.store.backends.faiss_ import FaissStore
 from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.base import Rows
-from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.native.directory_store import DirectoryStore
 from ragkit.store.native.directory_view import StoreView
-from ragkit.store.options import SqliteOptions
+from ragkit.store.options import FaissOptions, SqliteOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -108,7 +107,7 @@ def test_a_search_that_a_write_overtakes_answers_what_was_written(
     check_search(store, contents, QUERY, 10)
     check_search(other, contents, QUERY, 10)
     written: list[StoreContents] = []
-    part = {"before it ranks": "live", "before it reads": "documents"}[moment]
+    part = {"before it ranks": "live_mask", "before it reads": "read_documents"}[moment]
     real = getattr(StoreView, part)
 
     def overtaken(self: StoreView, *arguments: object) -> object:
@@ -177,7 +176,7 @@ def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened:
     said = heard(store)
     check_search(store, contents, QUERY, 10)
     assert len(said) == 1
-    assert said[0].startswith("WITH wanted")
+    assert said[0].startswith("WITH requested")
 
 
 def test_equal_rows_are_told_apart_by_their_ids_without_a_transaction(opened: Opener) -> None:

@@ -16,7 +16,7 @@ import pytest
 from ragkit.errors import DimensionMismatch, KnowledgeBaseDamaged, StoreError
 from ragkit.records import Document
 from ragkit.store.backends.duckdb_ import DuckdbStore
-from ragkit.store.embedded_options import DuckdbOptions
+from ragkit.store.options import DuckdbOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -31,12 +31,12 @@ Opener = Callable[..., DuckdbStore]
 
 OPEN = """
 import sys
-from ragkit.errors import Locked
+from ragkit.errors import KnowledgeBaseLocked
 from ragkit.store.backends.duckdb_ import DuckdbStore
-from ragkit.store.embedded_options import DuckdbOptions
+from ragkit.store.options import DuckdbOptions
 try:
     DuckdbStore(DuckdbOptions(sys.argv[1]))
-except Locked as error:
+except KnowledgeBaseLocked as error:
     print(error)
 """
 
@@ -93,8 +93,8 @@ def test_text_that_no_column_can_hold_comes_back(opened: Opener) -> None:
 def test_another_process_is_told_who_has_the_file(opened: Opener, path: Path) -> None:
     opened()
     run = subprocess.run([sys.executable, "-c", OPEN, str(path)], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith(f"{path} is being written by ")
-    assert run.stdout.endswith("): wait until it is done, or stop it\n") and "(PID " in run.stdout
+    assert run.stdout.startswith(f"{path} is locked by ")
+    assert run.stdout.endswith("): wait until it finishes, or stop it\n") and "(PID " in run.stdout
 
 
 def test_no_other_file_can_be_reached_and_no_setting_changed(opened: Opener, tmp_path: Path) -> None:
@@ -108,38 +108,38 @@ def test_no_other_file_can_be_reached_and_no_setting_changed(opened: Opener, tmp
         connection.execute("ROLLBACK; BEGIN")
 
 
-def test_a_file_of_something_else_is_refused(path: Path, opened: Opener) -> None:
+def test_a_file_of_something_else_is_rejected(path: Path, opened: Opener) -> None:
     path.parent.mkdir()
     path.write_bytes(b"not a database " * 500)
-    with pytest.raises(KnowledgeBaseDamaged, match="is not a whole DuckDB database"):
+    with pytest.raises(KnowledgeBaseDamaged, match="is not an intact DuckDB database"):
         opened()
 
 
-def test_an_unknown_layout_is_refused(path: Path, opened: Opener) -> None:
+def test_an_unknown_layout_is_rejected(path: Path, opened: Opener) -> None:
     opened().close()
     with duckdb.connect(path) as connection:
         connection.execute("UPDATE state SET format = 9")
-    with pytest.raises(KnowledgeBaseDamaged, match="has layout 9 where 1 is known"):
+    with pytest.raises(KnowledgeBaseDamaged, match="has layout 9, expected 1"):
         opened()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="file cannot be made a directory"):
+    with pytest.raises(StoreError, match=r"cannot create the directory .*file"):
         DuckdbStore(DuckdbOptions(tmp_path / "file" / "index.duckdb"))
 
 
-def test_options_that_contradict_the_file_are_refused(opened: Opener) -> None:
+def test_options_that_contradict_the_file_are_rejected(opened: Opener) -> None:
     store = opened()
     fill_store(store, make_documents("a"), sample_vectors()[:1])
-    with pytest.raises(DimensionMismatch, match=f"have 3 columns but the store holds {DIMENSION}"):
+    with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         opened(dimension=3)
 
 
 def test_a_closed_store_says_so(opened: Opener) -> None:
     store = opened()
     store.close()
-    with pytest.raises(StoreError, match="is closed: open the store again"):
+    with pytest.raises(StoreError, match="is closed: open it again"):
         store.count()
 
 

@@ -18,7 +18,7 @@ from ragkit.records import Document
 from ragkit.store.backends.faiss_ import FaissScanner, FaissStore
 from ragkit.store.backends.faiss_index import FaissIndex
 from ragkit.store.base import Rows
-from ragkit.store.embedded_options import FaissOptions
+from ragkit.store.options import FaissOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     StoreContents,
@@ -229,7 +229,7 @@ def test_rows_that_the_index_lacks_tie_by_their_ids_too(opened: Opener) -> None:
 
 WRITER = """
 import sys
-from ragkit.store.embedded_options import FaissOptions
+from ragkit.store.options import FaissOptions
 from ragkit.store.backends.faiss_ import FaissStore
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import documents_of
@@ -321,28 +321,28 @@ def test_a_directory_that_cannot_be_written_costs_the_file_only(opened: Opener, 
     assert scanner._faiss_index.save(directory / "nowhere" / "x.faiss", b"0" * 16) is False
 
 
-def test_options_that_contradict_the_directory_are_refused(opened: Opener) -> None:
+def test_options_that_contradict_the_directory_are_rejected(opened: Opener) -> None:
     filled(opened(), 3)
-    with pytest.raises(DimensionMismatch, match="have 3 columns but the store holds 32"):
+    with pytest.raises(DimensionMismatch, match="the store has 32, got 3"):
         opened(dimension=3)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "ivf"}, "method is 'ivf': 'flat', 'hnsw' or 'ivfpq' is wanted"),
-        ({"exact_share": 1.5}, "exact_share is 1.5: a share, 0 to 1, is wanted"),
-        ({"m": 1}, "m is 1: 2 or more is wanted"),
-        ({"nprobe": 0}, "nprobe is 0: 1 or more is wanted"),
-        ({"code_bytes": 0}, "code_bytes is 0: 1 or more is wanted"),
+        ({"method": "ivf"}, r"method must be 'flat', 'hnsw' or 'ivfpq' \(got 'ivf'\)"),
+        ({"exact_share": 1.5}, r"exact_share must be between 0 and 1 \(got 1.5\)"),
+        ({"m": 1}, r"m must be >= 2 \(got 1\)"),
+        ({"nprobe": 0}, r"nprobe must be >= 1 \(got 0\)"),
+        ({"code_bytes": 0}, r"code_bytes must be >= 1 \(got 0\)"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], message: str) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         FaissOptions("", **options)  # type: ignore[arg-type]
 
 
-def test_code_bytes_that_do_not_divide_the_dimension_are_refused(opened: Opener) -> None:
+def test_code_bytes_that_do_not_divide_the_dimension_are_rejected(opened: Opener) -> None:
     store = opened(method="ivfpq", code_bytes=5)
-    with pytest.raises(InvalidOption, match="code_bytes is 5: a divisor of the dimension 32 is wanted"):
+    with pytest.raises(InvalidOption, match=r"code_bytes must be a divisor of the dimension 32 \(got 5\)"):
         filled(store, 10_000)

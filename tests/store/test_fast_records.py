@@ -38,6 +38,6 @@ def test_made_results_pair_documents_with_scores() -> None:
     assert build_results([], []) == []
 
 
-def test_results_of_fewer_scores_than_documents_are_refused() -> None:
+def test_results_of_fewer_scores_than_documents_are_rejected() -> None:
     with pytest.raises(ValueError, match="shorter"):
         build_results([Document("a", id="1")], [])

@@ -99,7 +99,9 @@ def test_flush_syncs_every_file_and_directory(tmp_path: Path) -> None:
     place = tmp_path / "store"
     (place / "deep").mkdir(parents=True)
     (place / "deep" / "file").write_text("x")
-    code = f"from pathlib import Path; from ragkit.store.file_digests import flush; flush(Path({str(place)!r}))"
+    code = (
+        f"from pathlib import Path; from ragkit.store.file_digests import sync_files; sync_files(Path({str(place)!r}))"
+    )
     log = tmp_path / "log"
     subprocess.run(["strace", "-f", "-y", "-e", "trace=fsync", "-o", log, sys.executable, "-c", code], check=True)
     synced = {line.partition("<")[2].partition(">")[0] for line in log.read_text().splitlines() if "fsync(" in line}

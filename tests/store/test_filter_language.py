@@ -22,7 +22,6 @@ from ragkit.store.filters.language import (
     Not,
     Or,
     evaluate,
-    filter_fields,
     normalize_negations,
     parse_filter,
 )
@@ -65,36 +64,39 @@ def test_a_tuple_is_taken_like_a_list() -> None:
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ({"a": {"$gtt": 1}}, r"'\$gtt' is not an operator on field 'a' \(did you mean '\$gt'\?\); known: \$eq, "),
-        ({"a": {"gte": 1}}, r"'gte' is not an operator on field 'a' \(did you mean '\$gte'\?\)"),
-        ({"a": {"$regex": "x"}}, r"'\$regex' is not an operator on field 'a'"),
-        ({"$nor": [{"a": 1}]}, r"'\$nor' is not an operator at the place of a field \(did you mean '\$(not|or)'\?\)"),
-        ({"$and": {"a": 1}}, r"\$and takes a list of filters, not the mapping \{'a': 1\}"),
-        ({"$or": [1]}, r"a filter is a mapping of fields to values, not the int 1"),
-        ({"$not": [{"a": 1}]}, r"a filter is a mapping"),
-        ({"a": [1, 2]}, r'field \'a\' is compared with a list: write \{"\$in": \[...\]\}'),
+        ({"a": {"$gtt": 1}}, r"unknown operator '\$gtt' on field 'a' \(did you mean '\$gt'\?\); available: \$eq, "),
+        ({"a": {"gte": 1}}, r"unknown operator 'gte' on field 'a' \(did you mean '\$gte'\?\)"),
+        ({"a": {"$regex": "x"}}, r"unknown operator '\$regex' on field 'a'"),
+        ({"$nor": [{"a": 1}]}, r"unknown operator '\$nor' in place of a field \(did you mean '\$(not|or)'\?\)"),
+        ({"$and": {"a": 1}}, r"\$and requires a list of filters \(got the mapping \{'a': 1\}\)"),
+        ({"$or": [1]}, r"a filter must be a mapping of fields to values \(got the int 1\)"),
+        ({"$not": [{"a": 1}]}, r"a filter must be a mapping"),
+        ({"a": [1, 2]}, r'field \'a\' cannot be compared with a list: use \{"\$in": \[...\]\}'),
         ({"a": {}}, r"field 'a' has an empty condition"),
-        ({"a": {"$eq": [1]}}, r"\$eq on field 'a' takes a string, a number, true, false or null, not the list \[1\]"),
-        ({"a": {"$in": "abc"}}, r"\$in on field 'a' takes a list of values, not the string 'abc'"),
-        ({"a": {"$in": [[1]]}}, r"\$in on field 'a' takes a string"),
-        ({"a": {"$exists": 1}}, r"\$exists on field 'a' takes true or false, not the int 1"),
-        ({"a": {"$gt": None}}, r"\$gt on field 'a' takes a number or a string, not null"),
-        ({"a": {"$lte": True}}, r"\$lte on field 'a' takes a number or a string, not the bool True"),
-        ({"a": {"$not": 1}}, r"\$not on field 'a' takes a condition"),
-        ({"a": float("nan")}, r"\$eq on field 'a' takes finite numbers, not nan"),
-        ({"a": {"$in": [float("inf")]}}, r"\$in on field 'a' takes finite numbers, not inf"),
-        ({"a": {"$eq": b"x"}}, r"not the bytes b'x'"),
-        ({1: 2}, r"a filter's keys are names of fields, not the int 1"),
-        ("a == 1", r"a filter is a mapping of fields to values, not the string 'a == 1'"),
+        (
+            {"a": {"$eq": [1]}},
+            r"\$eq on field 'a' requires a string, a number, true, false or null \(got the list \[1\]\)",
+        ),
+        ({"a": {"$in": "abc"}}, r"\$in on field 'a' requires a list of values \(got the string 'abc'\)"),
+        ({"a": {"$in": [[1]]}}, r"\$in on field 'a' requires a string"),
+        ({"a": {"$exists": 1}}, r"\$exists on field 'a' requires true or false \(got the int 1\)"),
+        ({"a": {"$gt": None}}, r"\$gt on field 'a' requires a number or a string \(got null\)"),
+        ({"a": {"$lte": True}}, r"\$lte on field 'a' requires a number or a string \(got the bool True\)"),
+        ({"a": {"$not": 1}}, r"\$not on field 'a' requires a condition"),
+        ({"a": float("nan")}, r"\$eq on field 'a' requires finite numbers \(got nan\)"),
+        ({"a": {"$in": [float("inf")]}}, r"\$in on field 'a' requires finite numbers \(got inf\)"),
+        ({"a": {"$eq": b"x"}}, r"got the bytes b'x'"),
+        ({1: 2}, r"the keys of a filter must be field names \(got the int 1\)"),
+        ("a == 1", r"a filter must be a mapping of fields to values \(got the string 'a == 1'\)"),
     ],
 )
-def test_what_is_not_a_filter_is_refused_with_the_nearest_right_word(where: Filter, message: str) -> None:
+def test_an_invalid_filter_is_rejected_with_a_suggestion(where: Filter, message: str) -> None:
     with pytest.raises(InvalidFilter, match=message):
         parse_filter(where)
 
 
 def test_a_long_value_is_not_repeated_in_the_message() -> None:
-    with pytest.raises(InvalidFilter, match=r"not a list$"):
+    with pytest.raises(InvalidFilter, match=r"\(got a list\)$"):
         parse_filter({"a": {"$eq": ["x" * 1000]}})
 
 
@@ -105,7 +107,7 @@ def test_nesting_is_limited(levels: int) -> None:
     for _ in range(levels):
         deep, condition = {"$not": deep}, {"$not": condition}
     for where in (deep, {"a": condition}):
-        with pytest.raises(InvalidFilter, match="nested more than 64 levels deep"):
+        with pytest.raises(InvalidFilter, match="nested up to 64 levels deep"):
             parse_filter(where)
 
 
@@ -237,10 +239,3 @@ def test_pushing_not_down_changes_no_meaning(where: Filter, metadata: dict[str, 
 @given(dirty.filters(), dirty.metadata())
 def test_not_is_the_complement(where: Filter, metadata: dict[str, JSON]) -> None:
     assert passes({"$not": where}, metadata) != passes(where, metadata)
-
-
-@given(dirty.filters(), dirty.metadata())
-def test_a_filter_looks_at_its_fields_alone(where: Filter, metadata: dict[str, JSON]) -> None:
-    node = parse_filter(where)
-    seen = filter_fields(node) | {field.split(".")[0] for field in filter_fields(node)}
-    assert evaluate(node, {key: value for key, value in metadata.items() if key in seen}) == evaluate(node, metadata)

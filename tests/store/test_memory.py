@@ -28,9 +28,9 @@ def test_it_needs_no_options() -> None:
 def test_the_dimension_of_the_options_holds_for_the_first_rows_and_after_clear() -> None:
     store = MemoryStore(MemoryOptions(dimension=8))
     for _ in range(2):
-        with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
+        with pytest.raises(DimensionMismatch, match="the store has 8, got 9"):
             store.add_documents(make_documents("a"), unit_rows(1, 9, seed=1))
-        with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
+        with pytest.raises(DimensionMismatch, match="the store has 8, got 9"):
             store.search(unit_rows(1, 9, seed=1)[0])
         store.clear()
 

@@ -18,7 +18,7 @@ from ragkit.store.backends.milvus_records import MAX_LIKE_CLAUSES, MAX_TOKENS, t
 from ragkit.store.base import Filter
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
-from ragkit.store.server_options import MilvusOptions
+from ragkit.store.options import MilvusOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -57,7 +57,7 @@ def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(uri: str, che
 
 def test_a_directory_is_held_by_one_store_at_a_time(store: MilvusStore, tmp_path: Path) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
-    with pytest.raises(KnowledgeBaseLocked, match="is being written by another process, or another store of this one"):
+    with pytest.raises(KnowledgeBaseLocked, match="is locked by another process, or another store of this one"):
         MilvusStore(MilvusOptions(path=tmp_path / "m"))
     store.close()
     again = MilvusStore(MilvusOptions(path=tmp_path / "m"))
@@ -67,7 +67,7 @@ def test_a_directory_is_held_by_one_store_at_a_time(store: MilvusStore, tmp_path
 
 def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match="holds something else than a store 'milvus': choose another `path`"):
+    with pytest.raises(StoreError, match="is not a directory of the store 'milvus': choose another `path`"):
         MilvusStore(MilvusOptions(path=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -85,23 +85,25 @@ def test_a_broken_file_is_told_of_in_one_line(store: MilvusStore, tmp_path: Path
     )
     # in a process of its own, whose logs nobody has set up
     said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("Milvus at m cannot be used: Could not open Parquet input source")
+    assert said.stdout.startswith("Milvus at m failed: Could not open Parquet input source")
     assert said.stderr == ""
 
 
 def test_a_collection_of_somebody_else_is_not_touched(uri: str) -> None:
     client = MilvusClient(uri)
     client.create_collection("theirs", dimension=4)
-    with pytest.raises(StoreError, match=r"the collection 'theirs' in .* was not made by this store: choose another"):
+    with pytest.raises(
+        StoreError, match=r"the collection 'theirs' in .* was not created by this store: choose another"
+    ):
         MilvusStore(MilvusOptions(uri=uri, collection="theirs"))
     assert client.has_collection("theirs")
     client.close()
 
 
-def test_a_directory_of_other_width_than_the_options_say_is_refused(store: MilvusStore, tmp_path: Path) -> None:
+def test_a_directory_of_other_width_than_the_options_say_is_rejected(store: MilvusStore, tmp_path: Path) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
-    with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
+    with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         MilvusStore(MilvusOptions(path=tmp_path / "m", dimension=3))
 
 
@@ -145,7 +147,7 @@ def test_a_document_that_no_field_holds_comes_back(store: MilvusStore) -> None:
     check_contents(store, fill_store(store, [long], sample_vectors()[:1]))
 
 
-def test_an_id_that_is_too_long_is_refused(store: MilvusStore) -> None:
+def test_an_id_that_is_too_long_is_rejected(store: MilvusStore) -> None:
     with pytest.raises(StoreError, match=r"the document 'x+' is too long for the store 'milvus'"):
         store.add_documents(make_documents(["x" * 60_000]), sample_vectors()[:1])
 
@@ -187,18 +189,18 @@ def test_a_closed_store_says_so(store: MilvusStore) -> None:
     ("options", "message"),
     [
         ({"path": "m", "collection": "a-b"}, "collection is 'a-b': a name of letters, digits and '_', no digit first"),
-        ({"path": "m", "method": "flat"}, "method is 'flat': 'exact' or 'hnsw' is wanted"),
-        ({"path": "m", "m": 1}, "m is 1: 2 to 2048 is wanted"),
-        ({"path": "m", "ef": 0}, "ef is 0: 1 or more is wanted"),
+        ({"path": "m", "method": "flat"}, r"method must be 'exact' or 'hnsw' \(got 'flat'\)"),
+        ({"path": "m", "m": 1}, r"m must be between 2 and 2048 \(got 1\)"),
+        ({"path": "m", "ef": 0}, r"ef must be >= 1 \(got 0\)"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
+def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         MilvusOptions(**options)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_a_store_without_a_place_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="path is '': a directory, or the `uri` of a server, is wanted"):
+def test_a_store_without_a_place_is_rejected() -> None:
+    with pytest.raises(InvalidOption, match=r"path must be set, or the option `uri` \(got ''\)"):
         MilvusStore(MilvusOptions())
 
 

@@ -14,7 +14,7 @@ from ragkit.records import Document
 from ragkit.store.backends.pgvector import MAX_ID_BYTES, PgvectorStore
 from ragkit.store.backends.pgvector_filters import to_jsonb_sql
 from ragkit.store.filters.language import parse_filter
-from ragkit.store.server_options import PgvectorOptions
+from ragkit.store.options import PgvectorOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -98,7 +98,7 @@ def test_the_index_is_made_as_the_options_say(opened: Opener, dsn: str) -> None:
     assert str(made).endswith("USING hnsw (embedding vector_ip_ops) WITH (m='8', ef_construction='50')")
 
 
-def test_rows_that_are_too_wide_for_the_index_are_refused(opened: Opener) -> None:
+def test_rows_that_are_too_wide_for_the_index_are_rejected(opened: Opener) -> None:
     with pytest.raises(InvalidOption, match="method is 'hnsw': 'exact' for rows of 2001 columns"):
         opened(method="hnsw").add_documents(make_documents("a"), unit_rows(1, 2001, seed=1))
     wide = opened()
@@ -108,7 +108,7 @@ def test_rows_that_are_too_wide_for_the_index_are_refused(opened: Opener) -> Non
 
 def test_a_table_of_somebody_else_is_never_touched(opened: Opener, dsn: str) -> None:
     answers(dsn, 'CREATE TABLE "ragkit test" (id int)')
-    with pytest.raises(StoreError, match=r"the table 'ragkit test' in PostgreSQL at .* was not made by this store"):
+    with pytest.raises(StoreError, match=r"the table 'ragkit test' in PostgreSQL at .* was not created by this store"):
         opened()
     assert answers(dsn, 'SELECT * FROM "ragkit test"') == []
 
@@ -143,7 +143,7 @@ def test_text_that_postgres_cannot_hold_comes_back(opened: Opener) -> None:
     assert store.delete(["i\0\udc80"]) == 1
 
 
-def test_an_id_that_no_index_can_hold_is_refused(opened: Opener) -> None:
+def test_an_id_that_no_index_can_hold_is_rejected(opened: Opener) -> None:
     store = opened()
     with pytest.raises(StoreError, match=r"the id 'x+'\.\.\. has 2001 bytes: the store 'pgvector' takes 2000"):
         store.add_documents(make_documents(["x" * (MAX_ID_BYTES + 1)]), sample_vectors()[:1])
@@ -152,9 +152,9 @@ def test_an_id_that_no_index_can_hold_is_refused(opened: Opener) -> None:
     assert store.delete(["x" * (MAX_ID_BYTES + 1)]) == 0
 
 
-def test_a_table_of_other_width_than_the_options_say_is_refused(opened: Opener) -> None:
+def test_a_table_of_other_width_than_the_options_say_is_rejected(opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
-    with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
+    with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         opened(dimension=3)
 
 
@@ -173,7 +173,7 @@ def test_a_write_waits_for_a_lock_as_long_as_it_is_told(opened: Opener, dsn: str
     with psycopg.connect(dsn) as connection:
         connection.execute('LOCK TABLE "ragkit test" IN EXCLUSIVE MODE')
         with pytest.raises(
-            KnowledgeBaseLocked, match=r"the table 'ragkit test' in PostgreSQL at .* is being written by another"
+            KnowledgeBaseLocked, match=r"the table 'ragkit test' in PostgreSQL at .* is locked by another"
         ):
             store.add_documents(make_documents("b"), sample_vectors()[:1])
     store.add_documents(make_documents("b"), sample_vectors()[:1])
@@ -211,7 +211,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     assert "secret" not in str(met.value)
 
 
-def test_an_address_that_is_none_is_refused_and_not_shown() -> None:
+def test_an_address_that_is_none_is_rejected_and_not_shown() -> None:
     with pytest.raises(
         InvalidOption, match=r"dsn is '\.\.\.': postgresql://user:password@host:5432/database is"
     ) as met:
@@ -223,17 +223,17 @@ def test_an_address_that_is_none_is_refused_and_not_shown() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"table": ""}, "table is '': a name of 1 to 63 bytes, without '%', is wanted"),
+        ({"table": ""}, r"table must be a name of 1 to 63 bytes without '%' \(got ''\)"),
         ({"table": "ü" * 32}, "a name of 1 to 63 bytes"),
         ({"table": "a%s"}, "a name of 1 to 63 bytes, without '%'"),
-        ({"method": "ivf"}, "method is 'ivf': 'exact' or 'hnsw' is wanted"),
-        ({"m": 1}, "m is 1: 2 to 100 is wanted"),
-        ({"m": 40}, r"ef_construction is 64: 80 \(twice m\) to 1000 is wanted"),
-        ({"ef_search": 0}, "ef_search is 0: 1 to 1000 is wanted"),
-        ({"lock_seconds": -1}, "lock_seconds is -1: 0 or more is wanted"),
-        ({"dimension": 0}, "dimension is 0"),
+        ({"method": "ivf"}, r"method must be 'exact' or 'hnsw' \(got 'ivf'\)"),
+        ({"m": 1}, r"m must be between 2 and 100 \(got 1\)"),
+        ({"m": 40}, r"ef_construction must be between 80 \(2 \* m\) and 1000 \(got 64\)"),
+        ({"ef_search": 0}, r"ef_search must be between 1 and 1000 \(got 0\)"),
+        ({"lock_seconds": -1}, r"lock_seconds must be >= 0 \(got -1\)"),
+        ({"dimension": 0}, r"dimension must be >= 1 \(got 0\)"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
+def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         PgvectorOptions("postgresql:///x", **options)  # type: ignore[arg-type]  # wrong on purpose

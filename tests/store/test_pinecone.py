@@ -16,7 +16,7 @@ from ragkit.errors import DimensionMismatch, InvalidOption, StoreError
 from ragkit.records import Document
 from ragkit.store.backends.pinecone import PineconeStore
 from ragkit.store.backends.pinecone_records import MAX_KEY_BYTES, from_record_id, to_record_id
-from ragkit.store.server_options import PineconeOptions
+from ragkit.store.options import PineconeOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -106,7 +106,7 @@ def test_a_service_that_stays_busy_is_an_error(server: Pinecone, opened: Opener)
     store = opened(retries=2)
     server.state.refusals, server.state.retry_after = 1_000, "0"
     with pytest.raises(
-        StoreError, match=r"index 'one' is too busy: try again later, or raise the option `retries` \(2"
+        StoreError, match=r"index 'one' is rate limited: retry later, or raise the option `retries` \(2"
     ):
         store.add_documents(make_documents("a"), sample_vectors()[:1])
     assert server.state.refusals == 1_000 - 3
@@ -191,22 +191,22 @@ def test_namespaces_hold_stores_of_their_own(server: Pinecone, opened: Opener) -
     one.clear()
     check_contents(other, contents)
     wide = unit_rows(1, DIMENSION + 1, seed=1)
-    with pytest.raises(StoreError, match="holds rows of 8 columns in 'other' and more namespaces, 9 are wanted"):
+    with pytest.raises(StoreError, match=r"dimension mismatch: .* has 8 in other namespaces \('other'\), got 9"):
         one.add_documents(make_documents("a"), wide)
     other.clear()
     check_contents(one, fill_store(one, make_documents("a"), wide))
 
 
-def test_an_index_of_other_width_than_the_options_say_is_refused(opened: Opener) -> None:
+def test_an_index_of_other_width_than_the_options_say_is_rejected(opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
-    with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
+    with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         opened(dimension=3)
 
 
-def test_an_index_of_another_metric_is_refused(server: Pinecone, opened: Opener) -> None:
+def test_an_index_of_another_metric_is_rejected(server: Pinecone, opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
     server.state.indexes["one"].metric = "euclidean"
-    with pytest.raises(StoreError, match="compares rows by euclidean: dotproduct or cosine is wanted"):
+    with pytest.raises(StoreError, match=r"must be dotproduct or cosine \(got euclidean\)"):
         opened()
 
 
@@ -214,13 +214,15 @@ def test_records_of_somebody_else_are_not_taken_for_ours(server: Pinecone, opene
     store = opened()
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     held(server)["theirs"] = {"id": "theirs", "values": [0.5] * DIMENSION, "metadata": {"text": "x"}}
-    with pytest.raises(StoreError, match="holds records of somebody else: choose another `namespace` or `index_name`"):
+    with pytest.raises(
+        StoreError, match="has records that this store did not write: choose another `namespace` or `index_name`"
+    ):
         store.search(sample_vectors()[0], 2)
 
 
 def test_a_wrong_key_is_an_error_and_not_shown(server: Pinecone) -> None:
     options = PineconeOptions("secret", host=server.host)
-    with pytest.raises(StoreError, match="Pinecone does not take the key: correct the option `api_key`"):
+    with pytest.raises(StoreError, match="Pinecone rejected the API key: correct the option `api_key`"):
         PineconeStore(options)
     assert "secret" not in repr(options)
 
@@ -260,13 +262,19 @@ def test_only_long_ids_become_a_hash() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"api_key": ""}, r"api_key is '': a key \(app.pinecone.io shows it\) is wanted"),
-        ({"index_name": "a_b"}, "index_name is 'a_b': a name of up to 45 lower-case letters, digits and '-' is wanted"),
-        ({"namespace": "x-parts"}, "namespace is 'x-parts': printable ASCII that does not end in '-parts' is wanted"),
-        ({"retries": -1}, "retries is -1: 0 or more is wanted"),
-        ({"wait_seconds": -1}, "wait_seconds is -1: 0 or more is wanted"),
+        ({"api_key": ""}, r"api_key must be an API key \(see app\.pinecone\.io\) \(got ''\)"),
+        (
+            {"index_name": "a_b"},
+            r"index_name must be a name of up to 45 lowercase letters, digits and '-' \(got 'a_b'\)",
+        ),
+        (
+            {"namespace": "x-parts"},
+            r"namespace must be printable ASCII that does not end in '-parts' \(got 'x-parts'\)",
+        ),
+        ({"retries": -1}, r"retries must be >= 0 \(got -1\)"),
+        ({"wait_seconds": -1}, r"wait_seconds must be >= 0 \(got -1\)"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
+def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         replace(PineconeOptions(KEY), **options)  # type: ignore[arg-type]  # wrong on purpose

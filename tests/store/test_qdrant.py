@@ -13,7 +13,7 @@ import pytest
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document
 from ragkit.store.backends.qdrant import QdrantStore
-from ragkit.store.server_options import QdrantOptions
+from ragkit.store.options import QdrantOptions
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -50,7 +50,7 @@ def test_a_store_that_speaks_to_a_server_keeps_the_promises_of_all(check: StoreC
 
 def test_a_directory_is_held_by_one_store_at_a_time(store: QdrantStore, tmp_path: Path) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
-    with pytest.raises(KnowledgeBaseLocked, match="is being written by another process"):
+    with pytest.raises(KnowledgeBaseLocked, match="is locked by another process"):
         QdrantStore(QdrantOptions(path=tmp_path / "q"))
     store.close()
     again = QdrantStore(QdrantOptions(path=tmp_path / "q"))
@@ -60,15 +60,15 @@ def test_a_directory_is_held_by_one_store_at_a_time(store: QdrantStore, tmp_path
 
 def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text("{}")
-    with pytest.raises(StoreError, match="holds something else than a store 'qdrant': choose another `path`"):
+    with pytest.raises(StoreError, match="is not a directory of the store 'qdrant': choose another `path`"):
         QdrantStore(QdrantOptions(path=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["meta.json"]
 
 
-def test_a_directory_of_other_width_than_the_options_say_is_refused(store: QdrantStore, tmp_path: Path) -> None:
+def test_a_directory_of_other_width_than_the_options_say_is_rejected(store: QdrantStore, tmp_path: Path) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
-    with pytest.raises(DimensionMismatch, match=f"3 columns but the store holds {DIMENSION}"):
+    with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         QdrantStore(QdrantOptions(path=tmp_path / "q", dimension=3))
 
 
@@ -78,7 +78,10 @@ def test_a_store_without_documents_makes_no_directory(store: QdrantStore, tmp_pa
 
 
 def test_the_embedded_engine_needs_no_client() -> None:
-    code = "import sys, ragkit.store.backends.qdrant; sys.exit('qdrant_client' in sys.modules or 'qdrant_edge' in sys.modules)"
+    code = (
+        "import sys, ragkit.store.backends.qdrant; "
+        "sys.exit('qdrant_client' in sys.modules or 'qdrant_edge' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -143,7 +146,9 @@ def test_files_that_the_engine_refuses_name_the_repair_too(store: QdrantStore, t
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
     overwritten(tmp_path / "q", "mutable_id_tracker.mappings", b"\xff")
-    with pytest.raises(StoreError, match=r"q cannot be used: .*: run `ragkit verify --repair`, or fill it again"):
+    with pytest.raises(
+        StoreError, match=r"Qdrant error in .*q: .*: run `ragkit verify --repair`, or rebuild the store"
+    ):
         use(tmp_path / "q")
 
 
@@ -185,19 +190,19 @@ def test_a_closed_store_says_so(store: QdrantStore) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": "q", "collection": "a/b"}, "collection is 'a/b': a name without slashes is wanted"),
-        ({"path": "q", "method": "flat"}, "method is 'flat': 'exact' or 'hnsw' is wanted"),
-        ({"path": "q", "ef": 0}, "ef is 0: 1 or more is wanted"),
-        ({"path": "q", "timeout_seconds": 0}, "timeout_seconds is 0: 1 or more is wanted"),
+        ({"path": "q", "collection": "a/b"}, r"collection must be a name without slashes \(got 'a/b'\)"),
+        ({"path": "q", "method": "flat"}, r"method must be 'exact' or 'hnsw' \(got 'flat'\)"),
+        ({"path": "q", "ef": 0}, r"ef must be >= 1 \(got 0\)"),
+        ({"path": "q", "timeout_seconds": 0}, r"timeout_seconds must be >= 1 \(got 0\)"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict[str, object], message: str) -> None:
+def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         QdrantOptions(**options)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_a_store_without_a_place_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="path is '': a directory, or the `url` of a server, is wanted"):
+def test_a_store_without_a_place_is_rejected() -> None:
+    with pytest.raises(InvalidOption, match=r"path must be set, or the option `url` \(got ''\)"):
         QdrantStore(QdrantOptions())
 
 

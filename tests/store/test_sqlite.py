@@ -95,9 +95,9 @@ def test_the_dimension_is_kept_on_disk(opened: Opener) -> None:
     store = opened()
     fill_store(store, make_documents("a"), sample_vectors()[:1])
     store.close()
-    with pytest.raises(DimensionMismatch, match="vectors have 9 columns but the store holds 8"):
+    with pytest.raises(DimensionMismatch, match="the store has 8, got 9"):
         opened().add_documents(make_documents("b"), unit_rows(1, 9, seed=1))
-    with pytest.raises(DimensionMismatch, match="vectors have 5 columns but the store holds 8"):
+    with pytest.raises(DimensionMismatch, match="the store has 8, got 5"):
         opened(dimension=5)
     assert opened(dimension=8).count() == 1
 
@@ -105,9 +105,9 @@ def test_the_dimension_is_kept_on_disk(opened: Opener) -> None:
 def test_the_dimension_of_the_options_holds_for_the_first_rows_and_after_clear(opened: Opener) -> None:
     store = opened(dimension=8)
     for _ in range(2):
-        with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
+        with pytest.raises(DimensionMismatch, match="the store has 8, got 9"):
             store.add_documents(make_documents("a"), unit_rows(1, 9, seed=1))
-        with pytest.raises(DimensionMismatch, match="have 9 columns but the store holds 8"):
+        with pytest.raises(DimensionMismatch, match="the store has 8, got 9"):
             store.search(unit_rows(1, 9, seed=1)[0])
         store.clear()
 
@@ -115,15 +115,15 @@ def test_the_dimension_of_the_options_holds_for_the_first_rows_and_after_clear(o
 @pytest.mark.parametrize(
     ("option", "value"), [("dimension", 0), ("busy_seconds", -1.0), ("busy_seconds", float("nan"))]
 )
-def test_options_out_of_range_are_refused(option: str, value: float) -> None:
+def test_options_out_of_range_are_rejected(option: str, value: float) -> None:
     values: dict[str, float] = {option: value}
-    with pytest.raises(InvalidOption, match=f"{option} is {value}"):
+    with pytest.raises(InvalidOption, match=f"{option} must be >= ."):
         SqliteOptions("index", **values)  # type: ignore[arg-type]  # on purpose
 
 
-def test_a_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_a_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "index").write_text("a file")
-    with pytest.raises(StoreError, match="index cannot be made a directory: File exists"):
+    with pytest.raises(StoreError, match=r"cannot create the directory .*index: File exists"):
         SqliteStore(SqliteOptions(tmp_path / "index"))
 
 
@@ -131,7 +131,7 @@ def test_a_closed_store_says_so(opened: Opener) -> None:
     store = opened()
     store.close()
     store.close()
-    with pytest.raises(StoreError, match="index is closed: open the store again"):
+    with pytest.raises(StoreError, match="index is closed: open it again"):
         store.count()
 
 
@@ -236,18 +236,18 @@ def alter_vector(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (alter_vector, r"vectors-\w+\.f32 has an altered row 0: run `ragkit verify --repair`"),
-        (lambda path: execute(path, "UPDATE documents SET text = 'other'"), "holds an altered document in row 0"),
-        (lambda path: execute(path, "UPDATE documents SET id = x'41'"), "holds an altered document in row 0"),
+        (alter_vector, r"vectors-\w+\.f32 has a checksum mismatch in row 0: run `ragkit verify --repair`"),
+        (lambda path: execute(path, "UPDATE documents SET text = 'other'"), "has an altered document in row 0"),
+        (lambda path: execute(path, "UPDATE documents SET id = x'41'"), "has an altered document in row 0"),
         (
             lambda path: execute(path, 'UPDATE documents SET rest = \'[{}, "text", "", [], []]\''),
             "altered document in row 0",
         ),
-        (lambda path: execute(path, "DELETE FROM documents"), "lacks documents that its vectors belong to"),
-        (lambda path: execute(path, "UPDATE documents SET row = 7"), "lacks documents|without a vector"),
+        (lambda path: execute(path, "DELETE FROM documents"), "lacks the documents of some vectors"),
+        (lambda path: execute(path, "UPDATE documents SET row = 7"), "lacks the documents|without a vector"),
         (lambda path: [(path / name).unlink() for name in vector_files(path)], r"\.f32 is missing"),
         (lambda path: execute(path, "UPDATE state SET file_id = x'00'"), "belongs to another index"),
-        (lambda path: execute(path, "UPDATE state SET rows = 5"), "is cut short: 1 of 5 rows are there"),
+        (lambda path: execute(path, "UPDATE state SET rows = 5"), r"is truncated \(1 of 5 rows\)"),
     ],
 )
 def test_what_was_altered_on_disk_is_never_given_out(
@@ -264,8 +264,8 @@ def test_what_was_altered_on_disk_is_never_given_out(
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("UPDATE metadata SET json = '{}' WHERE row = 1", "holds altered metadata in row 1"),
-        ("DELETE FROM metadata WHERE row = 1", "holds altered metadata in row 1"),
+        ("UPDATE metadata SET json = '{}' WHERE row = 1", "has altered metadata in row 1"),
+        ("DELETE FROM metadata WHERE row = 1", "has altered metadata in row 1"),
         ("DELETE FROM metadata WHERE row = 2", "lacks the metadata of row 2"),
     ],
 )
@@ -281,22 +281,24 @@ def test_a_filter_is_never_judged_on_altered_metadata(opened: Opener, directory:
 def test_a_database_that_is_none_is_damaged(opened: Opener, directory: Path) -> None:
     opened().close()
     (directory / "store.sqlite").write_bytes(b"no database at all, but something else entirely" * 100)
-    with pytest.raises(KnowledgeBaseDamaged, match=r"is not a whole database .*run `ragkit verify --repair`, or fill"):
+    with pytest.raises(
+        KnowledgeBaseDamaged, match=r"is not an intact database .*run `ragkit verify --repair`, or rebuild"
+    ):
         opened()
 
 
-def test_a_layout_of_the_future_is_refused(opened: Opener, directory: Path) -> None:
+def test_a_layout_of_the_future_is_rejected(opened: Opener, directory: Path) -> None:
     opened().close()
     execute(directory, "UPDATE state SET format = 3")
-    with pytest.raises(KnowledgeBaseDamaged, match="has layout 3 where 2 is known"):
+    with pytest.raises(KnowledgeBaseDamaged, match="has layout 3, expected 2"):
         opened()
 
 
-def test_a_layout_of_the_past_is_refused_with_what_to_do(opened: Opener, directory: Path) -> None:
+def test_a_layout_of_the_past_is_rejected_with_what_to_do(opened: Opener, directory: Path) -> None:
     opened().close()
     execute(directory, "UPDATE state SET format = 1")
     with pytest.raises(
-        KnowledgeBaseDamaged, match="has layout 1 where 2 is known: run `ragkit verify --repair`, or fill the store"
+        KnowledgeBaseDamaged, match="has layout 1, expected 2: run `ragkit verify --repair`, or rebuild the store"
     ):
         opened()
 
@@ -307,7 +309,7 @@ def test_a_scan_looks_at_what_filters_are_judged_on(opened: Opener, directory: P
     fill_store(store, make_documents("abc", {"v": 1}), sample_vectors()[:3])
     execute(directory, sql)
     assert len(store.search(sample_vectors()[0], 3)) == 3
-    with pytest.raises(KnowledgeBaseDamaged, match="holds altered metadata in row 1"):
+    with pytest.raises(KnowledgeBaseDamaged, match="has altered metadata in row 1"):
         list(store.scan())
 
 
@@ -321,9 +323,7 @@ def test_a_second_writer_waits_and_then_says_who_is_in_the_way(opened: Opener, d
         lambda: store.delete(["a"]),
         store.clear,
     ):
-        with pytest.raises(
-            KnowledgeBaseLocked, match="index is being written by another process: wait until it is done"
-        ):
+        with pytest.raises(KnowledgeBaseLocked, match="index is locked by another process: wait until it finishes"):
             write()
     assert store.search(sample_vectors()[0], 1)[0].document.id == "a"
     other.close()
@@ -350,9 +350,9 @@ def test_threads_of_one_process_wait_for_each_other(opened: Opener) -> None:
 
 def test_two_processes_may_create_the_store_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from ragkit.testing.writer import batch; from ragkit.testing.store_factory import open_store;"
+        "import sys; from ragkit.testing.writer import make_batch; from ragkit.testing.store_factory import open_store;"
         "from pathlib import Path; store = open_store('sqlite', Path(sys.argv[1]));"
-        "store.add_documents(*batch(int(sys.argv[2]))); store.close()"
+        "store.add_documents(*make_batch(int(sys.argv[2]))); store.close()"
     )
     processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), f"{2 * n}"]) for n in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
@@ -368,8 +368,8 @@ def test_a_failed_write_leaves_everything_as_it_was(opened: Opener, monkeypatch:
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("ragkit.store.native.directory_store.document_columns", full)
-    with pytest.raises(StoreError, match="index cannot be used: database or disk is full"):
+    monkeypatch.setattr("ragkit.store.native.directory_store.encode_document", full)
+    with pytest.raises(StoreError, match=r"SQLite error in .*index: database or disk is full"):
         store.add_documents(make_documents("bcd"), sample_vectors()[3:6])
     monkeypatch.undo()
     check_contents(store, contents)

@@ -28,7 +28,7 @@ VARIANTS = 12
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one trial."""
+    """Result of one trial."""
 
     faults: tuple[Fault, ...] = ()
     reached: bool = True
@@ -37,7 +37,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Operation:
-    """A command that is broken, and the states between which it moves."""
+    """A command to interrupt, and the states before and after it."""
 
     name: str
     arguments: tuple[str, ...]
@@ -49,7 +49,7 @@ class Operation:
 
 
 class Kind(Protocol):
-    """One way of breaking things."""
+    """One kind of trial."""
 
     name: str
 
@@ -71,13 +71,13 @@ class Bench:
     files: Files
     listed: Listed
     spans: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds that each operation took when it was left alone."""
+    """Seconds of each undisturbed operation."""
     disk: object = None
     """What power cuts lie on, once it is needed."""
     ends: list[Callable[[], None]] = field(default_factory=list)
 
     def at_end(self, work: Callable[[], None]) -> None:
-        """Have something done when the workplace is closed."""
+        """Register a cleanup for the end of the workplace."""
         self.ends.append(work)
 
     @property
@@ -211,7 +211,7 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def flip(path: Path, chance: random.Random) -> None:
-    """Turn one bit of a file around."""
+    """Flip one bit of a file."""
     with path.open("r+b") as stream:
         place = chance.randrange(path.stat().st_size)
         stream.seek(place)
@@ -221,13 +221,13 @@ def flip(path: Path, chance: random.Random) -> None:
 
 
 def seeds(count: int, chance: random.Random) -> Iterator[str]:
-    """Names of trials that are nothing but a seed."""
+    """Trial names that are seeds."""
     for _ in range(count):
         yield str(chance.randrange(10**8))
 
 
 OPERATIONS = ("update", "update", "update", "update", "build", "build", "rebuild", "remove", "clear", "repair")
-"""What is broken, as often as it stands here."""
+"""The interrupted operations, weighted by repetition."""
 
 
 def pick(bench: Bench, chance: random.Random) -> tuple[Operation, float]:

@@ -49,7 +49,7 @@ class Calls:
         yield from found[:count]
 
     def trial(self, bench: Bench, key: str) -> Outcome:
-        """The command with one call broken."""
+        """Run the command with one failing system call."""
         name, call, number, how = key.split(".")
         operation = _ready(bench, name)
         victim = bench.start(operation, held=True)
@@ -91,13 +91,13 @@ class Calls:
 
 
 def _ready(bench: Bench, name: str) -> Operation:
-    """Always the same change, so that the calls come in the same order."""
+    """A fixed change, so that system calls occur in the same order."""
     bench.begin()
     return bench.operation(name, random.Random(7))
 
 
 def _makes_sense(point: str, how: str) -> bool:
-    """A full disk refuses what takes room."""
+    """Calls that fail on a full disk."""
     call = point.split(".")[1]
     return not how.startswith("ENOSPC") or call in {*WRITES, *CREATES, "mkdir", "mkdirat", "rename", "fdatasync"}
 
@@ -122,7 +122,7 @@ def _touches(call: str, kb: Path) -> bool:
 
 
 class _Log:
-    """What strace wrote; read after it ended."""
+    """The output of strace, complete after its exit."""
 
     def __init__(self, tracer: subprocess.Popen[bytes], path: Path) -> None:
         self._tracer, self._path = tracer, path

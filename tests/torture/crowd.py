@@ -1,4 +1,4 @@
-"""Many at once: two to eight writers on one knowledge base, and readers against a writer.
+"""Concurrency: two to eight writers on one knowledge base, and readers during writes.
 
 A writer does its work, or says in one line that another is at work. A reader finds every file in one edition, the same
 for all of them: each chunk names its edition, so that what is compared was read in one search. Half of the readers are
@@ -20,12 +20,12 @@ from tests.torture.forks import Running
 from tests.torture.oracle import Oracle
 
 ROUNDS = 5
-"""Editions that are written while readers look."""
+"""Editions written while readers search."""
 _EDITION = re.compile(r"edition(\d+)")
 
 
 class Writers:
-    """Two to eight index runs at once; now and then one of them is killed."""
+    """Two to eight concurrent index runs; occasionally one is killed."""
 
     name = "2 to 8 writers"
 
@@ -52,7 +52,7 @@ class Writers:
             if said.code == -9 and one is victim:
                 continue
             oracle.manners(said)
-            if said.code != 0 and "is being written by" not in said.err:
+            if said.code != 0 and "is locked by" not in said.err:
                 oracle.fault("closed", said.short())
         oracle.whole([bench.listed, listed])
         oracle.mended(listed)
@@ -60,7 +60,7 @@ class Writers:
 
 
 class Readers:
-    """Readers while a writer brings one edition after the other: five of them, or for so many seconds."""
+    """Readers while a writer indexes several editions: five of them, or for a number of seconds."""
 
     def __init__(self, name: str, readers: int, seconds: float) -> None:
         self.name = name
@@ -97,7 +97,7 @@ class Readers:
 
 
 def _heard(oracle: Oracle, reader: Running, numbers: list[int]) -> None:
-    """What a reader saw: lines of `editions files`, or of an error."""
+    """Check a reader's output: lines of `editions files`, or an error."""
     said = reader.wait()
     if said.code is None:
         oracle.fault("hung", said.short())
@@ -115,7 +115,7 @@ def _heard(oracle: Oracle, reader: Running, numbers: list[int]) -> None:
 
 
 def _read(bench: Bench, *, stay: bool) -> int:
-    """Search until told to stop; a line for each look. Runs in a process of its own."""
+    """Search until stopped; prints one line per search. Runs in a separate process."""
     from ragkit import KnowledgeBase
     from ragkit.errors import RagkitError
 

@@ -27,7 +27,7 @@ LATE = 0.2
 
 
 class Forgetting:
-    """Cuts on the file system that forgets."""
+    """Power failures on the file system that loses unsynced writes."""
 
     name = "power cut (unsynced lost)"
 
@@ -113,7 +113,7 @@ class Disk:
         return bench.disk
 
     def fill(self, kb: Path) -> None:
-        """Begin with this knowledge base, all of it on disk."""
+        """Start with this knowledge base, completely synced."""
         shutil.rmtree(self.kb, ignore_errors=True)
         if kb.exists():
             copy_tree(kb, self.kb)
@@ -122,7 +122,7 @@ class Disk:
         _do("sync", "-f", str(self._inner))
 
     def cut(self) -> None:
-        """Copy the disk as it is in this moment."""
+        """Take a snapshot of the disk."""
         _do("cp", "--reflink=always", str(self._image), str(self._copy))
 
     def restore(self, kb: Path) -> None:
@@ -152,7 +152,7 @@ def _ready(bench: Bench, chance: random.Random) -> tuple[Operation, float]:
 def _until_cut(
     bench: Bench, operation: Operation, seconds: float, cut: Callable[[], object], chance: random.Random
 ) -> Said | None:
-    """Run, cut, kill; what the run said when it had ended before the cut."""
+    """Run, cut, kill; returns the output of a run that ended before the cut."""
     victim: Running = bench.start(operation)
     if chance.random() < LATE:
         victim.ended(60)
@@ -171,7 +171,7 @@ def _judged(bench: Bench, operation: Operation, ended: Said | None) -> Outcome:
     if ended is not None and ended.code != 0:
         oracle.fault("closed", f"the run that was to be cut failed: {ended.short()}")
     if ended is not None and ended.code == 0:
-        # it had said that it was done
+        # the run reported success
         oracle.whole([operation.states[-1]])
         oracle.mended(operation.after)
     else:
@@ -180,7 +180,7 @@ def _judged(bench: Bench, operation: Operation, ended: Said | None) -> Outcome:
 
 
 def _serving(bench: Bench, source: Path, left: Path, *, strict: bool) -> Running:
-    """The file system that forgets, mounted where the knowledge base is."""
+    """Mount the file system that loses unsynced writes at the knowledge base."""
     mount = bench.kb
 
     def work() -> int:

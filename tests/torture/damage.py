@@ -1,4 +1,4 @@
-"""A knowledge base at rest whose files rot: single bits flipped, whole files deleted, emptied, halved or foreign.
+"""Corrupt files of an idle knowledge base: flipped bits; deleted, emptied, halved or foreign files.
 
 After each: a search gives what it gave before, or one line of error that names the repair; `verify` finds the damage,
 or there was none that matters; `verify --repair` mends it, and embeds nothing that it could keep.
@@ -43,7 +43,7 @@ class Flips:
 
 
 class Files:
-    """Every file, in every way."""
+    """Every file, with every kind of damage."""
 
     name = "file damaged"
 
@@ -55,7 +55,7 @@ class Files:
         yield from found[:count]
 
     def trial(self, bench: Bench, key: str) -> Outcome:
-        """One file, one way. Names that the store draws by chance may have changed since: then nothing is reached."""
+        """Damage one file. Random file names of a store may have changed: then there is nothing to damage."""
         name, _, way = key.rpartition(":")
         path = bench.kb / name
         before = _before(bench)
@@ -126,11 +126,11 @@ def _judged(bench: Bench, before: Said, path: Path, what: str) -> Outcome:
     if verified.code not in {0, 5}:
         oracle.fault("closed", f"{what}: {verified.short()}")
     if verified.code == 0:
-        # nothing was found: then nothing may be wrong
+        # no problem was reported, so there must be none
         oracle.sound(bench.listed)
     else:
         _repaired(bench, oracle, path, what)
-    # what the next run makes of it, without a repair before
+    # the next run, without a repair before it
     return Outcome(tuple(oracle.faults))
 
 
@@ -157,7 +157,7 @@ def _close(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _repaired(bench: Bench, oracle: Oracle, path: Path, what: str) -> None:
-    """Mend it, twice over: by `verify --repair`, and, in a copy, by the next `index`."""
+    """Repair it twice: by `verify --repair`, and, in a copy, by the next `index`."""
     spoilt = bench.root / "spoilt"
     copy_tree(bench.kb, spoilt)
     said, embedded = counted(bench, "verify", "--repair", *bench.place)
@@ -203,6 +203,6 @@ def counted(bench: Bench, *arguments: str) -> tuple[Said, int]:
 
 
 def _may_embed(bench: Bench, path: Path) -> int:
-    """Texts that have to be embedded again: those whose vectors are gone, or the catalog that says whose they are."""
+    """Number of texts to embed again, because their vectors or the catalog are lost."""
     own = path.parent == bench.kb and (path.name == "index.sqlite" or path.suffix == ".f32")
     return len(bench.listed) if own else 0

@@ -65,7 +65,7 @@ def edition(number: int) -> Files:
 
 
 def write_files(folder: Path, files: Files) -> None:
-    """Make the folder hold exactly these files; what is right already is not touched."""
+    """Make the folder hold exactly these files; unchanged files are not rewritten."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.name not in files:
@@ -86,7 +86,7 @@ Listed = tuple[str, ...]
 
 
 class Fresh:
-    """What a knowledge base built from nothing lists, by the state of the folder."""
+    """Listings of freshly built knowledge bases, by state of the folder."""
 
     def __init__(self, commands: Commands, folder: Path) -> None:
         self._commands = commands

@@ -1,4 +1,4 @@
-"""A file system in memory that forgets, at a power cut, what was never synced: FUSE, for Linux.
+"""An in-memory FUSE file system that loses unsynced data at a simulated power failure (Linux).
 
 Each file has two contents: what is written, and what was synced (`fsync`, `fdatasync`, `O_SYNC` is not known). Each
 change of a name (create, link, rename, unlink, mkdir, rmdir) waits in a journal until a sync. At the cut, by the seed:
@@ -42,12 +42,12 @@ class Node:
     changed: float = field(default_factory=time.time)
 
     def sync(self) -> None:
-        """What is written now survives."""
+        """Mark the current content as synced."""
         self.synced = bytes(self.data)
         self.dirty.clear()
 
     def after_cut(self, chance: random.Random) -> bytes:
-        """What is left of it."""
+        """The content after a power failure."""
         kept = self.synced or b""
         way = chance.choice(["nothing", "some", "length"])
         if way == "nothing" or (not self.dirty and len(kept) == len(self.data)):
@@ -122,7 +122,7 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         """A new directory, or the power cut."""
         if path.startswith(CUT):
             self._cut(random.Random(path[len(CUT) :]))
-            self.names[path] = Node(stat.S_IFDIR | 0o700)  # whoever made it looks at it
+            self.names[path] = Node(stat.S_IFDIR | 0o700)  # mkdir is followed by getattr
             return
         self._living()
         node = Node(stat.S_IFDIR | (mode & 0o777))
@@ -130,7 +130,7 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         self.journal.append((("add", path, ""), node))
 
     def unlink(self, path: str) -> None:
-        """Take a name away."""
+        """Delete a file name."""
         self._living()
         self._at(path)
         del self.names[path]
@@ -146,7 +146,7 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         self.journal.append((("add", target, ""), node))
 
     def rmdir(self, path: str) -> None:
-        """Take an empty directory away."""
+        """Delete an empty directory."""
         if any(name.startswith(f"{path}/") for name in self.names):
             raise fuse.FuseOSError(errno.ENOTEMPTY)
         self.unlink(path)
@@ -164,14 +164,14 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         node.mode = stat.S_IFMT(node.mode) | (mode & 0o7777)
 
     def chown(self, path: str, uid: int, gid: int) -> None:
-        """Nobody asks who owns it."""
+        """Ownership is ignored."""
 
     def utimens(self, path: str, times: tuple[float, float] | None = None) -> None:
         """The time of the last change."""
         self._at(path).changed = times[1] if times else time.time()
 
     def statfs(self, path: str) -> dict[str, int]:
-        """A disk with room."""
+        """Report free space."""
         return {"f_bsize": PAGE, "f_frsize": PAGE, "f_blocks": 1 << 20, "f_bavail": 1 << 19, "f_bfree": 1 << 19}
 
     # contents
@@ -262,7 +262,7 @@ class Forgetful(fuse.Operations):  # type: ignore[misc]
         del self.journal[:count]
 
     def _cut(self, chance: random.Random) -> None:
-        """The power goes: write what is left."""
+        """Simulate the power failure: write the surviving content."""
         self.is_cut = True
         self._commit(chance.choice([0, chance.randint(0, len(self.journal)), len(self.journal)]))
         self.left.mkdir(mode=0o700)

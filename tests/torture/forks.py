@@ -43,8 +43,7 @@ def preload(store: str) -> None:
     """Import what the commands use, and look up once what is installed."""
     import importlib.metadata
 
-    registry = import_module("ragkit.registry")
-    registry.entry_points = lru_cache(importlib.metadata.entry_points)  # type: ignore[attr-defined]
+    importlib.metadata.entry_points = lru_cache(importlib.metadata.entry_points)  # type: ignore[assignment]
     for name in VERBS:
         import_module(f"ragkit.cli.{name}_")
     for name in (
@@ -65,7 +64,7 @@ def preload(store: str) -> None:
 
 @dataclass(frozen=True)
 class Said:
-    """What a command said, and how it ended."""
+    """Output and exit status of a command."""
 
     arguments: tuple[str, ...]
     code: int | None
@@ -86,7 +85,7 @@ class Said:
         return [json.loads(line) for line in self.out.splitlines()]
 
     def short(self) -> str:
-        """In one line, for a report of what went wrong."""
+        """One line for a report."""
         return f"`ragkit {' '.join(self.arguments)}` ended with {self.code}: {' / '.join(self.err.splitlines())[-600:]}"
 
 
@@ -116,7 +115,7 @@ class Running:
             os.killpg(self.pid, signal.SIGKILL)
 
     def ended(self, seconds: float) -> bool:
-        """Whether it ends within so many seconds."""
+        """Whether it ends within the timeout."""
         if self._said is not None:
             return True
         handle = os.pidfd_open(self.pid)
@@ -148,7 +147,7 @@ class Running:
             return self._said
         hung = not self._ends_in_time(limit)
         if hung:
-            os.kill(self.pid, signal.SIGABRT)  # it says where it hangs
+            os.kill(self.pid, signal.SIGABRT)  # faulthandler prints the stack
             self.ended(5)
             self.kill()
         _, status = os.waitpid(self.pid, 0)
@@ -239,7 +238,7 @@ class Commands:
     def _become(
         self, work: Callable[[], int], out: Path, err: Path, gate: int | None, environment: Mapping[str, str]
     ) -> None:
-        """The rest of the forked process's life."""
+        """Run in the forked process until its exit."""
         code = 70
         try:
             os.setpgid(0, 0)

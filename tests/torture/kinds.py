@@ -1,4 +1,4 @@
-"""The table of the ways in which things are broken, and how often in a full and in a small run."""
+"""The kinds of trials, and their numbers in a full and in a small run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.torture.kills import Kills
 from tests.torture.shifting import Shifting
 
 EVERY = 10**9
-"""All that there are."""
+"""All kinds."""
 
 _ALL: tuple[Kind, ...] = (
     Kills(),

@@ -1,4 +1,4 @@
-"""What must hold after a command was broken, and the names of what may be wrong.
+"""The invariants after an interrupted command, and the names of faults.
 
 lost: a chunk that should be there is not. doubled: one is there twice. wrong: a chunk of a text that is not the
 folder's, neither before nor after; two generations in one answer; half a file. empty: an answer without a word of
@@ -28,7 +28,7 @@ VERIFY = ("verify", "--json")
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that must not be."""
+    """A violated invariant."""
 
     kind: str
     what: str
@@ -44,17 +44,17 @@ class Oracle:
         self.faults: list[Fault] = []
 
     def fault(self, kind: str, what: str) -> None:
-        """Note one."""
+        """Record a fault."""
         self.faults.append(Fault(kind, what))
 
     def run(self, *arguments: str) -> Said:
-        """A command on the knowledge base; how it speaks is looked at, whatever its code."""
+        """Run a command on the knowledge base, and check its output for any exit code."""
         said = self.commands.run(*arguments, *self.kb)
         self.manners(said)
         return said
 
     def manners(self, said: Said) -> None:
-        """A command ends, and speaks in one line when it fails."""
+        """A command must end, and print one line if it fails."""
         if said.code is None:
             self.fault("hung", said.short())
         elif "Traceback" in said.err or (said.code not in {0, 5, -9} and len(said.err.splitlines()) != 1):

@@ -1,4 +1,4 @@
-"""The counts of all trials, as JSON and as a table for people."""
+"""The counts of all trials, as JSON and as a Markdown table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Board = dict[str, dict[str, dict[str, object]]]
 
 
 def read_board(path: Path) -> Board:
-    """What was counted before; empty when there is no file."""
+    """The previous counts; empty if there is no file."""
     if not path.exists():
         return {}
     found: dict[str, Board] = json.loads(path.read_text())

@@ -25,7 +25,7 @@ _PARAGRAPH = re.compile(r"Canary \S+ (edition\d+) ")
 
 
 class Shifting:
-    """A folder that does not hold still."""
+    """A folder that changes during a run."""
 
     name = "files that change while read"
 
@@ -60,7 +60,7 @@ def _fresh(bench: Bench, files: Files) -> tuple[str, ...]:
 
 
 def _disturb(bench: Bench, victim: Running, chance: random.Random) -> None:
-    """Change files, as fast as it goes, until the run has ended; each change is one step or none."""
+    """Change files as fast as possible until the run ends; each change is atomic."""
     number = FIRST
     names = sorted(path.name for path in bench.docs.iterdir())
     while not victim.ended(0):

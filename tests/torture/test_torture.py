@@ -26,7 +26,7 @@ OTHERS = [store for store in STORES if store != "sqlite"]
 
 
 def works(*command: str) -> bool:
-    """Whether this machine lets us."""
+    """Whether this machine permits it."""
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -50,7 +50,7 @@ def test_what_this_machine_forbids_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def broken(stores: list[str], seed: int, tmp_path: Path) -> dict[str, int]:
-    """How often each kind was tried on all of the stores; fails when anything was found."""
+    """Run the trials of all stores; fails on any fault."""
     kinds = possible()
     note = tmp_path / "counts.json"
     command = [sys.executable, "-m", "tests.torture", "--seed", str(seed), "--json", str(note), "--small"]

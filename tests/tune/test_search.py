@@ -207,10 +207,10 @@ def test_half_of_the_questions_choose_and_the_other_half_judges(folder: Path) ->
     assert found.holdout_results[0].trial == found.winner.trial
     every = [{row.id for row in one.rows} for one in found.trial_results]
     assert all(one == chosen for one in every)
-    assert any("held out, 6 questions that chose nothing: ndcg@10" in line for line in format_remarks(found))
+    assert any("6 held-out questions: ndcg@10" in line for line in format_remarks(found))
     flattered = tune(folder, SIX, "holdout: 0\n")
     assert (flattered.selection_questions, flattered.holdout_results) == (12, ())
-    assert any("chosen and judged on the same questions" in line for line in format_remarks(flattered))
+    assert any("selected and evaluated on the same questions" in line for line in format_remarks(flattered))
 
 
 def test_the_best_wins_and_those_alike_are_named(folder: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_header_can_be_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_winner_is_a_pipeline_file_with_its_figures(folder: Path) -> None:
     found = tune(folder, SIX)
     text = format_winner_file(found, dt.date(2026, 1, 2))
-    assert text.startswith("# Chosen by `ragkit tune grid.yaml` (ragkit ")
+    assert text.startswith("# Selected by `ragkit tune grid.yaml` (ragkit ")
     assert f"# from 6 trials: {found.winner.trial.label}\n" in text
     assert Pipeline.from_yaml(text) == found.winner.trial.pipeline
 

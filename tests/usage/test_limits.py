@@ -22,9 +22,9 @@ def test_without_limits_nothing_is_ever_too_much() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (Limits(max_tokens=100), "the budget of 100 tokens is reached .100 spent."),
-        (Limits(max_cost_usd=0.5), "the budget of 0.5 USD is reached .0.5 spent."),
-        (Limits(max_seconds=3), "the budget of 3 seconds is reached .3 spent."),
+        (Limits(max_tokens=100), "budget of 100 tokens exceeded .100 spent."),
+        (Limits(max_cost_usd=0.5), "budget of 0.5 USD exceeded .0.5 spent."),
+        (Limits(max_seconds=3), "budget of 3 seconds exceeded .3 spent."),
     ],
 )
 def test_a_limit_that_is_reached_is_an_error(limits: Limits, words: str) -> None:
@@ -37,7 +37,7 @@ def test_just_below_the_limit_the_run_goes_on() -> None:
 
 
 def test_a_budget_of_nothing_allows_nothing() -> None:
-    with pytest.raises(BudgetExceeded, match="the budget of 0 USD is reached"):
+    with pytest.raises(BudgetExceeded, match="budget of 0 USD exceeded"):
         Limits(max_cost_usd=0).check(Meter(), 0)
 
 
@@ -48,9 +48,9 @@ def test_a_limit_is_near_from_its_warning_on() -> None:
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(InvalidOption, match="max_tokens is -1: a number of at least 0 is wanted"):
+    with pytest.raises(InvalidOption, match=r"max_tokens must be >= 0 \(got -1\)"):
         Limits(max_tokens=-1)
-    with pytest.raises(InvalidOption, match="warn_at is 0: a part above 0"):
+    with pytest.raises(InvalidOption, match="warn_at must be > 0 and <= 1"):
         Limits(warn_at=0)
 
 

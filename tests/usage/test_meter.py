@@ -187,7 +187,7 @@ def test_a_budget_is_spent_when_it_is_reached_and_not_before() -> None:
     meter.check_budget()
     assert meter.remaining_usd == 0.25
     meter.record_chat("local", "m", Tokens(1, cost_usd=0.5))
-    with pytest.raises(BudgetExceeded, match=r"the budget of 1 USD is reached .1.25 spent."):
+    with pytest.raises(BudgetExceeded, match=r"budget of 1 USD exceeded .1.25 spent."):
         meter.check_budget()
     assert meter.remaining_usd == 0.0
 
@@ -204,9 +204,9 @@ def test_the_budget_around_a_run_holds_inside_it() -> None:
         inner.record_chat("local", "m", Tokens(1, cost_usd=0.75))
         assert inner.remaining_usd == 0.25
         inner.record_chat("local", "m", Tokens(1, cost_usd=0.25))
-        with pytest.raises(BudgetExceeded, match="the budget of 1 USD"):
+        with pytest.raises(BudgetExceeded, match="budget of 1 USD"):
             inner.check_budget()
-        with pytest.raises(BudgetExceeded, match="the budget of 1 USD"):
+        with pytest.raises(BudgetExceeded, match="budget of 1 USD"):
             Limits().check(inner, 0.0)
     assert Meter().remaining_usd is None
 

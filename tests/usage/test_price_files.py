@@ -63,7 +63,7 @@ def test_a_file_of_ones_own_is_found_here_and_up_to_the_root_of_the_repository(p
     assert find(place, environ) == nearest
     named = write(tmp_path / "mine.yaml", "")
     assert find(place, {**environ, "RAGKIT_PRICES": str(named)}) == named
-    with pytest.raises(InvalidOption, match="RAGKIT_PRICES is '/nowhere': the name of a file that exists is wanted"):
+    with pytest.raises(InvalidOption, match="RAGKIT_PRICES must be an existing file"):
         find(place, {"RAGKIT_PRICES": "/nowhere"})
 
 
@@ -100,13 +100,13 @@ def test_every_mistake_in_a_file_is_named_at_once(place: Path) -> None:
         PriceBook.from_price_files()
     lines = [line.partition("prices.yaml: ")[2] for line in caught.value.problems]
     assert lines == [
-        "openai: a: 'inputs' is no key of a price; known: input, output, cached, searches, context_window,"
+        "openai: a: unknown key 'inputs'; available: input, output, cached, searches, context_window,"
         " max_output_tokens, kind, as_of, source",
-        "openai: b: input is -1: a number of at least 0 is wanted",
-        "openai: b: output is nan: a number of at least 0 is wanted",
-        "openai: c: kind is 'embeding': one of chat, embedding, rerank, other is wanted",
-        "openai: d: 3 is met, and keys with values are wanted",
-        "other: ['x'] is met, and keys with values are wanted",
+        "openai: b: input must be a number >= 0 (got -1)",
+        "openai: b: output must be a number >= 0 (got nan)",
+        "openai: c: kind must be one of chat, embedding, rerank, other (got 'embeding')",
+        "openai: d: must be a mapping (got 3)",
+        "other: must be a mapping (got ['x'])",
     ]
 
 

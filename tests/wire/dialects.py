@@ -121,7 +121,7 @@ class AnthropicWire:
         if seen.path != "/v1/messages":
             return f"the path {seen.path}"
         if "test-key" not in (seen.headers.get("x-api-key"), seen.headers.get("authorization", "")[7:]):
-            return "no key"
+            return "no API key"
         if "anthropic-version" not in seen.headers or "max_tokens" not in seen.body:
             return "no version, or no max_tokens"
         before, waiting = "assistant", list[str]()
@@ -229,7 +229,7 @@ class GeminiWire:
         if not (self.streams(seen) or seen.path.endswith(":generateContent")):
             return f"the path {seen.path}"
         if seen.headers.get("x-goog-api-key") != "test-key":
-            return "no key"
+            return "no API key"
         waiting: list[tuple[str, str]] = []
         before = ""
         for content in seen.body["contents"]:

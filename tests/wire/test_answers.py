@@ -209,7 +209,7 @@ def test_a_page_that_is_no_api_is_no_answer(service: str) -> None:
 
     with (
         WireServer(Page(), [Turn()]) as server,
-        pytest.raises(ConnectionFailed, match=r"cannot be read as an answer: .*<html>Sign in") as caught,
+        pytest.raises(ConnectionFailed, match=r"invalid response.*<html>Sign in") as caught,
     ):
         connect(service, server.url).complete(ASK)
     assert server.url in str(caught.value)

@@ -93,7 +93,7 @@ def assert_all_there_once(workplace: Path, server: WireServer, runs: int) -> Non
 
 
 @pytest.mark.slow
-def test_all_is_there_once_though_requests_fail(workplace: Path) -> None:
+def test_every_chunk_is_embedded_once_although_requests_fail(workplace: Path) -> None:
     with WireServer("openai", some_go_wrong).running() as server:
         report = said(ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server))
         assert (report["embedded"], report["chunks"]["added"]) == (5000, 5000)
@@ -103,7 +103,7 @@ def test_all_is_there_once_though_requests_fail(workplace: Path) -> None:
         assert_all_there_once(workplace, server, runs=1)
 
 
-def test_a_run_that_is_killed_goes_on_where_it_was(workplace: Path) -> None:
+def test_a_killed_run_is_resumed(workplace: Path) -> None:
     with WireServer("openai", some_go_wrong).running() as server:
         server.silent_after = 300
         first = ragkit("index", "docs", "--pipeline", "wire.yaml", "--json", folder=workplace, server=server)

@@ -92,10 +92,10 @@ def test_scores_stand_in_the_order_of_the_hits_after_refusals(serve: Callable[[i
     assert [(call.kind, call.provider, call.model) for call in meter.calls] == [("rerank", "cohere", "my-model")]
 
 
-def test_without_a_key_one_clear_line_says_what_to_set() -> None:
+def test_a_missing_api_key_names_the_variable_to_set() -> None:
     from ragkit.retrieve.rerank_cohere import CohereReranker
 
-    with pytest.raises(AuthenticationFailed, match=r"^cohere: no key is set: export COHERE_API_KEY=\.\.\.$"):
+    with pytest.raises(AuthenticationFailed, match=r"^cohere: no API key is set: export COHERE_API_KEY=\.\.\.$"):
         CohereReranker(RerankOptions("cohere"), HashingEmbedder()).scores("which?", HITS)
 
 

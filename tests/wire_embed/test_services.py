@@ -39,7 +39,7 @@ def well(number: int, asked: Asked) -> None:
 
 
 def first(count: int, fault: Fault) -> Faults:
-    """The first so many requests go wrong, all others well."""
+    """The first requests fail, all others succeed."""
     return lambda number, asked: fault if number <= count else None
 
 
@@ -58,7 +58,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_requests, "INITIAL_BACKOFF_S", 0.01)
 
 
-def test_rows_have_length_1_and_stand_in_the_order_of_their_texts(wire: Wire) -> None:
+def test_vectors_have_length_1_and_the_order_of_the_texts(wire: Wire) -> None:
     rows = wire.embedder(batch_size=3).embed_texts(TEXTS)
     assert (rows.dtype, rows.shape) == (np.dtype(np.float32), (10, 16))
     np.testing.assert_allclose(rows, expected(TEXTS), atol=1e-6)
@@ -75,7 +75,7 @@ def test_texts_go_out_in_batches_by_tokens(wire: Wire) -> None:
     assert [asked.texts for asked in wire.server.requests] == [long[:1], long[1:2], long[2:]]
 
 
-def test_a_question_is_told_from_a_text_where_the_service_can(wire: Wire) -> None:
+def test_questions_and_documents_are_distinguished_if_the_service_supports_it(wire: Wire) -> None:
     embedder = wire.embedder()
     embedder.embed_texts(["a text"])
     embedder.embed_query("a question")
@@ -175,7 +175,7 @@ def test_no_more_requests_are_under_way_than_allowed(service: str, wire_of: Star
     ],
     ids=["429", "429 with Retry-After", "500", "503", "cut", "half an answer", "half a JSON"],
 )
-def test_what_may_pass_is_tried_again_and_counted_once(service: str, wire_of: Start, fault: Fault) -> None:
+def test_transient_errors_are_retried_and_counted_once(service: str, wire_of: Start, fault: Fault) -> None:
     wire, meter = wire_of(service, first(2, fault)), Meter()
     with use_meter(meter):
         rows = wire.embedder(concurrency=1).embed_texts(TEXTS)
@@ -195,7 +195,7 @@ def test_retry_after_is_waited_for_by_every_request(service: str, wire_of: Start
 
 
 @pytest.mark.usefixtures("impatient")
-def test_after_the_last_attempt_the_error_is_of_our_tree(service: str, wire_of: Start) -> None:
+def test_after_the_last_attempt_a_ragkit_error_is_raised(service: str, wire_of: Start) -> None:
     wire = wire_of(service, first(99, Fault("status", 429, "slow down")))
     with pytest.raises(RateLimited, match=rf"{service}: too many requests \(.*slow down"):
         wire.embedder(attempts=3).embed_query("cat")
@@ -219,20 +219,20 @@ def test_a_broken_answer_is_a_failed_connection(
 
 def test_a_slow_first_byte_is_a_timeout(service: str, wire_of: Start) -> None:
     wire = wire_of(service, first(99, Fault("slow", seconds=0.8)))
-    with pytest.raises(RequestTimeout, match=f"{service}: no answer in 0.2 s"):
+    with pytest.raises(RequestTimeout, match=f"{service}: no response within 0.2 s"):
         wire.embedder(attempts=1, timeout_s=0.2).embed_query("cat")
 
 
-def test_a_refused_key_is_not_tried_again(service: str, wire_of: Start) -> None:
+def test_a_rejected_api_key_is_not_retried(service: str, wire_of: Start) -> None:
     wire = wire_of(service, first(99, Fault("status", 401, "bad key")))
-    with pytest.raises(AuthenticationFailed, match=rf"{service}: the key was refused \(.*bad key"):
+    with pytest.raises(AuthenticationFailed, match=rf"{service}: the API key was rejected \(.*bad key"):
         wire.embedder().embed_query("cat")
     assert len(wire.server.requests) == 1
 
 
-def test_a_wrong_request_is_not_tried_again_and_not_halved(service: str, wire_of: Start) -> None:
+def test_an_invalid_request_is_neither_retried_nor_halved(service: str, wire_of: Start) -> None:
     wire = wire_of(service, first(99, Fault("status", 400, "no such thing")))
-    with pytest.raises(InvalidRequest, match=rf"{service}: it refused the request with status 400 \(.*no such thing"):
+    with pytest.raises(InvalidRequest, match=rf"{service}: the request was rejected with status 400 \(.*no such thing"):
         wire.embedder().embed_texts(TEXTS)
     assert len(wire.server.requests) == 1
 
@@ -259,7 +259,7 @@ def test_a_single_text_that_is_too_large_is_an_error(service: str, wire_of: Star
 
 
 @pytest.mark.usefixtures("impatient")
-def test_what_was_embedded_before_a_failure_is_in_the_cache(service: str, wire_of: Start, tmp_path: Path) -> None:
+def test_batches_completed_before_a_failure_are_cached(service: str, wire_of: Start, tmp_path: Path) -> None:
     wire = wire_of(service, lambda number, asked: Fault("status", 403, "stop") if number == 3 else None)
     with SqliteVectorCache(tmp_path / "vectors.sqlite") as cache:
         embedder = CachedEmbedder(wire.embedder(batch_size=2, concurrency=1), cache)
@@ -270,22 +270,22 @@ def test_what_was_embedded_before_a_failure_is_in_the_cache(service: str, wire_o
 
 
 @pytest.mark.parametrize("name", sorted(set(DIALECTS) - {"ollama"}))
-def test_without_a_key_one_clear_line_says_what_to_set(name: str) -> None:
+def test_a_missing_api_key_names_the_variable_to_set(name: str) -> None:
     embedder = EMBEDDERS.find(name)()
-    with pytest.raises(AuthenticationFailed, match=f"^{name}: no key is set: export {name.upper()}_API_KEY=...$"):
+    with pytest.raises(AuthenticationFailed, match=f"^{name}: no API key is set: export {name.upper()}_API_KEY=...$"):
         embedder.embed_query("cat")
 
 
 def test_without_a_server_ollama_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
     monkeypatch.setattr(service_requests, "INITIAL_BACKOFF_S", 0.01)
-    with pytest.raises(ConnectionFailed, match="ollama: it cannot be reached: ollama serve, or set OLLAMA_HOST"):
+    with pytest.raises(ConnectionFailed, match="ollama: server unreachable: run `ollama serve`, or set OLLAMA_HOST"):
         EMBEDDERS.find("ollama")().embed_query("cat")
 
 
-def test_a_model_that_ollama_lacks_is_told_with_the_command_that_fetches_it(wire_of: Start) -> None:
+def test_an_unknown_ollama_model_gets_the_pull_command_as_a_hint(wire_of: Start) -> None:
     wire = wire_of("ollama", first(9, Fault("status", 404, "model not found")))
-    with pytest.raises(InvalidRequest, match="it has no model 'nomic-embed-text': ollama pull nomic-embed-text"):
+    with pytest.raises(InvalidRequest, match="unknown model 'nomic-embed-text': run `ollama pull nomic-embed-text`"):
         wire.embedder().embed_query("cat")
 
 

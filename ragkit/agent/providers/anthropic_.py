@@ -1,4 +1,4 @@
-"""Anthropic's Messages, through the package `anthropic`.
+"""Anthropic's Messages API, through the package `anthropic`.
 
 Source: https://platform.claude.com/docs/en/api/messages
 """
@@ -51,12 +51,12 @@ class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
     """Anthropic's Claude models.
 
     The system prompt and the tools are marked for the service's prompt cache. `temperature` and `top_p` are sent
-    only where they are not the usual ones: newer models take neither.
+    only if they differ from the defaults: newer models accept neither.
 
     Args:
         api_key: by default ANTHROPIC_API_KEY.
-        default_model: what is asked when a request names no model.
-        base_url: the address of the API, without `/v1`; by default ANTHROPIC_BASE_URL, else Anthropic's.
+        default_model: the model of requests that name none.
+        base_url: the URL of the API, without `/v1`; by default ANTHROPIC_BASE_URL, else Anthropic's.
 
     Raises:
         AuthenticationFailed: no key.
@@ -112,7 +112,7 @@ class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
 
 
 def build_payload(request: ModelRequest) -> dict[str, object]:
-    """A request as Messages takes it."""
+    """The payload of a request."""
     settings = request.settings
     sent: dict[str, object] = {
         "model": request.model,
@@ -122,7 +122,7 @@ def build_payload(request: ModelRequest) -> dict[str, object]:
     system = join_system_messages(request.messages)
     cached = {"cache_control": {"type": "ephemeral"}}
     if system:
-        # the mark covers what stands before it as well: the tools
+        # the cache marker covers everything before it as well: the tools
         sent["system"] = [{"type": "text", "text": system, **cached}]
     if request.tools:
         sent["tools"] = [
@@ -141,7 +141,7 @@ def build_payload(request: ModelRequest) -> dict[str, object]:
 
 
 def _to_turns(messages: tuple[Message, ...]) -> Iterator[dict[str, object]]:
-    """User and assistant in turn: what tools returned is said by the user, all results of a turn in one message."""
+    """Alternating user and assistant messages: the tool results of a turn are one user message."""
     for assistant, group in groupby(conversation_messages(messages), lambda one: one.role is Role.ASSISTANT):
         blocks = [block for one in group for block in _to_blocks(one)]
         yield {"role": "assistant" if assistant else "user", "content": blocks}
@@ -156,7 +156,7 @@ def _to_blocks(message: Message) -> Iterator[Mapping[str, object]]:
             "is_error": message.is_error,
         }
         return
-    # signed thoughts that came before tool calls: the service wants to see them again, unchanged
+    # the service requires the signed thinking blocks before tool calls back, unchanged
     yield from get_state_blocks(message, "anthropic")
     for image in message.images:
         source = {"type": "base64", "media_type": image.media_type, "data": image.data}
@@ -168,8 +168,8 @@ def _to_blocks(message: Message) -> Iterator[Mapping[str, object]]:
 
 
 def _to_stream_events(message: object) -> Iterator[types.RawMessageStreamEvent]:
-    """A whole answer as the events that it would have been streamed as."""
-    if not isinstance(message, types.Message):  # a page that is no API answers with text
+    """A whole answer as the events of a stream."""
+    if not isinstance(message, types.Message):  # a server that is not the API returns text
         raise ValueError(f"no message: {str(message)[:80]!r}")
     yield types.RawMessageStartEvent(type="message_start", message=message)
     for index, block in enumerate(message.content):
@@ -180,7 +180,7 @@ def _to_stream_events(message: object) -> Iterator[types.RawMessageStreamEvent]:
 
 
 def _start_block(index: int, block: types.ContentBlock, draft: CompletionBuilder) -> Iterator[StreamDelta]:
-    """A block begins; in a whole answer it is all there."""
+    """Start a block; in a whole answer it is complete."""
     if isinstance(block, types.TextBlock):
         yield from draft.add_text(block.text)
     elif isinstance(block, types.ToolUseBlock):
@@ -194,7 +194,7 @@ def _start_block(index: int, block: types.ContentBlock, draft: CompletionBuilder
 
 
 def _extend_block(index: int, delta: types.RawContentBlockDelta, draft: CompletionBuilder) -> Iterator[StreamDelta]:
-    """A piece of a block."""
+    """Add a delta to a block."""
     if isinstance(delta, types.TextDelta):
         yield from draft.add_text(delta.text)
     elif isinstance(delta, types.InputJSONDelta):
@@ -212,7 +212,7 @@ def _to_tokens(usage: types.Usage) -> Tokens:
 
 
 def _update_tokens(tokens: Tokens, usage: types.MessageDeltaUsage) -> Tokens:
-    """The figures at the end of a stream are those of the whole answer; what they leave out stands as it was."""
+    """The usage at the end of a stream covers the whole answer; counts that it omits keep their value."""
     read = tokens.cached_tokens if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens
     written = (
         tokens.cache_write_tokens if usage.cache_creation_input_tokens is None else usage.cache_creation_input_tokens

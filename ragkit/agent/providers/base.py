@@ -1,7 +1,7 @@
-"""What every provider keeps: a request in, a completion or a stream of deltas out.
+"""The provider protocol: a request in, a completion or a stream of deltas out.
 
-A provider writes any one of the four methods; the others follow from it. What a provider must not do is
-retry, time out, count money or look at tools: the loop does that for all of them.
+A provider implements one of the four methods; the others are derived from it. Retries, timeouts, costs and tools
+are the business of the loop.
 """
 
 from __future__ import annotations
@@ -21,61 +21,61 @@ from ragkit.usage.tokens import ZERO_TOKENS, Tokens
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How a model shall answer."""
+    """The sampling settings and limits of a request."""
 
     temperature: float = 0.7
     """0 to 2."""
     top_p: float = 1.0
     """0 to 1."""
     max_tokens: int = 2048
-    """Tokens that it may write."""
+    """Maximum tokens of the answer."""
     response_schema: Mapping[str, JSON] | None = None
-    """JSON Schema that the answer must keep; None for free text."""
+    """JSON Schema of the answer; None for free text."""
     timeout_s: float | None = None
-    """Seconds that the loop waits for an answer: what a provider hands to its HTTP client, to free the connection."""
+    """Timeout in seconds, enforced by the loop; providers pass it to their HTTP client to close the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that a model is asked."""
+    """A request to a model."""
 
     model: str
     """The model's name as its service knows it; empty for the provider's own choice."""
     messages: tuple[Message, ...]
-    """The conversation, a system message first where there is one."""
+    """The conversation; a system message comes first."""
     tools: tuple[Tool, ...] = ()
     settings: ModelSettings = ModelSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model answered."""
+    """The answer of a model."""
 
     message: Message
     usage: Tokens = ZERO_TOKENS
     stop_reason: str = "stop"
-    """`stop`, `tool_calls`, `length`, `content_filter`, or what the service says."""
+    """`stop`, `tool_calls`, `length`, `content_filter`, or the reason given by the service."""
     model: str = ""
-    """Which model answered; empty: the one that was asked."""
+    """The model that answered; empty: the requested one."""
     provider: str = ""
-    """Which provider answered; empty: the one that was asked."""
+    """The provider that answered; empty: the requested one."""
     fallback_errors: tuple[str, ...] = ()
-    """Errors of the providers that were tried before, by a fallback chain."""
+    """Errors of the providers that a fallback chain tried before."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of the answer's text."""
+    """A chunk of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a tool call: the name comes first, then the arguments as JSON text, bit by bit."""
+    """A chunk of a tool call: first the name, then the arguments as JSON text."""
 
     index: int
-    """Which call of this answer, counted from 0."""
+    """Index of the call in this answer, from 0."""
     name: str = ""
     arguments: str = ""
     id: str = ""
@@ -89,56 +89,58 @@ class StreamCompleted:
 
 
 StreamDelta: TypeAlias = TextDelta | ToolCallDelta | StreamCompleted
-"""What a stream is made of. A stream ends with exactly one Completed."""
+"""An element of a stream. A stream ends with exactly one StreamCompleted."""
 
 
 _METHODS = ("complete", "stream", "acomplete", "astream")
 
 
 class Provider(Protocol):
-    """Answers requests. Write one of the four methods in a subclass; the rest follows from it.
+    """Sends requests to a model. Implement one of the four methods in a subclass; the others are derived from it.
 
-    Errors: a ProviderError of the kind that fits, raised `from` the service's own.
+    Errors are ProviderErrors, raised `from` the error of the service's SDK.
     """
 
     name: str = "custom"
-    """The service, as prices and `provider:model` names know it."""
+    """The name of the service in prices and in `provider:model`."""
     default_model: str = ""
-    """What is asked when a request names no model."""
+    """The model of requests that name none."""
     native_tools: bool = True
-    """Whether the service takes tools; if not, the loop explains them in the system prompt."""
+    """Whether the service supports tools; if not, the system prompt describes them."""
     blocking: bool = True
-    """Whether an answer may take long. If not, it is called where the loop runs, and no timeout watches it."""
+    """Whether a request may block. If not, it is called in the loop's thread, without a timeout."""
     remote: bool = False
-    """Whether it calls a service that costs money or needs a network: tests may forbid that."""
+    """Whether it needs a network or costs money: tests may forbid that."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if not any(getattr(cls, name) is not getattr(Provider, name) for name in _METHODS):
-            raise InvalidOption(f"the provider {cls.__name__}", "no method", f"one of {', '.join(_METHODS)}")
+            raise InvalidOption(
+                f"the methods of provider {cls.__name__}", "none", f"one or more of {', '.join(_METHODS)}"
+            )
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The whole answer."""
+        """Return the whole answer."""
         if _overrides(self, "stream"):
             return get_completion(self.stream(request), self.name)
         return BACKGROUND_LOOP.submit(_acomplete(self, request)).result()
 
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
-        """The answer as it comes."""
+        """Stream the answer."""
         if _overrides(self, "complete") or not _overrides(self, "astream"):
             yield from to_deltas(self.complete(request))
         else:
             yield from iterate_sync(self.astream(request))
 
     async def acomplete(self, request: ModelRequest) -> Completion:
-        """The whole answer."""
+        """Return the whole answer."""
         if _overrides(self, "astream"):
             found = [delta async for delta in self.astream(request)]
             return get_completion(found, self.name)
         return await asyncio.wrap_future(THREAD_POOL.submit(lambda: self.complete(request)))
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
-        """The answer as it comes."""
+        """Stream the answer."""
         if _overrides(self, "acomplete") or not _overrides(self, "stream"):
             for delta in to_deltas(await self.acomplete(request)):
                 yield delta
@@ -148,7 +150,7 @@ class Provider(Protocol):
 
 
 def to_deltas(completion: Completion) -> Iterator[StreamDelta]:
-    """A whole answer as a stream."""
+    """A completion as a stream."""
     if completion.message.content:
         yield TextDelta(completion.message.content)
     for index, call in enumerate(completion.message.tool_calls):
@@ -157,11 +159,11 @@ def to_deltas(completion: Completion) -> Iterator[StreamDelta]:
 
 
 def get_completion(stream: Iterable[StreamDelta], provider: str) -> Completion:
-    """The answer that a stream ends with. Raises ConnectionFailed when it ends without one."""
+    """The completion at the end of a stream. Raises ConnectionFailed if there is none."""
     for delta in stream:
         if isinstance(delta, StreamCompleted):
             return delta.completion
-    raise ConnectionFailed(provider, "the stream ended before the answer was complete: ask again")
+    raise ConnectionFailed(provider, "the stream ended before the answer was complete: retry")
 
 
 def _overrides(provider: Provider, method: str) -> bool:

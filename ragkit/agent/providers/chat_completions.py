@@ -1,6 +1,6 @@
-"""The words of OpenAI's Chat Completions, which Groq and many other servers speak too.
+"""The format of OpenAI's Chat Completions API, which Groq and many other servers implement.
 
-Requests out, pieces of answers in, as plain JSON: no SDK is imported here, each one hands its pieces over as JSON.
+Requests and answer chunks are plain JSON: this module imports no SDK.
 Source: https://platform.openai.com/docs/api-reference/chat
 """
 
@@ -19,7 +19,7 @@ from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens
 
 _REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-[5-9]|gpt-\d\d|codex)")
-"""OpenAI's models that reason: they take no temperature, and their limit of tokens has another name."""
+"""OpenAI's reasoning models: they accept no temperature, and their token limit has another name."""
 _STOP_REASONS = {"function_call": "tool_calls"}
 
 
@@ -31,7 +31,7 @@ class FunctionData(TypedDict, total=False):
 
 
 class ToolCallData(TypedDict, total=False):
-    """A tool call, or a piece of one; a whole answer has no index."""
+    """A tool call, or a chunk of one; in a whole answer it has no index."""
 
     index: int
     id: str | None
@@ -39,7 +39,7 @@ class ToolCallData(TypedDict, total=False):
 
 
 class MessageData(TypedDict, total=False):
-    """`message` of a whole answer, `delta` of a piece."""
+    """`message` in a whole answer, `delta` in a chunk."""
 
     content: str | None
     refusal: str | None
@@ -49,7 +49,7 @@ class MessageData(TypedDict, total=False):
 
 
 class ChoiceData(TypedDict, total=False):
-    """One of the answers; we ask for one."""
+    """One of the answers; `n` is always 1."""
 
     message: MessageData
     delta: MessageData
@@ -57,7 +57,7 @@ class ChoiceData(TypedDict, total=False):
 
 
 class PromptTokensDetails(TypedDict, total=False):
-    """What the prompt tokens are made of."""
+    """Details of the prompt tokens."""
 
     cached_tokens: int | None
 
@@ -71,14 +71,14 @@ class UsageData(TypedDict, total=False):
 
 
 class GroqExtra(TypedDict, total=False):
-    """What Groq adds to a piece."""
+    """Groq's extension of a chunk."""
 
     usage: UsageData | None
     error: str | None
 
 
 class ChatCompletionChunk(TypedDict, total=False):
-    """A piece of an answer, or a whole one."""
+    """A chunk of an answer, or a whole one."""
 
     model: str
     choices: list[ChoiceData] | None
@@ -87,7 +87,7 @@ class ChatCompletionChunk(TypedDict, total=False):
 
 
 def build_payload(request: ModelRequest) -> dict[str, object]:
-    """A request as Chat Completions takes it."""
+    """The payload of a request."""
     settings = request.settings
     sent: dict[str, object] = {"model": request.model, "messages": [_to_chat_message(one) for one in request.messages]}
     if _REASONING_MODELS.search(request.model):
@@ -111,7 +111,7 @@ def build_payload(request: ModelRequest) -> dict[str, object]:
 
 
 def supports_strict_mode(schema: JSON) -> bool:
-    """Whether a service can hold an answer to this schema strictly: objects are closed, all their keys required."""
+    """Whether a schema qualifies for strict mode: objects are closed and all their keys are required."""
     if isinstance(schema, list | tuple):
         return all(map(supports_strict_mode, schema))
     if not isinstance(schema, Mapping):
@@ -132,7 +132,7 @@ def _to_chat_message(message: Message) -> dict[str, object]:
     if not message.tool_calls:
         return {"role": message.role.value, "content": message.content}
     calls = [
-        # arguments that could not be read are left out: some servers read them again, and fail
+        # malformed arguments are left out: some servers parse them and fail
         {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": canonical_json(one.arguments)}}
         for one in message.tool_calls
     ]
@@ -146,13 +146,13 @@ def _content_parts(message: Message) -> list[dict[str, object]]:
 
 
 class ChatCompletionsProvider(HTTPProvider[ChatCompletionChunk]):
-    """Base of the providers whose service speaks Chat Completions: what their pieces mean."""
+    """Base class of providers with the Chat Completions API: parses its chunks."""
 
     def _add_chunk(self, chunk: ChatCompletionChunk, draft: CompletionBuilder) -> Iterator[StreamDelta]:
         draft.model = chunk.get("model") or draft.model
         extra = chunk.get("x_groq") or {}
         if extra.get("error"):
-            raise ConnectionFailed(self.name, f"the answer broke off: {extra.get('error')}")
+            raise ConnectionFailed(self.name, f"the stream ended with an error: {extra.get('error')}")
         usage = chunk.get("usage") or extra.get("usage")
         if usage:
             draft.usage = _to_tokens(usage)
@@ -177,12 +177,12 @@ class ChatCompletionsProvider(HTTPProvider[ChatCompletionChunk]):
 
 
 def read_sdk_error(error: Exception) -> ServiceErrorResponse:
-    """What the service said, from an error of one of the SDKs that are generated by Stainless."""
+    """The service's response, from an error of an SDK that is generated by Stainless."""
     response = getattr(error, "response", None)
     status = response.status_code if response is not None else None
     headers = response.headers if response is not None else {}
     body: object = getattr(error, "body", None)
-    # an error in the middle of a stream comes with the status of the stream, which was fine
+    # an error inside a stream has the status of the stream, 200
     return ServiceErrorResponse.parse(None if status == 200 else status, body or str(error), headers)
 
 

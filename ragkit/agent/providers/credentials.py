@@ -1,4 +1,4 @@
-"""Keys and addresses of the services: which variables hold them. Importable without any vendor's package."""
+"""API keys and URLs of the services, from arguments or environment variables. Imports no vendor package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "groq": ("GROQ_API_KEY",),
 }
-"""Service -> the variables that hold its key; the first one that is set counts. `auto` asks in this order."""
+"""Service -> the variables that hold its key; the first one that is set is used. `auto` tries them in this order."""
 HOST_VARIABLES: Mapping[str, str] = {
     "openai": "OPENAI_BASE_URL",
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -22,24 +22,24 @@ HOST_VARIABLES: Mapping[str, str] = {
     "groq": "GROQ_BASE_URL",
     "ollama": "OLLAMA_HOST",
 }
-"""Service -> the variable that holds its address."""
+"""Service -> the variable that holds its URL."""
 
 
 def find_key(service: str, given: str | None = None, *, needed: bool = True) -> str:
-    """The key of a service: the one that is given, else the one in the environment.
+    """The API key of a service: the argument, else the environment variable.
 
-    Raises AuthenticationFailed when there is none and one is needed, or when it cannot be one.
+    Raises AuthenticationFailed if a required key is missing, or if a key is malformed.
     """
     found = given or next((os.environ[name] for name in KEY_VARIABLES[service] if os.environ.get(name)), "")
-    key = found.strip()  # a key that was read from a file often ends with a line break
+    key = found.strip()  # a key read from a file often ends with a newline
     if not key and needed:
-        raise AuthenticationFailed(service, f"no key: set {' or '.join(KEY_VARIABLES[service])}, or pass api_key")
+        raise AuthenticationFailed(service, f"no API key: set {' or '.join(KEY_VARIABLES[service])}, or pass api_key")
     if not is_valid_key(key):
-        raise AuthenticationFailed(service, "the key has a character that no key has: copy it again")
+        raise AuthenticationFailed(service, "the API key contains an invalid character: copy it again")
     register_secret(key)
     return key
 
 
 def find_host(service: str, given: str | None = None) -> str:
-    """The address of a service: the one that is given, else the one in the environment, else ''."""
+    """The URL of a service: the argument, else the environment variable, else ''."""
     return given or os.environ.get(HOST_VARIABLES[service], "")

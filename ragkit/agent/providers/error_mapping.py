@@ -1,6 +1,6 @@
-"""What a service said when it refused -> the error that the loop knows: who must do what, and whether to ask again.
+"""Map error responses of services to ProviderErrors, which say whether a retry can succeed.
 
-Status codes and words of the services alone: no HTTP client, no vendor's classes.
+Works on status codes and messages alone: no HTTP client, no vendor classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ragkit.masking import mask_secrets
 from ragkit.usage.pricing import PriceBook
 
 MAX_MESSAGE_CHARS = 300
-"""Characters that are kept of what a service said."""
+"""Characters of a service's message that are kept."""
 
 _TOO_LONG = re.compile(
     r"context[ _](length|window)|prompt is too long|input token count|input is too long|request too large", re.I
@@ -43,24 +43,24 @@ _AUTHENTICATION_CODES = {
     "PERMISSION_DENIED",
 }
 _TRANSIENT_CODES = {"tool_use_failed"}
-"""Codes of a refusal that sending the same again may well cure: the model wrote a call that could not be read."""
+"""Error codes that a retry may fix: the model wrote a malformed call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceErrorResponse:
-    """What a service said."""
+    """An error response of a service."""
 
     status: int | None
-    """HTTP status; None where the refusal came in the middle of a stream."""
+    """HTTP status; None for an error inside a stream."""
     message: str
     code: str = ""
-    """The service's own word for it, `context_length_exceeded` for instance."""
+    """The error code of the service, for example `context_length_exceeded`."""
     retry_after: float | None = None
-    """Seconds after which to ask again, where the service said it."""
+    """Seconds until a retry, if the service says so."""
 
     @staticmethod
     def parse(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> ServiceErrorResponse:
-        """Read the body that came with a status: `{"error": {"message", "code" or "type" or "status"}}`, or text."""
+        """Parse the body of an error response: `{"error": {"message", "code" or "type" or "status"}}`, or text."""
         found = body.get("error", body) if isinstance(body, Mapping) else body
         if not isinstance(found, Mapping):
             return ServiceErrorResponse(status, _shorten(found), retry_after=parse_retry_after(headers or {}))
@@ -76,26 +76,26 @@ class ServiceErrorResponse:
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """Who was asked for what: names for messages."""
+    """The target of a request, for error messages."""
 
     provider: str
     model: str
     host: str = field(default="", compare=False)
-    """Where it was asked, as an address."""
+    """The URL."""
 
 
 def to_provider_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
-    """The error for a refusal."""
+    """The ProviderError for an error response."""
     return _permanent_error(asked, refusal) or _transient_error(asked, refusal)
 
 
 def _permanent_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError | None:
-    """The error where something must be changed before it is worth asking again, if it is one that we know."""
+    """The error if the request or the account must change before a retry; None if it is unknown."""
     name, status, code, words = asked.provider, refusal.status, refusal.code, refusal.message
     if code in _NO_CREDIT_CODES or status == 402:
-        return AuthenticationFailed(name, f"the account has no credit left: {words}", status=status)
+        return AuthenticationFailed(name, f"the account has no credit: {words}", status=status)
     if status in {401, 403} or code in _AUTHENTICATION_CODES or (status == 400 and _MENTIONS_API_KEY.search(words)):
-        return AuthenticationFailed(name, f"the key is refused: {words}", status=status)
+        return AuthenticationFailed(name, f"the API key was rejected: {words}", status=status)
     if status == 413 or (status in {400, 422, None} and _TOO_LONG.search(f"{code} {words}")):
         hint = "send fewer or shorter messages, or choose a model with a larger context"
         return ContextTooLong(name, f"too long for {asked.model}: {words}: {hint}", status=status)
@@ -103,7 +103,7 @@ def _permanent_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> Pro
 
 
 def _transient_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> ProviderError:
-    """The error where asking again may help; else an InvalidRequest."""
+    """A retryable error if a retry may help; else an InvalidRequest."""
     name, status, code, words = asked.provider, refusal.status, refusal.code, refusal.message
     if status == 429 or "rate_limit" in code or (status in {503, 529} and refusal.retry_after is not None):
         return RateLimited(name, words, status=status, retry_after=refusal.retry_after)
@@ -117,7 +117,7 @@ def _transient_error(asked: RequestTarget, refusal: ServiceErrorResponse) -> Pro
 def _not_found_error(asked: RequestTarget, words: str) -> ProviderError:
     if not _MENTIONS_MODEL.search(words):
         hint = f"is {asked.host} the address of its API?" if asked.host else "is its address right?"
-        return InvalidRequest(asked.provider, f"nothing there ({words}): {hint}", status=404)
+        return InvalidRequest(asked.provider, f"not found ({words}): {hint}", status=404)
     if asked.provider == "ollama":
         return ModelNotFound("ollama", f"has no model {asked.model!r}: ollama pull {asked.model}", status=404)
     near = suggest_models(asked.provider, asked.model)
@@ -126,7 +126,7 @@ def _not_found_error(asked: RequestTarget, words: str) -> ProviderError:
 
 
 def suggest_models(provider: str, model: str) -> list[str]:
-    """At most two names that look like `model`, among the models of the service whose price is known."""
+    """At most two names similar to `model`, among the priced models of the service."""
     known = [info.model for info in PriceBook().models() if info.provider == provider and info.model != model]
     return get_close_matches(model, known, n=2, cutoff=0.7)
 
@@ -153,7 +153,7 @@ def _seconds_until(date: str) -> float | None:
 
 
 def _parse_retry_info(details: object) -> float | None:
-    """Google's services say it in the body: `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "13s"}`."""
+    """Google's services put the delay into the body: `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "13s"}`."""
     for one in details if isinstance(details, list) else []:
         delay = cast("object", one.get("retryDelay")) if isinstance(one, Mapping) else None
         if isinstance(delay, str) and re.fullmatch(r"[\d.]+s", delay):
@@ -162,5 +162,5 @@ def _parse_retry_info(details: object) -> float | None:
 
 
 def _shorten(words: object) -> str:
-    text = " ".join(mask_secrets(str(words or "no reason given")).split())  # first: half a key is a secret too
+    text = " ".join(mask_secrets(str(words or "no reason given")).split())  # before truncating the text
     return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 3] + "..."

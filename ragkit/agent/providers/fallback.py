@@ -1,4 +1,4 @@
-"""A chain of providers: when one fails the next is asked. One that keeps failing is left out for a while."""
+"""A fallback chain of providers, with a circuit breaker for each."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class _CircuitBreaker:
 
 
 class FallbackProvider(Provider):
-    """Asks providers in order until one answers.
+    """Tries providers in order until one answers.
 
-    After `max_failures` failures in a row a provider is left out for `cooldown_s` seconds; then one request may
-    try it again. An InvalidRequest is raised at once: the next provider would be asked the same wrong thing.
-    A stream falls back only before its first piece.
+    After `max_failures` failures in a row a provider is skipped for `cooldown_s` seconds; then one request may
+    try it again. An InvalidRequest is raised at once: the next provider would get the same request.
+    A stream falls back only before its first chunk.
 
     Args:
-        providers: whom to ask, the best first.
-        models: the model of each provider; None: the first is asked for the request's model, the others for
-            their own default.
-        max_failures: failures in a row that open a provider's circuit.
-        cooldown_s: seconds for which an open circuit leaves its provider out.
-        clock: seconds, rising; for tests.
+        providers: in order of preference.
+        models: the model of each provider; None: the first uses the request's model, the others their own
+            default.
+        max_failures: consecutive failures that open a provider's circuit.
+        cooldown_s: seconds for which a provider with an open circuit is skipped.
+        clock: monotonic seconds; for tests.
     """
 
     name = "fallback"
@@ -46,9 +46,11 @@ class FallbackProvider(Provider):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not providers:
-            raise InvalidOption("providers of a FallbackProvider", "none", "at least one")
+            raise InvalidOption("the providers of FallbackProvider", [], "one or more")
         if models is not None and len(models) != len(providers):
-            raise InvalidOption("models of a FallbackProvider", len(models), f"{len(providers)}, one for each provider")
+            raise InvalidOption(
+                "the number of models of FallbackProvider", len(models), f"{len(providers)}, one per provider"
+            )
         self.providers = tuple(providers)
         self.default_model = models[0] if models else providers[0].default_model
         self.native_tools = all(one.native_tools for one in providers)
@@ -60,7 +62,7 @@ class FallbackProvider(Provider):
         self._lock = Lock()
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The answer of the first provider that gives one."""
+        """Return the answer of the first provider that succeeds."""
         chain = _FallbackChain(self, request)
         for provider, own in chain:
             with chain:
@@ -68,7 +70,7 @@ class FallbackProvider(Provider):
         raise chain.error
 
     async def acomplete(self, request: ModelRequest) -> Completion:
-        """The answer of the first provider that gives one."""
+        """Return the answer of the first provider that succeeds."""
         chain = _FallbackChain(self, request)
         for provider, own in chain:
             with chain:
@@ -76,7 +78,7 @@ class FallbackProvider(Provider):
         raise chain.error
 
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
-        """The pieces of the first provider that sends one."""
+        """Stream the answer of the first provider that sends a chunk."""
         chain = _FallbackChain(self, request)
         for provider, own in chain:
             with chain:
@@ -86,7 +88,7 @@ class FallbackProvider(Provider):
         raise chain.error
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
-        """The pieces of the first provider that sends one."""
+        """Stream the answer of the first provider that sends a chunk."""
         chain = _FallbackChain(self, request)
         for provider, own in chain:
             with chain:
@@ -96,18 +98,18 @@ class FallbackProvider(Provider):
         raise chain.error
 
     def available_names(self) -> list[str]:
-        """Names of the providers whose circuit is closed, or may be tried again."""
+        """Names of the providers that are not skipped."""
         now = self._clock()
         return [one.name for one, c in zip(self.providers, self._circuits, strict=True) if c.open_until <= now]
 
     def model_for(self, index: int, request: ModelRequest) -> str:
-        """What provider number `index` is asked for."""
+        """The request for the provider at `index`."""
         if self._models is not None:
             return self._models[index]
         return request.model if index == 0 else self.providers[index].default_model
 
     def allow_request(self, index: int) -> bool:
-        """Whether this provider may be asked. An open circuit lets one request in when its time is over."""
+        """Whether the provider may be tried. An open circuit lets one request through after its cooldown."""
         with self._lock:
             circuit = self._circuits[index]
             if circuit.open_until > self._clock():
@@ -117,7 +119,7 @@ class FallbackProvider(Provider):
             return True
 
     def record_result(self, index: int, *, failed: bool) -> None:
-        """Count a failure, or forget the earlier ones."""
+        """Count a failure, or reset the count."""
         with self._lock:
             circuit = self._circuits[index]
             circuit.failures = circuit.failures + 1 if failed else 0
@@ -127,14 +129,14 @@ class FallbackProvider(Provider):
 
 
 class _FallbackChain:
-    """One request on its way along the providers: iterate over them, and try each inside `with`."""
+    """One request to the chain: iterate over the providers, and try each inside `with`."""
 
     def __init__(self, owner: FallbackProvider, request: ModelRequest) -> None:
         self._owner, self._request = owner, request
         self._index = 0
         self._stream_started = False
         self._errors: list[str] = []
-        self.error: ProviderError = ProviderError(owner.name, "every provider is left out after repeated failures")
+        self.error: ProviderError = ProviderError(owner.name, "all providers are skipped after repeated failures")
 
     def __iter__(self) -> Iterator[tuple[Provider, ModelRequest]]:
         for index, provider in enumerate(self._owner.providers):
@@ -148,7 +150,7 @@ class _FallbackChain:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """Note how it went; True lets the next provider try."""
+        """Record the outcome; True continues with the next provider."""
         if error is None:
             self._owner.record_result(self._index, failed=False)
         if not isinstance(error, ProviderError) or isinstance(error, InvalidRequest):
@@ -159,7 +161,7 @@ class _FallbackChain:
         return not self._stream_started
 
     def add_provider_info(self, completion: Completion) -> Completion:
-        """The completion with the name of who gave it and of those who were passed over."""
+        """The completion with its provider and the errors of the providers before."""
         provider = self._owner.providers[self._index]
         return replace(
             completion,
@@ -169,7 +171,7 @@ class _FallbackChain:
         )
 
     def forward(self, delta: StreamDelta) -> StreamDelta:
-        """A piece on its way to the caller: from now on there is no falling back."""
+        """Mark the stream as started: it can no longer fall back."""
         self._stream_started = True
         return (
             StreamCompleted(self.add_provider_info(delta.completion)) if isinstance(delta, StreamCompleted) else delta

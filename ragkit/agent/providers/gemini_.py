@@ -38,7 +38,7 @@ except ImportError as error:
     raise MissingExtra("the provider 'gemini'", extra="gemini") from error
 
 _NO_SCHEMA_WITH_TOOLS = re.compile(r"gemini-[12]\b")
-"""Models that cannot hold an answer to a form while they are offered tools."""
+"""Models that do not support a response schema together with tools."""
 _STOP_REASONS = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -50,7 +50,7 @@ _STOP_REASONS = {
 
 
 class _GeminiClient:
-    """The SDK's client on an HTTP client of our own: where aiohttp is installed it would take that, and ask twice."""
+    """The SDK's client on httpx: with aiohttp installed it would use that instead, which retries by itself."""
 
     def __init__(self, key: str, host: str) -> None:
         self._http = httpx2.AsyncClient(follow_redirects=True)
@@ -68,8 +68,8 @@ class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
 
     Args:
         api_key: by default GEMINI_API_KEY, then GOOGLE_API_KEY.
-        default_model: what is asked when a request names no model.
-        base_url: the address of the API, without its version; by default GOOGLE_GEMINI_BASE_URL, else Google's.
+        default_model: the model of requests that name none.
+        base_url: the URL of the API, without its version; by default GOOGLE_GEMINI_BASE_URL, else Google's.
 
     Raises:
         AuthenticationFailed: no key.
@@ -121,9 +121,9 @@ class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
                 draft.stop_reason = _STOP_REASONS.get(reason, reason.lower())
 
     def _read_error(self, error: Exception) -> ServiceErrorResponse:
-        assert isinstance(error, errors.APIError)  # noqa: S101 - no other is among the refused
+        assert isinstance(error, errors.APIError)  # noqa: S101 - the only class in api_errors
         headers = getattr(error.response, "headers", None) or {}
-        # an error in the middle of a stream comes with a code of its own
+        # an error inside a stream has its own code
         return ServiceErrorResponse.parse(error.code, error.details, headers)
 
 
@@ -154,7 +154,7 @@ def _build_config(request: ModelRequest) -> types.GenerateContentConfig:
 
 
 def _to_contents(messages: tuple[Message, ...]) -> Iterator[types.Content]:
-    """User and model in turn: what tools returned is said by the user, all results of a turn in one message."""
+    """Alternating user and model messages: the tool results of a turn are one user message."""
     for model, group in groupby(conversation_messages(messages), lambda one: one.role is Role.ASSISTANT):
         parts = [part for one in group for part in _to_parts(one)]
         yield types.Content(role="model" if model else "user", parts=parts)
@@ -179,7 +179,7 @@ def _to_parts(message: Message) -> Iterator[types.Part]:
 def _add_part(part: types.Part, draft: CompletionBuilder) -> Iterator[StreamDelta]:
     call = part.function_call
     if part.thought_signature:
-        # signatures of what the model thought: the next request must show them with the part that they came with
+        # thought signatures: the next request must repeat them with their part
         where: JSON = "text" if call is None else draft.call_count
         signature = base64.b64encode(part.thought_signature).decode("ascii")
         draft.state_blocks[len(draft.state_blocks)] = {"part": where, "signature": signature}

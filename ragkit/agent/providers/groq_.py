@@ -25,10 +25,10 @@ class GroqProvider(ChatCompletionsProvider):
 
     Args:
         model: the same as `default_model`.
-        system_instruction: put before every conversation, as a system message.
+        system_instruction: a system message at the start of every conversation.
         api_key: by default GROQ_API_KEY.
-        default_model: what is asked when a request names no model.
-        base_url: the address of the API, without its path; by default GROQ_BASE_URL, else Groq's.
+        default_model: the model of requests that name none.
+        base_url: the URL of the API, without its path; by default GROQ_BASE_URL, else Groq's.
 
     Raises:
         AuthenticationFailed: no key.
@@ -74,6 +74,6 @@ class GroqProvider(ChatCompletionsProvider):
 
 
 def _to_chunk(found: object) -> ChatCompletionChunk:
-    if not isinstance(found, groq.BaseModel):  # a page that is no API answers with text
+    if not isinstance(found, groq.BaseModel):  # a server that is not the API returns text
         raise ValueError(f"no JSON object: {str(found)[:80]!r}")
     return cast("ChatCompletionChunk", found.to_dict())

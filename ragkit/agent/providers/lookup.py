@@ -1,6 +1,6 @@
-"""Who answers when a name is given, or none: `provider:model` -> the provider, and `auto`.
+"""Look up providers by name: `provider:model`, and `auto`.
 
-A provider of a service keeps its connections, so that it is made once for each key and address.
+A provider of a service holds connections, so there is one for each key and URL.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def get_provider(name: str) -> Provider:
 def detect_provider() -> Provider | None:
     """The script in RAGKIT_MOCK_JSON, else the first service whose key is set and whose package is installed.
 
-    The order is that of KEYS: OpenAI, Anthropic, Gemini, Groq. None when there is no such service, or when
+    The order is that of KEY_VARIABLES: OpenAI, Anthropic, Gemini, Groq. None if there is no such service, or if
     RAGKIT_OFFLINE is 1.
     """
     script = ScriptedProvider.from_environment()
@@ -44,5 +44,5 @@ def detect_provider() -> Provider | None:
 
 @lru_cache(maxsize=32)
 def _cached_provider(service: str, settings: tuple[str | None, ...]) -> Provider:
-    """One provider for each set of settings, which it reads from the environment itself."""
+    """Cached by the settings that the provider reads from the environment."""
     return PROVIDERS.find(service)()

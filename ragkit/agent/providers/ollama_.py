@@ -1,4 +1,4 @@
-"""Models on a machine of one's own, through Ollama and the package `ollama`."""
+"""Local models, through Ollama and the package `ollama`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ except ImportError as error:
 
 
 class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
-    """Models that Ollama runs. It counts as remote only where its server is on another machine.
+    """Models that Ollama runs. The provider is remote only if its server is on another machine.
 
     Args:
-        default_model: what is asked when a request names no model; it must have been pulled.
-        base_url: the address of the server; by default OLLAMA_HOST, else this machine, port 11434.
-        context_window: tokens that the model shall be able to read, `num_ctx`; None: as the server is set up. What
-            is longer is cut off by the server without a word.
+        default_model: the model of requests that name none; pull it first.
+        base_url: the URL of the server; by default OLLAMA_HOST, else localhost, port 11434.
+        context_window: the context size in tokens, `num_ctx`; None: the server's setting. The server silently
+            truncates longer prompts.
     """
 
     name = "ollama"
@@ -56,7 +56,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
         self.remote = not is_local_host(self.host)
         self.default_model = default_model or OllamaProvider.default_model
         self._context_window = context_window
-        # this SDK sets a time limit for a client, not for a request
+        # this SDK sets a timeout per client, not per request
         self._clients: dict[float | None, LoopBoundClient[ollama.AsyncClient]] = {}
 
     async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ollama.ChatResponse, None]:
@@ -77,13 +77,13 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
             yield from draft.add_complete_call(call.function.name, arguments)
         if chunk.done:
             draft.stop_reason = chunk.done_reason or "stop"
-            # a model on one's own machine costs nothing; what Ollama's cloud asks for is not known
+            # a local model costs nothing; the price of Ollama's cloud is unknown
             cost = None if "ollama.com" in self.host else 0.0
             draft.usage = Tokens(chunk.prompt_eval_count or 0, chunk.eval_count or 0, cost_usd=cost)
 
     def _read_error(self, error: Exception) -> ServiceErrorResponse:
         status = error.status_code if isinstance(error, ollama.ResponseError) else 400
-        # this SDK raises its error in place of its HTTP client's, which is the one that knows the headers
+        # this SDK replaces the error of its HTTP client, which has the headers
         behind = error.__context__
         headers = behind.response.headers if isinstance(behind, httpx.HTTPStatusError) else None
         return ServiceErrorResponse.parse(status if status > 0 else None, str(error.args[0]), headers)
@@ -104,7 +104,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
         }
         if self._context_window is not None:
             options["num_ctx"] = self._context_window
-        # a form holds every word of the answer to it, so that no tool could be called
+        # a format constrains the whole answer, so that no tool could be called
         told = settings.response_schema if request.tools else None
         system = join_system_messages(request.messages, told)
         said = [_to_ollama_message(one) for one in request.messages if one.role is not Role.SYSTEM]
@@ -121,7 +121,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
 
 
 def is_local_host(host: str) -> bool:
-    """Whether an address, with or without its scheme, is that of this machine itself."""
+    """Whether an address, with or without a scheme, is a loopback address."""
     name = urlsplit(host if "://" in host else f"//{host}").hostname or "localhost"
     try:
         address = ip_address(name)

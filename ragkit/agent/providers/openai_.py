@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks Chat Completions, through the package `openai`."""
+"""OpenAI, and every server with the Chat Completions API, through the package `openai`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ except ImportError as error:
 
 
 class OpenAIProvider(ChatCompletionsProvider):
-    """Models of OpenAI, or of any server that speaks Chat Completions: vLLM, llama.cpp, LM Studio, OpenRouter.
+    """Models of OpenAI, or of any server with the Chat Completions API: vLLM, llama.cpp, LM Studio, OpenRouter.
 
     Args:
-        api_key: by default OPENAI_API_KEY. A server at an address of its own may need none.
-        default_model: what is asked when a request names no model.
-        base_url: the address of the API, with its `/v1`; by default OPENAI_BASE_URL, else OpenAI's.
+        api_key: by default OPENAI_API_KEY. Optional with a `base_url`.
+        default_model: the model of requests that name none.
+        base_url: the URL of the API, with its `/v1`; by default OPENAI_BASE_URL, else OpenAI's.
 
     Raises:
-        AuthenticationFailed: no key, and no address of its own.
+        AuthenticationFailed: neither a key nor a `base_url`.
     """
 
     name = "openai"
@@ -59,6 +59,6 @@ class OpenAIProvider(ChatCompletionsProvider):
 
 
 def _to_chunk(found: object) -> ChatCompletionChunk:
-    if not isinstance(found, openai.BaseModel):  # a page that is no API answers with text
+    if not isinstance(found, openai.BaseModel):  # a server that is not the API returns text
         raise ValueError(f"no JSON object: {str(found)[:80]!r}")
     return cast("ChatCompletionChunk", found.to_dict())

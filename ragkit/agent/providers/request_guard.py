@@ -1,4 +1,4 @@
-"""A guard for tests: while it is up, a request to a service that costs money is an error."""
+"""A guard for tests that forbids requests to remote services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragkit.errors import RagkitError
 
 
 class ModelRequestForbidden(RagkitError, AssertionError):
-    """A real model request was about to be made where none is allowed: give the agent a scripted provider."""
+    """A request to a remote provider while such requests are forbidden."""
 
 
 class _RequestGuard:
@@ -29,10 +29,10 @@ def forbid_model_requests() -> Iterator[None]:
 
 
 def check_request_allowed(provider: Provider) -> None:
-    """Raises ModelRequestForbidden when the provider is remote and the guard is up, or RAGKIT_OFFLINE is 1."""
+    """Raises ModelRequestForbidden if the provider is remote and the guard is active or RAGKIT_OFFLINE is 1."""
     if not provider.remote:
         return
     if _RequestGuard.active:
-        raise ModelRequestForbidden(f"a request to {provider.name} was about to be made in a test: script it")
+        raise ModelRequestForbidden(f"a test must not send requests to {provider.name}: use ScriptedProvider")
     if os.environ.get("RAGKIT_OFFLINE") == "1":
-        raise ModelRequestForbidden(f"RAGKIT_OFFLINE is 1 and {provider.name} needs a network: unset it to go on")
+        raise ModelRequestForbidden(f"RAGKIT_OFFLINE is 1, but {provider.name} needs a network: unset RAGKIT_OFFLINE")

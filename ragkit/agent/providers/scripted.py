@@ -1,6 +1,6 @@
-"""Providers for tests and for machines without any service: scripted, echoing, local, or a plain function.
+"""Providers without a service, for tests and offline use: scripted, echo, local, function.
 
-All answer at once, cost nothing and call nobody.
+They answer at once, without network and cost.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MOCK_VARIABLE = "RAGKIT_MOCK_JSON"
 """Environment variable: a script of model turns, as JSON or as the path of a JSON file."""
 
 ScriptedAnswer: TypeAlias = str | Message | ToolCall | Sequence[ToolCall] | Completion
-"""What a scripted turn says: text, tool calls, or everything."""
+"""A scripted answer: text, tool calls, a message or a completion."""
 ScriptedTurn: TypeAlias = ScriptedAnswer | BaseException | Callable[[ModelRequest], ScriptedAnswer]
-"""One turn of a script; an error is raised, a function is asked."""
+"""One turn of a script: an answer, an exception to raise, or a function of the request."""
 
 _ERROR_TYPES: Mapping[str, type[ProviderError]] = {
     "authentication": AuthenticationFailed,
@@ -45,43 +45,42 @@ _ERROR_TYPES: Mapping[str, type[ProviderError]] = {
 
 
 class ScriptExhausted(AssertionError):
-    """A scripted provider was asked once more than its script has turns: the test, or the loop, is wrong."""
+    """A scripted provider got more requests than its script has turns."""
 
 
 class InstantProvider(Provider):
-    """Base of providers that answer without waiting for anything: write `complete`. Text is streamed by words."""
+    """Base class of providers that answer at once: implement `complete`. Text is streamed word by word."""
 
     name = "local"
     blocking = False
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The whole answer."""
+        """Return the whole answer."""
         raise NotImplementedError
 
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
-        """The answer word by word."""
+        """Stream the answer word by word."""
         completion = self.complete(request)
         for piece in re.findall(r"\S+\s*|\s+", completion.message.content):
             yield TextDelta(piece)
         yield from (delta for delta in to_deltas(completion) if not isinstance(delta, TextDelta))
 
     async def acomplete(self, request: ModelRequest) -> Completion:
-        """The whole answer."""
+        """Return the whole answer."""
         return self.complete(request)
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
-        """The answer word by word."""
+        """Stream the answer word by word."""
         for delta in self.stream(request):
             yield delta
 
 
 class ScriptedProvider(InstantProvider):
-    """Answers with the turns of a script, one per request, and keeps what it was asked in `requests`.
+    """Answers with the turns of a script, one per request, and records the requests in `requests`.
 
     Args:
-        script: text, tool calls, messages or completions; an error among them is raised; a function is given
-            the request and answers.
-        model: what the completions say that they come from.
+        script: text, tool calls, messages or completions; exceptions, which are raised; functions of the request.
+        model: the model name in the completions.
     """
 
     name = "scripted"
@@ -94,28 +93,28 @@ class ScriptedProvider(InstantProvider):
 
     @property
     def remaining(self) -> int:
-        """How many turns have not been asked for."""
+        """The number of unused turns."""
         return len(self._script) - len(self.requests)
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The next turn. Raises ScriptExhausted when there is none."""
+        """The next turn. Raises ScriptExhausted if there is none."""
         with self._lock:
             position = len(self.requests)
             if position >= len(self._script):
-                raise ScriptExhausted(f"the script has {position} turns and was asked for one more: add a turn to it")
+                raise ScriptExhausted(f"the script has {position} turns, but got another request: add a turn")
             self.requests.append(request)
         return _to_completion(self._script[position], request)
 
     @staticmethod
     def from_json(text: str) -> ScriptedProvider:
-        """Read a script: a JSON list of turns.
+        """Parse a script: a JSON list of turns.
 
         A turn is a text, or an object with `content`, `tool_calls` (a list of `{"name", "arguments"}`),
         `usage` (`{"prompt_tokens", "completion_tokens", "cached_tokens"}`), `stop_reason`; or with `error`
         (authentication, rate_limited, timeout, connection, invalid_request) and `retry_after` in seconds.
 
         Raises:
-            InvalidOption: it is not such a list.
+            InvalidOption: `text` is not such a list.
         """
         try:
             turns = json.loads(text)
@@ -127,7 +126,7 @@ class ScriptedProvider(InstantProvider):
 
     @staticmethod
     def from_environment() -> ScriptedProvider | None:
-        """The script that RAGKIT_MOCK_JSON holds or points at; None when the variable is not set."""
+        """The script in RAGKIT_MOCK_JSON, or in the file that it names; None if it is not set."""
         value = os.environ.get(MOCK_VARIABLE, "").strip()
         if not value:
             return None
@@ -135,7 +134,7 @@ class ScriptedProvider(InstantProvider):
 
 
 class FunctionProvider(InstantProvider):
-    """Answers with what a function says to each request."""
+    """Answers each request with the result of a function."""
 
     name = "function"
 
@@ -144,33 +143,33 @@ class FunctionProvider(InstantProvider):
         self._function = answer
 
     def complete(self, request: ModelRequest) -> Completion:
-        """What the function says."""
+        """The result of the function."""
         return _to_completion(self._function, request)
 
 
 class EchoProvider(InstantProvider):
-    """Says again what the user said last."""
+    """Answers with the last user message."""
 
     name = "echo"
     default_model = "echo"
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The user's last words."""
+        """The last user message."""
         said = [message.content for message in request.messages if message.role is Role.USER]
         return _to_completion(said[-1] if said else "", request)
 
 
 class LocalProvider(InstantProvider):
-    """Needs no service and no key: hands on the last tool result, or says what it was told.
+    """Needs no service and no key: returns the last tool result, or the user's message.
 
-    It calls no tools by itself. It is what an agent gets that was given no provider.
+    It calls no tools. The default if no provider is configured.
     """
 
     name = "local"
     default_model = "local"
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The last tool result of the turn, or the user's last words with a mark of where they come from."""
+        """The last tool result of the turn, or the last user message with a prefix."""
         final = request.messages[-1] if request.messages else Message.user("")
         if final.role is Role.TOOL:
             return _to_completion(final.content, request)
@@ -234,7 +233,7 @@ def _read_script_file(path: str) -> str:
     try:
         return Path(path).read_text("utf-8")
     except OSError as error:
-        raise InvalidOption(MOCK_VARIABLE, path, "JSON, or the path of a file that can be read") from error
+        raise InvalidOption(MOCK_VARIABLE, path, "JSON, or the path of a readable file") from error
 
 
 def _excerpt(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a tool is: a function, its name, its description and the schema of its parameters."""
+"""Tools: a function with a name, a description and a schema of its parameters."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ragkit.agent.tools.function_schema import (
     validate_arguments,
     validate_with_schema,
 )
+from ragkit.agent.tools.schema_validator import check_schema
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
@@ -25,12 +26,12 @@ NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool may return instead of text: the text for the model, and the object behind it."""
+    """A tool result with text for the model and an object for the caller."""
 
     content: str
     """What the model sees."""
     data: object = None
-    """Travels on the tool message in this process; it is saved with the conversation when it is plain JSON."""
+    """Attached to the tool message; saved with the conversation if it is JSON."""
 
 
 def _discard_output(_: str) -> None:
@@ -43,56 +44,58 @@ def _not_cancelled() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool sees of the run that executes it. Annotate a parameter with this class to receive it."""
+    """The context of a tool call. Annotate a parameter with this class to receive it."""
 
     context: dict[str, JSON] = field(default_factory=dict)
-    """The caller's data: a copy that belongs to this run and is handed back with its result."""
+    """The caller's data: a copy for this run, returned with its result."""
     state: dict[str, JSON] = field(default_factory=dict)
-    """What tools keep from call to call and from turn to turn; saved with the conversation."""
+    """State of tools between calls and turns; saved with the conversation."""
     agent_name: str = ""
     tool_name: str = ""
     call_id: str = ""
     run_id: str = ""
     attempt: int = 1
-    """1 for the first try, 2 for the first retry."""
+    """1 for the first attempt."""
     max_attempts: int = 1
     emit: Callable[[str], None] = _discard_output
-    """Sends a piece of output to whoever watches, before the tool is done."""
+    """Emits a chunk of output before the tool returns."""
     cancelled: Callable[[], bool] = _not_cancelled
-    """Whether the run has been stopped, or has stopped waiting for this tool."""
+    """Whether the run was cancelled, or no longer waits for this tool."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a model may call.
+    """A function that a model can call.
 
-    It is still callable as the function that it was made from. Synchronous and asynchronous functions and
-    generators are tools alike; a generator's pieces are sent on as they come, and joined for the model.
+    Calling the tool calls the function. The function may be synchronous or asynchronous, or a generator, whose
+    chunks are emitted at once and joined for the model.
     """
 
     name: str
     description: str
     function: ToolCallable
     parameters: ToolSchema
-    """JSON Schema of what the model may send."""
+    """JSON Schema of the arguments."""
     _: KW_ONLY
     timeout_s: float | None = None
-    """Seconds before a run stops waiting for it; None: as the agent's settings say."""
+    """Timeout in seconds; None: `tool_timeout_s` of the agent."""
     retries: int = 0
-    """How often it is tried again when it raises."""
+    """Number of retries if it raises."""
     injected_kwargs: Mapping[str, object] = field(default_factory=dict, repr=False)
-    """Arguments that are handed to the function and that the model never sees."""
+    """Arguments for the function that are hidden from the model."""
     signature: ToolSignature | None = field(default=None, repr=False, compare=False)
-    """Read from the function; None for a schema that was written by hand."""
+    """The signature of the function; None for a hand-written schema."""
     takes_context: bool = field(default=False, repr=False)
-    """Whether it wants the ToolContext."""
+    """Whether it takes a ToolContext."""
     is_async: bool = field(default=False, repr=False)
     only_returns: bool = field(default=False, repr=False)
-    """A function without the context, and no generator: it can only return."""
+    """Whether it emits nothing: neither a generator nor a function with a ToolContext."""
 
     def __post_init__(self) -> None:
         if not self.name.replace("_", "").replace("-", "").isalnum() or len(self.name) > 64:
             raise InvalidOption("the name of a tool", self.name, "up to 64 letters, digits, '_' and '-'")
+        if self.signature is None:
+            check_schema(self.parameters, f"the parameters of {self.name}")
         target = unwrap_callable(self.function)
         pieces = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
         told = self.signature is not None and bool(self.signature.context_parameter)
@@ -110,7 +113,7 @@ class Tool:
         name: str = "",
         injected_kwargs: Mapping[str, object] = NO_ARGUMENTS,
     ) -> Tool:
-        """Make a tool of a function: name, description and schema come from its signature and docstring."""
+        """Create a tool from a function: name, description and schema come from its signature and docstring."""
         signature = read_signature(func, context_type=ToolContext, hidden=injected_kwargs)
         return cls(
             name or getattr(func, "__name__", type(func).__name__),
@@ -122,11 +125,11 @@ class Tool:
         )
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        """Call the function, with the injected arguments unless the caller gives them."""
+        """Call the function; the caller's arguments override the injected ones."""
         return self.function(*args, **{**self.injected_kwargs, **kwargs})
 
     def bind(self, **injected: object) -> Tool:
-        """The same tool with these arguments filled in: the model no longer sees them."""
+        """A copy of the tool with these arguments injected and hidden from the model."""
         return replace(
             Tool.from_function(
                 self.function,
@@ -139,7 +142,7 @@ class Tool:
         )
 
     def validate(self, parameters: Mapping[str, JSON]) -> dict[str, object]:
-        """The arguments as the function wants them. Raises InvalidToolArguments, which says what is wrong."""
+        """Validate and convert arguments. Raises InvalidToolArguments."""
         if self.signature is None:
             return validate_with_schema(self.parameters, self.name, parameters)
         return validate_arguments(self.signature, self.name, parameters)
@@ -151,9 +154,9 @@ class Tool:
         /,
         **arguments: JSON,
     ) -> object:
-        """Check the arguments and call the function: `execute({"city": "Oslo"})` or `execute(city="Oslo")`.
+        """Validate the arguments and call the function: `execute({"city": "Oslo"})` or `execute(city="Oslo")`.
 
-        What the function returns is handed back as it is: a coroutine or generator too.
+        Returns the return value unchanged, also a coroutine or a generator.
         """
         checked = self.validate({**(parameters or {}), **arguments})
         return self.call_validated(checked, ToolContext(tool_name=self.name), injected_kwargs or NO_ARGUMENTS)
@@ -161,14 +164,14 @@ class Tool:
     def call_validated(
         self, checked: Mapping[str, object], context: ToolContext | None, injected: Mapping[str, object] = NO_ARGUMENTS
     ) -> object:
-        """Call the function with arguments that `validate` has let through; the context where it `takes_context`."""
+        """Call the function with validated arguments, and with the context if it `takes_context`."""
         given = {**self.injected_kwargs, **injected, **checked}
         if self.signature is not None and self.signature.context_parameter:
             given[self.signature.context_parameter] = context
         return self.function(**given)
 
     def to_schema(self) -> dict[str, JSON]:
-        """The tool as OpenAI's `tools` parameter takes it."""
+        """The tool in the format of OpenAI's `tools` parameter."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
@@ -212,18 +215,18 @@ def tool(
     timeout_s: float | None = None,
     retries: int = 0,
 ) -> Tool | Callable[[ToolCallable], Tool]:
-    """Make a tool of a function: `@tool`, `@tool("what it does")` or `@tool(description=..., name=...)`.
+    """Create a tool from a function: `@tool`, `@tool("what it does")` or `@tool(description=..., name=...)`.
 
     Args:
         subject: the function, or the description.
-        description: what the model reads; by default the docstring without its parameters.
+        description: for the model; by default the docstring without its parameters.
         name: by default the function's.
-        injected_kwargs: arguments that the function gets and the model never sees.
-        timeout_s: seconds before a run stops waiting for it; by default as the agent's settings say.
-        retries: how often it is tried again when it raises.
+        injected_kwargs: arguments for the function that are hidden from the model.
+        timeout_s: timeout in seconds; by default `tool_timeout_s` of the agent.
+        retries: number of retries if it raises.
 
     Raises:
-        InvalidOption: the signature has a type that JSON cannot hold.
+        InvalidOption: the signature has a type without a JSON Schema.
     """
     if callable(subject):
         return Tool.from_function(subject)
@@ -237,5 +240,5 @@ def tool(
 
 
 def build_tool_schema(func: ToolCallable) -> dict[str, JSON]:
-    """The schema of a function as OpenAI's `tools` parameter takes it."""
+    """The schema of a function in the format of OpenAI's `tools` parameter."""
     return Tool.from_function(func).to_schema()

@@ -1,6 +1,6 @@
-"""Tools that come with the agent: a calculator, reading inside one folder, and search on the web if it is set up.
+"""Built-in tools: a calculator, read access to one directory, and web search with an engine of your choice.
 
-A calculator reads its expression as a tree and never evaluates code. The tools of a folder cannot leave it.
+The calculator parses its expression and never evaluates code. The file tools cannot leave their directory.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ragkit.errors import RagkitError
 Number: TypeAlias = int | float
 
 MAX_DIGITS = 4300
-"""Digits of the largest whole number; Python's own limit for writing one out."""
+"""Digits of the largest integer; Python's own limit for printing one."""
 MAX_FILE_BYTES = 1_000_000
 MAX_RESULTS = 200
 
 
 class ToolError(RagkitError):
-    """A tool cannot do what it was asked. The message is for the model."""
+    """A tool failed. The message is for the model."""
 
 
 @tool(
@@ -44,7 +44,7 @@ def calculator(expression: str) -> str:
 
 
 def calculate(expression: str) -> Number:
-    """The value of an arithmetic expression. Raises ToolError, in words for the model."""
+    """The value of an arithmetic expression. Raises ToolError."""
     if len(expression) > 1000:
         raise ToolError("the expression has more than 1000 characters")
     try:
@@ -53,7 +53,7 @@ def calculate(expression: str) -> Number:
         raise ToolError(f"{expression!r} is not an arithmetic expression") from error
     try:
         value = _require_number(_evaluate(tree.body))
-        str(value)  # a whole number that is too long to write
+        str(value)  # an integer with too many digits to print
     except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
         raise ToolError(f"{expression!r} has no value: {error}") from error
     return value
@@ -124,7 +124,7 @@ def _evaluate(node: ast.expr) -> CalculatorValue:
             value = _FUNCTIONS[name](*map(_evaluate, args))
         case _:
             words = ast.unparse(node)[:80]
-            raise ToolError(f"{words!r} is not known: use numbers, operators, and the listed functions")
+            raise ToolError(f"{words!r} is not supported: use numbers, operators and the listed functions")
     return value
 
 
@@ -136,15 +136,15 @@ def _check_digits(value: Number) -> Number:
 
 def _require_number(value: CalculatorValue) -> Number:
     if isinstance(value, list):
-        raise ToolError("a list is only known inside sum, min and max")
+        raise ToolError("a list is supported only in sum, min and max")
     return value
 
 
 class FolderTools:
-    """The tools of one folder: `read_file`, `list_files`, `search_files`. Nothing outside it can be reached.
+    """The tools of one directory: `read_file`, `list_files`, `search_files`. They cannot access files outside it.
 
     Args:
-        root: the folder. Paths are resolved, links included, before anything is opened.
+        root: the directory. Paths are resolved, symbolic links included, before a file is opened.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -158,13 +158,13 @@ class FolderTools:
         """Read a text file.
 
         Args:
-            path: the file, from the folder's root.
-            first_line: where to begin, counted from 1.
-            lines: how many lines at most.
+            path: relative to the root directory.
+            first_line: counted from 1.
+            lines: the maximum number of lines.
         """
         found = self._resolve_inside(path)
         if not found.is_file():
-            raise ToolError(f"{path!r} is not a file here: list_files shows what there is")
+            raise ToolError(f"{path!r} is not a file: use list_files to see the files")
         with found.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
         if b"\0" in raw[:8192]:
@@ -175,20 +175,20 @@ class FolderTools:
         return "\n".join(kept) + more
 
     def list_files(self, pattern: str = "*") -> ToolResult:
-        """List files, hidden ones left out.
+        """List files, without hidden ones.
 
         Args:
-            pattern: of the path from the folder's root; * stands for any characters, slashes too.
+            pattern: of the path relative to the root directory; * matches any characters, slashes too.
         """
         found = [name for name in self._list_paths() if fnmatch.fnmatchcase(name, pattern)]
         return _to_list_result(found, "no file matches")
 
     def search_files(self, text: str, pattern: str = "*") -> ToolResult:
-        """Find lines that contain a text, upper and lower case alike.
+        """Find lines that contain a text, case-insensitively.
 
         Args:
             text: what to look for.
-            pattern: of the path from the folder's root; * stands for any characters, slashes too.
+            pattern: of the path relative to the root directory; * matches any characters, slashes too.
         """
         found: list[str] = []
         for name in self._list_paths():
@@ -206,7 +206,7 @@ class FolderTools:
         return _to_list_result(found, "no line contains that")
 
     def _list_paths(self) -> list[str]:
-        """Paths of the files from the root, sorted; hidden ones, and links that lead out, are left out."""
+        """Sorted paths of the files relative to the root, without hidden ones and links that lead out."""
         names: list[str] = []
         for folder, folders, files in os.walk(self.root):
             folders[:] = sorted(one for one in folders if not one.startswith("."))
@@ -222,15 +222,15 @@ class FolderTools:
         except (OSError, ValueError) as error:
             raise ToolError(f"{path!r} is not a path") from error
         if not found.is_relative_to(self.root):
-            raise ToolError(f"{path!r} leads out of the folder")
+            raise ToolError(f"{path!r} is outside the directory")
         return found
 
 
 class WebSearchEngine(Protocol):
-    """Searches the web. There is none until you write or choose one."""
+    """A web search engine. None is built in."""
 
     def search(self, query: str, num_results: int) -> Sequence[tuple[str, str, str]]:
-        """(title, address, excerpt) of what was found, best first."""
+        """(title, URL, excerpt) of each result, best first."""
 
 
 def create_web_search_tool(engine: WebSearchEngine) -> Tool:
@@ -241,7 +241,7 @@ def create_web_search_tool(engine: WebSearchEngine) -> Tool:
 
         Args:
             query: what to look for.
-            num_results: how many results, 1 to 20.
+            num_results: 1 to 20.
         """
         found = list(engine.search(query, min(20, max(1, num_results))))
         lines = [f"{n}. {title}\n{address}\n{excerpt}" for n, (title, address, excerpt) in enumerate(found, 1)]
@@ -251,7 +251,7 @@ def create_web_search_tool(engine: WebSearchEngine) -> Tool:
 
 
 def create_default_registry(root: str | Path | None = None, *, search: WebSearchEngine | None = None) -> ToolRegistry:
-    """The calculator; with a root the tools of that folder; with an engine the search on the web."""
+    """The calculator; with `root` the file tools; with `engine` the web search."""
     folder = FolderTools(root).tools() if root is not None else []
     return ToolRegistry([calculator, *folder, *([create_web_search_tool(search)] if search else [])])
 

@@ -1,7 +1,6 @@
-"""From a function's signature to the JSON Schema of its parameters, and back: arguments checked and converted.
+"""Derive the JSON Schema of a function's parameters from its signature, and validate arguments against it.
 
-Type hints are read by pydantic, docstrings by docstring-parser. What is wrong with an argument is said in
-words that a model can act on.
+Uses pydantic for type hints and docstring-parser for docstrings. Error messages are written for the model.
 """
 
 from __future__ import annotations
@@ -22,32 +21,41 @@ from ragkit.records import JSON
 
 ToolSchema = Mapping[str, JSON]
 
+_OPEN_KEYWORDS = frozenset(
+    (
+        *("patternProperties", "unevaluatedProperties", "$ref", "$dynamicRef"),
+        *("allOf", "anyOf", "oneOf", "if", "dependentSchemas"),
+    )
+)
+"""Keywords that allow or forbid properties beside the declared ones."""
+_MAX_INLINED_REFERENCES = 1_000
+
 
 class InvalidToolArguments(RagkitError):
-    """A model called a tool with arguments that it does not take. `problems` has one line each."""
+    """A model called a tool with invalid arguments. `problems` has one line for each problem."""
 
     def __init__(self, tool: str, problems: Sequence[str]) -> None:
         super().__init__(tool, tuple(problems))
         self.tool, self.problems = tool, tuple(problems)
 
     def __str__(self) -> str:
-        return f"the arguments of {self.tool} are not right: {'; '.join(self.problems)}"
+        return f"invalid arguments for {self.tool}: {'; '.join(self.problems)}"
 
 
 @dataclass(frozen=True)
 class ToolSignature:
-    """What a function takes from the model, and what is handed to it besides."""
+    """The parameters of a function: those that the model sees, and the context."""
 
     schema: ToolSchema
     """JSON Schema of the parameters that the model sees."""
     model: type[BaseModel]
-    """Checks and converts the arguments."""
+    """Validates and converts the arguments."""
     parameter_names: tuple[str, ...]
     """The parameters that the model sees, in order; field i of `model` is `p<i>`."""
     context_parameter: str = ""
-    """The parameter that wants the ToolContext; empty when none does."""
+    """The parameter that takes the ToolContext; empty if there is none."""
     summary: str = ""
-    """What the docstring says before its parameters."""
+    """The docstring without its parameters."""
     parameter_by_field: Mapping[str, str] = field(init=False, repr=False)
     """The parameter of each field of `model`."""
 
@@ -60,15 +68,15 @@ class ToolSignature:
 def read_signature(
     function: Callable[..., object], *, context_type: type, hidden: typing.Collection[str] = ()
 ) -> ToolSignature:
-    """Read what `function` takes.
+    """Read the signature of `function`.
 
     Args:
-        function: anything callable with named parameters.
-        context_type: a parameter with this annotation is filled by the loop.
-        hidden: names of parameters that the model must not see.
+        function: a callable with named parameters.
+        context_type: the loop passes the context to a parameter with this annotation.
+        hidden: names of parameters to hide from the model.
 
     Raises:
-        InvalidOption: a type hint cannot be read, or has no JSON Schema.
+        InvalidOption: a type hint cannot be resolved, or has no JSON Schema.
     """
     name = getattr(function, "__name__", type(function).__name__)
     hints = _get_type_hints(function, name)
@@ -83,7 +91,7 @@ def read_signature(
             context_parameter = parameter.name
         elif parameter.name not in hidden and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             default = ... if parameter.default is parameter.empty else parameter.default
-            # fields have names of our own, as a parameter may be called like a method of BaseModel
+            # fields get generated names: a parameter may have the name of a method of BaseModel
             words = told.get(parameter.name)
             described = Field(default, alias=parameter.name)
             if words:
@@ -96,7 +104,7 @@ def read_signature(
 
 
 def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
-    """The arguments as the function wants them. Raises InvalidToolArguments; parameters left out stay out."""
+    """Validate and convert arguments; omitted parameters stay omitted. Raises InvalidToolArguments."""
     try:
         found = signature.model.model_validate(dict(arguments))
     except ValidationError as error:
@@ -106,37 +114,41 @@ def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[s
 
 
 def validate_with_schema(schema: ToolSchema, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
-    """Check arguments against a schema that was written by hand: names, required ones, plain types, enums."""
+    """The arguments, validated against a hand-written schema.
+
+    A schema that declares `properties` and says nothing of others accepts these only.
+
+    Raises:
+        InvalidToolArguments: the arguments violate the schema.
+    """
     properties = schema.get("properties")
     known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
     required = schema.get("required")
-    problems = [
-        f"parameter {name!r} is missing{_describe_rule(known.get(str(name)))}"
-        for name in (required if isinstance(required, list | tuple) else ())
-        if name not in arguments
-    ]
-    if schema.get("additionalProperties") is False or known:
+    missing = [name for name in (required if isinstance(required, list | tuple) else ()) if name not in arguments]
+    problems = [f"parameter {name!r} is missing{_describe_parameter(known.get(str(name)))}" for name in missing]
+    closed = known and not schema.keys() & _OPEN_KEYWORDS and schema.get("additionalProperties", False) is False
+    if closed:
         problems += [_describe_unknown(name, list(known)) for name in arguments if name not in known]
-    for name, value in arguments.items():
-        if name in known:
-            problems += find_violations(value, known[name], name)
+    reported = {"required", "additionalProperties"} if closed else {"required"}
+    problems += find_violations(dict(arguments), {key: schema[key] for key in schema if key not in reported}, "")
     if problems:
         raise InvalidToolArguments(tool, problems)
     return dict(arguments)
 
 
 def inline_references(schema: ToolSchema) -> dict[str, JSON]:
-    """The schema with every `$ref` written out and generated titles left out, as all services take it.
+    """The schema with every `$ref` written out and generated titles left out, as all services accept it.
 
-    A schema that contains itself keeps its `$defs`.
+    A schema that is recursive, or whose references would be written out too often, keeps its `$defs`.
     """
     definitions = schema.get("$defs")
     table: Mapping[str, JSON] = definitions if isinstance(definitions, Mapping) else {}
-    recursive = any(_refers_to(name, name, table) for name in table)
-    found = cast("dict[str, JSON]", _inline_node(schema, {} if recursive else table))
-    if not recursive:
-        found.pop("$defs", None)
-    return found
+    try:
+        result = cast("dict[str, JSON]", _Inliner(table).inline(schema))
+    except RecursionError:
+        return cast("dict[str, JSON]", _Inliner({}).inline(schema))
+    result.pop("$defs", None)
+    return result
 
 
 def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tuple[type[BaseModel], ToolSchema]:
@@ -147,7 +159,7 @@ def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tupl
         schema = inline_references(model.model_json_schema())
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         raise InvalidOption(
-            f"the signature of {name}", str(error).splitlines()[0], "types that JSON can hold"
+            f"the signature of {name}", str(error).splitlines()[0], "made of types with a JSON Schema"
         ) from error
     schema.setdefault("properties", {})
     schema.pop("description", None)
@@ -155,7 +167,7 @@ def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tupl
 
 
 def unwrap_callable(function: Callable[..., object]) -> Callable[..., object]:
-    """The function itself, or for an object that can be called what its class calls."""
+    """The function itself, or the `__call__` of a callable object."""
     return function if inspect.isroutine(function) else type(function).__call__
 
 
@@ -164,13 +176,11 @@ def _get_type_hints(function: Callable[..., object], name: str) -> dict[str, obj
     try:
         return typing.get_type_hints(target, include_extras=True)
     except NameError as error:
-        raise InvalidOption(
-            f"a type hint of {name}", str(error), "a name that stands at the head of its module"
-        ) from error
+        raise InvalidOption(f"a type hint of {name}", str(error), "a module-level name") from error
 
 
 def _infer_type(parameter: inspect.Parameter) -> object:
-    """The type of a parameter without a hint: that of its default, else anything."""
+    """The type of a parameter without a hint: that of its default, else any."""
     default = parameter.default
     return object if default is parameter.empty or default is None else type(default)
 
@@ -181,7 +191,7 @@ def _describe_errors(error: ValidationError, signature: ToolSignature) -> Iterat
     for one in error.errors(include_url=False):
         place = ".".join(str(part) for part in one["loc"])
         if one["type"] == "missing":
-            yield f"parameter {place!r} is missing{_describe_rule(known.get(place))}"
+            yield f"parameter {place!r} is missing{_describe_parameter(known.get(place))}"
         elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
             yield _describe_unknown(place, signature.parameter_names)
         else:
@@ -194,7 +204,7 @@ def _describe_unknown(name: str, known: Sequence[str]) -> str:
     return f"unknown parameter {name!r}{hint}"
 
 
-def _describe_rule(rule: JSON) -> str:
+def _describe_parameter(rule: JSON) -> str:
     if not isinstance(rule, Mapping):
         return ""
     kind, words, choices = rule.get("type"), rule.get("description"), rule.get("enum")
@@ -216,42 +226,40 @@ def _short_repr(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _inline_node(node: JSON, table: Mapping[str, JSON]) -> JSON:
-    if isinstance(node, list | tuple):
-        return [_inline_node(one, table) for one in node]
-    if not isinstance(node, Mapping):
-        return node
-    reference = node.get("$ref")
-    if isinstance(reference, str) and reference.rpartition("/")[2] in table:
-        rest = {key: value for key, value in node.items() if key != "$ref"}
-        target = table[reference.rpartition("/")[2]]
-        return _inline_node({**target, **rest} if isinstance(target, Mapping) else rest, table)
-    found: dict[str, JSON] = {}
-    for key, value in node.items():
-        if key == "title" and isinstance(value, str):
-            continue
-        if key in ("properties", "$defs") and isinstance(value, Mapping):
-            found[key] = {name: _inline_node(one, table) for name, one in value.items()}
-        else:
-            found[key] = value if key in ("enum", "const", "default", "examples") else _inline_node(value, table)
-    return found
+class _Inliner:
+    def __init__(self, table: Mapping[str, JSON]) -> None:
+        self._table = table
+        self._references = 0
+        self._open: list[str] = []
 
-
-def _refers_to(start: str, goal: str, table: Mapping[str, JSON], seen: frozenset[str] = frozenset()) -> bool:
-    """Whether the definition `start` refers to `goal`, directly or through others."""
-    for name in set(_find_references(table.get(start))) - seen:
-        if name == goal or _refers_to(name, goal, table, seen | {name}):
-            return True
-    return False
-
-
-def _find_references(node: JSON) -> Iterator[str]:
-    if isinstance(node, Mapping):
+    def inline(self, node: JSON) -> JSON:
+        """A copy of a schema with its references written out. Raises RecursionError if that has no end."""
+        if isinstance(node, list | tuple):
+            return [self.inline(item) for item in node]
+        if not isinstance(node, Mapping):
+            return node
         reference = node.get("$ref")
-        if isinstance(reference, str):
-            yield reference.rpartition("/")[2]
-        for value in node.values():
-            yield from _find_references(value)
-    elif isinstance(node, list | tuple):
-        for one in node:
-            yield from _find_references(one)
+        name = reference.rpartition("/")[2] if isinstance(reference, str) else ""
+        if name in self._table:
+            return self._inline_reference(name, {key: value for key, value in node.items() if key != "$ref"})
+        result: dict[str, JSON] = {}
+        for key, value in node.items():
+            if key == "title" and isinstance(value, str):
+                continue
+            if key == "$defs" and self._table:  # dropped in the end
+                continue
+            if key in ("properties", "$defs") and isinstance(value, Mapping):
+                result[key] = {name: self.inline(item) for name, item in value.items()}
+            else:
+                result[key] = value if key in ("enum", "const", "default", "examples") else self.inline(value)
+        return result
+
+    def _inline_reference(self, name: str, siblings: Mapping[str, JSON]) -> JSON:
+        self._references += 1
+        if name in self._open or self._references > _MAX_INLINED_REFERENCES:
+            raise RecursionError(name)
+        target = self._table[name]
+        self._open.append(name)
+        result = self.inline({**target, **siblings} if isinstance(target, Mapping) else siblings)
+        self._open.pop()
+        return result

@@ -1,4 +1,4 @@
-"""A set of tools by name. It can be filled; an agent takes a frozen snapshot of it."""
+"""A registry of tools by name; an agent takes a frozen snapshot of it."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ class ToolRegistry:
     def __init__(self, tools: Iterable[Tool | ToolCallable] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         self._frozen = False
-        for one in tools:
-            self.register_function(one)
+        for tool in tools:
+            self.register_function(tool)
 
     @property
     def frozen(self) -> bool:
-        """Whether it no longer takes tools."""
+        """Whether it rejects new tools."""
         return self._frozen
 
     def register(self, tool: Tool) -> Tool:
-        """Add a tool. Raises InvalidOption when its name is taken, or the registry is frozen."""
+        """Add a tool. Raises InvalidOption if the name is taken or the registry is frozen."""
         if self._frozen:
-            raise InvalidOption("a frozen tool registry", tool.name, "a registry that is still being filled")
+            raise InvalidOption("the tool registry", "a snapshot", f"unfrozen to register {tool.name!r}")
         if tool.name in self._tools:
-            raise InvalidOption("the name of a tool", tool.name, "a name that no other tool of the registry has")
+            raise InvalidOption("the name of a tool", tool.name, "unique in its registry")
         self._tools[tool.name] = tool
         return tool
 
     def register_function(self, func: Tool | ToolCallable, description: str | None = None) -> Tool:
-        """Add a function or a tool; `description` overrides what the function says of itself."""
+        """Add a function or a tool; `description` overrides its docstring."""
         if isinstance(func, Tool):
-            made = func if description is None else Tool.from_function(func.function, description, name=func.name)
+            new = func if description is None else Tool.from_function(func.function, description, name=func.name)
         else:
-            made = Tool.from_function(func, description)
-        return self.register(made)
+            new = Tool.from_function(func, description)
+        return self.register(new)
 
     def get(self, name: str) -> Tool:
-        """The tool of that name. Raises UnknownName, with the nearest name."""
+        """The tool of that name. Raises UnknownName."""
         if name not in self._tools:
             raise UnknownName("tool", name, self.list_names())
         return self._tools[name]
@@ -55,8 +55,8 @@ class ToolRegistry:
         return list(self._tools)
 
     def to_schemas(self) -> list[dict[str, JSON]]:
-        """Every tool as OpenAI's `tools` parameter takes it."""
-        return [one.to_schema() for one in self._tools.values()]
+        """Every tool in the format of OpenAI's `tools` parameter."""
+        return [tool.to_schema() for tool in self._tools.values()]
 
     def snapshot(self) -> ToolRegistry:
         """A frozen copy."""

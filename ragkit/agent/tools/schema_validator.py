@@ -1,128 +1,205 @@
-"""Check a JSON value against a JSON Schema, for schemas that come as data: of hand-written tools, of answers.
+"""Validate JSON values against JSON Schemas that come as data: of hand-written tools, of structured answers.
 
-Known: type, enum, const, properties, required, additionalProperties, items, anyOf, oneOf, allOf, minimum,
-maximum, minLength, maxLength, pattern, minItems, maxItems, and `$ref` into `$defs`. Other keywords are not
-looked at.
+The library `jsonschema-rs` knows every keyword of drafts 6 to 2020-12. This module compiles the schemas once,
+keeps them off the network and phrases the violations; `schema_complexity` limits the work.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NoReturn
 
-from ragkit.errors import did_you_mean
+import jsonschema_rs
+from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind, Validator
+
+from ragkit.agent.tools.schema_complexity import MAX_EVALUATIONS, EvaluationCounter, count_nodes
+from ragkit.errors import InvalidOption, closest_match, did_you_mean
 from ragkit.records import JSON
 
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list, tuple),
-    "object": (Mapping,),
-    "null": (type(None),),
+MAX_VIOLATIONS = 20
+"""Violations that are reported; the rest is counted."""
+_MAX_OPTIONS = 30
+_RULES = {
+    "const": "be {expected_value!r:.80}",
+    "minimum": "be >= {limit}",
+    "maximum": "be <= {limit}",
+    "exclusiveMinimum": "be > {limit}",
+    "exclusiveMaximum": "be < {limit}",
+    "multipleOf": "be a multiple of {multiple_of}",
+    "minLength": "have at least {limit} characters",
+    "maxLength": "have at most {limit} characters",
+    "minItems": "have at least {limit} items",
+    "maxItems": "have at most {limit} items",
+    "minProperties": "have at least {limit} properties",
+    "maxProperties": "have at most {limit} properties",
+    "uniqueItems": "have no item twice",
+    "contains": "have an item that matches 'contains'",
+    "pattern": "match {pattern!r}",
+    "format": "be of format {format}",
 }
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+
+def check_schema(schema: JSON, name: str = "the schema") -> None:
+    """Raises InvalidOption if a schema is invalid, refers to another document or causes too much work."""
+    _compile_schema(schema, name)
 
 
 def find_violations(value: JSON, schema: JSON, name: str = "the value") -> list[str]:
-    """Every way in which `value` does not keep to `schema`, one line each; empty when it does."""
-    root = schema if isinstance(schema, Mapping) else {}
-    definitions = root.get("$defs")
-    return list(_check_value(value, schema, name, definitions if isinstance(definitions, Mapping) else {}))
+    """Every violation of `schema` by `value`, one line each; empty if there is none.
+
+    The time is bounded: patterns match in linear time, and a value that causes too many evaluations is a violation.
+
+    Raises:
+        InvalidOption: the schema is invalid, see `check_schema`.
+    """
+    compiled = _compile_schema(schema, "the schema")
+    try:
+        count_nodes(value)  # before anything recurses into the value
+        value = json.loads(json.dumps(value, default=dict, ensure_ascii=False).encode(errors="replace"))
+        count, limit = compiled.counter.count(value)
+    except TypeError:
+        return [f"{name!r} must be JSON (got {_shorten(repr(value))})"]
+    except InvalidOption as error:
+        return [f"{name!r} cannot be validated: {error}"]
+    if count > limit:
+        return [f"{name!r} cannot be validated: the schema causes {count} evaluations (limit {limit})"]
+    if compiled.validator.is_valid(value):
+        return []
+    if (
+        count > MAX_EVALUATIONS // 50 + (limit - MAX_EVALUATIONS) // 10
+    ):  # collecting violations is far slower than `is_valid`
+        return [f"{name!r} does not match the schema"]
+    errors = list(compiled.validator.iter_errors(value))
+    described = [line for error in errors[:MAX_VIOLATIONS] for line in _describe_error(error, schema, name)]
+    lines, more = list(dict.fromkeys(described)), len(errors) - MAX_VIOLATIONS
+    return [*lines, f"... and {more} more"] if more > 0 else lines
 
 
-def _check_value(value: JSON, schema: JSON, name: str, table: Mapping[str, JSON]) -> Iterator[str]:
-    if not isinstance(schema, Mapping):
-        return
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        yield from _check_value(value, table.get(reference.rpartition("/")[2]), name, table)
-    problem = _type_violation(value, schema, name)
-    if problem:
-        yield problem
-        return
-    yield from _check_alternatives(value, schema, name, table)
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield from _check_bounds(value, schema, name)
-    if isinstance(value, Mapping):
-        yield from _check_properties(value, schema, name, table)
-    elif isinstance(value, list | tuple):
-        yield from _check_size(len(value), schema, name, "items", "minItems", "maxItems")
-        for index, one in enumerate(value):
-            yield from _check_value(one, schema.get("items"), f"{name}[{index}]", table)
+@dataclass(frozen=True, slots=True)
+class _CompiledSchema:
+    validator: Validator
+    counter: EvaluationCounter
 
 
-def _type_violation(value: JSON, schema: Mapping[str, JSON], name: str) -> str:
-    kind = schema.get("type")
-    kinds = [kind] if isinstance(kind, str) else list(kind) if isinstance(kind, list | tuple) else []
-    wanted = tuple(one for word in kinds for one in _TYPES.get(str(word), (object,)))
-    whole = isinstance(value, float) and value.is_integer() and "integer" in kinds
-    if kinds and not whole and (not isinstance(value, wanted) or (isinstance(value, bool) and "boolean" not in kinds)):
-        return f"{name!r} is {_short_repr(value)}: {' or '.join(map(str, kinds))} is wanted"
-    choices = schema.get("enum")
-    if isinstance(choices, list | tuple) and value not in choices:
-        hint = did_you_mean(str(value), map(str, choices))
-        return f"{name!r} is {_short_repr(value)}: one of {', '.join(map(repr, choices))} is wanted{hint}"
-    if "const" in schema and value != schema["const"]:
-        return f"{name!r} is {_short_repr(value)}: {schema['const']!r} is wanted"
-    return ""
+def _compile_schema(schema: JSON, name: str) -> _CompiledSchema:
+    try:
+        return _compile_text(json.dumps(schema, default=dict))
+    except InvalidOption as error:
+        raise InvalidOption(f"{error.option} of {name}", error.value, error.expected) from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidOption(
+            name, type(schema).__name__, "a JSON object or a boolean, nested less than 200 deep"
+        ) from error
 
 
-def _check_alternatives(value: JSON, schema: Mapping[str, JSON], name: str, table: Mapping[str, JSON]) -> Iterator[str]:
-    for part in _as_list(schema.get("allOf")):
-        yield from _check_value(value, part, name, table)
-    for key in ("anyOf", "oneOf"):
-        found = [list(_check_value(value, part, name, table)) for part in _as_list(schema.get(key))]
-        if found and all(found):
-            yield (
-                min(found, key=len)[0] if len(found) == 1 else f"{name!r} is {_short_repr(value)}: no alternative fits"
-            )
+@lru_cache(maxsize=64)
+def _compile_text(text: str) -> _CompiledSchema:
+    schema = json.loads(text)
+    if not isinstance(schema, dict | bool):
+        raise TypeError(text)
+    counter = EvaluationCounter(schema)
+    try:
+        validator = jsonschema_rs.validator_for(
+            schema, pattern_options=RegexOptions(), validate_formats=True, retriever=_refuse_document
+        )
+    except ValidationError as error:
+        keyword = repr(".".join(map(str, error.instance_path)))
+        raise InvalidOption(keyword, error.instance, _describe_keyword(error)) from None
+    return _CompiledSchema(validator, counter)
 
 
-def _check_bounds(value: str | int | float, schema: Mapping[str, JSON], name: str) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from _check_size(len(value), schema, name, "characters", "minLength", "maxLength")
-        pattern = schema.get("pattern")
-        if isinstance(pattern, str) and not re.search(pattern, value):
-            yield f"{name!r} is {_short_repr(value)}: text that matches {pattern!r} is wanted"
-        return
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if isinstance(low, int | float) and value < low:
-        yield f"{name!r} is {value}: at least {low} is wanted"
-    if isinstance(high, int | float) and value > high:
-        yield f"{name!r} is {value}: at most {high} is wanted"
+def _refuse_document(uri: str, /) -> NoReturn:
+    raise ValueError(f"{uri} is another document")
 
 
-def _check_size(size: int, schema: Mapping[str, JSON], name: str, unit: str, low: str, high: str) -> Iterator[str]:
-    least, most = schema.get(low), schema.get(high)
-    if isinstance(least, int) and size < least:
-        yield f"{name!r} has {size} {unit}: at least {least} are wanted"
-    if isinstance(most, int) and size > most:
-        yield f"{name!r} has {size} {unit}: at most {most} are wanted"
+def _describe_keyword(error: ValidationError) -> str:
+    """What a keyword of a schema must be: completes the sentence "KEYWORD must ..."."""
+    keyword = error.instance_path[-1] if error.instance_path else ""
+    if keyword == "type":
+        return f"one of {', '.join(_TYPES)}, or a list of them{did_you_mean(str(error.instance), _TYPES)}"
+    if keyword == "pattern":
+        return "a regular expression, without look-around and backreferences"
+    rule = _describe_rule(error)
+    return rule.removeprefix("be ") if rule.startswith("be ") else f"valid: it must {rule}"
 
 
-def _check_properties(
-    value: Mapping[str, JSON], schema: Mapping[str, JSON], name: str, table: Mapping[str, JSON]
-) -> Iterator[str]:
-    properties = schema.get("properties")
-    known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
-    for key in _as_list(schema.get("required")):
-        if key not in value:
-            yield f"{name!r} has no {key!r}"
-    extra = schema.get("additionalProperties", True)
-    for key, one in value.items():
-        if key in known:
-            yield from _check_value(one, known[key], f"{name}.{key}", table)
-        elif extra is False:
-            yield f"{name!r} has {key!r}, which is not known"
-        else:
-            yield from _check_value(one, extra, f"{name}.{key}", table)
+def _describe_error(error: ValidationError, schema: JSON, name: str) -> list[str]:
+    path = _format_path(name, error.instance_path)
+    where = repr(path) if path else "the value"
+    kinds = ValidationErrorKind
+    match error.kind:
+        case kinds.AdditionalProperties(unexpected) | kinds.UnevaluatedProperties(unexpected):
+            known = _known_properties(schema, error.schema_path)
+            return [f"{where} has an unknown property {name!r}{did_you_mean(name, known)}" for name in unexpected]
+        case kinds.AnyOf(context) | kinds.OneOfNotValid(context) if not _are_simple(context, error):
+            closest = min(context, key=len)
+            lines = [line for nested in closest for line in _describe_error(nested, schema, name)]
+            return lines if len(context) == 1 else [f"{where} matches none of {len(context)} alternatives: {lines[0]}"]
+        case kinds.Required(name):
+            text = f"has no {name!r}"
+        case kinds.FalseSchema():
+            nothing = error.schema_path[-1:] == ["additionalProperties"]
+            text = "has a property, but none is allowed" if nothing else "is not allowed"
+        case kinds.PropertyNames(nested):
+            text = f"has an invalid property name: {nested.instance!r} must {_describe_rule(nested)}"
+        case _:
+            text = f"must {_describe_rule(error)} (got {_describe_value(error)})"
+    return [f"{where} {text}"]
 
 
-def _as_list(value: JSON) -> list[JSON]:
-    return list(value) if isinstance(value, list | tuple) else []
+def _describe_rule(error: ValidationError) -> str:
+    """What the value must be, as a verb phrase: `be >= 1`."""
+    kinds = ValidationErrorKind
+    match error.kind:
+        case kinds.Type(types):
+            return f"be of type {' or '.join(types)}"
+        case kinds.Enum(options):
+            more = ", ..." if len(options) > _MAX_OPTIONS else ""
+            return f"be one of {', '.join(_shorten(repr(option)) for option in options[:_MAX_OPTIONS])}{more}"
+        case kinds.Not(schema):
+            return f"not match {_shorten(json.dumps(schema))}"
+        case kinds.OneOfMultipleValid(context):
+            return f"match exactly one of {len(context)} alternatives, not {context.count([])}"
+        case kinds.AnyOf(context) | kinds.OneOfNotValid(context):
+            return " or ".join(dict.fromkeys(_describe_rule(nested[0]) for nested in context if nested))
+    keyword = error.schema_path[-1] if error.schema_path else ""
+    return _RULES.get(str(keyword), f"satisfy {str(keyword)!r}").format_map(error.kind.as_dict())
 
 
-def _short_repr(value: JSON) -> str:
-    text = repr(value)
+def _are_simple(context: Sequence[Sequence[ValidationError]], error: ValidationError) -> bool:
+    """Whether each alternative has one violation, and of this value itself: then all are named."""
+    return all(len(nested) == 1 and nested[0].instance_path == error.instance_path for nested in context)
+
+
+def _describe_value(error: ValidationError) -> str:
+    value, keyword = error.instance, error.schema_path[-1] if error.schema_path else ""
+    if isinstance(value, str | list | dict) and " have at " in f" {_RULES.get(str(keyword))}":
+        return str(len(value))
+    text = _shorten(repr(value))
+    near = None
+    if isinstance(error.kind, ValidationErrorKind.Enum):
+        near = closest_match(str(value), map(str, error.kind.options))
+    return f"{text}, did you mean {near!r}?" if near else text
+
+
+def _known_properties(schema: JSON, path: Sequence[str | int]) -> list[str]:
+    """The properties that are declared beside the keyword at `path`."""
+    node = json.loads(json.dumps(schema, default=dict))
+    for step in path[:-1]:
+        node = node[step]
+    return list(node.get("properties", ()))
+
+
+def _format_path(name: str, path: Sequence[str | int]) -> str:
+    text = name
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+def _shorten(text: str) -> str:
     return text if len(text) <= 80 else text[:77] + "..."

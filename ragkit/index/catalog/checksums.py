@@ -1,8 +1,8 @@
-"""A digest of every file of a knowledge base at rest, so that an altered file is an error and not an answer.
+"""Checksums of the files of a knowledge base, to detect corruption before a search returns wrong results.
 
-SQLite notices few flipped bits by itself, and plain matrices notice none. When a run ends, the sizes and
-block checksums of its files are written beside them; whoever opens the knowledge base compares.
-While a writer is at work there is no seal, and checksums of single rows have to do.
+SQLite detects few flipped bits, a raw matrix detects none. An index run ends by writing the size and CRC-32 of every
+file to the checksum file; opening the knowledge base compares them. During a write session there is no checksum file;
+`row_checks` verifies single rows instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ragkit.store.sqlite_files import open_shared_handle
 
@@ -23,14 +24,14 @@ _BLOCK_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file that is not what it was when the knowledge base was sealed."""
+    """A file that differs from its recorded size or checksum."""
 
     file: str
     reason: str
 
 
 def write_file_durably(path: Path, data: bytes) -> None:
-    """Replace a file so that after a power cut it is the old one or the new one, whole."""
+    """Replace a file atomically: after a power failure it has either the old content or the new content."""
     temporary = path.with_name(path.name + ".new")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -44,7 +45,7 @@ def write_file_durably(path: Path, data: bytes) -> None:
 
 
 def fsync_directory(path: Path) -> None:
-    """Make renames and new names in a directory survive a power cut."""
+    """Flush a directory, so that renames and new files in it survive a power failure."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -53,52 +54,59 @@ def fsync_directory(path: Path) -> None:
 
 
 def write_checksums(directory: Path, names: Iterable[str]) -> None:
-    """Record the files as they are now. The caller holds the writer's lock and has flushed everything."""
+    """Record size and checksum of the files. The caller holds the writer lock and has flushed everything."""
     files = {name: {"size": (directory / name).stat().st_size, "crc": _file_crc32(directory / name)} for name in names}
-    body = json.dumps(files, sort_keys=True)
-    write_file_durably(
-        directory / CHECKSUM_FILE, json.dumps({"files": body, "crc": zlib.crc32(body.encode())}).encode()
-    )
+    write_checked_json(directory / CHECKSUM_FILE, "files", files)
 
 
 def delete_checksums(directory: Path) -> None:
-    """Take the seal away before anything is changed."""
+    """Delete the checksum file. Called before anything is changed."""
     (directory / CHECKSUM_FILE).unlink(missing_ok=True)
     fsync_directory(directory)
 
 
 def read_checksums(directory: Path) -> dict[str, dict[str, int]] | None:
-    """What the seal says, by file name, or None when there is none or it is itself damaged."""
-    try:
-        outer = json.loads((directory / CHECKSUM_FILE).read_bytes())
-        if zlib.crc32(outer["files"].encode()) != outer["crc"]:
-            return None
-        files: dict[str, dict[str, int]] = json.loads(outer["files"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+    """Recorded size and checksum by file name; None if the checksum file is missing or damaged."""
+    files: dict[str, dict[str, int]] | None = read_checked_json(directory / CHECKSUM_FILE, "files")
     return files
 
 
 def find_changed_files(directory: Path) -> list[FileChange]:
-    """The files that are not as they were sealed; empty when all are, and when there is no seal."""
-    faults = []
-    for name, was in (read_checksums(directory) or {}).items():
+    """The files that differ from their recorded checksums; empty if there is no checksum file."""
+    changes = []
+    for name, recorded in (read_checksums(directory) or {}).items():
         path = directory / name
         try:
             size = path.stat().st_size
         except FileNotFoundError:
-            faults.append(FileChange(name, "is missing"))
+            changes.append(FileChange(name, "is missing"))
             continue
-        if size != was["size"]:
-            faults.append(FileChange(name, f"has {size} bytes where {was['size']} were written"))
-        elif _file_crc32(path) != was["crc"]:
-            faults.append(FileChange(name, "is not what was written (its checksum differs)"))
-    return faults
+        if size != recorded["size"]:
+            changes.append(FileChange(name, f"has {size} bytes, expected {recorded['size']}"))
+        elif _file_crc32(path) != recorded["crc"]:
+            changes.append(FileChange(name, "has a checksum mismatch"))
+    return changes
+
+
+def write_checked_json(path: Path, key: str, body: object) -> None:
+    """Write `body` as JSON text under `key`, together with its CRC-32."""
+    text = json.dumps(body, sort_keys=True)
+    write_file_durably(path, json.dumps({key: text, "crc": zlib.crc32(text.encode())}).encode())
+
+
+def read_checked_json(path: Path, key: str) -> Any:
+    """What `write_checked_json` wrote; None if the file is missing or damaged."""
+    try:
+        outer = json.loads(path.read_bytes())
+        text = outer[key]
+        return json.loads(text) if zlib.crc32(text.encode()) == outer["crc"] else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _file_crc32(path: Path) -> int:
-    crc = at = 0
+    crc = offset = 0
     with open_shared_handle(path) as handle:
-        while block := os.pread(handle, _BLOCK_BYTES, at):
-            crc, at = zlib.crc32(block, crc), at + len(block)
+        while block := os.pread(handle, _BLOCK_BYTES, offset):
+            crc, offset = zlib.crc32(block, crc), offset + len(block)
     return crc

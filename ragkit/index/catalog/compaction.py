@@ -1,7 +1,7 @@
-"""Leave vectors behind that no chunk has any more, when they are too many.
+"""Remove unused vectors from the vector file of a knowledge base when there are too many.
 
-Vectors of texts that went are kept for a while, since texts come back: a file that is moved, a change that is undone.
-A vector file only grows; a new one is made, under a name of its own, and readers of the old one keep what they have.
+Vectors of deleted texts are kept for a while, because texts come back: a file is moved, a change is undone. A vector
+file is append-only, so compaction writes a new file under a new name; open readers keep using the old one.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ragkit.index.catalog.write_session import WriteSession
 from ragkit.store.native.vector_file import VectorFile
 
 MIN_UNUSED_VECTORS = 1_000
-"""Fewer vectors without a chunk are never worth the work. Above that, as many as have one are kept."""
+"""No compaction below this number of unused vectors, nor while there are fewer unused vectors than used ones."""
 _COPY_BATCH_ROWS = 8_192
-"""Rows that are copied at a time."""
+"""Rows copied at a time."""
 
 
 def compact_vectors(session: WriteSession, embedder: EmbedderRow, vectors: VectorFile) -> VectorFile:
-    """The vector file of the embedder in use, made anew without the rows that no chunk has where those are too many.
+    """Copy the used rows to a new vector file if too many rows are unused; returns the file to use.
 
-    Nothing is embedded. A full disk puts it off; a crash leaves the old file or the new one.
+    Nothing is embedded. If the disk is full, the old file stays; a crash leaves either the old file or the new one.
 
     Args:
-        session: the writer's, with nothing under way.
-        embedder: whose file it is; another one than that of the chunks is left as it is.
+        session: the write session, with no open transaction.
+        embedder: owner of the file; ignored unless it is the embedder of the current chunks.
         vectors: its file, with every row committed.
     """
     catalog = session.catalog
@@ -38,32 +38,32 @@ def compact_vectors(session: WriteSession, embedder: EmbedderRow, vectors: Vecto
     used = _used_rows(catalog)
     if vectors.rows - len(used) < max(MIN_UNUSED_VECTORS, len(used) + 1):
         return vectors
-    fresh = session.create_vectors(embedder.dimension)
+    compacted = session.create_vectors(embedder.dimension)
     try:
         matrix = vectors.matrix()
-        for at in range(0, len(used), _COPY_BATCH_ROWS):
-            fresh.append(matrix[used[at : at + _COPY_BATCH_ROWS]])
-        fresh.sync()
+        for start in range(0, len(used), _COPY_BATCH_ROWS):
+            compacted.append(matrix[used[start : start + _COPY_BATCH_ROWS]])
+        compacted.sync()
     except StoreError:
         with suppress(OSError):
-            fresh.path.unlink()
+            compacted.path.unlink()
         return vectors
-    _renumber_rows(catalog, embedder, fresh, used)
-    return fresh
+    _renumber_rows(catalog, embedder, compacted, used)
+    return compacted
 
 
 def _used_rows(catalog: Catalog) -> NDArray[np.int64]:
-    """The rows that chunks have, rising."""
+    """Row numbers that chunks refer to, ascending."""
     rows = catalog.connection.execute("SELECT DISTINCT vector FROM chunks ORDER BY vector")
     return np.fromiter((row for (row,) in rows), np.int64)
 
 
 def _renumber_rows(catalog: Catalog, embedder: EmbedderRow, file: VectorFile, used: NDArray[np.int64]) -> None:
-    """Number everything anew, in one transaction: row i of the new file is row used[i] of the old one."""
+    """Point the catalog at the new file, in one transaction: its row i is row used[i] of the old file."""
     connection = catalog.connection
     with catalog.transaction():
         connection.execute("CREATE TEMP TABLE moved (old INTEGER PRIMARY KEY, new INTEGER NOT NULL)")
-        connection.executemany("INSERT INTO moved VALUES (?, ?)", ((row, at) for at, row in enumerate(used.tolist())))
+        connection.executemany("INSERT INTO moved VALUES (?, ?)", ((old, new) for new, old in enumerate(used.tolist())))
         connection.execute(
             "DELETE FROM vectors WHERE embedder = ? AND row NOT IN (SELECT old FROM moved)", (embedder.key,)
         )

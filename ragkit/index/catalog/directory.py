@@ -1,4 +1,4 @@
-"""The directory of a knowledge base: made, opened, checked. What the rows mean stands elsewhere."""
+"""Create, open and check the directory of a knowledge base."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from ragkit.errors import KnowledgeBaseDamaged, NotAKnowledgeBase
 from ragkit.index.catalog.checksums import find_changed_files, fsync_directory, read_checksums, write_file_durably
 from ragkit.index.catalog.lock import is_locked
 from ragkit.index.catalog.schema import CATALOG_FORMAT, create_catalog_tables, open_connection
+from ragkit.index.catalog.sqlite import EmbedderRow
+from ragkit.store.native.vector_file import VectorFile
 
 MARKER_FILE = "ragkit-kb.json"
-"""Says that a directory is a knowledge base; the folder walk leaves such directories out."""
+"""Marks a directory as a knowledge base; indexing a parent folder skips such directories."""
 CATALOG_FILE = "index.sqlite"
 
 
 def repair_command(directory: Path) -> str:
-    """What to type when a knowledge base is damaged."""
+    """The command that repairs a damaged knowledge base."""
     return f"`ragkit verify --repair --kb {directory}`"
 
 
 def knowledge_base_exists(directory: Path) -> bool:
-    """Whether there is a knowledge base here, whole or not."""
+    """Whether the directory holds a knowledge base, damaged or not."""
     return (directory / MARKER_FILE).exists() or (directory / CATALOG_FILE).exists()
 
 
 @dataclass(frozen=True)
 class NewKnowledgeBase:
-    """What a knowledge base that has to be made begins with."""
+    """Initial content of a new knowledge base."""
 
     fingerprint_json: str
-    """The recipe as one line of JSON."""
+    """`BuildFingerprint.to_json()`."""
     create_lexical_tables: Callable[[sqlite3.Connection], None]
-    """Lays out tables that others keep in the catalog: the lexical index. Called inside the transaction."""
+    """Creates the tables of the lexical index. Called inside the transaction."""
 
 
 def create_knowledge_base(directory: Path, new_base: NewKnowledgeBase) -> None:
-    """Make an empty knowledge base. After a crash in here there is none, or a whole one."""
+    """Create an empty knowledge base, atomically: after a crash there is none, or a complete one."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = directory / f"{CATALOG_FILE}.new"
     for leftover in directory.glob(f"{CATALOG_FILE}*"):
@@ -50,12 +52,12 @@ def create_knowledge_base(directory: Path, new_base: NewKnowledgeBase) -> None:
     identity = secrets.token_hex(16)
     connection = open_connection(new, create=True)
     create_catalog_tables(connection)
-    settled = {"format": str(CATALOG_FORMAT), "id": identity, "recipe": new_base.fingerprint_json, "generation": "0"}
+    meta = {"format": str(CATALOG_FORMAT), "id": identity, "recipe": new_base.fingerprint_json, "generation": "0"}
     connection.execute("BEGIN IMMEDIATE")
     new_base.create_lexical_tables(connection)
-    connection.executemany("INSERT INTO meta VALUES (?, ?)", settled.items())
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
     connection.execute("COMMIT")
-    # when it is closed SQLite would do this too, and say nothing if the disk failed; the log has the old name
+    # Closing would checkpoint too, but ignores disk errors. The log must be empty before the rename.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     connection.close()
     new.chmod(0o600)
@@ -65,25 +67,22 @@ def create_knowledge_base(directory: Path, new_base: NewKnowledgeBase) -> None:
 
 
 def write_marker(directory: Path, identity: str, roots: Sequence[str] = ()) -> None:
-    """Write the file that names the directory a knowledge base, and what it was built from.
-
-    The sources stand here a second time, so that a lost catalog can be built again.
-    """
+    """Write the marker file. It repeats the sources, so that a lost catalog can be rebuilt."""
     body = {"what": "a ragkit knowledge base", "format": CATALOG_FORMAT, "id": identity, "roots": list(roots)}
     write_file_durably(directory / MARKER_FILE, (json.dumps(body, indent=1) + "\n").encode())
 
 
-def open_catalog(directory: Path, *, check_seal: bool = True) -> sqlite3.Connection:
-    """A connection to a knowledge base that was found sound.
+def open_catalog(directory: Path, *, verify_checksums: bool = True) -> sqlite3.Connection:
+    """Check a knowledge base and open a connection to its catalog.
 
     Raises:
-        NotAKnowledgeBase: there is none, or it was made by a newer version.
-        KnowledgeBaseDamaged: a file is missing, cut short, foreign or altered.
+        NotAKnowledgeBase: there is none, or a newer version of ragkit created it.
+        KnowledgeBaseDamaged: a file is missing, truncated, altered, or from another knowledge base.
     """
     if not knowledge_base_exists(directory):
         raise NotAKnowledgeBase(str(directory), "is not a knowledge base", "build it with `ragkit index FOLDER`")
-    if check_seal:
-        _verify_checksums(directory)
+    if verify_checksums:
+        _check_files(directory)
     path = directory / CATALOG_FILE
     if not path.exists():
         raise _damaged_error(directory, "is missing")
@@ -93,48 +92,61 @@ def open_catalog(directory: Path, *, check_seal: bool = True) -> sqlite3.Connect
     except sqlite3.DatabaseError as error:
         raise _damaged_error(directory, f"cannot be read ({error})") from error
     if "format" not in meta or "id" not in meta:
-        raise _damaged_error(directory, "holds no settings")
+        raise _damaged_error(directory, "has no settings")
     if not meta["format"].isdecimal():
-        raise _damaged_error(directory, "holds settings that cannot be read")
+        raise _damaged_error(directory, f"has an invalid format version {meta['format']!r}")
     if int(meta["format"]) > CATALOG_FORMAT:
-        if any(fault.file == CATALOG_FILE for fault in find_changed_files(directory)):
-            raise _damaged_error(directory, "is not what was written (its checksum differs)")
-        reason = f"has layout {meta['format']}, this ragkit knows {CATALOG_FORMAT}"
-        raise NotAKnowledgeBase(str(directory), reason, f"update ragkit with `pip install -U {DISTRIBUTION}`")
-    marked = read_marker_id(directory)
-    if marked is not None and marked != meta["id"]:
+        if any(change.file == CATALOG_FILE for change in find_changed_files(directory)):
+            raise _damaged_error(directory, "has a checksum mismatch")
+        reason = f"has format version {meta['format']}, but this version of ragkit supports up to {CATALOG_FORMAT}"
+        raise NotAKnowledgeBase(str(directory), reason, f"upgrade with `pip install -U {DISTRIBUTION}`")
+    if read_marker_id(directory) not in {None, meta["id"]}:
         raise _damaged_error(directory, "belongs to another knowledge base")
     return connection
 
 
 def read_marker_id(directory: Path) -> str | None:
-    """The id in the marker file; None when there is no readable one (the catalog alone is enough)."""
-    try:
-        found = json.loads((directory / MARKER_FILE).read_bytes())["id"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, str) else None
+    """The id in the marker file; None if it cannot be read (the catalog alone is enough)."""
+    identity = _read_marker(directory).get("id")
+    return identity if isinstance(identity, str) else None
 
 
 def read_marker_roots(directory: Path) -> list[str]:
-    """The sources that the marker file names; none when it cannot be read."""
-    try:
-        roots = json.loads((directory / MARKER_FILE).read_bytes())["roots"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    """The sources in the marker file; empty if it cannot be read."""
+    roots = _read_marker(directory).get("roots")
     return [root for root in roots if isinstance(root, str)] if isinstance(roots, list) else []
 
 
-def _verify_checksums(directory: Path) -> None:
-    """Compare the files with their seal. A writer that comes in between takes the seal away: then look again."""
+def _read_marker(directory: Path) -> dict[str, object]:
+    try:
+        marker = json.loads((directory / MARKER_FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return marker if isinstance(marker, dict) else {}
+
+
+def _check_files(directory: Path) -> None:
+    """Compare the files with their checksums. Retries while a writer is replacing the checksum file."""
     for _ in range(20):
         before = read_checksums(directory)
-        faults = find_changed_files(directory)
-        if not faults:
+        changes = find_changed_files(directory)
+        if not changes:
             return
         if not is_locked(directory) and read_checksums(directory) == before:
-            raise KnowledgeBaseDamaged(str(directory / faults[0].file), faults[0].reason, repair_command(directory))
+            raise KnowledgeBaseDamaged(str(directory / changes[0].file), changes[0].reason, repair_command(directory))
         time.sleep(0.05)
+
+
+def open_vectors(directory: Path, embedder: EmbedderRow, *, writable: bool = False) -> VectorFile:
+    """The vector file of an embedder. Raises KnowledgeBaseDamaged."""
+    return VectorFile.open(
+        directory / embedder.file,
+        dimension=embedder.dimension,
+        file_id=embedder.file_id,
+        rows=embedder.rows,
+        fix=repair_command(directory),
+        writable=writable,
+    )
 
 
 def _damaged_error(directory: Path, reason: str) -> KnowledgeBaseDamaged:

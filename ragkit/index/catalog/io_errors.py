@@ -1,4 +1,4 @@
-"""What the disk refuses, as errors of ours: full, failing, read-only. Nothing that was recorded is lost by it."""
+"""Translate I/O errors of the operating system and of SQLite (disk full, failing, read-only) into ragkit's errors."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from pathlib import Path
 
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseError, KnowledgeBaseLocked, KnowledgeBaseWriteFailed
 
-DISK_FULL_HINT = "free some room, and run the same command again"
-_NOT_WRITABLE_HINT = "see to it that it can be written, and run the same command again"
-_DISK_FAILURE_HINT = "look after the disk, and run the same command again"
+DISK_FULL_HINT = "free disk space, then run the same command again"
+_NOT_WRITABLE_HINT = "make it writable, then run the same command again"
+_DISK_FAILURE_HINT = "check the disk, then run the same command again"
 _HINT_BY_ERRNO = {errno.ENOSPC: DISK_FULL_HINT, errno.EDQUOT: DISK_FULL_HINT, errno.EIO: _DISK_FAILURE_HINT}
 _CORRUPT_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 @contextmanager
 def translate_io_errors(directory: Path, fix: str) -> Iterator[None]:
-    """Errors of the operating system and of SQLite, in a block that writes to a knowledge base, as ours.
+    """Translate OSError and sqlite3.DatabaseError raised by a block that writes to a knowledge base.
 
     Args:
         directory: the knowledge base.
-        fix: what to type when it is damaged.
+        fix: the command that repairs it.
 
     Raises:
-        KnowledgeBaseWriteFailed: the disk is full, fails, or may not be written to.
-        KnowledgeBaseLocked: another process kept a file locked for too long.
-        KnowledgeBaseDamaged: SQLite finds that a file is not a database of its own.
+        KnowledgeBaseWriteFailed: the disk is full, failing or read-only.
+        KnowledgeBaseLocked: another process holds a lock for too long.
+        KnowledgeBaseDamaged: SQLite reports a corrupt file.
     """
     try:
         yield
-    except BrokenPipeError:  # whoever reads what is printed has gone: that is not the disk
+    except BrokenPipeError:  # the reader of stdout has closed it: not a disk error
         raise
     except (OSError, sqlite3.DatabaseError) as error:
         raise to_knowledge_base_error(error, directory, fix) from error
 
 
 def to_knowledge_base_error(error: OSError | sqlite3.DatabaseError, directory: Path, fix: str) -> KnowledgeBaseError:
-    """The error of ours for one of theirs."""
+    """The ragkit error for an error of the operating system or of SQLite."""
     if isinstance(error, OSError):
         path = str(error.filename or directory)
         return KnowledgeBaseWriteFailed(

@@ -1,6 +1,6 @@
-"""One writer at a time: a lock on a file of the knowledge base that names its holder.
+"""The writer lock of a knowledge base: a locked file that holds the name of the lock's owner.
 
-The operating system lets go of the lock when the process ends, however it ends.
+The operating system releases the lock when the process exits, even after a crash.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ LOCK_FILE = "lock"
 
 
 class WriterLock:
-    """Held from `__enter__` to `__exit__`. Raises KnowledgeBaseLocked, with the holder's name, when another process has it."""
+    """Context manager. Raises KnowledgeBaseLocked, with the owner's name, if another process holds the lock."""
 
-    def __init__(self, directory: Path, *, wait_seconds: float = 0.5) -> None:
+    def __init__(self, directory: Path, *, timeout_s: float = 0.5) -> None:
         self._path = directory / LOCK_FILE
-        self._timeout_s = wait_seconds
+        self._timeout_s = timeout_s
         self._handle: int | None = None
 
     def __enter__(self) -> WriterLock:
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        until = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + self._timeout_s
         while not _try_lock(handle):
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 holder = _read_holder(handle)
                 os.close(handle)
                 raise KnowledgeBaseLocked(str(self._path.parent), holder)
             time.sleep(0.05)
-        note = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps(note).encode(), 0)
+        os.pwrite(handle, json.dumps(owner).encode(), 0)
         self._handle = handle
         return self
 
@@ -51,7 +51,7 @@ class WriterLock:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether some process is writing to the knowledge base now."""
+    """Whether a process holds the writer lock."""
     try:
         handle = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def _try_lock(handle: int, *, shared: bool = False) -> bool:
 
 def _read_holder(handle: int) -> str:
     try:
-        note = json.loads(os.pread(handle, 4096, 0))
-        return f"process {note['pid']} on {note['host']} since {note['since']}"
-    except (ValueError, KeyError, TypeError):  # it holds the lock and has not yet written its name
+        owner = json.loads(os.pread(handle, 4096, 0))
+        return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
+    except (ValueError, KeyError, TypeError):  # it has the lock and has not written its name yet
         return "another process"

@@ -1,4 +1,4 @@
-"""Where no seal vouches for the files of a knowledge base: each vector row against its checksum in the catalog."""
+"""Verify vector rows against their checksums in the catalog, for a knowledge base without a checksum file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.index.catalog.checksums import read_checksums
-from ragkit.index.catalog.directory import open_catalog, repair_command
-from ragkit.store.native.vector_file import VectorFile, row_checksums
+from ragkit.index.catalog.directory import open_catalog, open_vectors, repair_command
+from ragkit.index.catalog.sqlite import Catalog
+from ragkit.store.native.vector_file import row_checksums
 
 
 def verify_vector_rows(directory: Path) -> None:
-    """Before a knowledge base is written to: hold its vectors against their checksums, where no seal vouches for them.
+    """Verify all vectors before a write session, if there is no checksum file.
 
-    A run that was cut off leaves no seal; what rotted since must not be sealed by the next one.
+    An interrupted run leaves no checksum file. The next run must not write checksums of rows damaged since then.
 
     Raises:
         NotAKnowledgeBase, KnowledgeBaseDamaged: as `open_catalog`.
@@ -26,29 +27,25 @@ def verify_vector_rows(directory: Path) -> None:
     with closing(open_catalog(directory)) as connection:
         if read_checksums(directory) is not None:
             return
-        fix = repair_command(directory)
-        for key, dimension, name, file_id, rows in connection.execute(
-            "SELECT key, dimension, file, file_id, rows FROM embedders"
-        ).fetchall():
-            path = directory / name
-            with closing(VectorFile.open(path, dimension=dimension, file_id=file_id, rows=rows, fix=fix)) as file:
-                verify_rows(connection, key, file.matrix(rows), path, fix)
+        for embedder in Catalog(connection).embedders():
+            with closing(open_vectors(directory, embedder)) as file:
+                verify_rows(connection, embedder.key, file.matrix(embedder.rows), file.path, repair_command(directory))
 
 
 def verify_rows(
     connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32], path: Path, fix: str
 ) -> None:
-    """Hold every vector row against the checksum that the catalog has of it. Raises KnowledgeBaseDamaged."""
+    """Compare every vector row with its checksum in the catalog. Raises KnowledgeBaseDamaged."""
     bad = find_bad_rows(connection, embedder, matrix)
     if bad:
-        raise KnowledgeBaseDamaged(str(path), f"is not what was written ({len(bad)} rows, the first is {bad[0]})", fix)
+        raise KnowledgeBaseDamaged(str(path), f"has a checksum mismatch in {len(bad)} rows (first: {bad[0]})", fix)
 
 
 def find_bad_rows(connection: sqlite3.Connection, embedder: int, matrix: NDArray[np.float32]) -> list[int]:
-    """The numbers of the rows that differ from their checksum, or that the file does not have, rising."""
+    """Numbers of the rows whose checksum differs or that the file lacks, ascending."""
     pairs = connection.execute("SELECT row, checksum FROM vectors WHERE embedder = ? ORDER BY row", (embedder,))
     rows, stored = np.ascontiguousarray(np.array(pairs.fetchall(), np.int64).reshape(-1, 2).T)
-    there = (rows >= 0) & (rows < len(matrix))
-    wrong = ~there
-    wrong[there] = row_checksums(matrix)[rows[there]] != stored[there]
-    return [int(row) for row in rows[wrong]]
+    present = (rows >= 0) & (rows < len(matrix))
+    bad = ~present
+    bad[present] = row_checksums(matrix)[rows[present]] != stored[present]
+    return [int(row) for row in rows[bad]]

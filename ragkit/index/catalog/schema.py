@@ -1,7 +1,7 @@
-"""The catalog's tables, and the connection that they are read and written through.
+"""Tables of the catalog, and connections to it.
 
-One SQLite file in WAL mode with `synchronous=FULL`: what was committed survives a power cut.
-Vectors are not in it: they lie in append-only files beside it, and `vectors` says which row is whose.
+One SQLite file in WAL mode with `synchronous=FULL`: committed data survives a power failure.
+Vectors are stored in append-only files beside it; the table `vectors` maps text hashes to rows of these files.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from pathlib import Path
 from ragkit.store import sqlite_files
 
 CATALOG_FORMAT = 1
-"""The version of the layout. A newer one than this is refused, an older one is brought up to date."""
+"""Version of the schema. A newer version is rejected, an older one is upgraded."""
 
 BUSY_TIMEOUT_S = 30.0
-"""How long a connection waits for another one's commit before it gives up."""
+"""Seconds that a connection waits for a lock of another connection."""
 
 CREATE_TABLES_SQL = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
--- What was named on the command line, as absolute paths; files below them are looked after.
+-- Indexed sources: absolute paths of files and folders, and URLs.
 CREATE TABLE roots (path TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
--- Every file that was looked at. status: indexed, empty, skipped or failed.
+-- Every file seen by an index run. status: indexed, empty, skipped or failed.
 CREATE TABLE files (
     source TEXT PRIMARY KEY,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
@@ -34,7 +34,7 @@ CREATE TABLE files (
     document INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- live = 0: worked on, not yet published. body: the text, zlib over UTF-8.
+-- live = 0: staged, not yet published. body: the text, UTF-8, compressed with zlib.
 CREATE TABLE documents (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL, source TEXT NOT NULL, content_hash TEXT NOT NULL, recipe TEXT NOT NULL,
@@ -53,10 +53,10 @@ CREATE TABLE chunks (
     live INTEGER NOT NULL, checksum INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX chunks_by_document ON chunks (document);
-CREATE INDEX chunks_live ON chunks (live, key, vector, document); -- the arrays of a search, without the text
+CREATE INDEX chunks_live ON chunks (live, key, vector, document); -- covers the arrays of a search
 CREATE INDEX chunks_by_id ON chunks (id);
 
--- One vector file for each embedder that was used; `rows` of it are committed, what lies behind is not.
+-- One vector file per embedder; the first `rows` rows of it are committed.
 CREATE TABLE embedders (
     key INTEGER PRIMARY KEY,
     fingerprint TEXT NOT NULL UNIQUE, dimension INTEGER NOT NULL,
@@ -68,7 +68,7 @@ CREATE TABLE vectors (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX vectors_by_row ON vectors (embedder, row);
 
--- What was handed over to vector stores beside the catalog.
+-- Chunks that were written to external vector stores.
 CREATE TABLE derived (
     store TEXT NOT NULL, chunk INTEGER NOT NULL, chunk_id TEXT NOT NULL, PRIMARY KEY (store, chunk)
 ) STRICT, WITHOUT ROWID;
@@ -76,14 +76,13 @@ CREATE TABLE derived (
 
 
 CORRUPT_DATA_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError)
-"""What our own code raises when a catalog's numbers and texts are not what it wrote: a bit that turned can make any
-value of one, also one of another type."""
+"""Errors that reading a corrupt row can raise: a flipped bit can produce any value of any type."""
 
 
 def open_connection(path: Path, *, create: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode: transactions are begun and ended by name.
+    """A connection in autocommit mode: transactions are explicit.
 
-    The file must exist unless `create`; it is never made by accident. May be used by one thread at a time.
+    The file must exist unless `create` is set. One thread at a time may use the connection.
     """
     mode = "rwc" if create else "rw"
     connection = sqlite_files.connect(path, mode, BUSY_TIMEOUT_S)
@@ -94,17 +93,17 @@ def open_connection(path: Path, *, create: bool = False) -> sqlite3.Connection:
 
 
 def create_missing_indexes(connection: sqlite3.Connection) -> None:
-    """Give a catalog, a new one or of an earlier version, the indexes that came later than its tables.
+    """Create the indexes that were added after the first release.
 
-    They change no layout: a catalog without them is read too, only slower, and one with them by earlier versions. (Of
-    100,000 documents one was found by its id in 0.5 s without, in 0.01 ms with it.)
+    They do not change the format version: a catalog without them only reads more slowly. Finding one of 100,000
+    documents by id takes 0.5 s without the index and 0.01 ms with it.
     """
     connection.execute("CREATE INDEX IF NOT EXISTS documents_by_id ON documents (id)")
 
 
 def create_catalog_tables(connection: sqlite3.Connection) -> None:
-    """Lay out a new catalog, in one transaction. Raises sqlite3.OperationalError when it cannot be."""
+    """Create the tables of a new catalog, in one transaction. Raises sqlite3.OperationalError."""
     [mode] = connection.execute("PRAGMA journal_mode=WAL").fetchone()
-    if mode != "wal":  # SQLite stays in the old mode when the disk fails, and does not say so
-        raise sqlite3.OperationalError(f"its log cannot be made, the journal mode stays {mode!r}")
+    if mode != "wal":  # on a disk error SQLite keeps the old mode without raising
+        raise sqlite3.OperationalError(f"cannot enable WAL, the journal mode is {mode!r}")
     connection.executescript(f"BEGIN IMMEDIATE;{CREATE_TABLES_SQL}COMMIT;")

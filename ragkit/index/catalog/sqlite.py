@@ -1,4 +1,4 @@
-"""The write side of a knowledge base's catalog: rows in, rows out, nothing decided here."""
+"""The catalog of a knowledge base: reads and writes its rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragkit.records import Chunk, Document, Heading
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """What is known of one file that was looked at."""
+    """The indexing state of one file."""
 
     source: str
     size: int
@@ -33,7 +33,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderRow:
-    """One embedder that this knowledge base has vectors of."""
+    """One embedder with vectors in this knowledge base."""
 
     key: int
     fingerprint: str
@@ -45,14 +45,14 @@ class EmbedderRow:
 
 
 class Catalog:
-    """Reads and writes rows over one connection. Every write stands inside `transaction()`."""
+    """Reads and writes rows over one connection. Every write must run inside `transaction()`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All writes inside appear together, or none does."""
+        """Commit all writes of the block, or none on an error."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -69,7 +69,7 @@ class Catalog:
         return None if row is None else str(row[0])
 
     def set_meta(self, key: str, value: str) -> None:
-        """Put a value into the `meta` table."""
+        """Set a value of the `meta` table."""
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def generation(self) -> int:
@@ -79,24 +79,24 @@ class Catalog:
     # roots and files
 
     def add_roots(self, paths: Iterable[str]) -> None:
-        """Remember what was named."""
+        """Add sources."""
         self.connection.executemany("INSERT OR IGNORE INTO roots VALUES (?)", [(path,) for path in paths])
 
     def roots(self) -> list[str]:
-        """What was named so far, sorted."""
+        """All sources, sorted."""
         return [row[0] for row in self.connection.execute("SELECT path FROM roots ORDER BY path")]
 
     def remove_roots(self, paths: Iterable[str]) -> None:
-        """Forget what was named."""
+        """Remove sources."""
         self.connection.executemany("DELETE FROM roots WHERE path = ?", [(path,) for path in paths])
 
     def files(self) -> dict[str, FileRow]:
-        """Every file that was looked at, by source."""
+        """All file rows, by source."""
         rows = self.connection.execute(f"SELECT {_FILE_COLUMNS} FROM files ORDER BY source")  # noqa: S608
         return {row[0]: FileRow(*row) for row in rows}
 
     def file(self, source: str) -> FileRow | None:
-        """What is known of one file."""
+        """The row of one file."""
         query = f"SELECT {_FILE_COLUMNS} FROM files WHERE source = ?"  # noqa: S608
         row = self.connection.execute(query, (source,)).fetchone()
         return None if row is None else FileRow(*row)
@@ -107,7 +107,7 @@ class Catalog:
         self.connection.executemany("INSERT OR REPLACE INTO files VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)
 
     def delete_files(self, sources: Iterable[str]) -> None:
-        """Forget files; their documents are not touched."""
+        """Delete file rows; their documents stay."""
         self.connection.executemany("DELETE FROM files WHERE source = ?", [(source,) for source in sources])
 
     # documents and chunks
@@ -123,7 +123,7 @@ class Catalog:
         return int(cursor.lastrowid or 0)
 
     def add_chunks(self, document: int, chunks: Sequence[Chunk], vectors: Sequence[int], *, live: bool) -> range:
-        """Insert chunks in order, each with the row of its vector; returns their keys."""
+        """Insert chunks in order, each with its vector row; returns their keys."""
         first = int(self.connection.execute("SELECT coalesce(max(key), 0) + 1 FROM chunks").fetchone()[0])
         rows: list[tuple[object, ...]] = []
         for chunk, vector in zip(chunks, vectors, strict=True):
@@ -137,84 +137,84 @@ class Catalog:
         return range(first, first + len(rows))
 
     def staged_documents(self) -> dict[tuple[str, str, str], int]:
-        """Documents that were worked on but not published: (source, content hash, recipe) -> key."""
+        """Documents that are not published: (source, content hash, recipe) -> key."""
         rows = self.connection.execute("SELECT source, content_hash, recipe, key FROM documents WHERE live = 0")
         return {(row[0], row[1], row[2]): row[3] for row in rows}
 
     def chunk_keys(self, documents: Iterable[int]) -> list[int]:
         """The keys of these documents' chunks."""
-        keys: list[int] = []
-        for document in documents:
-            keys += [r[0] for r in self.connection.execute("SELECT key FROM chunks WHERE document = ?", (document,))]
-        return keys
+        query = "SELECT key FROM chunks WHERE document IN (SELECT value FROM json_each(?)) ORDER BY document, key"
+        return [row[0] for row in self.connection.execute(query, (json.dumps(list(documents)),))]
 
     def delete_documents(self, documents: Sequence[int]) -> None:
-        """Remove documents with their chunks. Their lexicon rows must be gone before."""
+        """Delete documents with their chunks. The caller deletes their lexical index rows first."""
         keys = [(document,) for document in documents]
         self.connection.executemany("DELETE FROM chunks WHERE document = ?", keys)
         self.connection.executemany("DELETE FROM documents WHERE key = ?", keys)
 
     def publish(self, documents: Sequence[int]) -> None:
-        """Make staged documents visible."""
+        """Make staged documents live."""
         keys = [(document,) for document in documents]
         self.connection.executemany("UPDATE documents SET live = 1 WHERE key = ?", keys)
         self.connection.executemany("UPDATE chunks SET live = 1 WHERE document = ?", keys)
 
     # vectors
 
+    def embedders(self) -> list[EmbedderRow]:
+        """All embedders, in the order in which they were added."""
+        return [EmbedderRow(*row) for row in self.connection.execute(f"{_EMBEDDERS_SQL} ORDER BY key")]
+
     def embedder(self, fingerprint: str) -> EmbedderRow | None:
         """The embedder with this fingerprint."""
-        row = self.connection.execute(
-            "SELECT key, fingerprint, dimension, file, file_id, rows, probe FROM embedders WHERE fingerprint = ?",
-            (fingerprint,),
-        ).fetchone()
+        row = self.connection.execute(f"{_EMBEDDERS_SQL} WHERE fingerprint = ?", (fingerprint,)).fetchone()
         return None if row is None else EmbedderRow(*row)
 
+    def current_embedder(self) -> EmbedderRow | None:
+        """The embedder of the live chunks; None before the first publication."""
+        return self.embedder(self.get_meta("embedder") or "")
+
     def add_embedder(self, fingerprint: str, dimension: int, file: str, file_id: bytes) -> EmbedderRow:
-        """Insert an embedder with no vectors yet."""
+        """Insert an embedder without vectors."""
         self.connection.execute(
             "INSERT INTO embedders (fingerprint, dimension, file, file_id, rows) VALUES (?,?,?,?,0)",
             (fingerprint, dimension, file, file_id),
         )
         added = self.embedder(fingerprint)
-        assert added is not None  # noqa: S101 - the line above put it there
+        assert added is not None  # noqa: S101 - inserted above
         return added
 
     def set_probe(self, embedder: int, probe: bytes) -> None:
-        """Keep the embedder's row for the probe sentence: float32, little-endian."""
+        """Store the embedder's vector of the probe text: float32, little-endian."""
         self.connection.execute("UPDATE embedders SET probe = ? WHERE key = ?", (probe, embedder))
 
     def find_vector_rows(self, embedder: int, hashes: Sequence[bytes]) -> dict[bytes, int]:
-        """The row of each text that has a vector; texts without one are left out."""
-        found: dict[bytes, int] = {}
-        for at in range(0, len(hashes), 500):
-            part = hashes[at : at + 500]
-            marks = ",".join("?" * len(part))
-            found.update(
-                self.connection.execute(
-                    f"SELECT text_hash, row FROM vectors WHERE embedder = ? AND text_hash IN ({marks})",  # noqa: S608
-                    (embedder, *part),
-                )
-            )
-        return found
+        """The vector row of each text hash; hashes without a vector are left out."""
+        rows: dict[bytes, int] = {}
+        for start in range(0, len(hashes), 500):
+            batch = hashes[start : start + 500]
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT text_hash, row FROM vectors WHERE embedder = ? AND text_hash IN ({marks})"  # noqa: S608
+            rows.update(self.connection.execute(query, (embedder, *batch)))
+        return rows
 
     def add_vectors(self, embedder: int, first: int, hashes: Sequence[bytes], checksums: Sequence[int]) -> None:
-        """Record rows first, first + 1, ... of the embedder's file, which must be synced before."""
+        """Record rows first, first + 1, ... of the embedder's file. The caller syncs the file first."""
         rows = [(embedder, key, first + i, checksums[i]) for i, key in enumerate(hashes)]
         self.connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?,?,?,?)", rows)
         self.connection.execute("UPDATE embedders SET rows = ? WHERE key = ?", (first + len(hashes), embedder))
 
 
+_EMBEDDERS_SQL = "SELECT key, fingerprint, dimension, file, file_id, rows, probe FROM embedders"
 _FILE_COLUMNS = "source, size, mtime_ns, ctime_ns, inode, content_hash, recipe, status, reason, hint, document"
 
 
 def row_checksum(values: Sequence[object]) -> int:
-    """CRC-32 over a row's values: any single flipped bit changes it."""
+    """CRC-32 of a row's values."""
     return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
 
 
 def document_to_row(document: Document) -> tuple[str | bytes, ...]:
-    """The stored columns of a document, in the order of `document_of`."""
+    """The stored columns of a document, in the order that `document_from_row` reads."""
     return (
         document.id,
         document.source,
@@ -246,12 +246,12 @@ def document_from_row(values: Sequence[str | bytes]) -> Document:
 
 
 def stored_text_length(body: bytes) -> int:
-    """How many characters a stored text has."""
+    """Number of characters of a stored text."""
     return len(zlib.decompress(body).decode("utf-8"))
 
 
 def chunk_to_row(chunk: Chunk) -> tuple[str | int | None, ...]:
-    """The stored columns of a chunk that are its own; source, title and metadata are its document's."""
+    """The stored columns of a chunk. Source, title and metadata are stored with its document."""
     return (
         chunk.id,
         chunk.start,

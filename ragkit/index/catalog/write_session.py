@@ -1,4 +1,4 @@
-"""A writer's stay in a knowledge base: lock, open, clean up, and on the way out flush and seal."""
+"""Exclusive write session: lock and open a knowledge base; at the end flush it and write its checksums."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ragkit.index.catalog.directory import (
     create_knowledge_base,
     knowledge_base_exists,
     open_catalog,
+    open_vectors,
     read_marker_id,
     read_marker_roots,
     repair_command,
@@ -29,21 +30,21 @@ from ragkit.store.native.vector_file import VectorFile
 
 
 class WriteSession:
-    """Holds the writer's lock from `__enter__` to `__exit__`.
+    """Holds the writer lock from `__enter__` to `__exit__`.
 
     Args:
-        directory: the knowledge base; made when there is none and `new_knowledge_base` is given.
-        new_base: what one that has to be made begins with; None: it must exist.
+        directory: the knowledge base.
+        new_base: initial content if the directory holds no knowledge base; None: it must exist.
 
     Raises:
-        KnowledgeBaseLocked: another process writes.
+        KnowledgeBaseLocked: another process holds the writer lock.
         NotAKnowledgeBase, KnowledgeBaseDamaged: as `open_catalog`.
-        KnowledgeBaseWriteFailed: the disk refuses, now or at any time until `__exit__` has ended.
+        KnowledgeBaseWriteFailed: an I/O error, at any time until `__exit__` returns.
     """
 
     def __init__(self, directory: Path, new_base: NewKnowledgeBase | None = None) -> None:
         self.directory = directory
-        self._new_knowledge_base = new_base
+        self._new_base = new_base
         self._stack = ExitStack()
         self._open_files: list[VectorFile] = []
 
@@ -53,15 +54,15 @@ class WriteSession:
         return self
 
     def _acquire(self) -> None:
-        if self._new_knowledge_base is not None:
+        if self._new_base is not None:
             if self.directory.exists() and not self.directory.is_dir():
-                raise NotAKnowledgeBase(str(self.directory), "is a file", "name a folder with --kb")
+                raise NotAKnowledgeBase(str(self.directory), "is a file", "pass a directory to --kb")
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self.directory.is_dir():
             self._stack.enter_context(WriterLock(self.directory))
         with self._stack:
-            if self._new_knowledge_base is not None and not knowledge_base_exists(self.directory):
-                create_knowledge_base(self.directory, self._new_knowledge_base)
+            if self._new_base is not None and not knowledge_base_exists(self.directory):
+                create_knowledge_base(self.directory, self._new_base)
             connection = open_catalog(self.directory)
             self._stack.callback(connection.close)
             self.catalog = Catalog(connection)
@@ -80,51 +81,48 @@ class WriteSession:
             raise to_knowledge_base_error(error, self.directory, fix) from error
 
     def open_vectors(self, fingerprint: str, dimension: int) -> tuple[EmbedderRow, VectorFile]:
-        """The vector file of an embedder with this fingerprint and so many columns, made when it is new."""
-        known = self.catalog.embedder(fingerprint)
-        if known is None:
+        """Row and vector file of the embedder with this fingerprint; both are created if it is new."""
+        embedder = self.catalog.embedder(fingerprint)
+        if embedder is None:
             file = self.create_vectors(dimension)
             with self.catalog.transaction():
-                known = self.catalog.add_embedder(fingerprint, dimension, file.path.name, file.file_id)
-            return known, file
-        path, fix = self.directory / known.file, repair_command(self.directory)
-        file = VectorFile.open(
-            path, dimension=known.dimension, file_id=known.file_id, rows=known.rows, fix=fix, writable=True
-        )
+                embedder = self.catalog.add_embedder(fingerprint, dimension, file.path.name, file.file_id)
+            return embedder, file
+        file = open_vectors(self.directory, embedder, writable=True)
         self._open_files.append(file)
-        return known, file
+        return embedder, file
 
     def create_vectors(self, dimension: int) -> VectorFile:
-        """An empty vector file. One that the catalog does not name by the end of the session is removed."""
+        """Create an empty vector file. It is deleted at the end of the session unless the catalog refers to it."""
         file = VectorFile.create(self.directory / self._next_file_name(), dimension, fix=repair_command(self.directory))
         self._open_files.append(file)
         return file
 
     def _next_file_name(self) -> str:
-        """A file name that was never used here, so that no reader takes a new file for an old one."""
+        """A file name that this knowledge base never used, so that no reader confuses a new file with an old one."""
         number = int(self.catalog.get_meta("last_file") or 0) + 1
         with self.catalog.transaction():
             self.catalog.set_meta("last_file", str(number))
         return f"vectors-{number}.f32"
 
     def _finalize(self) -> None:
-        """Bring everything to rest: tails cut off, the log folded in, orphans removed, the seal set."""
+        """Truncate uncommitted rows, checkpoint the log, delete orphaned files, write checksums."""
         connection = self.catalog.connection
         for file in self._open_files:
             file.close()
-        named = {row[0] for row in connection.execute("SELECT file FROM embedders")}
+        referenced = {embedder.file for embedder in self.catalog.embedders()}
         self._update_marker()
         connection.execute("PRAGMA optimize")
         busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         for orphan in self.directory.glob("vectors-*"):
-            if orphan.with_suffix(".f32").name not in named:
+            if orphan.with_suffix(".f32").name not in referenced:
                 orphan.unlink()
-        # Left without a seal when a reader keeps the log open: then single rows are checked instead.
+        # If a reader keeps the log open, write no checksums: readers verify single rows instead.
         if not busy:
-            write_checksums(self.directory, [CATALOG_FILE, MARKER_FILE, *sorted(named)])
+            write_checksums(self.directory, [CATALOG_FILE, MARKER_FILE, *sorted(referenced)])
 
     def _update_marker(self) -> None:
-        """Bring the marker file in line with the catalog."""
+        """Rewrite the marker file if it differs from the catalog."""
         identity, roots = self.catalog.get_meta("id") or "", self.catalog.roots()
         if (read_marker_id(self.directory), read_marker_roots(self.directory)) != (identity, roots):
             write_marker(self.directory, identity, roots)

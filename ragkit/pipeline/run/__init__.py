@@ -1,1 +1,1 @@
-"""The runners of index runs, and the one body of work that all of them carry out."""
+"""Runners of index builds, and the worker that they share."""

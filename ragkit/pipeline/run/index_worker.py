@@ -1,6 +1,6 @@
-"""The heavy part of an index run, as every worker does it: read, parse, split; and embed. Knows no catalog.
+"""The worker of an index build: read, parse and split files, and embed texts. Does not use the catalog.
 
-The same body runs in this process, in a process beside it and on a cluster; the runners only carry it there.
+The runners execute it in this process, in worker processes or on a cluster.
 """
 
 from __future__ import annotations
@@ -19,43 +19,47 @@ from ragkit.pipeline.settings import Pipeline
 
 
 class IndexWorker:
-    """Works for one pipeline. Parsers run in processes of their own; close it to end them.
+    """A worker for one pipeline. Parsers run in separate processes; `close` stops them.
 
     Args:
-        parts: the parts of the pipeline.
-        parsers: how many files are parsed side by side.
+        components: the components of the pipeline.
+        parsers: files that are parsed in parallel.
     """
 
-    def __init__(self, parts: PipelineComponents, parsers: int = 1) -> None:
-        self._parts = parts
-        self._pool = ParsePool(parsers, parts.parse_limits, parts.loader_routes)
+    def __init__(self, components: PipelineComponents, parsers: int = 1) -> None:
+        self._components = components
+        self._pool = ParsePool(parsers, components.parse_limits, components.loader_routes)
 
     def close(self) -> None:
-        """End the parsers at once. May be called from another thread than the one that works."""
+        """Stop the parsers immediately. Can be called from any thread."""
         self._pool.close()
 
     def prepare(self, tasks: Iterable[ParseTask]) -> Iterator[PreparedFile | ParseFailure]:
-        """What becomes of each file, in order. Seconds of loading are what was waited for: parsers work ahead."""
-        began = time.perf_counter()
+        """The result for each file, in order. Parsers work ahead: load seconds are the time spent waiting for them."""
+        started_at = time.perf_counter()
         for outcome in self._pool.parse(tasks):
             loaded = time.perf_counter()
-            yield prepare_document(self._parts, outcome, loaded - began) if isinstance(outcome, ParsedFile) else outcome
-            began = time.perf_counter()
+            yield (
+                prepare_document(self._components, outcome, loaded - started_at)
+                if isinstance(outcome, ParsedFile)
+                else outcome
+            )
+            started_at = time.perf_counter()
 
     def embed(self, texts: Sequence[str]) -> EmbeddedTexts:
-        """The vectors of some texts, and how long they took."""
-        began = time.perf_counter()
-        rows = self._parts.embedder.embed_texts(texts)
-        return EmbeddedTexts(rows, time.perf_counter() - began)
+        """The vectors of texts, and the seconds that they took."""
+        started_at = time.perf_counter()
+        rows = self._components.embedder.embed_texts(texts)
+        return EmbeddedTexts(rows, time.perf_counter() - started_at)
 
 
-def prepare_document(parts: PipelineComponents, parsed: ParsedFile, load_seconds: float = 0.0) -> PreparedFile:
-    """The chunks of a document that was read, what the embedder sees of them, and their terms."""
-    began = time.perf_counter()
-    chunks = tuple(parts.split_document(parsed.document))
-    texts = tuple(parts.embedding_text(chunk) for chunk in chunks)
-    name = Path(parsed.task.source).stem  # what the file is called is worth a word in the lexical index
-    words = tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
+def prepare_document(components: PipelineComponents, parsed: ParsedFile, load_seconds: float = 0.0) -> PreparedFile:
+    """Split a parsed document: chunks, texts to embed, and terms for the lexical index."""
+    started_at = time.perf_counter()
+    chunks = tuple(components.split_document(parsed.document))
+    texts = tuple(components.embedding_text(chunk) for chunk in chunks)
+    name = Path(parsed.task.source).stem  # the lexical index finds files by name too
+    terms = tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
     return PreparedFile(
         parsed.document,
         parsed.content_hash,
@@ -63,12 +67,12 @@ def prepare_document(parts: PipelineComponents, parsed: ParsedFile, load_seconds
         parsed.loader,
         chunks,
         texts,
-        words,
+        terms,
         load_seconds,
-        time.perf_counter() - began,
+        time.perf_counter() - started_at,
     )
 
 
 def strip_origins(pipeline: Pipeline) -> Pipeline:
-    """The pipeline as it travels to a worker: without the file that it came from."""
+    """The pipeline without its path and origins, to send it to a worker."""
     return replace(pipeline, origins={}, path=None)

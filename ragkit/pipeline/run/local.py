@@ -1,4 +1,4 @@
-"""An index run on this machine: processes read, parse and split; a thread embeds; the caller writes."""
+"""Run an index build on this machine: processes read, parse and split; a thread embeds; the caller writes."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from ragkit.pipeline.run.worker_process import WorkerExited, WorkerProcess
 from ragkit.pipeline.runners import LocalOptions
 
 INLINE_MAX_BYTES = 4 * MB
-"""Files that are not more than this together are split before worker processes would have started."""
+"""Up to this total size, files are prepared in this process: starting workers takes longer."""
 LOOKAHEAD_FILES = 4
-"""Files in work or waiting for the caller, for each worker."""
+"""Files in progress or waiting for the caller, per worker."""
 LOOKAHEAD_BYTES = 64 * MB
-"""Size of these files together; a single one may be larger."""
+"""Total size of these files; a single file can be larger."""
 MAX_ATTEMPTS = 3
-"""How often a file is begun before it is given up, when its worker process ends each time."""
+"""Attempts at a file whose worker process exits each time."""
 
 
 class LocalRunner:
-    """Drives worker processes of its own, and ends them when it is left."""
+    """Runs worker processes, and stops them on exit."""
 
     max_parallel_batches = 1
-    """A model on this machine uses every core for one window."""
+    """A local model uses every core for one batch."""
 
-    def __init__(self, options: LocalOptions, parts: PipelineComponents) -> None:
-        self._parts = parts
+    def __init__(self, options: LocalOptions, components: PipelineComponents) -> None:
+        self._components = components
         self._requested_workers = options.workers
         self._workers = options.workers or len(os.sched_getaffinity(0))
         self._embedding_executor = ThreadPoolExecutor(1, thread_name_prefix="ragkit-embed")
-        self._inline_worker = IndexWorker(parts, self._workers)
-        self._worker_pool = _WorkerPool(parts, self._workers)
+        self._inline_worker = IndexWorker(components, self._workers)
+        self._worker_pool = _WorkerPool(components, self._workers)
 
     def __enter__(self) -> LocalRunner:
         return self
@@ -56,23 +56,23 @@ class LocalRunner:
         self._embedding_executor.shutdown(cancel_futures=True)
 
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-        """What becomes of each file: by workers, or here when the files are few and nobody asked for workers."""
-        few = not self._requested_workers and sum(one.stat.size for one in work) <= INLINE_MAX_BYTES
+        """The result for each file, from workers, or from this process if the files are few and no workers were set."""
+        few = not self._requested_workers and sum(file.stat.size for file in work) <= INLINE_MAX_BYTES
         return self._prepare_inline(work) if few else self._worker_pool.prepare(work)
 
     def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
-        """Embed in a thread of its own; with this context, so that the run's meter counts what it embeds."""
+        """Embed in a thread with a copy of this context, so that the current meter counts it."""
         return self._embedding_executor.submit(copy_context().run, self._inline_worker.embed, texts).result
 
     def _prepare_inline(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-        yield from zip(work, self._inline_worker.prepare(create_task(one) for one in work), strict=True)
+        yield from zip(work, self._inline_worker.prepare(create_task(file) for file in work), strict=True)
 
 
 class _WorkerPool:
-    """Worker processes, started when they are needed, each replaced when it dies."""
+    """Worker processes, started on demand and replaced if they exit."""
 
-    def __init__(self, parts: PipelineComponents, workers: int) -> None:
-        self._pipeline = strip_origins(parts.pipeline)
+    def __init__(self, components: PipelineComponents, workers: int) -> None:
+        self._pipeline = strip_origins(components.pipeline)
         self._size = workers
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="ragkit-work")
         self._idle: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()
@@ -81,7 +81,7 @@ class _WorkerPool:
         self._closed = False
 
     def close(self) -> None:
-        """End every process at once; files in work are given up."""
+        """Stop every process immediately; files in progress are dropped."""
         with self._lock:
             self._closed = True
             alive = list(self._alive)
@@ -92,31 +92,33 @@ class _WorkerPool:
             worker.stop()
 
     def prepare(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-        """What becomes of each file, in order. Files are taken as results are."""
+        """The result for each file, in order. Files are submitted as results are taken."""
         waiting: deque[tuple[FileTask, Future[PreparedFile | ParseFailure]]] = deque()
         ahead = 0
-        for one in work:
-            while waiting and (len(waiting) >= LOOKAHEAD_FILES * self._size or ahead + one.stat.size > LOOKAHEAD_BYTES):
+        for file in work:
+            while waiting and (
+                len(waiting) >= LOOKAHEAD_FILES * self._size or ahead + file.stat.size > LOOKAHEAD_BYTES
+            ):
                 ahead -= waiting[0][0].stat.size
                 yield _oldest_result(waiting)
-            waiting.append((one, self._executor.submit(self._prepare_file, one)))
-            ahead += one.stat.size
+            waiting.append((file, self._executor.submit(self._prepare_file, file)))
+            ahead += file.stat.size
         while waiting:
             yield _oldest_result(waiting)
 
-    def _prepare_file(self, work: FileTask, tried: int = 1) -> PreparedFile | ParseFailure:
-        """One file in a worker that is free, and again in a fresh one when that dies. Runs in a thread."""
+    def _prepare_file(self, work: FileTask, attempt: int = 1) -> PreparedFile | ParseFailure:
+        """Prepare a file in an idle worker, and retry in a new one if that exits. Runs in a thread."""
         task = create_task(work)
         try:
-            return self._run_in_worker(self._acquire_worker if tried == 1 else self._start_worker, task)
-        except WorkerExited as end:
-            if tried < MAX_ATTEMPTS and not self._closed:
-                return self._prepare_file(work, tried + 1)
-            reason = f"its worker process ended {tried} times (exit code {end.exit_code}: {end.last_line})"
-            return ParseFailure(task, LoadError(task.source, reason, "leave it out, or run fewer workers"))
+            return self._run_in_worker(self._acquire_worker if attempt == 1 else self._start_worker, task)
+        except WorkerExited as error:
+            if attempt < MAX_ATTEMPTS and not self._closed:
+                return self._prepare_file(work, attempt + 1)
+            reason = f"the worker process exited {attempt} times (exit code {error.exit_code}: {error.last_line})"
+            return ParseFailure(task, LoadError(task.source, reason, "exclude the file, or use fewer workers"))
 
-    def _run_in_worker(self, take: Callable[[], WorkerProcess], task: ParseTask) -> PreparedFile | ParseFailure:
-        worker = take()
+    def _run_in_worker(self, get_worker: Callable[[], WorkerProcess], task: ParseTask) -> PreparedFile | ParseFailure:
+        worker = get_worker()
         try:
             outcome = worker.prepare(task)
         except BaseException:
@@ -140,17 +142,17 @@ class _WorkerPool:
                 self._alive.add(worker)
                 return worker
         worker.stop()
-        raise WorkerError("the run was stopped")
+        raise WorkerError("the index build was stopped")
 
 
 def create_task(work: FileTask) -> ParseTask:
-    """What a parser needs to know of a file."""
+    """The parse task of a file."""
     return ParseTask(work.path, work.source, work.stat)
 
 
 def _oldest_result(
     waiting: deque[tuple[FileTask, Future[PreparedFile | ParseFailure]]],
 ) -> tuple[FileTask, PreparedFile | ParseFailure]:
-    """The file that waits longest, once its worker is done with it."""
+    """The oldest file with its result; waits for it."""
     work, future = waiting.popleft()
     return work, future.result()

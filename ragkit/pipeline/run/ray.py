@@ -1,10 +1,9 @@
-"""An index run on a Ray cluster: its workers read, parse, split and embed; this process plans and writes.
+"""Run an index build on a Ray cluster: workers read, parse, split and embed; this process plans and writes.
 
-Files travel in tasks of a few, windows of texts in others; a few tasks for each worker are under way, the next ones are
-sent as results are taken. It is no single stream of Ray Data, because between splitting and embedding stands the
-catalog, which alone knows the texts that have vectors already, and because a task costs a few milliseconds where such a
-stream begins after seconds. A task whose worker dies is done again by another one; it has changed nothing, so nothing
-is lost or done twice. Ray's own usage statistics are switched off.
+Each task is a batch of files or of texts. A few tasks per worker are in flight, and more are submitted as results are
+taken. Ray Data is not used: only the catalog knows which texts already have vectors, so splitting and embedding cannot
+be one stream, and a task takes milliseconds to start where such a stream takes seconds. Tasks have no side effects and
+are retried if a worker dies. Ray's usage statistics are turned off.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias, TypeVar
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray looks when it is imported
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reads it on import
 import ray
 from ray import ObjectRef
 from ray.exceptions import RayError, RayTaskError
@@ -38,23 +37,23 @@ Result = TypeVar("Result")
 PrepareResult: TypeAlias = list[PreparedFile | ParseFailure] | RagkitError
 
 MAX_TASK_BYTES = 2 * MB
-"""Size of the files that one task reads; a single one may be larger."""
+"""Total size of the files of a task; a single file can be larger."""
 MAX_TASK_FILES = 32
-"""Files that one task reads at most."""
+"""Maximum number of files of a task."""
 LOOKAHEAD_TASKS = 2
-"""Tasks with files under way or waiting for the caller, for each worker."""
+"""Tasks in flight or waiting for the caller, per worker."""
 CONNECT_SECONDS = 10.0
-"""How long the head of a cluster may take to answer."""
+"""Timeout for connecting to the head node."""
 MAX_RETRIES = 3
-"""How often a task is begun again after its worker died."""
+"""Retries of a task whose worker died."""
 
 
 class RayRunner:
-    """Drives the workers of a cluster, which is left as it was; one that was started for the run is stopped."""
+    """Runs tasks on a cluster. A cluster that was started for the build is stopped on exit."""
 
-    def __init__(self, options: RayOptions, parts: PipelineComponents) -> None:
+    def __init__(self, options: RayOptions, components: PipelineComponents) -> None:
         self._options = options
-        self._pipeline = pickle.dumps(strip_origins(parts.pipeline))
+        self._pipeline = pickle.dumps(strip_origins(components.pipeline))
         self._owns_cluster = False
         self._workers = options.workers
 
@@ -63,8 +62,8 @@ class RayRunner:
         if self._owns_cluster:
             self._connect()
         if not self._workers:
-            there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray has no types here
-            self._workers = max(1, int(there.get("CPU", 1)))
+            resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # untyped in Ray
+            self._workers = max(1, int(resources.get("CPU", 1)))
         return self
 
     def __exit__(
@@ -75,22 +74,22 @@ class RayRunner:
 
     @property
     def max_parallel_batches(self) -> int:
-        """As many as there are workers."""
+        """The number of workers."""
         return self._workers
 
     def prepare_files(self, work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-        """What becomes of each file, in order."""
-        under_way: deque[tuple[list[FileTask], ObjectRef[PrepareResult]]] = deque()
+        """The result for each file, in order."""
+        in_flight: deque[tuple[list[FileTask], ObjectRef[PrepareResult]]] = deque()
         for batch in _batches(work):
-            if len(under_way) >= LOOKAHEAD_TASKS * self._workers:
-                yield from self._collect_results(*under_way.popleft())
-            tasks = [ParseTask(one.path, one.source, one.stat) for one in batch]
-            under_way.append((batch, _REMOTE_PREPARE.remote(self._pipeline, tasks)))
-        while under_way:
-            yield from self._collect_results(*under_way.popleft())
+            if len(in_flight) >= LOOKAHEAD_TASKS * self._workers:
+                yield from self._collect_results(*in_flight.popleft())
+            tasks = [ParseTask(file.path, file.source, file.stat) for file in batch]
+            in_flight.append((batch, _REMOTE_PREPARE.remote(self._pipeline, tasks)))
+        while in_flight:
+            yield from self._collect_results(*in_flight.popleft())
 
     def start_embedding(self, texts: Sequence[str]) -> PendingEmbedding:
-        """Begin to embed some texts on the cluster; what the embedder reports is counted here."""
+        """Start to embed texts on the cluster; calls of the embedder count on the current meter."""
         reference = _REMOTE_EMBED.remote(self._pipeline, list(texts))
 
         def wait() -> EmbeddedTexts:
@@ -120,7 +119,7 @@ class RayRunner:
     def _collect_results(
         self, batch: list[FileTask], reference: ObjectRef[PrepareResult]
     ) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
-        """The files of a task, once it is done."""
+        """The files of a task with their results; waits for it."""
         with _translate_errors(self._options):
             outcomes = _unwrap_result(ray.get(reference))
         return zip(batch, outcomes, strict=True)
@@ -128,14 +127,14 @@ class RayRunner:
 
 @dataclass(frozen=True, slots=True)
 class _EmbedResult:
-    """What comes back from the cluster for a window."""
+    """The result of an embedding task."""
 
     embedding: EmbeddedTexts
     calls: tuple[MeteredCall, ...]
 
 
 _INDEX_WORKERS: dict[bytes, IndexWorker] = {}
-"""In a worker: the stage of the pipeline that it worked for last, with the models that it has loaded."""
+"""In a worker process: the worker of the latest pipeline, with its loaded models."""
 
 
 def _get_index_worker(pipeline: bytes) -> IndexWorker:
@@ -147,7 +146,7 @@ def _get_index_worker(pipeline: bytes) -> IndexWorker:
 
 
 def _prepare_files(pipeline: bytes, tasks: list[ParseTask]) -> PrepareResult:
-    """In a worker: what becomes of some files. An error of ours travels as a value, to arrive as it is."""
+    """In a worker process: the results for files. A RagkitError is returned, because Ray would wrap it."""
     try:
         return list(_get_index_worker(pipeline).prepare(tasks))
     except RagkitError as error:
@@ -155,7 +154,7 @@ def _prepare_files(pipeline: bytes, tasks: list[ParseTask]) -> PrepareResult:
 
 
 def _embed_texts(pipeline: bytes, texts: list[str]) -> _EmbedResult | RagkitError:
-    """In a worker: the vectors of a window, with what it cost."""
+    """In a worker process: the vectors of texts, and the metered calls."""
     try:
         with use_meter(Meter()) as meter:
             return _EmbedResult(_get_index_worker(pipeline).embed(texts), meter.calls)
@@ -168,34 +167,34 @@ _REMOTE_EMBED = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(_embed_texts)
 
 
 def _batches(work: Sequence[FileTask]) -> Iterator[list[FileTask]]:
-    """The files in order, a few at a time."""
+    """The files in order, in batches."""
     batch: list[FileTask] = []
     size = 0
-    for one in work:
-        if batch and (len(batch) >= MAX_TASK_FILES or size + one.stat.size > MAX_TASK_BYTES):
+    for file in work:
+        if batch and (len(batch) >= MAX_TASK_FILES or size + file.stat.size > MAX_TASK_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(one)
-        size += one.stat.size
+        batch.append(file)
+        size += file.stat.size
     if batch:
         yield batch
 
 
 def _check_reachable(address: str) -> None:
-    """Raises ConnectionError when nobody listens at `host:port`: Ray itself would try for a quarter of an hour."""
+    """Raises ConnectionError if `host:port` is unreachable: Ray itself would retry for 15 minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         return  # `auto` or `local`
     if host in ("localhost", "127.0.0.1"):
-        host = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # the address that Ray takes it for
+        host = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # the address that Ray uses for this host
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except OSError as error:
-        raise ConnectionError(f"nothing answers at {host}:{port}") from error
+        raise ConnectionError(f"no answer at {host}:{port}") from error
 
 
 def _unwrap_result(answer: Result | RagkitError) -> Result:
-    """What a worker gave back. Raises the error of ours that it met."""
+    """The result of a task. Raises the error that it returned."""
     if isinstance(answer, RagkitError):
         raise answer
     return answer
@@ -203,7 +202,7 @@ def _unwrap_result(answer: Result | RagkitError) -> Result:
 
 @contextmanager
 def _translate_errors(options: RayOptions) -> Iterator[None]:
-    """Errors of Ray as ours."""
+    """Translate errors of Ray to WorkerError."""
     where = f"the Ray cluster at {options.address}" if options.address else "Ray"
     try:
         yield
@@ -212,9 +211,7 @@ def _translate_errors(options: RayOptions) -> Iterator[None]:
         raise WorkerError(f"a worker of {where} failed ({reason})") from error
     except RayError as error:
         reason = str(error).strip().partition("\n")[0]
-        raise WorkerError(
-            f"{where} lost a worker {MAX_RETRIES + 1} times over one task ({reason}): see `ray status`"
-        ) from error
+        raise WorkerError(f"{where} lost {MAX_RETRIES + 1} workers on one task ({reason}): see `ray status`") from error
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise WorkerError(f"{where} cannot be reached ({reason}): is it running? see `ray status`") from error
+        raise WorkerError(f"cannot connect to {where} ({reason}): is it running? see `ray status`") from error

@@ -1,7 +1,7 @@
-"""A worker process of a local run, and how it is spoken to. `main` is what runs in it.
+"""A worker process of a local build: `WorkerProcess` in the parent, `worker_main` in the child.
 
-Frames are pickles in both directions: both ends are ours. What comes from a parser of foreign files comes through
-the parsing processes, which each worker has for itself, and is checked there.
+Both directions use pickle, because both ends are trusted. Files are parsed in separate processes, whose results are
+validated.
 """
 
 from __future__ import annotations
@@ -31,55 +31,58 @@ _BOOTSTRAP = (
 
 
 class WorkerExited(Exception):
-    """A worker process is no more; `said` is the last line that it wrote to its standard error."""
+    """A worker process exited; `last_line` is the last line of its standard error."""
 
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(code, said)
-        self.exit_code, self.last_line = code, said
+    def __init__(self, code: int, last_line: str) -> None:
+        super().__init__(code, last_line)
+        self.exit_code, self.last_line = code, last_line
 
 
 class WorkerProcess:
-    """One worker process. Used by one thread at a time; `kill` may be called from any."""
+    """A worker process. Not thread-safe, except for `kill`."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        """Starts it. Raises WorkerError when it cannot be started, Ended when it is killed before it is ready."""
+        """Raises WorkerError if the process cannot start, WorkerExited if it is killed before it is ready."""
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `stop`
-        flags = ["-P", *(["-B"] if sys.dont_write_bytecode else [])]  # -P: a json.py in this folder is not ours
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        flags = [
+            "-P",
+            *(["-B"] if sys.dont_write_bytecode else []),
+        ]  # -P: do not import a json.py of the working directory
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter and package
             [sys.executable, *flags, "-c", _BOOTSTRAP, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            start_new_session=True,  # Ctrl-C on the terminal reaches the parent alone
+            start_new_session=True,  # Ctrl-C reaches only the parent
         )
         try:
             self._request((pipeline, os.getpid()))
-        except WorkerExited as end:
+        except WorkerExited as error:
             self.stop()
-            if end.exit_code < 0:
+            if error.exit_code < 0:
                 raise
-            raise WorkerError(f"a worker process cannot start ({end.last_line}): run `ragkit doctor`") from end
+            raise WorkerError(f"cannot start a worker process ({error.last_line}): run `ragkit doctor`") from error
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     def prepare(self, task: ParseTask) -> PreparedFile | ParseFailure:
-        """What becomes of a file. Raises Ended when the process dies, and what its parts raise."""
+        """The result for a file. Raises WorkerExited if the process exits, and errors of the components."""
         answer = self._request(task)
         if isinstance(answer, RagkitError):
             raise answer
         if not isinstance(answer, PreparedFile | ParseFailure):
-            raise WorkerError(f"a worker process answered with a {type(answer).__name__}: start the run again")
+            raise WorkerError(f"unexpected {type(answer).__name__} from a worker process: run the command again")
         return answer
 
     def kill(self) -> None:
-        """End it at once; its parsers end with it."""
+        """Kill the process; its parsers exit with it."""
         self._process.kill()
 
     def stop(self) -> None:
-        """End it and let go of everything that it held."""
+        """Kill the process and close its pipes."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._stderr):
@@ -93,39 +96,38 @@ class WorkerProcess:
         try:
             pickle.dump(question, requests, pickle.HIGHEST_PROTOCOL)
             requests.flush()
-            return pickle.load(replies)  # noqa: S301 - written by `main` below
+            return pickle.load(replies)  # noqa: S301 - written by `worker_main`
         except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
             self._process.kill()
             raise WorkerExited(self._process.wait(), self._last_error_line()) from error
 
     def _last_error_line(self) -> str:
         if self._stderr.closed:
-            return "it was stopped"
+            return "stopped"
         self._stderr.seek(0)
         lines = self._stderr.read(100_000).decode("utf-8", "replace").split("\n")
-        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "no error output")
 
 
 def worker_main() -> None:
-    """Prepare the files that are asked for until the parent closes its end."""
-    # here, not at the head: who only speaks to a worker needs none of the parts
+    """Prepare files until the parent closes the pipe."""
+    # local imports: the parent does not need the components
     from ragkit.pipeline.assemble import PipelineComponents  # noqa: PLC0415
     from ragkit.pipeline.run.index_worker import IndexWorker  # noqa: PLC0415
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)  # what a part prints must not get between the frames
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # output of a component must not mix with replies
     pipeline, parent = pickle.load(requests)  # noqa: S301 - written by `WorkerProcess`
     exit_with_parent(parent)
-    with closing(IndexWorker(PipelineComponents(pipeline))) as stage:
+    with closing(IndexWorker(PipelineComponents(pipeline))) as worker:
         _send(replies, "ready")
         with suppress(EOFError):
             while True:
                 task = pickle.load(requests)  # noqa: S301 - as above
                 try:
-                    [answer] = stage.prepare([task])
+                    [answer] = worker.prepare([task])
                 except RagkitError as error:
                     _send(replies, error)
                 else:

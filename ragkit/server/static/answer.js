@@ -1,87 +1,87 @@
-// One answer: its text with numbered citations, the tools it used, how good the evidence is, what it cost.
+// One answer: text with citations, tool calls, evidence, usage and cost.
 
-import { announce, button, dollars, figures, h, place, plain, seconds, sourceName } from "./dom.js";
+import { announce, button, formatCount, formatDollars, formatLocation, formatSeconds, h, plain, sourceName } from "./dom.js";
 import { renderInto, rerender } from "./markdown.js";
-import { openPassage, stateMarks } from "./passage.js";
+import { openPassage, statusMarks } from "./passage.js";
 import { openTrace } from "./trace.js";
 
-const THRESHOLD = 0.45; // the server's own: below it the answer is that the documents do not say
-const ENDINGS = {
-  cancelled: "Stopped before it was finished.",
-  interrupted: "The server ended before the answer was finished. Ask again to get a whole one.",
-  error: "The answer failed before it was finished.",
-  running: "This answer is still being written.",
+const EVIDENCE_THRESHOLD = 0.45; // as on the server: below it, the model declines to answer
+const STATUS_TEXT = {
+  cancelled: "The answer was stopped.",
+  interrupted: "The server stopped before the answer was complete. Ask again.",
+  error: "The answer failed.",
+  running: "The answer is still being generated.",
 };
 
-/** A question and its answer, as an article that grows while the answer comes. */
-export class Turn {
+/** A question and its answer, updated while the answer streams. */
+export class ChatTurn {
   constructor(question) {
     this.text = "";
     this.tools = h("ul", { class: "calls", "aria-label": "Tool calls" });
     this.body = h("div", { class: "text" });
-    this.state = h("p", { class: "waiting" }, "Reading the documents");
+    this.state = h("p", { class: "waiting" }, "Searching the documents");
     this.end = h("div", { class: "end" });
     this.element = h("article", { class: "turn", "aria-busy": "true" },
       h("h2", { class: "question", dir: "auto" }, plain(question)), this.tools, this.state, this.body, this.end);
     this.frame = 0;
   }
 
-  /** A tool is called. */
-  call({ id, name, arguments: given }) {
-    this.tools.append(h("li", { "data-call": plain(id) }, h("span", { class: "tool" }, plain(name)), " ", h("span", { class: "given" }, argumentsLine(given)), " ", h("span", { class: "said" }, "running")));
+  /** Shows a tool call. */
+  call({ id, name, arguments: args }) {
+    this.tools.append(h("li", { "data-call": plain(id) }, h("span", { class: "tool" }, plain(name)), " ", h("span", { class: "given" }, formatArguments(args)), " ", h("span", { class: "said" }, "running")));
   }
 
-  /** A tool has answered. */
-  result({ id, ok, summary, seconds: took }) {
-    const item = [...this.tools.children].findLast((one) => one.dataset.call === plain(id));
+  /** Shows the result of a tool call. */
+  result({ id, ok, summary, seconds: duration }) {
+    const item = [...this.tools.children].findLast((call) => call.dataset.call === plain(id));
     if (!item) return;
     item.classList.toggle("failed", !ok);
-    item.querySelector(".said").textContent = [ok ? plain(summary) : `failed: ${plain(summary)}`, seconds(took ?? 0)].filter(Boolean).join(", ");
+    item.querySelector(".said").textContent = [ok ? plain(summary) : `failed: ${plain(summary)}`, formatSeconds(duration ?? 0)].filter(Boolean).join(", ");
   }
 
-  /** A piece of the text; what is shown is brought up to date once a frame. */
+  /** Appends text; renders once per animation frame. */
   write(delta) {
     this.text += delta;
     this.state.hidden = true;
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
-      renderInto(this.body, this.text, pending);
+      renderInto(this.body, this.text, pendingChip);
     });
   }
 
-  /** What was written so far does not count: the model starts over. */
+  /** Discards the text so far: the model restarts. */
   discard() {
     this.text = "";
-    rerender(this.body, "", pending);
+    rerender(this.body, "", pendingChip);
   }
 
-  /** The answer as it is kept. */
+  /** Shows the final answer. */
   finish(message) {
     this.text = message.content;
     const citations = message.citations ?? [];
-    const chip = chips(citations);
-    rerender(this.body, message.abstained ? withoutSentences(message.content) : message.content, chip);
+    const chip = citationChips(citations);
+    rerender(this.body, message.abstained ? stripRefusal(message.content) : message.content, chip);
     this.state.replaceWith(message.abstained ? h("p", { class: "abstained" }, "Not in these documents") : "");
     this.end.replaceChildren(...[
-      ENDINGS[message.status] && h("p", { class: "note warn" }, ENDINGS[message.status], message.error ? ` ${plain(message.error.message ?? message.error)}` : ""),
-      citations.length > 0 && sources(citations, message.abstained),
-      message.status === "done" && figuresLine(message, this),
+      STATUS_TEXT[message.status] && h("p", { class: "note warn" }, STATUS_TEXT[message.status], message.error ? ` ${plain(message.error.message ?? message.error)}` : ""),
+      citations.length > 0 && sourceList(citations, message.abstained),
+      message.status === "done" && usageLine(message, this),
     ].filter(Boolean));
     this.settle();
-    announce(message.abstained ? "Not in these documents." : `The answer is there, with ${figures(citations.length, "citation")}.`);
+    announce(message.abstained ? "Not in these documents." : `The answer is complete, with ${formatCount(citations.length, "citation")}.`);
   }
 
-  /** It ended without an answer: one line, and a way to try again. */
-  fail(line, again) {
+  /** Shows an error, with a button to retry. */
+  fail(message, retry) {
     this.settle();
-    if (this.text) rerender(this.body, this.text, pending);
-    this.end.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(line), " ", again && button("Try again", again)));
+    if (this.text) rerender(this.body, this.text, pendingChip);
+    this.end.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(message), " ", retry && button("Try again", retry)));
   }
 
-  /** The person stopped it. */
+  /** Marks the answer as stopped by the user. */
   stopped() {
     this.settle();
-    rerender(this.body, this.text, pending);
+    rerender(this.body, this.text, pendingChip);
     this.end.replaceChildren(h("p", { class: "note" }, "Stopped."));
     announce("Stopped.");
   }
@@ -90,66 +90,66 @@ export class Turn {
     cancelAnimationFrame(this.frame);
     this.state.remove();
     this.element.setAttribute("aria-busy", "false");
-    for (const one of this.tools.querySelectorAll(".said")) if (one.textContent === "running") one.textContent = "not finished";
+    for (const label of this.tools.querySelectorAll(".said")) if (label.textContent === "running") label.textContent = "not finished";
   }
 }
 
-function argumentsLine(given) {
-  const values = typeof given === "string" ? given : Object.values(given ?? {}).map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(", ");
+function formatArguments(args) {
+  const values = typeof args === "string" ? args : Object.values(args ?? {}).map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(", ");
   return plain(values.length > 160 ? `${values.slice(0, 157)}...` : values);
 }
 
-/** While an answer is written nobody knows yet what its numbers stand for. */
-const pending = (n) => h("span", { class: "chip pending" }, n);
+/** A citation mark while the answer streams, before the citations are known. */
+const pendingChip = (n) => h("span", { class: "chip pending" }, n);
 
-function chips(citations) {
-  const byNumber = new Map(citations.map((one, index) => [one.n, index]));
-  return (n) => (byNumber.has(n) ? chipOf(citations, byNumber.get(n)) : null);
+function citationChips(citations) {
+  const byNumber = new Map(citations.map((citation, index) => [citation.n, index]));
+  return (n) => (byNumber.has(n) ? createChip(citations, byNumber.get(n)) : null);
 }
 
-function chipOf(citations, index) {
-  const one = citations[index];
-  const state = [one.verified === false && "not verified", one.stale && "changed since"].filter(Boolean).join(", ");
-  return button(one.n, (event) => openPassage(one, event.currentTarget, { list: citations, index }), {
-    class: `chip${one.verified === false ? " bad" : one.stale ? " warn" : ""}`, title: plain(`${one.source}, ${place(one)}`),
-    "aria-label": plain(`Citation ${one.n}: ${one.source}, ${place(one)}${state ? `, ${state}` : ""}`) });
+function createChip(citations, index) {
+  const citation = citations[index];
+  const state = [citation.verified === false && "not verified", citation.stale && "changed since"].filter(Boolean).join(", ");
+  return button(citation.n, (event) => openPassage(citation, event.currentTarget, { list: citations, index }), {
+    class: `chip${citation.verified === false ? " bad" : citation.stale ? " warn" : ""}`, title: plain(`${citation.source}, ${formatLocation(citation)}`),
+    "aria-label": plain(`Citation ${citation.n}: ${citation.source}, ${formatLocation(citation)}${state ? `, ${state}` : ""}`) });
 }
 
-/** That it is not there, and what is nearest, is shown in a way of its own. */
-const withoutSentences = (text) => text.replace(/^\s*not in these documents\.?\s*(the nearest passages: [[\]\d ,]*$)?/i, "");
+/** The text without the sentences that `finish` shows as a status and a list of sources. */
+const stripRefusal = (text) => text.replace(/^\s*not in these documents\.?\s*(the \w+ passages: [[\]\d ,]*$)?/i, "");
 
-function sources(citations, abstained) {
-  const items = citations.map((one, index) => h("li", {},
-    h("button", { type: "button", class: "cite", on: { click: (event) => openPassage(one, event.currentTarget, { list: citations, index }) } },
-      h("span", { class: "chip", "aria-hidden": "true" }, one.n),
-      h("span", { class: "what" }, sourceName(one.source), " ", h("span", { class: "where" }, place(one)), " ", ...stateMarks(one)),
-      h("span", { class: "quote", dir: "auto" }, plain(one.quote)))));
+function sourceList(citations, abstained) {
+  const items = citations.map((citation, index) => h("li", {},
+    h("button", { type: "button", class: "cite", on: { click: (event) => openPassage(citation, event.currentTarget, { list: citations, index }) } },
+      h("span", { class: "chip", "aria-hidden": "true" }, citation.n),
+      h("span", { class: "what" }, sourceName(citation.source), " ", h("span", { class: "where" }, formatLocation(citation)), " ", ...statusMarks(citation)),
+      h("span", { class: "quote", dir: "auto" }, plain(citation.quote)))));
   return h("section", { class: "sources", "aria-label": abstained ? "Nearest passages" : "Sources" },
-    h("h3", {}, abstained ? "The nearest passages" : "Sources"), h("ol", {}, items));
+    h("h3", {}, abstained ? "Nearest passages" : "Sources"), h("ol", {}, items));
 }
 
-function figuresLine(message, turn) {
+function usageLine(message, turn) {
   const usage = message.usage ?? {};
   const tokens = (usage.prompt_tokens ?? 0) + (usage.completion_tokens ?? 0);
   const copy = async (event) => {
     const pressed = event.currentTarget;
-    // there is no clipboard for a page that came over http from another machine
+    // browsers offer no clipboard to pages over plain http from another machine
     const done = await Promise.resolve(navigator.clipboard?.writeText(turn.text).then(() => true)).catch(() => false);
-    pressed.textContent = done ? "Copied" : "Copying was refused";
+    pressed.textContent = done ? "Copied" : "Copy failed";
     announce(pressed.textContent);
   };
   return h("footer", { class: "figures" }, evidenceBar(message.evidence),
-    h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, figures(tokens, "token")), h("span", {}, dollars(usage.total_cost_usd)),
+    h("span", {}, plain(message.model)), tokens > 0 && h("span", {}, formatCount(tokens, "token")), h("span", {}, formatDollars(usage.total_cost_usd)),
     h("span", { class: "tools" }, message.trace_id && button("Trace", (event) => openTrace(message.trace_id, event.currentTarget)), button("Copy", copy)));
 }
 
-/** How likely the passages are to hold the answer, with a tick where the line is drawn. */
+/** The probability that the passages contain the answer, with a tick at the threshold. */
 export function evidenceBar(value) {
   if (value === null || value === undefined) return null;
-  const words = value >= 0.75 ? "strong" : value >= THRESHOLD ? "fair" : "weak";
+  const level = value >= 0.75 ? "strong" : value >= EVIDENCE_THRESHOLD ? "fair" : "weak";
   const fill = h("span", { class: "fill" });
   fill.style.setProperty("--share", `${Math.round(value * 100)}%`);
-  return h("span", { class: `evidence ${words}`, title: `How likely it is that the passages hold the answer; below ${THRESHOLD} the answer is that they do not` },
-    "Evidence ", h("span", { class: "track", role: "meter", "aria-label": "Evidence", "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": value.toFixed(2), "aria-valuetext": `${value.toFixed(2)}, ${words}` }, fill),
-    ` ${value.toFixed(2)} ${words}`);
+  return h("span", { class: `evidence ${level}`, title: `Probability that the passages contain the answer; below ${EVIDENCE_THRESHOLD}, no answer is given` },
+    "Evidence ", h("span", { class: "track", role: "meter", "aria-label": "Evidence", "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": value.toFixed(2), "aria-valuetext": `${value.toFixed(2)}, ${level}` }, fill),
+    ` ${value.toFixed(2)} ${level}`);
 }

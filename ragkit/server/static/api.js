@@ -1,16 +1,16 @@
-// Talks to the server that this page came from, and to nobody else.
+// Requests to the server of this page.
 
-const KEY = "ragkit.token";
-let token = sessionStorage.getItem(KEY) ?? "";
+const TOKEN_KEY = "ragkit.token";
+let token = sessionStorage.getItem(TOKEN_KEY) ?? "";
 let askForToken = async () => "";
 
-/** Who is asked when the server wants a token; gives "" when the person does not have one. */
-export function onTokenWanted(ask) {
-  askForToken = ask;
+/** Sets the function that asks the user for a token; it resolves to "" if the user cancels. */
+export function onTokenRequired(callback) {
+  askForToken = callback;
 }
 
-/** What went wrong, in one line that says what to do. */
-export class Trouble extends Error {
+/** A failed request. The message is one line that says what to do. */
+export class ApiError extends Error {
   constructor(message, status = 0) {
     super(message);
     this.status = status;
@@ -26,37 +26,37 @@ async function request(method, path, { body, signal, refused = false } = {}) {
     response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), credentials: "omit", referrerPolicy: "no-referrer" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("The server does not answer. Is ragkit serve still running? Start it and try again.");
+    throw new ApiError("The server is not reachable. Check that ragkit serve is running, then try again.");
   }
   if (response.status === 401) {
     token = await askForToken(refused || token !== "");
-    if (token) sessionStorage.setItem(KEY, token);
-    else throw new Trouble("The server wants a token. Reload the page to enter it.", 401);
+    if (token) sessionStorage.setItem(TOKEN_KEY, token);
+    else throw new ApiError("The server requires a token. Reload the page to enter it.", 401);
     return request(method, path, { body, signal, refused: true });
   }
-  if (!response.ok) throw await trouble(response);
+  if (!response.ok) throw await toApiError(response);
   return response;
 }
 
-async function trouble(response) {
-  const said = await response.json().catch(() => null);
-  const message = said?.error?.message ?? `The server answered ${response.status}. Its log says why.`;
-  return new Trouble(String(message), response.status);
+async function toApiError(response) {
+  const content = await response.json().catch(() => null);
+  const message = content?.error?.message ?? `The server responded with status ${response.status}. See its log.`;
+  return new ApiError(String(message), response.status);
 }
 
 export const get = async (path, signal) => (await request("GET", path, { signal })).json();
 export const send = async (method, path, body, signal) => (await request(method, path, { body, signal })).json();
 export const fetchBlob = async (path) => (await request("GET", path)).blob();
 
-/** A path with its query; what is empty is left out. */
-export function path(base, query = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
-  return given.length ? `${base}?${new URLSearchParams(given)}` : base;
+/** A path with its query string, without empty parameters. */
+export function buildPath(base, query = {}) {
+  const parameters = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return parameters.length ? `${base}?${new URLSearchParams(parameters)}` : base;
 }
 
-/** The server-sent events that answer a POST: {event, data}, data read as JSON. */
-export async function* events(address, body, signal) {
-  const response = await request("POST", address, { body, signal });
+/** The server-sent events of a POST request: {event, data}, with data parsed from JSON. */
+export async function* streamEvents(url, body, signal) {
+  const response = await request("POST", url, { body, signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let event = "message";
@@ -66,7 +66,7 @@ export async function* events(address, body, signal) {
     if (done) return;
     const lines = (rest + value).split("\n");
     rest = lines.pop();
-    for (const line of lines.map((one) => one.replace(/\r$/, ""))) {
+    for (const line of lines.map((text) => text.replace(/\r$/, ""))) {
       if (line.startsWith("event:")) event = line.slice(6).trim();
       else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
       else if (line === "" && data.length) {

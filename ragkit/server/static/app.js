@@ -1,7 +1,7 @@
-// Puts the page together: which view an address means, keys, theme, the menu of narrow screens, the token.
+// The application: routes, keyboard shortcuts, theme, menu of narrow screens, token dialog.
 
-import { byId, button, h, plain } from "./dom.js";
-import { get, onTokenWanted } from "./api.js";
+import { button, byId, h, plain } from "./dom.js";
+import { get, onTokenRequired } from "./api.js";
 import { showChat } from "./chat.js";
 import { closePanel, panelIsOpen } from "./panel.js";
 import { showSearch } from "./search.js";
@@ -10,11 +10,11 @@ import { showStatus } from "./status.js";
 
 const THEMES = ["system", "light", "dark"];
 
-/** Shows what the address says: #/, #/s/SESSION, #/search?q=..., #/status. */
-function route() {
+/** Shows the view of the URL: #/, #/s/SESSION, #/search?q=..., #/status. */
+function renderRoute() {
   const [where, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const view = where.split("/")[0];
-  menu(false);
+  toggleMenu(false);
   for (const [id, name] of [["to-search", "search"], ["to-status", "status"]]) {
     if (view === name) byId(id).setAttribute("aria-current", "page");
     else byId(id).removeAttribute("aria-current");
@@ -26,12 +26,12 @@ function route() {
     else showStatus();
     return;
   }
-  const id = view === "s" ? decoded(where.slice(2)) : "";
+  const id = view === "s" ? safeDecode(where.slice(2)) : "";
   markSession(id);
   showChat(id);
 }
 
-function decoded(text) {
+function safeDecode(text) {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -39,28 +39,28 @@ function decoded(text) {
   }
 }
 
-function menu(open) {
+function toggleMenu(open) {
   byId("side").classList.toggle("open", open);
   byId("menu").setAttribute("aria-expanded", String(open));
   byId("menu").textContent = open ? "Close menu" : "Menu";
 }
 
-function theme(chosen) {
-  if (chosen === "system") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = chosen;
-  byId("theme").textContent = `Theme: ${chosen}`;
+function setTheme(name) {
+  if (name === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+  byId("theme").textContent = `Theme: ${name}`;
   try {
-    localStorage.setItem("ragkit.theme", chosen);
+    localStorage.setItem("ragkit.theme", name);
   } catch {
-    // it lasts as long as the page then
+    // without storage, the theme lasts until the page is closed
   }
 }
 
-function keys(event) {
+function handleKeydown(event) {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
     if (panelIsOpen()) closePanel();
     else if (byId("side").classList.contains("open")) {
-      menu(false);
+      toggleMenu(false);
       byId("menu").focus();
     } else return;
     event.preventDefault();
@@ -74,48 +74,48 @@ function keys(event) {
   }
 }
 
-let asking = null;
+let tokenPrompt = null;
 
-/** Asks for the bearer token once, however many requests want it. */
-function askForToken(wasWrong) {
-  asking ??= new Promise((resolve) => {
+/** Asks for the bearer token; concurrent requests share one dialog. */
+function askForToken(wasRejected) {
+  tokenPrompt ??= new Promise((resolve) => {
     const field = h("input", { type: "password", id: "token", name: "token", autocomplete: "off", spellcheck: "false" });
     const dialog = h("dialog", { "aria-labelledby": "token-title" }, h("form", { on: { submit: (event) => {
       event.preventDefault();
       if (field.value.trim()) dialog.close(field.value.trim());
     } } },
-    h("h2", { id: "token-title" }, "This server wants a token"),
-    h("p", {}, "Whoever started it has the token. It is kept until this tab is closed."),
-    wasWrong && h("p", { class: "trouble", role: "alert" }, "The server refused that token."),
+    h("h2", { id: "token-title" }, "This server requires a token"),
+    h("p", {}, "Ask the operator of the server for the token. It is stored until you close this tab."),
+    wasRejected && h("p", { class: "trouble", role: "alert" }, "The server rejected the token."),
     h("label", { for: "token" }, "Token"), field,
     h("div", { class: "tools" }, button("Not now", () => dialog.close(""), {}), h("button", { type: "submit", class: "first" }, "Continue"))));
     dialog.addEventListener("close", () => {
       dialog.remove();
-      asking = null;
+      tokenPrompt = null;
       resolve(dialog.returnValue);
     });
     document.body.append(dialog);
     dialog.showModal();
     field.focus();
   });
-  return asking;
+  return tokenPrompt;
 }
 
-async function version() {
+async function showVersion() {
   const status = await get("status").catch(() => null);
   if (status?.server?.version) byId("version").textContent = plain(`ragkit ${status.server.version}`);
 }
 
-onTokenWanted(askForToken);
+onTokenRequired(askForToken);
 byId("theme").textContent = `Theme: ${document.documentElement.dataset.theme ?? "system"}`;
-byId("theme").addEventListener("click", () => theme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % 3]));
-byId("menu").addEventListener("click", () => menu(!byId("side").classList.contains("open")));
+byId("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % 3]));
+byId("menu").addEventListener("click", () => toggleMenu(!byId("side").classList.contains("open")));
 byId("skip").addEventListener("click", (event) => {
   event.preventDefault();
   (byId("question") ?? byId("main")).focus();
 });
-addEventListener("keydown", keys);
-addEventListener("hashchange", route);
-route();
+addEventListener("keydown", handleKeydown);
+addEventListener("hashchange", renderRoute);
+renderRoute();
 refreshSessions();
-version();
+showVersion();

@@ -1,39 +1,39 @@
-// The conversation: questions, streamed answers, and the box to ask in.
+// The chat view: questions, streamed answers and the input field.
 
-import { announce, button, byId, figures, h, plain } from "./dom.js";
-import { events, get } from "./api.js";
-import { Turn } from "./answer.js";
+import { announce, button, byId, formatCount, h, plain } from "./dom.js";
+import { get, streamEvents } from "./api.js";
+import { ChatTurn } from "./answer.js";
 import { closePanel } from "./panel.js";
 import { refreshSessions, sessionBar } from "./sessions.js";
 
-const LONGEST = 20_000; // characters of a question; the server holds its own limit
-const LOOK_AGAIN = 2000; // milliseconds
+const MAX_QUESTION_CHARS = 20_000; // characters; the server has its own limit
+const POLL_MS = 2000; // milliseconds
 
-let desk = null; // what is on the screen: {element, bar, thread, field, send, stop}
+let view = null; // the current view: {element, bar, thread, field, send, stop}
 let session = null;
-let running = null;
+let activeRequest = null;
 
-/** Shows a session, or an empty one for "". Whoever looks at a search and comes back finds it as it was. */
+/** Shows a session, or a new one for "". Returning from another view restores the session as it was. */
 export async function showChat(id) {
-  if (id && id === session?.id && desk) {
-    if (!desk.element.isConnected) byId("main").replaceChildren(desk.element);
-    title();
+  if (id && id === session?.id && view) {
+    if (!view.element.isConnected) byId("main").replaceChildren(view.element);
+    updateTitle();
     return;
   }
-  running?.abort();
+  activeRequest?.abort();
   closePanel();
   session = null;
-  const mine = makeDesk();
-  desk = mine;
-  byId("main").replaceChildren(mine.element);
-  title();
-  if (id) await load(id, mine);
-  else await welcome(mine);
-  if (mine === desk && !byId("main").contains(document.activeElement)) mine.field.focus({ preventScroll: true });
+  const target = createView();
+  view = target;
+  byId("main").replaceChildren(target.element);
+  updateTitle();
+  if (id) await loadSession(id, target);
+  else await showWelcome(target);
+  if (target === view && !byId("main").contains(document.activeElement)) target.field.focus({ preventScroll: true });
 }
 
-function makeDesk() {
-  const field = h("textarea", { id: "question", name: "question", rows: 1, maxlength: LONGEST, placeholder: "Ask your documents", "aria-label": "Question", enterkeyhint: "send", autocomplete: "off" });
+function createView() {
+  const field = h("textarea", { id: "question", name: "question", rows: 1, maxlength: MAX_QUESTION_CHARS, placeholder: "Ask your documents", "aria-label": "Question", enterkeyhint: "send", autocomplete: "off" });
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -42,7 +42,7 @@ function makeDesk() {
   const bar = h("div", { id: "session-bar" });
   const thread = h("div", { class: "thread", role: "log", "aria-live": "off", "aria-label": "Conversation" });
   const send = h("button", { type: "submit", class: "first" }, "Ask");
-  const stop = button("Stop", () => running?.abort(), { id: "stop", hidden: true });
+  const stop = button("Stop", () => activeRequest?.abort(), { id: "stop", hidden: true });
   const form = h("form", { class: "composer", on: { submit: (event) => {
     event.preventDefault();
     submit();
@@ -50,109 +50,109 @@ function makeDesk() {
   return { element: h("div", { class: "chat" }, bar, thread, form), bar, thread, field, send, stop };
 }
 
-async function load(id, on) {
+async function loadSession(id, target) {
   try {
     const found = await get(`session/${encodeURIComponent(id)}`);
-    if (on !== desk) return;
-    adopt(found);
-    on.thread.replaceChildren();
-    for (const [question, answer] of pairs(found.history)) {
-      const turn = new Turn(question);
-      on.thread.append(turn.element);
+    if (target !== view) return;
+    setSession(found);
+    target.thread.replaceChildren();
+    for (const [question, answer] of pairMessages(found.history)) {
+      const turn = new ChatTurn(question);
+      target.thread.append(turn.element);
       if (answer) turn.finish(answer);
-      else turn.fail("There is no answer to this question.");
+      else turn.fail("This question has no answer.");
     }
-    announce(`${found.title}, ${figures(found.history.length, "message")}.`);
-    on.thread.lastElementChild?.scrollIntoView({ block: "start", behavior: "instant" });
-    // another tab is being answered: look again until it is done
-    if (found.history.at(-1)?.status === "running") setTimeout(() => on === desk && !running && load(id, on), LOOK_AGAIN);
+    announce(`${found.title}, ${formatCount(found.history.length, "message")}.`);
+    target.thread.lastElementChild?.scrollIntoView({ block: "start", behavior: "instant" });
+    // an answer is running in another tab: poll until it is complete
+    if (found.history.at(-1)?.status === "running") setTimeout(() => target === view && !activeRequest && loadSession(id, target), POLL_MS);
   } catch (error) {
-    if (on === desk) on.thread.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(error.message), " ", h("a", { href: "#/" }, "Start a new session")));
+    if (target === view) target.thread.replaceChildren(h("p", { class: "trouble", role: "alert" }, plain(error.message), " ", h("a", { href: "#/" }, "Start a new session")));
   }
 }
 
-/** Questions with their answers; an answer that never came is null. */
-function pairs(history) {
-  const found = [];
+/** Pairs of question and answer; a missing answer is null. */
+function pairMessages(history) {
+  const result = [];
   for (const message of history) {
-    if (message.role === "user") found.push([message.content, null]);
-    else if (found.length) found.at(-1)[1] = message;
+    if (message.role === "user") result.push([message.content, null]);
+    else if (result.length) result.at(-1)[1] = message;
   }
-  return found;
+  return result;
 }
 
-async function welcome(on) {
-  const status = await get("status").catch((error) => ({ trouble: error.message }));
-  if (on !== desk || on.thread.childElementCount) return;
-  on.thread.append(h("div", { class: "welcome" }, ...(status.trouble ? failure(status.trouble) : status.documents ? greeting(status) : nothingYet())));
+async function showWelcome(target) {
+  const status = await get("status").catch((error) => ({ error: error.message }));
+  if (target !== view || target.thread.childElementCount) return;
+  target.thread.append(h("div", { class: "welcome" }, ...(status.error ? errorNotice(status.error) : status.documents ? welcomeNotice(status) : emptyNotice())));
 }
 
-const failure = (line) => [h("h1", {}, "The knowledge base is not there"), h("p", { class: "trouble", role: "alert" }, plain(line))];
-const nothingYet = () => [h("h1", {}, "Nothing is indexed yet"), h("p", {}, "Fill the knowledge base with ", h("code", {}, "ragkit index FOLDER"), ", then reload this page.")];
-const greeting = (status) => [
-  h("h1", {}, `Ask ${figures(status.documents, "document")}`),
-  h("p", {}, "Every statement of an answer carries a number. It opens the lines of the document that the statement stands on. What the documents do not hold is said plainly."),
-  h("p", {}, `${figures(status.chunks, "passage")} ${status.stale ? "are indexed; some files have changed since." : "are indexed, and no file has changed since."} `, h("a", { href: "#/status" }, "See what is in it")),
-  h("p", { class: "keys" }, h("kbd", {}, "Enter"), " asks, ", h("kbd", {}, "Shift"), " ", h("kbd", {}, "Enter"), " begins a line, ", h("kbd", {}, "/"), " comes back here, ", h("kbd", {}, "Esc"), " closes the panel."),
+const errorNotice = (message) => [h("h1", {}, "The knowledge base is not available"), h("p", { class: "trouble", role: "alert" }, plain(message))];
+const emptyNotice = () => [h("h1", {}, "No documents are indexed yet"), h("p", {}, "Index documents with ", h("code", {}, "ragkit index FOLDER"), ", then reload this page.")];
+const welcomeNotice = (status) => [
+  h("h1", {}, `Ask ${formatCount(status.documents, "document")}`),
+  h("p", {}, "Answers cite their sources: click a number to open the cited lines of the document. If the documents do not contain an answer, ragkit says so."),
+  h("p", {}, `${formatCount(status.chunks, "passage")} ${status.stale ? "are indexed; some files have changed since." : "are indexed; no file has changed since."} `, h("a", { href: "#/status" }, "Show the knowledge base")),
+  h("p", { class: "keys" }, h("kbd", {}, "Enter"), " to ask, ", h("kbd", {}, "Shift"), " ", h("kbd", {}, "Enter"), " for a new line, ", h("kbd", {}, "/"), " to focus the input, ", h("kbd", {}, "Esc"), " to close the panel."),
 ];
 
-function adopt(found) {
+function setSession(found) {
   session = { ...session, ...found };
-  const over = Boolean(session.ended);
-  desk.bar.replaceChildren(sessionBar(session, changed));
-  desk.field.disabled = desk.send.disabled = over;
-  desk.field.placeholder = over ? "This session has ended. Start a new one to ask." : "Ask your documents";
-  title();
+  const ended = Boolean(session.ended);
+  view.bar.replaceChildren(sessionBar(session, onSessionChange));
+  view.field.disabled = view.send.disabled = ended;
+  view.field.placeholder = ended ? "This session has ended. Start a new one to ask." : "Ask your documents";
+  updateTitle();
 }
 
-function title() {
-  if (desk.element.isConnected) document.title = plain(session?.title ? `${session.title} - ragkit` : "ragkit");
+function updateTitle() {
+  if (view.element.isConnected) document.title = plain(session?.title ? `${session.title} - ragkit` : "ragkit");
 }
 
-function changed(now, what) {
-  adopt(now);
-  announce(what === "rename" ? "Renamed." : "The session has ended.");
-  byId(what === "rename" ? "session-menu" : "new").focus();
-  refreshSessions(now.id);
+function onSessionChange(changed, action) {
+  setSession(changed);
+  announce(action === "rename" ? "Renamed." : "The session has ended.");
+  byId(action === "rename" ? "session-menu" : "new").focus();
+  refreshSessions(changed.id);
 }
 
 function submit() {
-  const question = desk.field.value.trim();
-  if (!question || running || session?.ended) return;
-  desk.field.value = "";
+  const question = view.field.value.trim();
+  if (!question || activeRequest || session?.ended) return;
+  view.field.value = "";
   ask(question);
 }
 
 async function ask(question) {
-  const on = desk;
-  on.thread.querySelector(".welcome")?.remove();
-  const turn = new Turn(question);
-  on.thread.append(turn.element);
+  const target = view;
+  target.thread.querySelector(".welcome")?.remove();
+  const turn = new ChatTurn(question);
+  target.thread.append(turn.element);
   turn.element.scrollIntoView({ block: "start" });
-  const mine = new AbortController();
-  running = mine;
-  busy(on, true);
+  const request = new AbortController();
+  activeRequest = request;
+  setBusy(target, true);
   try {
-    await follow(question, turn, on, mine.signal);
+    await streamAnswer(question, turn, target, request.signal);
   } catch (error) {
-    if (mine.signal.aborted) turn.stopped();
+    if (request.signal.aborted) turn.stopped();
     else turn.fail(error.message, () => {
       turn.element.remove();
-      if (!running) ask(question);
+      if (!activeRequest) ask(question);
     });
   } finally {
-    if (running === mine) running = null;
-    busy(on, false);
+    if (activeRequest === request) activeRequest = null;
+    setBusy(target, false);
     refreshSessions();
   }
 }
 
-async function follow(question, turn, on, signal) {
+async function streamAnswer(question, turn, target, signal) {
   const body = { message: question, stream: true };
   if (session) body.session_id = session.id;
   let ended = false;
-  for await (const { event, data } of events("chat", body, signal)) {
-    if (event === "start" && on === desk) begun(data.session_id, question);
+  for await (const { event, data } of streamEvents("chat", body, signal)) {
+    if (event === "start" && target === view) onAnswerStart(data.session_id, question);
     else if (event === "tool") turn.call(data);
     else if (event === "tool_result") turn.result(data);
     else if (event === "text") turn.write(data.delta);
@@ -161,22 +161,22 @@ async function follow(question, turn, on, signal) {
     else if (event === "done") {
       ended = true;
       turn.finish(data.message);
-      if (on === desk && data.session?.title !== session?.title) adopt(data.session);
+      if (target === view && data.session?.title !== session?.title) setSession(data.session);
     }
   }
-  if (!ended) throw new Error("The connection ended before the answer was finished. Try again.");
+  if (!ended) throw new Error("The connection closed before the answer was complete. Try again.");
 }
 
-/** The server has made a session: it gets its own address, so that a reload finds it again. */
-function begun(id, question) {
+/** Puts the id of a new session into the URL, so that a reload restores it. */
+function onAnswerStart(id, question) {
   if (!id || session?.id === id) return;
-  adopt({ id, title: question.slice(0, 80), ended: null });
-  if (desk.element.isConnected) history.replaceState(null, "", `#/s/${encodeURIComponent(id)}`);
-  refreshSessions(desk.element.isConnected ? id : undefined);
+  setSession({ id, title: question.slice(0, 80), ended: null });
+  if (view.element.isConnected) history.replaceState(null, "", `#/s/${encodeURIComponent(id)}`);
+  refreshSessions(view.element.isConnected ? id : undefined);
 }
 
-function busy(on, is) {
-  on.send.hidden = is;
-  on.stop.hidden = !is;
-  if (is) announce("Reading the documents.");
+function setBusy(target, busy) {
+  target.send.hidden = busy;
+  target.stop.hidden = !busy;
+  if (busy) announce("Searching the documents.");
 }

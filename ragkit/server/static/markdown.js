@@ -1,9 +1,9 @@
-// A small Markdown renderer that makes DOM nodes. HTML in the text stays text, images become links, and a link is made
-// only for http, https and mailto. It runs once over the text, and nesting is limited, so that no answer can hang a tab.
+// A small Markdown renderer that creates DOM nodes. HTML is shown as text, images become links, and links are limited
+// to http, https and mailto. It runs in one pass with limited nesting, so that no answer can block the page.
 
 import { h, plain } from "./dom.js";
 
-const DEEPEST = 6;
+const MAX_DEPTH = 6;
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$/;
 const ITEM = /^( {0,8})([-*+]|\d{1,9}[.)])(?:[ \t]+|$)(.*)$/;
@@ -13,20 +13,20 @@ const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
 /**
- * Shows Markdown in an element. Blocks that have not changed since the last time keep their nodes, so that a selection
- * outlives the next piece of a streamed answer. `cite(n)` gives the node for the mark [n], or null for plain text.
+ * Renders Markdown into an element. Unchanged blocks keep their nodes, so that a selection survives the next update
+ * of a streamed answer. `cite(n)` returns the node of the citation [n], or null for plain text.
  */
 export function renderInto(element, text, cite) {
-  const blocks = split(String(text).replace(/\r\n?/g, "\n").split("\n"));
+  const blocks = splitBlocks(String(text).replace(/\r\n?/g, "\n").split("\n"));
   const kept = element.markdown ?? [];
   let same = 0;
   while (same < blocks.length && same < kept.length && kept[same] === blocks[same].raw) same += 1;
   while (element.childNodes.length > same) element.lastChild.remove();
-  element.append(...blocks.slice(same).map((block) => build(block, cite, 0)));
+  element.append(...blocks.slice(same).map((block) => renderBlock(block, cite, 0)));
   element.markdown = blocks.map((block) => block.raw);
 }
 
-/** Forgets what was kept, for a rendering with other citations. */
+/** Renders all blocks again, for other citations. */
 export function rerender(element, text, cite) {
   element.markdown = [];
   renderInto(element, text, cite);
@@ -34,37 +34,37 @@ export function rerender(element, text, cite) {
 
 // blocks
 
-function split(lines) {
+function splitBlocks(lines) {
   const blocks = [];
   for (let at = 0; at < lines.length; ) {
     if (!lines[at].trim()) {
       at += 1;
       continue;
     }
-    const [kind, end] = measure(lines, at);
+    const [kind, end] = findBlock(lines, at);
     blocks.push({ kind, lines: lines.slice(at, end), raw: lines.slice(at, end).join("\n") });
     at = end;
   }
   return blocks;
 }
 
-function measure(lines, at) {
+function findBlock(lines, at) {
   const line = lines[at];
   const fence = FENCE.exec(line);
   if (fence) return ["code", fenceEnd(lines, at + 1, fence[1])];
   if (HEADING.test(line)) return ["heading", at + 1];
   if (RULE.test(line)) return ["rule", at + 1];
-  if (QUOTE.test(line)) return ["quote", runEnd(lines, at, (one) => QUOTE.test(one))];
+  if (QUOTE.test(line)) return ["quote", runEnd(lines, at, (text) => QUOTE.test(text))];
   if (ITEM.test(line)) return ["list", listEnd(lines, at)];
   if (line.includes("|") && DIVIDER.test(lines[at + 1] ?? "") && lines[at + 1].includes("-")) {
-    return ["table", runEnd(lines, at, (one) => one.includes("|"))];
+    return ["table", runEnd(lines, at, (text) => text.includes("|"))];
   }
   let end = at + 1;
-  while (end < lines.length && lines[end].trim() && !interrupts(lines[end])) end += 1;
+  while (end < lines.length && lines[end].trim() && !endsParagraph(lines[end])) end += 1;
   return ["paragraph", end];
 }
 
-const interrupts = (line) => FENCE.test(line) || HEADING.test(line) || QUOTE.test(line) || RULE.test(line) || /^ {0,3}(?:[-*+]|1[.)])[ \t]+\S/.test(line);
+const endsParagraph = (line) => FENCE.test(line) || HEADING.test(line) || QUOTE.test(line) || RULE.test(line) || /^ {0,3}(?:[-*+]|1[.)])[ \t]+\S/.test(line);
 
 function fenceEnd(lines, at, mark) {
   while (at < lines.length && !(lines[at].trim().startsWith(mark) && !lines[at].trim().replaceAll(mark[0], ""))) at += 1;
@@ -84,25 +84,25 @@ function listEnd(lines, at) {
     const item = ITEM.exec(line);
     if (item && item[1].length < 2 && /\d/.test(item[2]) !== kind) break;
     const blankBefore = !lines[look - 1].trim();
-    if (line.trim() && !item && !/^ {2,}/.test(line) && (blankBefore || interrupts(line))) break;
+    if (line.trim() && !item && !/^ {2,}/.test(line) && (blankBefore || endsParagraph(line))) break;
     if (line.trim()) end = look + 1;
   }
   return end;
 }
 
-function build(block, cite, depth) {
-  const inner = (text) => inline(text, cite, 0);
+function renderBlock(block, cite, depth) {
+  const inner = (text) => renderInline(text, cite, 0);
   switch (block.kind) {
     case "code":
       return buildCode(block.lines);
     case "heading": {
       const [, marks, text] = HEADING.exec(block.lines[0]);
-      return h(`h${Math.min(marks.length + 2, 6)}`, {}, inner(text)); // the page has its own first two levels
+      return h(`h${Math.min(marks.length + 2, 6)}`, {}, inner(text)); // h1 and h2 are used by the page
     }
     case "rule":
       return h("hr");
     case "quote":
-      return h("blockquote", {}, nested(block.lines.map((line) => line.replace(QUOTE, "")), cite, depth));
+      return h("blockquote", {}, renderNested(block.lines.map((line) => line.replace(QUOTE, "")), cite, depth));
     case "list":
       return buildList(block.lines, cite, depth);
     case "table":
@@ -112,9 +112,9 @@ function build(block, cite, depth) {
   }
 }
 
-function nested(lines, cite, depth) {
-  if (depth >= DEEPEST) return plain(lines.join("\n"));
-  return split(lines).map((block) => build(block, cite, depth + 1));
+function renderNested(lines, cite, depth) {
+  if (depth >= MAX_DEPTH) return plain(lines.join("\n"));
+  return splitBlocks(lines).map((block) => renderBlock(block, cite, depth + 1));
 }
 
 function buildCode(lines) {
@@ -140,11 +140,11 @@ function buildList(lines, cite, depth) {
     }
   }
   return h(ordered ? "ol" : "ul", { start: ordered && parseInt(first[2], 10) !== 1 ? parseInt(first[2], 10) : null },
-    items.map((item) => h("li", {}, tight(nested(item, cite, depth)))));
+    items.map((item) => h("li", {}, unwrapParagraph(renderNested(item, cite, depth)))));
 }
 
-/** A paragraph that begins an item needs no element of its own. */
-function tight(nodes) {
+/** Unwraps the first paragraph of a list item. */
+function unwrapParagraph(nodes) {
   if (typeof nodes === "string" || nodes[0]?.tagName !== "P") return nodes;
   return [...nodes[0].childNodes, ...nodes.slice(1)];
 }
@@ -173,24 +173,24 @@ const TOKEN = new RegExp([
 const LINK = /\[((?:[^[\]\\\n]|\\.|\[[^[\]\n]*\]){0,500})\]\(\s*<?([^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)>?(?:\s+(?:"[^"\n]*"|'[^'\n]*'))?\s*\)/y;
 const ELEMENT = { "**": "strong", __: "strong", "~~": "del", "*": "em", _: "em" };
 
-function inline(text, cite, depth) {
-  if (depth > DEEPEST) return [plain(text)];
+function renderInline(text, cite, depth) {
+  if (depth > MAX_DEPTH) return [plain(text)];
   const nodes = [];
   const unclosed = new Set();
   const token = new RegExp(TOKEN);
   let from = 0;
   for (let match = token.exec(text); match; match = token.exec(text)) {
-    const found = read(match, text, { cite, depth, unclosed });
-    if (!found) continue;
-    nodes.push(plain(text.slice(from, match.index)), ...found.nodes);
-    from = token.lastIndex = found.end;
+    const parsed = readToken(match, text, { cite, depth, unclosed });
+    if (!parsed) continue;
+    nodes.push(plain(text.slice(from, match.index)), ...parsed.nodes);
+    from = token.lastIndex = parsed.end;
   }
   nodes.push(plain(text.slice(from)));
   return nodes.filter((node) => node !== "");
 }
 
-/** What a token stands for and where it ends; null: it stands for itself. */
-function read(match, text, state) {
+/** The nodes of a token and its end; null if the token is plain text. */
+function readToken(match, text, state) {
   const { groups, index } = match;
   const end = index + match[0].length;
   if (groups.escaped) return { nodes: [match[0][1]], end };
@@ -226,13 +226,13 @@ function readLink(mark, text, index, { depth }) {
   if (!found) return null;
   const end = LINK.lastIndex;
   const image = mark[0] === "!";
-  const label = image ? [`image: ${plain(found[1]) || "no description"}`] : inline(found[1], () => null, depth + 1).map(unlinked);
+  const label = image ? [`image: ${plain(found[1]) || "no description"}`] : renderInline(found[1], () => null, depth + 1).map(unwrapLink);
   const node = link(found[2], label);
   return { nodes: [node ?? plain(found[0])], end };
 }
 
-/** A link stands in no other link. */
-const unlinked = (node) => (node instanceof Element && node.matches(".link") ? node.textContent : node);
+/** Links cannot be nested. */
+const unwrapLink = (node) => (node instanceof Element && node.matches(".link") ? node.textContent : node);
 
 function readMark(mark, text, index, { cite, depth, unclosed }) {
   const from = index + mark.length;
@@ -245,12 +245,12 @@ function readMark(mark, text, index, { cite, depth, unclosed }) {
     unclosed.add(mark);
     return null;
   }
-  return { nodes: [h(ELEMENT[mark], {}, inline(text.slice(from, close), cite, depth + 1))], end: close + mark.length };
+  return { nodes: [h(ELEMENT[mark], {}, renderInline(text.slice(from, close), cite, depth + 1))], end: close + mark.length };
 }
 
 /**
- * A link that says where it leads, or null for an address that is none of ours to open.
- * The host is written as the browser understands it: no user name before an @, no look-alike letters.
+ * A link followed by its host, or null for other URL schemes.
+ * The host is shown as parsed by the browser: no user name before an @, no look-alike letters.
  */
 export function link(address, label) {
   let url;

@@ -1,17 +1,16 @@
-// The panel beside an answer: one at a time, closed with Escape, and the focus goes back to what opened it.
-// On a narrow screen it is a sheet over the page, and what lies below cannot be reached.
+// The side panel: one at a time, closed with Escape; the focus returns to the element that opened it.
+// On narrow screens it is modal.
 
 import { button, byId, h } from "./dom.js";
 
-const narrow = matchMedia("(max-width: 820px)");
+const narrowScreen = matchMedia("(max-width: 820px)");
 let opener = null;
-let turn = 0;
+let requestId = 0;
 
-const behind = () => [byId("main"), byId("side"), byId("bar"), byId("skip")];
+const backgroundElements = () => [byId("main"), byId("side"), byId("bar"), byId("skip")];
 
 /**
- * Opens the panel. `fill(body)` may be slow; it is given the body to fill and a function that says whether the panel
- * still shows what was asked for.
+ * Opens the panel. `fill(body, isCurrent)` may be slow; `isCurrent()` is false once the panel shows something else.
  */
 export async function openPanel({ title, subtitle = null, tools = [] }, from, fill) {
   const panel = byId("panel");
@@ -20,8 +19,8 @@ export async function openPanel({ title, subtitle = null, tools = [] }, from, fi
     opener = from;
     opener.classList.add("shown");
   }
-  turn += 1;
-  const mine = turn;
+  requestId += 1;
+  const current = requestId;
   const heading = h("h2", { id: "panel-title", tabindex: -1 }, title);
   const body = h("div", { class: "panel-body", tabindex: -1, role: "region", "aria-labelledby": "panel-title" });
   panel.replaceChildren(
@@ -30,19 +29,19 @@ export async function openPanel({ title, subtitle = null, tools = [] }, from, fi
     body);
   panel.hidden = false;
   document.body.classList.add("with-panel");
-  arrange();
+  updateModal();
   heading.focus({ preventScroll: true });
-  await fill(body, () => turn === mine && !panel.hidden);
+  await fill(body, () => requestId === current && !panel.hidden);
 }
 
 export function closePanel() {
   const panel = byId("panel");
   if (panel.hidden) return;
-  turn += 1;
+  requestId += 1;
   panel.hidden = true;
   panel.replaceChildren();
   document.body.classList.remove("with-panel");
-  arrange();
+  updateModal();
   const back = opener?.isConnected ? opener : byId("question") ?? byId("main");
   opener?.classList.remove("shown");
   opener = null;
@@ -51,12 +50,12 @@ export function closePanel() {
 
 export const panelIsOpen = () => !byId("panel").hidden;
 
-/** Whether it is a sheet depends on the width, which may change while it is open. */
-function arrange() {
-  const sheet = narrow.matches && panelIsOpen();
-  for (const element of behind()) element.inert = sheet;
+/** Makes the panel modal on narrow screens; the width can change while it is open. */
+function updateModal() {
+  const modal = narrowScreen.matches && panelIsOpen();
+  for (const element of backgroundElements()) element.inert = modal;
   const panel = byId("panel");
-  if (sheet) {
+  if (modal) {
     panel.setAttribute("role", "dialog");
     panel.setAttribute("aria-modal", "true");
   } else {
@@ -65,4 +64,4 @@ function arrange() {
   }
 }
 
-narrow.addEventListener("change", arrange);
+narrowScreen.addEventListener("change", updateModal);

@@ -1,49 +1,49 @@
-// A passage in its document: the text as it was indexed, with the lines that a citation or a hit stands on.
+// A passage in its document: the indexed text, with the lines of a citation or hit highlighted.
 
-import { announce, button, h, name, place, plain } from "./dom.js";
-import { get, path } from "./api.js";
+import { announce, button, formatLocation, h, nameElement, plain } from "./dom.js";
+import { buildPath, get } from "./api.js";
 import { openPanel } from "./panel.js";
 
 /**
  * Opens the document of a citation or hit at its lines.
  *
  * @param at {source, document_id, page, start_line, end_line, quote?, verified?, stale?}
- * @param from the element that asked for it
- * @param others {list, index}: neighbours to step through, if any
+ * @param from the element that opens the panel
+ * @param others {list, index}: the list for the previous and next buttons, or null
  */
 export function openPassage(at, from, others = null) {
   const cut = at.source.lastIndexOf("/") + 1;
-  const subtitle = [name(at.source.slice(0, cut)), at.start_line ? [" ", place(at), " ", ...stateMarks(at)] : []];
-  return openPanel({ title: name(at.source.slice(cut)), subtitle, tools: steps(others, from) }, from, async (body, wanted) => {
-    body.append(h("p", { class: "waiting" }, "Opening the document"));
+  const subtitle = [nameElement(at.source.slice(0, cut)), at.start_line ? [" ", formatLocation(at), " ", ...statusMarks(at)] : []];
+  return openPanel({ title: nameElement(at.source.slice(cut)), subtitle, tools: navigationButtons(others, from) }, from, async (body, isCurrent) => {
+    body.append(h("p", { class: "waiting" }, "Loading the document"));
     try {
-      const found = await get(path(`documents/${encodeURIComponent(at.document_id)}`, { start_line: at.start_line, end_line: at.end_line }));
-      if (wanted()) show(body, found, at);
+      const found = await get(buildPath(`documents/${encodeURIComponent(at.document_id)}`, { start_line: at.start_line, end_line: at.end_line }));
+      if (isCurrent()) renderDocument(body, found, at);
     } catch (error) {
-      if (wanted()) body.replaceChildren(...gone(error, at));
+      if (isCurrent()) body.replaceChildren(...missingNotice(error, at));
     }
   });
 }
 
-/** A document that was indexed again has another text: what was cited is still known. */
-function gone(error, { quote }) {
+/** A document that was indexed again or removed: shows the quote instead. */
+function missingNotice(error, { quote }) {
   if (error.status !== 404) return [h("p", { class: "trouble", role: "alert" }, plain(error.message))];
   return [
-    h("p", { class: "note warn", role: "alert" }, "This text of the document is no longer in the knowledge base: it was indexed again, or removed. Ask again for an answer from what is there now."),
+    h("p", { class: "note warn", role: "alert" }, "This version of the document is no longer in the knowledge base: it was indexed again or removed. Ask again for an answer from the current documents."),
     quote ? h("blockquote", { class: "document gone", dir: "auto" }, plain(quote)) : "",
   ];
 }
 
-/** The words that say how far a citation can be trusted. */
-export function stateMarks({ verified, stale }) {
+/** Labels for the verification status of a citation. */
+export function statusMarks({ verified, stale }) {
   const marks = [];
-  if (verified === true) marks.push(h("span", { class: "mark good", title: "The quote stands in the indexed text, letter by letter" }, "verified"));
+  if (verified === true) marks.push(h("span", { class: "mark good", title: "The quote matches the indexed text exactly" }, "verified"));
   if (verified === false) marks.push(h("span", { class: "mark bad", title: "The quote was not found in the indexed text" }, "not verified"));
-  if (stale) marks.push(h("span", { class: "mark warn", title: "The file has changed, or is gone, since it was indexed" }, "changed since"));
+  if (stale) marks.push(h("span", { class: "mark warn", title: "The file has changed or was removed since it was indexed" }, "changed since"));
   return marks;
 }
 
-function steps(others, from) {
+function navigationButtons(others, from) {
   if (!others || others.list.length < 2) return [];
   const { list, index } = others;
   const to = (next) => () => openPassage(list[next], from, { list, index: next });
@@ -54,7 +54,7 @@ function steps(others, from) {
   ];
 }
 
-function show(body, found, at) {
+function renderDocument(body, found, at) {
   const lines = found.text.split("\n");
   const first = found.first_line ?? 1;
   const pages = pageLines(found, lines, first);
@@ -65,39 +65,39 @@ function show(body, found, at) {
     return [
       pages.has(n) && h("p", { class: "page" }, `Page ${pages.get(n)}`),
       h("div", { class: isCited ? "line cited" : "line", "data-line": n }, h("span", { class: "n", "aria-hidden": "true" }, n),
-        h("span", { class: "t" }, isCited ? marked(line, cited.get(n)) : plain(line))),
+        h("span", { class: "t" }, isCited ? highlightQuote(line, cited.get(n)) : plain(line))),
     ];
   });
-  body.replaceChildren(...notes(found, at, first, lines.length), h("div", { class: "document", role: "document", "aria-label": "Text of the document" }, rows));
+  body.replaceChildren(...documentNotes(found, at, first, lines.length), h("div", { class: "document", role: "document", "aria-label": "Text of the document" }, rows));
   const target = body.querySelector(".cited");
   if (!target) return;
-  target.setAttribute("aria-label", `Cited: ${place(at)}`);
+  target.setAttribute("aria-label", `Cited: ${formatLocation(at)}`);
   target.setAttribute("role", "group");
   target.scrollIntoView({ block: "center", behavior: "instant" });
-  announce(`${at.source}, ${place(at)}, is open beside the answer. Escape closes it.`);
+  announce(`${at.source}, ${formatLocation(at)}, is open beside the answer. Escape closes it.`);
 }
 
-function notes(found, at, first, count) {
+function documentNotes(found, at, first, count) {
   const notes = [];
   if (found.stale || at.stale) {
-    notes.push(h("p", { class: "note warn" }, "The file has changed, or is gone, since it was indexed. This is the text that was indexed; ", h("code", {}, "ragkit index"), " brings it up to date."));
+    notes.push(h("p", { class: "note warn" }, "The file has changed or was removed since it was indexed. This is the indexed text; ", h("code", {}, "ragkit index"), " updates it."));
   }
   if (first > 1 || (found.lines && first + count - 1 < found.lines)) {
-    notes.push(h("p", { class: "note" }, `Lines ${first} to ${first + count - 1} of ${found.lines}: the document is too long to show whole.`));
+    notes.push(h("p", { class: "note" }, `Lines ${first} to ${first + count - 1} of ${found.lines}: the document is too long to show in full.`));
   }
   return notes;
 }
 
 const quoteLines = ({ quote }) => (quote ? quote.split("\n") : []);
 
-/** The quoted words of a line, marked; the line stays as it is where they are not found in it. */
-function marked(line, quote) {
+/** A line with the quote highlighted, if the line contains it. */
+function highlightQuote(line, quote) {
   const at = quote ? line.indexOf(quote) : -1;
   if (at < 0) return plain(line);
   return [plain(line.slice(0, at)), h("mark", {}, plain(quote)), plain(line.slice(at + quote.length))];
 }
 
-/** Line number -> page that begins there. */
+/** Line number -> page that starts there. */
 function pageLines(found, lines, first) {
   const pages = new Map();
   for (const [i, page] of (found.pages ?? []).entries()) {

@@ -1,20 +1,20 @@
-// The list of sessions, and what can be done with one: rename, export, end.
+// The list of sessions, and the actions of a session: rename, export, end.
 
-import { announce, button, byId, h, plain, shortTime } from "./dom.js";
-import { fetchBlob, get, path, send } from "./api.js";
+import { announce, button, byId, formatTime, h, plain } from "./dom.js";
+import { buildPath, fetchBlob, get, send } from "./api.js";
 
 const PAGE = 30;
-let shown = [];
-let next = null;
+let loadedSessions = [];
+let nextCursor = null;
 let current = "";
 
-/** Reads the list again, and marks the session that is open. */
+/** Reloads the list and marks the open session. */
 export async function refreshSessions(open = current) {
   current = open;
   try {
-    const found = await get(path("sessions", { limit: Math.max(PAGE, Math.min(shown.length, 100)) }));
-    [shown, next] = [found.sessions, found.next];
-    draw();
+    const found = await get(buildPath("sessions", { limit: Math.max(PAGE, Math.min(loadedSessions.length, 100)) }));
+    [loadedSessions, nextCursor] = [found.sessions, found.next];
+    render();
   } catch (error) {
     byId("sessions").replaceChildren(h("li", { class: "trouble" }, plain(error.message)));
   }
@@ -22,29 +22,29 @@ export async function refreshSessions(open = current) {
 
 export function markSession(open) {
   current = open;
-  draw();
+  render();
 }
 
-function draw() {
-  const items = shown.map((one) => h("li", {},
-    h("a", { href: `#/s/${encodeURIComponent(one.id)}`, "aria-current": one.id === current ? "page" : null },
-      h("bdi", { class: "title" }, plain(one.title || "Untitled")), h("span", { class: "when" }, one.ended ? "ended" : shortTime(one.updated)))));
-  if (!items.length) items.push(h("li", { class: "empty" }, "None yet. They are kept here."));
-  if (next) items.push(h("li", {}, button("Show older", older)));
+function render() {
+  const items = loadedSessions.map((session) => h("li", {},
+    h("a", { href: `#/s/${encodeURIComponent(session.id)}`, "aria-current": session.id === current ? "page" : null },
+      h("bdi", { class: "title" }, plain(session.title || "Untitled")), h("span", { class: "when" }, session.ended ? "ended" : formatTime(session.updated)))));
+  if (!items.length) items.push(h("li", { class: "empty" }, "No sessions yet."));
+  if (nextCursor) items.push(h("li", {}, button("Show older", loadOlder)));
   byId("sessions").replaceChildren(...items);
 }
 
-async function older() {
-  const found = await get(path("sessions", { limit: PAGE, cursor: next }));
-  [shown, next] = [[...shown, ...found.sessions], found.next];
-  draw();
+async function loadOlder() {
+  const found = await get(buildPath("sessions", { limit: PAGE, cursor: nextCursor }));
+  [loadedSessions, nextCursor] = [[...loadedSessions, ...found.sessions], found.next];
+  render();
 }
 
-/** The line above a session: its title and what can be done with it. `changed(session)` is called after a change. */
+/** The title bar of a session with its menu. `changed(session, action)` is called after a change. */
 export function sessionBar(session, changed) {
   const line = h("p", { class: "trouble", role: "alert", hidden: true });
   const attempt = async (work) => {
-    fold(menu);
+    closeMenu(menu);
     line.hidden = true;
     try {
       await work();
@@ -60,7 +60,7 @@ export function sessionBar(session, changed) {
   const menu = h("details", { class: "menu", on: { keydown: (event) => {
     if (event.key !== "Escape" || !menu.open) return;
     event.stopPropagation();
-    fold(menu);
+    closeMenu(menu);
   }, focusout: ({ relatedTarget: to }) => {
     if (to && !menu.contains(to)) menu.open = false;
   } } }, h("summary", { id: "session-menu" }, "Session"), h("div", { role: "group", "aria-label": "This session" },
@@ -72,7 +72,7 @@ export function sessionBar(session, changed) {
   return bar;
 }
 
-function fold(menu) {
+function closeMenu(menu) {
   menu.open = false;
   menu.firstChild.focus();
 }
@@ -81,7 +81,7 @@ function rename(bar, session, attempt, changed) {
   const field = h("input", { type: "text", name: "title", value: session.title, maxlength: 200, "aria-label": "Title of the session", autocomplete: "off" });
   const back = () => {
     form.replaceWith(bar);
-    fold(bar.querySelector("details"));
+    closeMenu(bar.querySelector("details"));
   };
   const form = h("form", { class: "session-bar", on: {
     submit: (event) => {
@@ -103,8 +103,8 @@ function rename(bar, session, attempt, changed) {
 function confirmEnd(session, attempt, changed) {
   const dialog = h("dialog", { "aria-labelledby": "end-title" },
     h("h2", { id: "end-title" }, "End this session?"),
-    h("p", {}, "It stays here to read and export, but takes no more questions."),
-    h("div", { class: "tools" }, button("Keep it", () => dialog.close()), button("End session", () => {
+    h("p", {}, "You can still read and export it, but not ask more questions."),
+    h("div", { class: "tools" }, button("Cancel", () => dialog.close()), button("End session", () => {
       dialog.close();
       attempt(async () => {
         await send("POST", "session/end", { session_id: session.id });

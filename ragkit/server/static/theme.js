@@ -1,8 +1,8 @@
-// Runs before the first paint, so that a chosen theme does not flash. "" follows the system.
+// Runs before the first paint, so that the stored theme does not flash. Without one, the page follows the system.
 "use strict";
 try {
   const chosen = localStorage.getItem("ragkit.theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 } catch {
-  // storage may be refused: the system's theme it is
+  // storage is not available: follow the system
 }

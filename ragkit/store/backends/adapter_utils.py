@@ -1,14 +1,12 @@
-"""What stores that live in somebody else's engine have in common: documents and metadata in forms that any engine
-takes, and answers that are complete although the engine's own may not be.
+"""Utilities of the adapters: portable forms of documents, batches, and complete results from any engine.
 
-Nothing here knows an engine.
+Independent of any engine.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
@@ -22,10 +20,10 @@ ItemT = TypeVar("ItemT")
 
 
 def document_to_json(document: Document) -> str:
-    """A document as one line of ASCII JSON: lone surrogates and NUL are escaped, so that any engine can hold it.
+    """A document as one line of ASCII JSON, in which lone surrogates and NUL are escaped, so that any engine stores it.
 
     Raises:
-        StoreError: a number in its metadata has more digits than Python reads.
+        StoreError: an integer in the metadata exceeds Python's limit of digits.
     """
     headings = [[heading.start, heading.level, heading.text] for heading in document.headings]
     values: dict[str, object] = {
@@ -46,11 +44,11 @@ def document_to_json(document: Document) -> str:
 
 
 _decode_json = json.JSONDecoder().raw_decode
-"""`json.loads` without its look for blanks, of which `json.dumps` leaves none."""
+"""`json.loads` without skipping white space, which `json.dumps` does not write."""
 
 
 def document_from_json(text: str) -> Document:
-    """The document that `document_to_json` made a text of."""
+    """The inverse of `document_to_json`."""
     values = _decode_json(text)[0]
     return build_document(
         values.get("text", ""),
@@ -66,14 +64,24 @@ def document_from_json(text: str) -> Document:
 
 
 def deduplicate_by_id(documents: Sequence[Document], rows: Rows) -> tuple[list[Document], Rows]:
-    """Of documents with one id only the last, in the order of the ids, with their rows."""
-    places = {document.id: place for place, document in enumerate(documents)}
-    kept = [places[name] for name in sorted(places)]
-    return [documents[place] for place in kept], rows[kept]
+    """The last document of each id, ordered by id, with their rows."""
+    positions = {document.id: position for position, document in enumerate(documents)}
+    selected = [positions[name] for name in sorted(positions)]
+    return [documents[position] for position in selected], rows[selected]
+
+
+def expected_dimension(
+    stored: int, shape: tuple[int, ...], is_empty: Callable[[], bool], option: int | None
+) -> int | None:
+    """The dimension that vectors of `shape` must have; None for any.
+
+    An empty collection does not fix the dimension. It is counted only if its dimension differs.
+    """
+    return option if not stored or (stored not in shape[-1:] and is_empty()) else stored
 
 
 def batches(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
-    """The items in runs of at most `size`."""
+    """Batches of at most `size` items."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
@@ -81,116 +89,107 @@ def batches(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
 def batches_by_size(
     items: Sequence[ItemT], sizes: Sequence[int], max_items: int, max_size: int
 ) -> Iterator[list[ItemT]]:
-    """The items in runs of at most `max_items`, and of at most `max_size` together, but for one that is larger."""
-    run: list[ItemT] = []
+    """Batches of at most `max_items` items and a total size of at most `max_size`; a larger item is its own batch."""
+    batch: list[ItemT] = []
     total = 0
     for item, size in zip(items, sizes, strict=True):
-        if run and (total + size > max_size or len(run) == max_items):
-            yield run
-            run, total = [], 0
-        run.append(item)
+        if batch and (total + size > max_size or len(batch) == max_items):
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
         total += size
-    if run:
-        yield run
+    if batch:
+        yield batch
 
 
 def normalize_number(value: float) -> int | float:
-    """A whole number as an int, so that its decimal digits are exact: 1e23 is 99999999999999991611392."""
+    """An integral float as an int, so that its decimal digits are exact: 1e23 is 99999999999999991611392."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def escape_text(text: str) -> str:
-    """A text without NUL and lone surrogates, which few engines take; other texts stay as they are.
+    """Escape NUL and lone surrogates, which most engines reject; other texts are unchanged.
 
-    Distinct texts stay distinct, and in the order of their code points.
+    The escaped texts are distinct, and have the same order by code point.
     """
     if text.isascii() and "\0" not in text and "\1" not in text:
         return text
-    return "".join(_ESCAPES.get(each) or _escape_surrogate(each) for each in text)
+    return "".join(_ESCAPES.get(character) or _escape_surrogate(character) for character in text)
 
 
 _ESCAPES = {"\0": "\1\1", "\1": "\1\2", "\ue000": "\ue000\uf000"}
 
 
 def _escape_surrogate(character: str) -> str:
-    """A lone surrogate as U+E000, the first character above them, and one below U+F000 in their order."""
+    """A lone surrogate as U+E000, the first character above the surrogates, and a character below U+F000."""
     code = ord(character)
     return "\ue000" + chr(0x1000 + code - 0xD800) if 0xD800 <= code < 0xE000 else character
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHit:
-    """What an engine found."""
-
-    document: Document
-    score: float
-
-
 SCORE_TOLERANCE = 2e-6
-"""Scores of engines, which count in float32, may be off by this much: what is so near may stand in another order."""
-
-
+"""Maximum error of the float32 scores of an engine; documents with closer scores may be in the wrong order."""
 _EXTRA_RESULTS = 1
-"""Documents asked for beyond those that are wanted, to see whether the last of these ties with more."""
+"""Documents fetched beyond `top_k`, to detect ties with the last result."""
 _MIN_REFETCH = 64
-"""Documents asked for when those were too few, at least."""
+"""Minimum number of documents of a second fetch."""
 
 
 def collect_top_k(
-    fetch: Callable[[int], Sequence[EngineHit]],
+    fetch: Callable[[int], Sequence[SearchResult]],
     node: FilterNode,
     top_k: int,
     exact: Callable[[Sequence[Document]], Sequence[float]] | None = None,
 ) -> list[SearchResult]:
-    """The best `top_k` that the filter lets through, ties by id.
+    """The best `top_k` documents that match the filter, ties ordered by id, with scores clipped to [-1, 1].
 
     Args:
-        fetch: gives the best of what may match, up to so many; fewer only where there are no more. It may give
-            documents that the filter does not let through, but leaves none out that it does.
-        node: the filter; what it says is decided by the reference evaluator.
-        top_k: how many are wanted.
-        exact: gives the scores of some documents in float64, where `fetch` gives the engine's own. It is asked about
-            those that stand so near to one another that the engine may have confused them.
+        fetch: returns up to the given number of the best candidates; fewer only if there are no more. The candidates
+            include all documents that match the filter, and possibly others.
+        node: the filter; the reference evaluator applies it.
+        top_k: the number of results.
+        exact: returns the float64 scores of some documents, if `fetch` returns the scores of the engine. It is called
+            for documents whose scores are so close that the engine may have confused their order.
     """
     limit = top_k + _EXTRA_RESULTS
     while True:
-        found = fetch(limit)
-        kept = [each for each in found if evaluate(node, each.document.metadata)]
-        kept.sort(key=_sort_key)
-        is_all = len(found) < limit
-        # what was cut off may tie with the last that is wanted, and have a lower id
+        candidates = fetch(limit)
+        matches = [result for result in candidates if evaluate(node, result.document.metadata)]
+        matches.sort(key=_sort_key)
+        is_all = len(candidates) < limit
+        # a document that was not fetched may tie with the last result, and have a lower id
         if is_all or (
-            len(kept) >= top_k and min(each.score for each in found) < kept[top_k - 1].score - SCORE_TOLERANCE
+            len(matches) >= top_k
+            and min(result.score for result in candidates) < matches[top_k - 1].score - SCORE_TOLERANCE
         ):
             if exact is not None:
-                kept = _rescore_near_ties(kept, top_k, exact)
-            return [SearchResult(each.document, max(-1.0, min(1.0, each.score))) for each in kept[:top_k]]
+                matches = _rescore_near_ties(matches, top_k, exact)
+            return [SearchResult(result.document, max(-1.0, min(1.0, result.score))) for result in matches[:top_k]]
         limit = max(4 * limit, _MIN_REFETCH)
 
 
-def _sort_key(found: EngineHit) -> tuple[float, str]:
-    return -found.score, found.document.id
+def _sort_key(result: SearchResult) -> tuple[float, str]:
+    return -result.score, result.document.id
 
 
 def _rescore_near_ties(
-    ranked: Sequence[EngineHit], top_k: int, exact: Callable[[Sequence[Document]], Sequence[float]]
-) -> list[EngineHit]:
-    """The first `top_k`, and what stands near to the last of them, with exact scores for all that have a neighbour."""
-    kept = list(ranked[:1])
-    for last, each in pairwise(ranked):
-        if len(kept) >= top_k and last.score - each.score > SCORE_TOLERANCE:
+    ranked: Sequence[SearchResult], top_k: int, exact: Callable[[Sequence[Document]], Sequence[float]]
+) -> list[SearchResult]:
+    """The first `top_k` results and those that nearly tie with the last; near ties get exact scores."""
+    results = list(ranked[:1])
+    for previous, result in pairwise(ranked):
+        if len(results) >= top_k and previous.score - result.score > SCORE_TOLERANCE:
             break
-        kept.append(each)
-    near = {
-        place + side
-        for place, (a, b) in enumerate(pairwise(kept))
+        results.append(result)
+    near_ties = {
+        index + side
+        for index, (a, b) in enumerate(pairwise(results))
         if a.score - b.score <= SCORE_TOLERANCE
         for side in (0, 1)
     }
-    places = sorted(near)
-    if places:
-        scores = exact([kept[place].document for place in places])
-        for place, score in zip(places, scores, strict=True):
-            kept[place] = EngineHit(kept[place].document, score)
-        kept.sort(key=_sort_key)
-    return kept
+    positions = sorted(near_ties)
+    if positions:
+        scores = exact([results[position].document for position in positions])
+        for position, score in zip(positions, scores, strict=True):
+            results[position] = SearchResult(results[position].document, score)
+        results.sort(key=_sort_key)
+    return results

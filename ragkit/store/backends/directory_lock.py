@@ -1,7 +1,7 @@
-"""A directory that one process at a time may use, for engines that do not see to it themselves.
+"""Lock a directory for one process, for engines that do not do so themselves.
 
-The lock is the operating system's, on a file in the directory: it ends with the process, however that ends. Handles
-of one process share it, and with it a lock for their threads.
+The lock is an OS lock on a file in the directory, released when the process ends. The handles of one process share it,
+together with a lock for their threads.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class _LockEntry:
 
 
 class DirectoryLock:
-    """A share of this process in the lock of a directory."""
+    """The lock of this process on a directory, shared by its handles."""
 
     _entries: ClassVar[dict[Path, _LockEntry]] = {}
     _entries_lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, directory: Path) -> None:
-        """Take the lock, or share it; the directory is made when it is not there.
+        """Acquire or share the lock; the directory is created if it does not exist.
 
         Raises:
-            KnowledgeBaseLocked: another process has it.
-            StoreError: the directory cannot be used.
+            KnowledgeBaseLocked: another process holds it.
+            StoreError: the directory cannot be created or locked.
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -48,19 +48,19 @@ class DirectoryLock:
                 self._entries[self._path].users += 1
                 self.lock = self._entries[self._path].lock
         except OSError as error:
-            raise StoreError(f"{directory} cannot be used: {error.strerror}") from error
+            raise StoreError(f"cannot lock the directory {directory}: {error.strerror}") from error
         self._is_open = True
 
     def close(self) -> None:
-        """Give the share back; closing twice is fine."""
+        """Release the lock when the last handle is closed; may be called twice."""
         with self._entries_lock:
             if not self._is_open:
                 return
             self._is_open = False
-            held = self._entries[self._path]
-            held.users -= 1
-            if not held.users:
-                os.close(held.fd)
+            entry = self._entries[self._path]
+            entry.users -= 1
+            if not entry.users:
+                os.close(entry.fd)
                 del self._entries[self._path]
 
 

@@ -1,13 +1,12 @@
-"""The store of the faiss library: a directory of documents and rows (`DirectoryStore`), and an index beside.
+"""The store `faiss`: a `DirectoryStore` with a faiss index of the vector file.
 
-The index is over the rows of the vector file, which only grows: what is replaced or deleted is passed over, and once
-more than a third is dead the file and its index are made anew. Nothing depends on the index: rows that it lacks are
-scanned, a filter that lets few rows through is answered from those alone, an index that finds too few is left aside,
-and every score is computed from the row itself. Recall@10 on 20,000 x 384 clustered rows was
-1.00 with `hnsw` and 0.98 with `ivfpq`, as their options are by default.
+Replaced and deleted rows stay in the index and are skipped; when more than a third of the rows are dead, the vector
+file and the index are rebuilt. The index only provides candidates: rows that it lacks are scanned, a filter that
+matches few rows is answered by scanning those, an index that returns too few rows is bypassed, and every score is
+computed from the vector itself. Recall@10 on 20,000 x 384 clustered vectors with default options was 1.00 with `hnsw`
+and 0.98 with `ivfpq`.
 
-Searches never build. An index that is missing, damaged or behind is made up for when the store is opened, and after
-each write.
+Searches never build an index. A missing, damaged or outdated index is built when the store is opened, and after writes.
 """
 
 from __future__ import annotations
@@ -23,34 +22,34 @@ from numpy.typing import NDArray
 from ragkit.records import Document
 from ragkit.store.backends.faiss_index import FaissIndex, min_index_rows
 from ragkit.store.base import Rows
-from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.native.directory_store import DirectoryStore
 from ragkit.store.native.directory_tables import StoreState
-from ragkit.store.native.exact_search import AllowedRows, RowNumbers, SortKeys, find_nearest, rank_rows
+from ragkit.store.native.exact_search import AllowedRows, RowNumbers, SortKeys, find_nearest, rank_rows, to_mask
 from ragkit.store.native.scanner import Scanner
 from ragkit.store.native.vector_file import VectorFile
+from ragkit.store.options import FaissOptions
 from ragkit.store.read_write_lock import ReadWriteLock
 
 _MAX_UNINDEXED_ROWS = 256
-"""Up to so many rows may be missing in the index: they are scanned, in a tenth of the time that it takes to ask it."""
+"""Maximum number of rows that the index may lack; scanning them takes a tenth of the time of an index search."""
 _RELOAD_ROWS = 1_000
 _RELOAD_SHARE = 0.2
-"""When more rows than both are missing, another process may have written a newer index."""
+"""If the index lacks more rows than both limits, the file is checked for a newer index from another process."""
 _ADD_BATCH_ROWS = 1_000
-"""Rows that go into an index at a time while nobody searches it; else _TAIL_ROWS, and searches come in between."""
+"""Rows per batch for an index that is not in use; for one in use it is _MAX_UNINDEXED_ROWS, between searches."""
 _MAX_UNSAVED_SHARE = 0.1
-"""The file is written anew when more than this share of the rows is missing in it, and when the store is closed."""
+"""The file is rewritten if it lacks more than this share of the rows, and when the store is closed."""
 _EXTRA_CANDIDATES = 16
 
 
 class FaissStore(DirectoryStore):
-    """Documents and rows in a directory with a faiss index. Safe for several threads and processes; one writes."""
+    """Documents and vectors in a directory with a faiss index. Safe for several threads and processes; one writes."""
 
     max_dead_share = 1 / 3
-    """More dead rows than this, and the file and its index are made anew."""
+    """Maximum share of dead rows; above it, the vector file and the index are rebuilt."""
 
     def __init__(self, options: FaissOptions) -> None:
-        """Open the directory, or make it, and see to it that the index is there. Raises as `DirectoryStore` does."""
+        """Open or create the directory and the index. Raises the errors of `DirectoryStore`."""
         self._options = options
         self._scanner: FaissScanner | None = None
         self._scanner_lock = threading.Lock()
@@ -58,21 +57,21 @@ class FaissStore(DirectoryStore):
         self._update_index()
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """As `DirectoryStore.add_documents` says; the index is grown afterwards."""
-        names = super().add_documents(documents, embeddings)
-        if names:
+        """See `DirectoryStore.add_documents`; updates the index afterwards."""
+        ids = super().add_documents(documents, embeddings)
+        if ids:
             self._update_index()
-        return names
+        return ids
 
     def delete(self, ids: Sequence[str]) -> int:
-        """As `Store.delete` says."""
+        """See `Store.delete`."""
         removed = super().delete(ids)
         if removed:
             self._update_index()
         return removed
 
     def close(self) -> None:
-        """As `Store.close` says; an index that has grown is kept."""
+        """See `Store.close`; saves the index."""
         super().close()
         with self._scanner_lock:
             scanner, self._scanner = self._scanner, None
@@ -86,20 +85,20 @@ class FaissStore(DirectoryStore):
             scanner.update(matrix)
 
     def _create_scanner(self, file: VectorFile, state: StoreState) -> Scanner:
-        """The one for this vector file; a search that began before a newer one was made scans exactly."""
+        """The scanner of this vector file; an exact one for a search on an older vector file."""
         with self._scanner_lock:
-            now = self._scanner
-            if now is None or (now.file_id != state.file_id and now.first_generation < state.generation):
-                now = FaissScanner(file.path.with_suffix(".faiss"), state, self._options)
-                self._scanner = now
-            return now if now.file_id == state.file_id else Scanner()
+            current = self._scanner
+            if current is None or (current.file_id != state.file_id and current.first_generation < state.generation):
+                current = FaissScanner(file.path.with_suffix(".faiss"), state, self._options)
+                self._scanner = current
+            return current if current.file_id == state.file_id else Scanner()
 
 
 class FaissScanner(Scanner):
-    """Finds the nearest rows of one vector file. Several threads may use it; the matrix may have grown at each call."""
+    """Finds the nearest rows of one vector file. Safe for several threads; the matrix may grow between calls."""
 
     def __init__(self, path: Path, state: StoreState, options: FaissOptions) -> None:
-        """`path` is where the index is kept; the state is that of the store when the vector file was first met."""
+        """`path` is the file of the index; `state` is the state in which the vector file was first opened."""
         super().__init__()
         self.file_id, self.first_generation = state.file_id, state.generation
         self._path, self._options = path, options
@@ -111,12 +110,12 @@ class FaissScanner(Scanner):
     def search(
         self, matrix: Rows, query: Rows, k: int, allowed: AllowedRows = None, order: SortKeys | None = None
     ) -> tuple[RowNumbers, NDArray[np.float64]]:
-        """As `exact.nearest` says, but for what the index may miss."""
+        """See `exact_search.find_nearest`; approximate, as the index may miss rows."""
         self._reload_if_stale(matrix)
-        mask = _as_mask(allowed, len(matrix))
-        number = len(matrix) if mask is None else int(np.count_nonzero(mask))
+        mask = None if allowed is None else to_mask(allowed, len(matrix))
+        allowed_count = len(matrix) if mask is None else int(np.count_nonzero(mask))
         candidates = None
-        if number >= self._options.exact_share * len(matrix) and number > k:
+        if allowed_count >= self._options.exact_share * len(matrix) and allowed_count > k:
             candidates = self._find_candidates(matrix, query, k, mask, order)
         if candidates is None or len(candidates) < k:
             return find_nearest(matrix, query, k, allowed, order)
@@ -125,25 +124,25 @@ class FaissScanner(Scanner):
     def _find_candidates(
         self, matrix: Rows, query: Rows, k: int, mask: NDArray[np.bool_] | None, order: SortKeys | None
     ) -> RowNumbers | None:
-        """Rows that hold the nearest, or nearly all of them; None without an index, or when it runs dry."""
+        """Candidates that include nearly all of the `k` nearest; None without an index, or if it returns too few."""
         with self._index_lock.read():
             index = self._faiss_index
-            rows = min(index.rows, len(matrix)) if index is not None else 0
             if index is None:
                 return None
-            if rows < index.rows and mask is None:  # it has grown since this search began
+            rows = min(index.rows, len(matrix))
+            if rows < index.rows and mask is None:  # the index has grown since this search started
                 mask = np.ones(rows, bool)
             head = None if mask is None else mask[:rows]
-            number = rows if head is None else int(np.count_nonzero(head))
-            found = _search_index(index, query, k, head, number) if number else np.empty(0, np.int64)
-        if found is None or len(matrix) == rows:
-            return found
+            head_count = rows if head is None else int(np.count_nonzero(head))
+            candidates = _search_index(index, query, k, head, head_count) if head_count else np.empty(0, np.int64)
+        if candidates is None or len(matrix) == rows:
+            return candidates
         ids = None if order is None else (lambda numbers: order(numbers + rows))
         tail, _ = find_nearest(matrix[rows:], query, k, None if mask is None else mask[rows:], ids)
-        return np.concatenate([found, tail + rows])
+        return np.concatenate([candidates, tail + rows])
 
     def _reload_if_stale(self, matrix: Rows) -> None:
-        """Take the index that another process has written, when this one has none, or one that lacks many rows."""
+        """Load the index that another process has written, if there is none here, or it lacks many rows."""
         missing = len(matrix) - (self._faiss_index.rows if self._faiss_index else 0)
         if (
             missing <= _RELOAD_ROWS
@@ -170,7 +169,7 @@ class FaissScanner(Scanner):
             self._faiss_index, self._written_rows = index, index.rows
 
     def update(self, matrix: Rows) -> None:
-        """See to it that the index is there and lacks few of the rows; waits for another thread that is at it."""
+        """Build or grow the index so that it lacks few rows; one thread at a time."""
         if len(matrix) < min_index_rows(self._options):
             return
         with self._update_lock:
@@ -184,7 +183,7 @@ class FaissScanner(Scanner):
         self.save(share=_MAX_UNSAVED_SHARE)
 
     def _add_missing_rows(self, index: FaissIndex, matrix: Rows) -> None:
-        if index is not self._faiss_index:  # nobody else has it yet
+        if index is not self._faiss_index:  # not in use yet
             for start in range(index.rows, len(matrix), _ADD_BATCH_ROWS):
                 index.add(matrix[start : start + _ADD_BATCH_ROWS])
         for start in range(index.rows, len(matrix), _MAX_UNINDEXED_ROWS):
@@ -193,7 +192,7 @@ class FaissScanner(Scanner):
         self._faiss_index = index
 
     def save(self, share: float) -> None:
-        """Write the index to its file, when more than this share of its rows is missing there."""
+        """Save the index if the file lacks more than this share of its rows."""
         with self._update_lock:
             index = self._faiss_index
             if index is not None and index.rows - self._written_rows > share * index.rows:
@@ -203,29 +202,21 @@ class FaissScanner(Scanner):
 
 
 def _search_index(
-    index: FaissIndex, query: Rows, k: int, allowed: NDArray[np.bool_] | None, number: int
+    index: FaissIndex, query: Rows, k: int, allowed: NDArray[np.bool_] | None, allowed_count: int
 ) -> RowNumbers | None:
-    """Candidates for the `k` nearest of the `number` rows that are allowed; None when the index runs dry."""
+    """Candidates for the `k` nearest of the allowed rows; None if the index returns too few."""
     slack = len(query) * 2.0**-23 * 1.01 + 1e-6
-    asked = k * index.refine_factor + _EXTRA_CANDIDATES
+    limit = k * index.refine_factor + _EXTRA_CANDIDATES
     while True:
-        asked = min(asked, number)
-        rows, scores = index.search(query, asked, allowed, number / index.rows)
-        if len(rows) < asked:
+        limit = min(limit, allowed_count)
+        rows, scores = index.search(query, limit, allowed, allowed_count / index.rows)
+        if len(rows) < limit:
             return None
         if not index.has_exact_scores:
             return rows
-        rising = scores[::-1].tolist()
-        # what ties with the k-th counts too: when the last one does, there may be more of them, with lower ids
-        floor = min(rising[-min(k, asked)], 1.0) - slack  # scores above 1 are cut to 1, and tie
-        if asked == number or rising[0] < floor:
-            return rows[: asked - bisect_left(rising, floor)]
-        asked *= 4
-
-
-def _as_mask(allowed: AllowedRows, rows: int) -> NDArray[np.bool_] | None:
-    if allowed is None or allowed.dtype == np.bool_:
-        return None if allowed is None else allowed.astype(np.bool_, copy=False)
-    mask = np.zeros(rows, bool)
-    mask[allowed] = True
-    return mask
+        ascending = scores[::-1].tolist()
+        # rows that tie with the k-th are candidates too; if the last one ties, there may be more, with lower ids
+        floor = min(ascending[-min(k, limit)], 1.0) - slack  # scores above 1 are clipped to 1, and tie
+        if limit == allowed_count or ascending[0] < floor:
+            return rows[: limit - bisect_left(ascending, floor)]
+        limit *= 4

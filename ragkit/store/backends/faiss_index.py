@@ -1,8 +1,8 @@
-"""A faiss index over the first rows of a matrix that only grows: built, grown, asked, and kept in a file.
+"""A faiss index of the first rows of a matrix that only grows, cached in a file.
 
-The file is nothing but a saving of time. It is written whole and then put in its place, bound to its vector file by
-that file's id, and given to faiss only after its checksum was found right: faiss itself trusts what it reads. That
-keeps out damage, not malice: remove the `.faiss` file of a directory from a stranger. There is no pickle in it.
+The file is replaced atomically, contains the id of its vector file, and is passed to faiss only if its checksum
+matches, because faiss does not validate what it reads. The checksum detects corruption, not tampering: delete the
+`.faiss` file of a directory from an untrusted source. The format does not use pickle.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import secrets
 import struct
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import faiss
 import numpy as np
@@ -23,39 +24,39 @@ from numpy.typing import NDArray
 
 from ragkit.errors import InvalidOption
 from ragkit.store.base import Rows
-from ragkit.store.embedded_options import FaissOptions
 from ragkit.store.native.exact_search import RowNumbers
+from ragkit.store.options import FaissOptions
 
 _untyped_faiss: Any = faiss
-"""faiss without its type hints, which are not those of the wrappers that it puts around its classes."""
+"""faiss without its type hints, which do not match the Python wrappers of its classes."""
 
 _MAGIC = b"ragkfai\n"
 _VERSION = 1
 _HEADER = struct.Struct("<8sI16s16sQQ")
-"""Magic, version, id of the vector file, fingerprint of the settings, rows it was trained on, bytes of the body."""
+"""Magic, version, id of the vector file, fingerprint of the settings, number of training rows, bytes of the body."""
 _CHECKSUM_BYTES = 16
-"""Then a checksum of the header and the body, and the body."""
-_READ_BLOCK_BYTES = 1 << 22
+"""The header is followed by a checksum of the header and the body, and by the body."""
+_BODY_OFFSET = _HEADER.size + _CHECKSUM_BYTES
 _MIN_ROWS_PER_CENTROID = 39
-"""Rows for each centroid, of which faiss wants no fewer for its k-means."""
+"""Minimum of faiss's k-means."""
 _KMEANS_ITERATIONS = 8
-"""Recall was the same as with faiss's 25, in a third of the time."""
+"""Same recall as with faiss's default of 25, in a third of the time."""
 _RETRAIN_GROWTH = 4
-"""An `ivfpq` index that has grown by this factor since it was trained is made anew."""
+"""An `ivfpq` index is rebuilt when it has grown by this factor since it was trained."""
 
 
 class FaissIndex:
-    """An index of one of the three kinds. One thread may search while others search, but not while one adds."""
+    """A faiss index. Searches may run in parallel, but not while rows are added."""
 
     def __init__(self, index: faiss.Index, options: FaissOptions, trained_rows: int) -> None:
-        """For `of` and `read` alone."""
+        """Use `create` or `load`."""
         self._index, self._options, self._trained_rows = index, options, trained_rows
         self.rows = int(index.ntotal)
-        """How many rows are in it."""
+        """Number of rows."""
 
     @classmethod
     def create(cls, matrix: Rows, options: FaissOptions) -> FaissIndex:
-        """An empty index for a matrix like this one, trained on it where the kind needs that."""
+        """An empty index for a matrix; an `ivfpq` index is trained on it."""
         rows, dimension = matrix.shape
         if options.method == "flat":
             return cls(faiss.IndexFlatIP(dimension), options, 0)
@@ -64,7 +65,7 @@ class FaissIndex:
             graph.hnsw.efConstruction = options.ef_construction
             return cls(graph, options, 0)
         cells = min(options.nlist or 4 * math.isqrt(rows), max(1, rows // _MIN_ROWS_PER_CENTROID))
-        # np: without polysemous training, which takes minutes and is of no use here
+        # np: no polysemous training, which takes minutes and is not used
         code = f"IVF{cells},PQ{_code_bytes(dimension, options.code_bytes)}x8np"
         index = faiss.index_factory(dimension, code, faiss.METRIC_INNER_PRODUCT)
         if isinstance(index, faiss.IndexIVFPQ):
@@ -74,67 +75,69 @@ class FaissIndex:
 
     @property
     def has_exact_scores(self) -> bool:
-        """Whether the scores that it gives are those of the rows, but for rounding; those of `ivfpq` are estimates."""
+        """Whether its scores are exact except for rounding; the scores of `ivfpq` are estimates."""
         return self._options.method != "ivfpq"
 
     @property
     def refine_factor(self) -> int:
-        """How many times as many candidates as results are wanted of it."""
+        """Number of candidates per result."""
         return self._options.refine if self._options.method == "ivfpq" else 1
 
     def is_outgrown(self, rows: int) -> bool:
-        """Whether it was trained on far fewer rows than there are."""
+        """Whether it was trained on far fewer than `rows` rows."""
         return bool(self._trained_rows) and rows > _RETRAIN_GROWTH * self._trained_rows
 
     def add(self, rows: Rows) -> None:
-        """Add rows at the end."""
+        """Append rows."""
         self._index.add(np.ascontiguousarray(rows))
         self.rows = int(self._index.ntotal)
 
     def search(
         self, query: Rows, n: int, allowed: NDArray[np.bool_] | None, share: float
     ) -> tuple[RowNumbers, NDArray[np.float32]]:
-        """The nearest rows, and their products with the query as the index sees them; it may run dry before `n`.
+        """The nearest rows, and their scores in the index; possibly fewer than `n`.
 
         Args:
             query: (dimension,), of length 1.
-            n: how many are wanted.
-            allowed: (rows,): which rows may be found; None for all.
-            share: about how many of them are allowed, above 0 and up to 1.
+            n: the number of results.
+            allowed: (rows,): which rows may be returned; None for all.
+            share: approximate share of the allowed rows, above 0 and up to 1.
         """
         effort = self._search_width(n, share)
         if allowed is None:
             parameters = _unfiltered_parameters(self._options.method, effort)
             scores, rows = self._index.search(query[None], min(n, self.rows), params=parameters)
         else:
-            # the selector looks at the bits, and faiss at the selector, as long as the search runs
+            # the selector refers to `bits`, which must exist until the search returns
             bits = np.packbits(allowed, bitorder="little")
             parameters = _search_parameters(self._options.method, effort, _untyped_faiss.IDSelectorBitmap(bits))
             scores, rows = self._index.search(query[None], min(n, self.rows), params=parameters)
         if rows[0, -1] >= 0:
             return rows[0], scores[0]
-        found = rows[0] >= 0
-        return rows[0][found], scores[0][found]
+        is_found = rows[0] >= 0
+        return rows[0][is_found], scores[0][is_found]
 
     def _search_width(self, n: int, share: float) -> int:
-        """How much a search looks at: of that, only this share counts."""
+        """nprobe or efSearch, increased because only a share of the visited rows is allowed."""
         if self._options.method == "ivfpq":
             return math.ceil(self._options.nprobe / share)
         return max(n, math.ceil(self._options.ef_search / share))
 
     def save(self, path: Path, file_id: bytes) -> bool:
-        """Keep it in a file, for the vector file of that id; whether the disk took it."""
-        # what a process that is killed leaves behind is swept away by that name, as old vector files are
+        """Save the index for the vector file with this id; returns whether that succeeded."""
+        # by this name, the store deletes the file after a crash, like old vector files
         fresh = path.with_name(f"vectors-{secrets.token_hex(4)}.part")
         try:
-            with fresh.open("xb") as file:
-                file.write(bytes(_HEADER.size + _CHECKSUM_BYTES))
-                body = _HashingWriter(file)
-                faiss.write_index(self._index, _untyped_faiss.PyCallbackIOWriter(body.write))
-                settings = _fingerprint(self._options)
-                head = _HEADER.pack(_MAGIC, _VERSION, file_id, settings, self._trained_rows, body.size)
+            with fresh.open("x+b") as file:
+                file.seek(_BODY_OFFSET)
+                faiss.write_index(self._index, _untyped_faiss.PyCallbackIOWriter(file.write))
+                body_bytes = file.tell() - _BODY_OFFSET
+                header = _HEADER.pack(
+                    _MAGIC, _VERSION, file_id, _fingerprint(self._options), self._trained_rows, body_bytes
+                )
+                checksum = _checksum(header, file)
                 file.seek(0)
-                file.write(head + _checksum(head, body.digest))
+                file.write(header + checksum)
                 file.flush()
                 os.fsync(file.fileno())
             fresh.replace(path)
@@ -147,16 +150,17 @@ class FaissIndex:
 
     @classmethod
     def load(cls, path: Path, file_id: bytes, matrix: Rows, options: FaissOptions) -> FaissIndex | None:
-        """The index of the matrix that is kept in a file; None where that is missing, damaged or of something else."""
+        """Load the index of the matrix; None if the file is missing, damaged, or has other settings or rows."""
         with suppress(OSError, struct.error), path.open("rb") as file:
-            head = file.read(_HEADER.size)
-            expected = file.read(_CHECKSUM_BYTES)
-            magic, version, owner, settings, trained_rows, size = _HEADER.unpack(head)
-            wanted = (_MAGIC, _VERSION, file_id, _fingerprint(options))
-            if (magic, version, owner, settings) != wanted or _checksum(head, _hash_rest(file, size)) != expected:
+            header = file.read(_HEADER.size)
+            checksum = file.read(_CHECKSUM_BYTES)
+            *identity, trained_rows, body_bytes = _HEADER.unpack(header)
+            if identity != [_MAGIC, _VERSION, file_id, _fingerprint(options)]:
                 return None
-            file.seek(_HEADER.size + _CHECKSUM_BYTES)
-            with suppress(RuntimeError):  # written by another version of faiss, which this one cannot read
+            if os.fstat(file.fileno()).st_size != _BODY_OFFSET + body_bytes or _checksum(header, file) != checksum:
+                return None
+            file.seek(_BODY_OFFSET)
+            with suppress(RuntimeError):  # written by an incompatible version of faiss
                 index = faiss.read_index(_untyped_faiss.PyCallbackIOReader(file.read))
                 if index.d == matrix.shape[1] and index.ntotal <= len(matrix):
                     return cls(index, options, trained_rows)
@@ -164,7 +168,7 @@ class FaissIndex:
 
 
 def min_index_rows(options: FaissOptions) -> int:
-    """From how many rows on there is an index: what was asked for, or what it takes to train one."""
+    """The number of rows from which an index is built: the option, or the minimum for training."""
     return max(1, options.index_rows, _MIN_ROWS_PER_CENTROID * 256 if options.method == "ivfpq" else 0)
 
 
@@ -181,42 +185,19 @@ def _search_parameters(method: str, effort: int, selector: faiss.IDSelector | No
 
 @lru_cache(maxsize=64)
 def _unfiltered_parameters(method: str, effort: int) -> faiss.SearchParameters:
-    """Made once: that takes as long as a tenth of a search. Nobody changes them."""
+    """Cached, because creating them takes a tenth of a search. They are not modified."""
     return _search_parameters(method, effort, None)
 
 
-class _HashingWriter:
-    """Writes to a file, and sums up what was written."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._hash = file, blake2b(digest_size=_CHECKSUM_BYTES)
-        self.size = 0
-
-    def write(self, data: bytes) -> None:
-        self._file.write(data)
-        self._hash.update(data)
-        self.size += len(data)
-
-    @property
-    def digest(self) -> bytes:
-        return self._hash.digest()
-
-
-def _hash_rest(file: BinaryIO, size: int) -> bytes:
-    """The checksum of the rest of a file; of less than all when it is not of this size."""
-    total = blake2b(digest_size=_CHECKSUM_BYTES)
-    while block := file.read(_READ_BLOCK_BYTES):
-        size -= len(block)
-        total.update(block)
-    return total.digest() if not size else b""
-
-
-def _checksum(head: bytes, body: bytes) -> bytes:
-    return blake2b(head + body, digest_size=_CHECKSUM_BYTES).digest()
+def _checksum(header: bytes, file: BufferedReader | BufferedRandom) -> bytes:
+    """The checksum of the header and of the body in the file."""
+    file.seek(_BODY_OFFSET)
+    body = file_digest(file, lambda: blake2b(digest_size=_CHECKSUM_BYTES)).digest()
+    return blake2b(header + body, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def _fingerprint(options: FaissOptions) -> bytes:
-    """What the file depends on: an index of other settings is made anew."""
+    """The fingerprint of the build settings; an index with another one is rebuilt."""
     by_method: dict[str, tuple[object, ...]] = {
         "flat": (),
         "hnsw": (options.m, options.ef_construction),
@@ -225,10 +206,10 @@ def _fingerprint(options: FaissOptions) -> bytes:
     return blake2b(repr((options.method, by_method[options.method])).encode(), digest_size=16).digest()
 
 
-def _code_bytes(dimension: int, wanted: int | None) -> int:
-    """Into how many pieces of one byte a row is cut: what was asked for, or the divisor nearest to an eighth of it."""
-    if wanted is not None:
-        if dimension % wanted:
-            raise InvalidOption("code_bytes", wanted, f"a divisor of the dimension {dimension}")
-        return wanted
+def _code_bytes(dimension: int, option: int | None) -> int:
+    """The bytes of a vector's code: the option, or the largest divisor of the dimension up to an eighth of it."""
+    if option is not None:
+        if dimension % option:
+            raise InvalidOption("code_bytes", option, f"a divisor of the dimension {dimension}")
+        return option
     return max(n for n in range(1, max(2, dimension // 8 + 1)) if dimension % n == 0)

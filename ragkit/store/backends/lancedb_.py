@@ -1,8 +1,8 @@
-"""The store in a LanceDB table: exact search by LanceDB's scan, or an index of it where the options ask for one.
+"""The store `lancedb`: a LanceDB table, searched exactly by a scan, or with an index if the options set one.
 
-Filters are pushed down as conditions over hashes of facts (`lancedb_tables`); ranges over the elements of a list and
-numbers beyond 2**53 are let through and sorted out by the reference evaluator, with more candidates fetched until
-nothing is missing. What an index finds is scored again from its rows.
+Filters are pushed down as conditions on hashes of field values (`lancedb_records`). Ranges over the elements of a list
+and numbers beyond 2**53 are decided by the reference evaluator, with more candidates fetched until the results are
+complete. Results of an index are scored again from their vectors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-os.environ.setdefault("LANCEDB_LOG", "error")  # it tells of tables that it makes, on stderr
+os.environ.setdefault("LANCEDB_LOG", "error")  # it logs new tables to stderr
 
 import lancedb
 import pyarrow as pa
@@ -28,10 +28,10 @@ from lancedb.index import HnswSq, IvfPq
 from lancedb.query import LanceVectorQueryBuilder
 from lancedb.table import Table
 
-from ragkit.errors import DimensionMismatch, StoreError
+from ragkit.errors import StoreError
 from ragkit.records import Document, SearchResult
 from ragkit.store.backends.adapter_utils import (
-    EngineHit,
+    batches,
     collect_top_k,
     deduplicate_by_id,
     document_from_json,
@@ -45,11 +45,12 @@ from ragkit.store.base import (
     validate_ids,
     validate_query,
     validate_rows,
+    validate_stored_dimension,
     validate_top_k,
 )
-from ragkit.store.embedded_options import LancedbOptions
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import Condition, to_condition
+from ragkit.store.options import LancedbOptions
 from ragkit.store.vector_store import VectorStore
 
 _READ_BATCH = 1_000
@@ -58,25 +59,25 @@ _DELETE_BATCH = 10_000
 """Ids in one condition."""
 _INDEX_NAME = "ragkit"
 _DIMENSIONS_PER_SUBVECTOR = 8
-"""Columns that one byte of a product-quantised row stands for."""
+"""Dimensions per byte of a product-quantized vector."""
 _OPTIMIZE_WRITES, _MAX_WRITES = 32, 512
-"""Writes after which small files are put together and old versions removed: when a fifth of the rows was written by
-them, or when there were very many. It copies all of a table of up to a million rows."""
+"""Writes after which small files are merged and old versions removed: after the first number if the writes changed a
+fifth of the rows, after the second in any case. This copies a table of up to a million rows."""
 _OPTIMIZE_SHARE = 0.2
 
 
 class LancedbStore(VectorStore):
-    """Documents and rows in a LanceDB table. Safe for several threads and processes."""
+    """Documents and vectors in a LanceDB table. Safe for several threads and processes."""
 
     persistent = True
     shared = True
 
     def __init__(self, options: LancedbOptions) -> None:
-        """Open the table; it is made when the first rows come.
+        """Open the table; it is created by the first write.
 
         Raises:
-            DimensionMismatch: it holds rows of another width than the options say.
-            StoreError: the directory cannot be used.
+            DimensionMismatch: the stored vectors have another dimension.
+            StoreError: the directory cannot be opened.
         """
         self._options = options
         self._path = Path(options.path)
@@ -89,32 +90,33 @@ class LancedbStore(VectorStore):
         self._idle_lock = threading.Lock()
         self._idle_tables: list[Table] | None = []
         self._writes = 0
-        self._written_rows = math.inf  # nobody knows how much was written since others have tidied up
+        self._written_rows = math.inf  # unknown: other processes may have written
         with _translate_errors(self._path):
             self._database = lancedb.connect(self._path)
             with self._latest_table() as table:
-                here = _read_dimension(table)
-        if here and options.dimension not in {None, here}:
-            raise DimensionMismatch(options.dimension or 0, here)
+                stored = _read_dimension(table)
+        validate_stored_dimension(stored, options.dimension)
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """As `Store.add_documents` says; all of it is committed at once."""
+        """See `Store.add_documents`; one call is one commit."""
         if not documents:
             return []
-        kept = validate_documents(documents)
-        with self._write_lock, _translate_errors(self._path), self._latest_table() as here:
-            dimension = _read_dimension(here)
-            rows = validate_rows(embeddings, len(kept), dimension or self._options.dimension)
-            kept, rows = deduplicate_by_id(kept, rows)
+        validated = validate_documents(documents)
+        with self._write_lock, _translate_errors(self._path), self._latest_table() as latest:
+            dimension = _read_dimension(latest)
+            rows = validate_rows(embeddings, len(validated), dimension or self._options.dimension)
+            unique, rows = deduplicate_by_id(validated, rows)
             schema = _table_schema(rows.shape[1])
-            table = here if here is not None and dimension else self._create_table(schema, is_there=here is not None)
+            table = (
+                latest if latest is not None and dimension else self._create_table(schema, exists=latest is not None)
+            )
             merge = table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
-            merge.execute(_to_arrow(kept, rows, schema))
-            self._record_write(table, len(kept))
+            merge.execute(_to_arrow(unique, rows, schema))
+            self._record_write(table, len(unique))
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """As `Store.search` says, on what was committed when it began, by whichever process."""
+        """See `Store.search`; reads the state committed by any process when it starts."""
         node = parse_filter(filter)
         top_k = validate_top_k(top_k)
         with _translate_errors(self._path), self._latest_table() as table:
@@ -126,53 +128,50 @@ class LancedbStore(VectorStore):
             return collect_top_k(lambda limit: self._search(table, query, condition, limit), node, top_k)
 
     def delete(self, ids: Sequence[str]) -> int:
-        """As `Store.delete` says; 10,000 at a time are committed at once."""
+        """See `Store.delete`; commits in batches of 10,000."""
         keys = [id_to_hex(name) for name in validate_ids(ids)]
-        removed = 0
         with self._write_lock, _translate_errors(self._path), self._latest_table() as table:
             if table is None:
                 return 0
-            for start in range(0, len(keys), _DELETE_BATCH):
-                removed += _delete_where(table, keys_condition(keys[start : start + _DELETE_BATCH]))
+            removed = sum(_delete_where(table, keys_condition(batch)) for batch in batches(keys, _DELETE_BATCH))
             if removed:
                 self._record_write(table, removed)
         return removed
 
     def clear(self) -> None:
-        """As `Store.clear` says."""
+        """See `Store.clear`."""
         with self._write_lock, _translate_errors(self._path), self._latest_table() as table:
             if table is not None:
                 self._record_write(table, _delete_where(table, "true"))
 
     def count(self) -> int:
-        """As `Store.count` says."""
+        """See `Store.count`."""
         with _translate_errors(self._path), self._latest_table() as table:
             return table.count_rows() if table is not None else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
-        """As `Store.scan` says; a snapshot of the first step is gone through.
+        """See `Store.scan`; iterates over a snapshot taken at the first step.
 
-        It must be done within `keep_seconds` where another process is writing.
+        While another process is writing, it must finish within `keep_seconds`.
         """
         with _translate_errors(self._path), self._latest_table() as table:
             if table is None:
                 return
             keys = table.search().select(["key"]).with_row_id(True).to_arrow()
             order = np.argsort(np.array(keys["key"].to_pylist(), object), kind="stable")
-            numbers = keys["_rowid"].to_numpy()[order].tolist()
-            for start in range(0, len(numbers), _READ_BATCH):
-                taken = table.take_row_ids(numbers[start : start + _READ_BATCH]).select(["key", "document", "vector"])
-                held = {document.id: (document, row) for document, row in _iter_documents(taken.to_arrow())}
-                for name in sorted(held):
-                    yield name, *held[name]
+            for batch in batches(keys["_rowid"].to_numpy()[order].tolist(), _READ_BATCH):
+                found = table.take_row_ids(list(batch)).select(["key", "document", "vector"]).to_arrow()
+                documents = {document.id: (document, row) for document, row in _iter_documents(found)}
+                for name in sorted(documents):
+                    yield name, *documents[name]
 
     def close(self) -> None:
-        """As `Store.close` says."""
+        """See `Store.close`."""
         with self._idle_lock:
             self._idle_tables = None
 
-    def _search(self, table: Table, query: Rows, condition: Condition, limit: int) -> list[EngineHit]:
-        """The nearest of what passes the condition; fewer than `limit` only when there are no more."""
+    def _search(self, table: Table, query: Rows, condition: Condition, limit: int) -> list[SearchResult]:
+        """The nearest documents that match the condition; fewer than `limit` only if there are no more."""
         search = cast("LanceVectorQueryBuilder", table.search(query, vector_column_name="vector"))
         builder = search.distance_type("dot").limit(limit).select(["document", "vector", "_distance"])
         if condition is not True:
@@ -180,25 +179,25 @@ class LancedbStore(VectorStore):
         found = None
         if self._options.method != "exact":
             builder = builder.nprobes(self._options.nprobes).refine_factor(self._options.refine)
-            if self._options.method == "hnsw":  # Lance refuses to keep fewer candidates than it is asked for
+            if self._options.method == "hnsw":  # Lance rejects fewer candidates than results
                 builder = builder.ef(max(self._options.ef, limit * self._options.refine))
             found = builder.to_arrow()
-        if found is None or len(found) < limit:  # an index that runs dry may have missed some
+        if found is None or len(found) < limit:  # an index that returns too few may have missed some
             found = builder.bypass_vector_index().to_arrow()
         wide = query.astype(np.float64)
-        return [EngineHit(document, float((row * wide).sum())) for document, row in _iter_documents(found)]
+        return [SearchResult(document, float((row * wide).sum())) for document, row in _iter_documents(found)]
 
     @contextmanager
     def _latest_table(self) -> Iterator[Table | None]:
-        """The newest version of the table, for this thread alone; None when there is no table yet."""
+        """The latest version of the table, for this thread only; None if there is no table yet."""
         with self._idle_lock:
             if self._idle_tables is None:
-                raise StoreError(f"{self._path} is closed: open the store again")
+                raise StoreError(f"the store at {self._path} is closed: open it again")
             table = self._idle_tables.pop() if self._idle_tables else None
         if table is None:
             table = self._open_table()
         else:
-            refresh: Callable[[], None] = table.checkout_latest  # which has no type hints
+            refresh: Callable[[], None] = table.checkout_latest  # without type hints
             refresh()
         try:
             yield table
@@ -215,15 +214,15 @@ class LancedbStore(VectorStore):
                 return None
             raise
 
-    def _create_table(self, schema: pa.Schema, *, is_there: bool) -> Table:
-        # an empty table of another width is written over: others who have it open see the new one
-        if is_there:
+    def _create_table(self, schema: pa.Schema, *, exists: bool) -> Table:
+        # an empty table of another dimension is overwritten: other handles see the new one
+        if exists:
             return self._database.create_table(self._table_name, schema=schema, mode="overwrite")
-        # another process may have been faster
+        # another process may have created it
         return self._database.create_table(self._table_name, schema=schema, mode="create", exist_ok=True)
 
     def _record_write(self, table: Table, rows: int) -> None:
-        """Tidy up now and then: every write leaves files and a version behind."""
+        """Count a write, and optimize the table when due: every write creates files and a version."""
         self._writes += 1
         self._written_rows += rows
         is_due = self._writes >= _MAX_WRITES
@@ -236,18 +235,18 @@ class LancedbStore(VectorStore):
             self._writes = self._written_rows = 0
 
     def _ensure_index(self, table: Table) -> bool:
-        """Make the index when it is time; whether a fifth of the rows, or more, is missing in it."""
+        """Create the index if the table is large enough; returns whether it lacks a fifth of the rows or more."""
         rows = table.count_rows()
         if rows < self._options.index_rows:
             return False
         statistics = table.index_stats(_INDEX_NAME)
         if statistics is None:
-            width = _read_dimension(table)
-            # Lance's own choice, a part for each 16 columns, finds two thirds of the nearest among rows of 384 columns
-            parts = width // _DIMENSIONS_PER_SUBVECTOR if width % _DIMENSIONS_PER_SUBVECTOR == 0 else None
+            dimension = _read_dimension(table)
+            # Lance's default, 16 dimensions per byte, has a recall of two thirds with 384 dimensions
+            subvectors = dimension // _DIMENSIONS_PER_SUBVECTOR if dimension % _DIMENSIONS_PER_SUBVECTOR == 0 else None
             is_hnsw = self._options.method == "hnsw"
-            kind = HnswSq("dot") if is_hnsw else IvfPq("dot", num_sub_vectors=parts)
-            table.create_index("vector", config=kind, name=_INDEX_NAME)
+            config = HnswSq("dot") if is_hnsw else IvfPq("dot", num_sub_vectors=subvectors)
+            table.create_index("vector", config=config, name=_INDEX_NAME)
             return False
         return 5 * statistics.num_unindexed_rows > rows
 
@@ -258,26 +257,26 @@ def _table_schema(dimension: int) -> pa.Schema:
 
 
 def _read_dimension(table: Table | None, shape: tuple[int, ...] = ()) -> int:
-    """The width of the rows; 0 when there are none. Nobody counts them where `shape` has the table's width anyway."""
+    """The dimension of the stored vectors; 0 if there are none. They are not counted if `shape` matches the table."""
     if table is None:
         return 0
-    width = int(table.schema.field("vector").type.list_size)
-    return width if width in shape[-1:] or table.count_rows() else 0
+    dimension = int(table.schema.field("vector").type.list_size)
+    return dimension if dimension in shape[-1:] or table.count_rows() else 0
 
 
 def _delete_where(table: Table, condition: str) -> int:
-    """Delete what the condition picks out; returns how many there were."""
+    """Delete the matching rows; returns their number."""
     result: Any = table.delete(condition)
-    return int(result.num_deleted_rows)  # which its type hints do not know yet
+    return int(result.num_deleted_rows)  # missing in the type hints
 
 
 def _to_arrow(documents: Sequence[Document], rows: Rows, schema: pa.Schema) -> pa.Table:
-    facts = [encode_metadata(document.metadata) for document in documents]
+    metadata = [encode_metadata(document.metadata) for document in documents]
     columns = [
         pa.array([id_to_hex(document.id) for document in documents], pa.string()),
         pa.array([document_to_json(document) for document in documents], pa.large_string()),
-        pa.array([tokens for tokens, _ in facts], pa.list_(pa.string())),
-        pa.array([scalars for _, scalars in facts], pa.json_()),
+        pa.array([tokens for tokens, _ in metadata], pa.list_(pa.string())),
+        pa.array([scalars for _, scalars in metadata], pa.json_()),
         pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1]),
     ]
     return pa.Table.from_arrays(columns, schema=schema)
@@ -292,9 +291,9 @@ def _iter_documents(found: pa.Table) -> Iterator[tuple[Document, Rows]]:
 
 @contextmanager
 def _translate_errors(path: Path) -> Iterator[None]:
-    """LanceDB's errors, which are Python's own kinds, as ours."""
+    """Translate the errors of LanceDB, which are built-in exceptions."""
     try:
         yield
     except (RuntimeError, ValueError, OSError) as error:
-        said = " ".join(str(error).split())[:300]
-        raise StoreError(f"{path} cannot be used: {said}") from error
+        message = " ".join(str(error).split())[:300]
+        raise StoreError(f"LanceDB error in {path}: {message}") from error

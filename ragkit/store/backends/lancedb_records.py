@@ -1,7 +1,7 @@
-"""What the store `lancedb` keeps in its table, and conditions on it as SQL. Nothing here knows LanceDB itself.
+"""The columns of the store `lancedb`, and conditions on them as SQL. Does not import LanceDB.
 
-Facts (`ragkit.store.filters.pushdown`) are kept as hashes in a list, and numbers and strings that ranges are asked of in a
-JSON object beside it. No character of a field or of a value comes into the SQL, so that none needs to be quoted.
+Field values (`ragkit.store.filters.pushdown`) are stored as hashes in a list, and numbers and strings, for ranges, in
+a JSON object. The SQL contains only hashes and hex digits of fields and values, which need no quoting.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 from ragkit.records import Metadata
 from ragkit.store.filters.pushdown import (
+    SQL_OPERATORS,
     AllOf,
     AnyOf,
     Condition,
@@ -26,23 +27,17 @@ from ragkit.store.filters.pushdown import (
     join_sql,
 )
 
-_SQL_OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _HEX = re.compile(r"[0-9a-f]*")
 _JSON_GETTERS = {"number": "json_get_float", "string": "json_get_string"}
 
 
 def id_to_hex(name: str) -> str:
-    """An id as it is kept: hex digits, in the order of the ids, and never in need of quotes."""
+    """The stored form of an id: hex digits, in the order of the ids."""
     return name.encode("utf-8", "surrogatepass").hex()
 
 
-def hex_to_id(key: str) -> str:
-    """The id that `key_of` wrote."""
-    return bytes.fromhex(key).decode("utf-8", "surrogatepass")
-
-
 def keys_condition(keys: Sequence[str]) -> str:
-    """The condition that picks out some keys."""
+    """The SQL condition for a list of keys."""
     return f"key IN ({', '.join(map(_quote, keys))})"
 
 
@@ -51,36 +46,32 @@ def encode_metadata(metadata: Metadata) -> tuple[list[str], str]:
     tokens: dict[str, None] = {}
     scalars: dict[str, StoredScalar] = {}
     by_field: dict[str, list[FieldValue]] = {}
-    for fact in extract_field_values(metadata):
-        by_field.setdefault(fact.field, []).append(fact)
-        tokens[_hash_token(fact.field)] = tokens[_hash_token(fact.field, fact.kind)] = None
-        if fact.value is not None:
-            tokens[_hash_token(fact.field, fact.kind, fact.value)] = None
-    for field, facts in by_field.items():
-        if len(facts) > 1:
+    for value in extract_field_values(metadata):
+        by_field.setdefault(value.field, []).append(value)
+        tokens[_hash_token(value.field)] = tokens[_hash_token(value.field, value.kind)] = None
+        if value.value is not None:
+            tokens[_hash_token(value.field, value.kind, value.value)] = None
+    for field, values in by_field.items():
+        if len(values) > 1:
             tokens[_hash_token(field, "many")] = None
-        elif facts[0].kind in _JSON_GETTERS:
-            scalars[_hash_token(field, facts[0].kind)] = _sortable_value(facts[0].value)
+        elif values[0].kind in _JSON_GETTERS:
+            scalars[_hash_token(field, values[0].kind)] = _sortable_value(values[0].value)
     return list(tokens), json.dumps(scalars)
 
 
 def to_datafusion_sql(condition: Condition) -> str:
-    """The condition in DataFusion's SQL; it is true or false of every row, never null."""
+    """The condition in DataFusion's SQL; true or false for every row, never null."""
     match condition:
-        case FieldMatches(field, tests):
+        case FieldMatches(field, predicates):
             # a range over the elements of a list is left to the reference evaluator
-            open_kinds = ["wild", "many"] if any(test.op in _SQL_OPERATORS for test in tests) else ["wild"]
-            return join_sql(
-                [
-                    _render_contains([_hash_token(field, kind) for kind in open_kinds]),
-                    *_render_predicates(field, tests),
-                ],
-                "OR",
-            )
-        case FieldMatchesNone(field, tests):
-            return f"NOT {join_sql(_render_predicates(field, tests), 'OR')}"
-        case FieldPresent(field, wanted):
-            return f"{'' if wanted else 'NOT '}{_render_contains([_hash_token(field)])}"
+            has_ranges = any(predicate.op in SQL_OPERATORS for predicate in predicates)
+            kinds = ["wild", "many"] if has_ranges else ["wild"]
+            wild = _render_contains([_hash_token(field, kind) for kind in kinds])
+            return join_sql([wild, *_render_predicates(field, predicates)], "OR")
+        case FieldMatchesNone(field, predicates):
+            return f"NOT {join_sql(_render_predicates(field, predicates), 'OR')}"
+        case FieldPresent(field, expected):
+            return f"{'' if expected else 'NOT '}{_render_contains([_hash_token(field)])}"
         case AllOf(parts) | AnyOf(parts):
             return join_sql(
                 [to_datafusion_sql(part) for part in parts], "AND" if isinstance(condition, AllOf) else "OR"
@@ -89,21 +80,21 @@ def to_datafusion_sql(condition: Condition) -> str:
             return "true" if condition else "false"
 
 
-def _render_predicates(field: str, tests: Sequence[Predicate]) -> list[str]:
+def _render_predicates(field: str, predicates: Sequence[Predicate]) -> list[str]:
     tokens = [
-        _hash_token(field, test.kind, *([] if test.op == "any" else [test.value]))
-        for test in tests
-        if test.op not in _SQL_OPERATORS
+        _hash_token(field, predicate.kind, *([] if predicate.op == "any" else [predicate.value]))
+        for predicate in predicates
+        if predicate.op not in SQL_OPERATORS
     ]
-    ranges = [_render_range(field, test) for test in tests if test.op in _SQL_OPERATORS]
+    ranges = [_render_range(field, predicate) for predicate in predicates if predicate.op in SQL_OPERATORS]
     return [_render_contains(tokens), *ranges] if tokens else ranges
 
 
-def _render_range(field: str, test: Predicate) -> str:
-    value = _sortable_value(test.value)
+def _render_range(field: str, predicate: Predicate) -> str:
+    value = _sortable_value(predicate.value)
     literal = _quote(value) if isinstance(value, str) else repr(value)
-    held = f"{_JSON_GETTERS[test.kind]}(scalars, {_quote(_hash_token(field, test.kind))})"
-    return f"coalesce({held} {_SQL_OPERATORS[test.op]} {literal}, false)"
+    stored = f"{_JSON_GETTERS[predicate.kind]}(scalars, {_quote(_hash_token(field, predicate.kind))})"
+    return f"coalesce({stored} {SQL_OPERATORS[predicate.op]} {literal}, false)"
 
 
 def _render_contains(tokens: Sequence[str]) -> str:
@@ -113,17 +104,17 @@ def _render_contains(tokens: Sequence[str]) -> str:
 
 
 def _sortable_value(value: StoredScalar) -> StoredScalar:
-    """A number as it is; a string as hex digits, which have the same order."""
+    """A number unchanged; a string as hex digits, which have the same order."""
     return value.encode().hex() if isinstance(value, str) else value
 
 
 def _hash_token(field: str, *rest: StoredScalar) -> str:
-    """A hash of a field, a kind and a value; of a field and a kind; or of a field alone."""
+    """A hash of a field, or of a field and a kind, or of a field, a kind and a value."""
     return blake2b(repr((field, *rest)).encode(), digest_size=16).hexdigest()
 
 
 def _quote(text: str) -> str:
-    """A string literal. Only hex digits come here."""
+    """A string literal of hex digits."""
     if not _HEX.fullmatch(text):
-        raise ValueError(f"{text!r} is not made of hex digits")
+        raise ValueError(f"expected hex digits (got {text!r})")
     return f"'{text}'"

@@ -1,4 +1,4 @@
-"""The store that lives in this process's memory and is gone with it."""
+"""The store `memory`: documents and vectors in the memory of this process, without persistence."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ragkit.store.options import MemoryOptions
 from ragkit.store.vector_store import VectorStore
 
 _MIN_DEAD_ROWS = 256
-"""Fewer dead rows than this are never worth the work."""
+"""Minimum number of dead rows for a compaction."""
 
 
 class MemoryStore(VectorStore):
-    """Documents and rows in memory, searched exactly. May be used by several threads.
+    """Documents and vectors in memory, searched exactly. Safe for several threads.
 
-    Rows are only ever added at the end, and die when they are replaced or deleted: a search works on what was there
-    when it began, without holding up writers. Dead rows are left behind when they are more than half.
+    Rows are append-only; replaced and deleted rows are marked dead. A search works on the rows at its start, without
+    blocking writers. When more than half of the rows are dead, they are removed.
     """
 
     def __init__(self, options: MemoryOptions | None = None) -> None:
@@ -41,7 +41,7 @@ class MemoryStore(VectorStore):
         self._state = _MemoryState(self._options.dimension)
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """As `Store.add_documents` says."""
+        """See `Store.add_documents`."""
         if not documents:
             return []
         with self._lock:
@@ -52,7 +52,7 @@ class MemoryStore(VectorStore):
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """As `Store.search` says."""
+        """See `Store.search`."""
         node = parse_filter(filter)
         with self._lock:
             state = self._state
@@ -71,27 +71,27 @@ class MemoryStore(VectorStore):
         return [SearchResult(documents[row], float(score)) for row, score in zip(rows, scores, strict=True)]
 
     def delete(self, ids: Sequence[str]) -> int:
-        """As `Store.delete` says."""
+        """See `Store.delete`."""
         with self._lock:
             removed = self._state.mark_dead(validate_ids(ids))
             self._compact()
         return removed
 
     def clear(self) -> None:
-        """As `Store.clear` says."""
+        """See `Store.clear`."""
         with self._lock:
             self._state = _MemoryState(self._options.dimension)
 
     def count(self) -> int:
-        """As `Store.count` says."""
+        """See `Store.count`."""
         return len(self._state.rows_by_id)
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
-        """As `Store.scan` says; what was there at the first step is gone through."""
+        """See `Store.scan`; iterates over a snapshot taken at the first step."""
         with self._lock:
             state = self._state
-            matrix, placed = state.matrix(), sorted(state.rows_by_id.items())
-        for name, row in placed:
+            matrix, sorted_rows = state.matrix(), sorted(state.rows_by_id.items())
+        for name, row in sorted_rows:
             yield name, state.documents[row], matrix[row].copy()
 
     def _compact(self) -> None:
@@ -106,12 +106,12 @@ class MemoryStore(VectorStore):
 
 
 class _MemoryState:
-    """What the store holds, up to the next compaction. Only `append` and `kill` change it, under the store's lock."""
+    """The rows of the store until the next compaction. Only `append` and `mark_dead` change it, under the lock."""
 
     def __init__(self, dimension: int | None) -> None:
         self.dimension = dimension
         self.documents: list[Document] = []
-        """By row; a dead row keeps its document, as a search may be about to give it out."""
+        """By row; a dead row keeps its document, because a running search may return it."""
         self.rows_by_id: dict[str, int] = {}
         self.scanner = Scanner()
         self._metadata_index = MetadataIndex()
@@ -138,7 +138,7 @@ class _MemoryState:
         return self._vectors[: len(self.documents)]
 
     def live_mask(self) -> NDArray[np.bool_] | None:
-        """A copy of which rows count; None when all do."""
+        """A copy of the mask of live rows; None if all are live."""
         rows = len(self.documents)
         return None if rows == len(self.rows_by_id) else self._is_live[:rows].copy()
 
@@ -147,7 +147,7 @@ class _MemoryState:
         return self._metadata_index
 
     def _reserve(self, rows: int) -> None:
-        """Room for so many rows: twice as much as is needed, so that adding stays cheap."""
+        """Allocate memory for twice as many rows if `rows` do not fit."""
         if rows <= len(self._is_live):
             return
         vectors = np.empty((2 * rows, self.dimension or 0), np.float32)

@@ -1,7 +1,7 @@
-"""The store in Milvus: a server, or Milvus Lite in this process.
+"""The store `milvus`: a collection of a Milvus server, or of Milvus Lite in this process.
 
-Filters are pushed down as tokens and ranges of numbers; what those cannot say (the order of strings, numbers in lists)
-is fetched over and looked at again. The client's own errors stay in here.
+Filters are pushed down as tokens and number ranges. What those cannot express (the order of strings, numbers in lists)
+is decided by the reference evaluator.
 """
 
 from __future__ import annotations
@@ -9,19 +9,25 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 import numpy as np
 from numpy.typing import NDArray
 from pymilvus import DataType, MilvusClient, MilvusException
 
-from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
+from ragkit.errors import InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, SearchResult
-from ragkit.store.backends.adapter_utils import EngineHit, batches, batches_by_size, collect_top_k, deduplicate_by_id
+from ragkit.store.backends.adapter_utils import (
+    batches,
+    batches_by_size,
+    collect_top_k,
+    deduplicate_by_id,
+    expected_dimension,
+)
 from ragkit.store.backends.milvus_records import (
     MAX_PIECES,
     join_document,
@@ -36,21 +42,22 @@ from ragkit.store.base import (
     validate_ids,
     validate_query,
     validate_rows,
+    validate_stored_dimension,
     validate_top_k,
 )
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
+from ragkit.store.options import MilvusOptions
 from ragkit.store.read_write_lock import ReadWriteLock
-from ragkit.store.server_options import MilvusOptions
 from ragkit.store.vector_store import VectorStore
 
 MAX_TOP_K = 16_384
-"""What Milvus gives at most."""
+"""Milvus's limit for the results of a search."""
 _FIELD_NAMES = {"key", "name", "document", "tokens", "over", "row"}
 _DOCUMENT_FIELDS = ["document", "row"]
 _UPSERT_ROWS = 5_000
 _UPSERT_BYTES = 16 * 2**20
-"""A server refuses messages over 64 MiB as it is shipped."""
+"""By default, a server rejects messages over 64 MiB."""
 _READ_BATCH = 200
 _FLUSH_ROWS = 5_000
 _PAGE_ROWS = 2_000
@@ -63,69 +70,72 @@ _NULL_HANDLER = logging.NullHandler()
 
 
 class MilvusStore(VectorStore):
-    """Documents and rows in a collection of Milvus. Safe for several threads.
+    """Documents and vectors in a Milvus collection. Safe for several threads.
 
-    Milvus Lite keeps its directory to itself: one process, and one store in it, at a time. A server may be used by
-    many, and is read with the consistency level `Strong`. A call of `add_documents` is seen as a whole within this
-    process, and piece by piece by others. Scores are computed from the rows that come back. Where Milvus cannot give
-    as many candidates as a filter takes (16,384), the whole collection is read.
+    A directory of Milvus Lite can be open in one store of one process at a time. A server may be shared, and is read
+    with the consistency level `Strong`. A call of `add_documents` is atomic for readers in this process, but not in
+    others. If a filter needs more candidates than Milvus returns (16,384), the whole collection is read.
     """
 
     persistent = True
 
     def __init__(self, options: MilvusOptions) -> None:
-        """Open the directory, or connect.
+        """Open the directory, or connect to the server.
 
         Raises:
-            DimensionMismatch: the collection holds rows of another width than the options say.
-            KnowledgeBaseLocked: another process, or another store of this one, has the directory open.
-            StoreError: the server cannot be reached, or the collection is not one of this store.
+            DimensionMismatch: the stored vectors have another dimension.
+            InvalidOption: neither `path` nor `uri` is set.
+            KnowledgeBaseLocked: another store of this or another process has the directory open.
+            StoreError: the server cannot be reached, or the collection was not created by this store.
         """
         if not str(options.path) and not options.uri:
-            raise InvalidOption("path", "", "a directory, or the `uri` of a server,")
+            raise InvalidOption("path", "", "set, or the option `uri`")
         self._options = options
         self._collection_name = options.collection
         self._location = f"Milvus at {options.uri or options.path}"
         self._lock = ReadWriteLock()
         self._client: MilvusClient | None = None
-        self._lite: _MilvusLite | None = None
+        self._lite: ExitStack | None = None
         self._dimension = 0
         self._unflushed_rows = 0
-        # Milvus Lite has no time stamps, and needs none; the client would say so at every iteration
+        # the client warns at every iteration that Milvus Lite has no timestamps
         logging.getLogger(_ITERATOR_LOGGER).addFilter(_is_not_timestamp_notice)
-        # what goes wrong is raised as well, and told in one line: it is not printed where nobody asked for logs
+        # the client logs errors that it also raises
         logging.getLogger(_CALLS_LOGGER).addFilter(_is_below_error)
         logging.getLogger(_LITE_LOGGER).addHandler(_NULL_HANDLER)
         try:
             with self._translate_errors():
                 uri = options.uri or self._start_lite()
                 self._client = MilvusClient(uri, token=options.token, timeout=options.timeout_seconds, dedicated=True)
-                here = self._load_dimension()
-                if here and options.dimension not in {None, here} and self._count(""):
-                    raise DimensionMismatch(options.dimension or 0, here)
+                stored = self._load_dimension()
+                if stored and self._count(""):
+                    validate_stored_dimension(stored, options.dimension)
         except BaseException:
             self.close()
             raise
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """As `Store.add_documents` says."""
+        """See `Store.add_documents`."""
         if not documents:
             return []
         with self._translate_errors(), self._lock.write():
             rows = validate_rows(embeddings, len(documents), self._expected_dimension(np.shape(embeddings)))
-            kept, kept_rows = deduplicate_by_id(validate_documents(documents), rows)
-            made = [to_row(document, row) for document, row in zip(kept, kept_rows, strict=True)]
+            unique, unique_rows = deduplicate_by_id(validate_documents(documents), rows)
+            records = [to_row(document, row) for document, row in zip(unique, unique_rows, strict=True)]
             self._ensure_collection(rows.shape[1])
             sizes = [
-                _VALUE_BYTES * rows.shape[1] + sum(map(len, each["document"])) + len(each["tokens"]) for each, _ in made
+                _VALUE_BYTES * rows.shape[1] + sum(map(len, record["document"])) + len(record["tokens"])
+                for record, _ in records
             ]
-            for some in batches_by_size(made, sizes, _UPSERT_ROWS, _UPSERT_BYTES):
-                self._require_client().upsert(self._collection_name, [{**each, **numbers} for each, numbers in some])
-            self._flush_if_due(len(made))
+            for batch in batches_by_size(records, sizes, _UPSERT_ROWS, _UPSERT_BYTES):
+                self._require_client().upsert(
+                    self._collection_name, [{**record, **numbers} for record, numbers in batch]
+                )
+            self._flush_if_due(len(records))
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """As `Store.search` says; with the method `hnsw` nearly so."""
+        """See `Store.search`; approximate with the method `hnsw`."""
         node = parse_filter(filter)
         condition = to_condition(node)
         top_k = validate_top_k(top_k)
@@ -139,76 +149,77 @@ class MilvusStore(VectorStore):
             )
 
     def delete(self, ids: Sequence[str]) -> int:
-        """As `Store.delete` says."""
+        """See `Store.delete`."""
+        keys = [primary_key(name) for name in validate_ids(ids)]
         removed = 0
         with self._translate_errors(), self._lock.write():
-            for some in batches(
-                [primary_key(name) for name in validate_ids(ids)], _PAGE_ROWS if self._load_dimension() else 1
-            ):
-                there = [row["key"] for row in self._get(some, ["key"])]
-                if there:
-                    self._require_client().delete(self._collection_name, ids=there)
-                removed += len(there)
+            for batch in batches(keys, _PAGE_ROWS):
+                existing = [row["key"] for row in self._get(batch, ["key"])]
+                if existing:
+                    self._require_client().delete(self._collection_name, ids=existing)
+                removed += len(existing)
         return removed
 
     def clear(self) -> None:
-        """As `Store.clear` says. The collection stays; an empty one is made anew for rows of another width."""
+        """See `Store.clear`. The collection remains; an empty one is recreated for another dimension."""
         with self._translate_errors(), self._lock.write():
             if self._load_dimension():
                 self._require_client().delete(self._collection_name, filter='key != ""')
 
     def count(self) -> int:
-        """As `Store.count` says."""
+        """See `Store.count`."""
         with self._translate_errors(), self._lock.read():
             return self._count("") if self._load_dimension() else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
-        """As `Store.scan` says. The ids are gathered first; what is deleted meanwhile is left out."""
+        """See `Store.scan`. The ids are read at the first step; documents deleted later are skipped."""
         with self._translate_errors():
             with self._lock.read():
                 pairs = self._iter_rows("", ["key", "name"]) if self._load_dimension() else iter(())
                 keys = [key for _, key in sorted((json.loads(row["name"]), row["key"]) for row in pairs)]
-            for some in batches(keys, _READ_BATCH):
+            for batch in batches(keys, _READ_BATCH):
                 with self._lock.read():
-                    found = [(join_document(row["document"]), row["row"]) for row in self._get(some, _DOCUMENT_FIELDS)]
+                    found = [(join_document(row["document"]), row["row"]) for row in self._get(batch, _DOCUMENT_FIELDS)]
                 for document, row in sorted(found, key=lambda pair: pair[0].id):
                     yield document.id, document, np.array(row, np.float32)
 
     def close(self) -> None:
-        """As `Store.close` says."""
+        """See `Store.close`."""
         with self._lock.write():
             client, self._client = self._client, None
             if client is not None:
                 client.close()
             lite, self._lite = self._lite, None
             if lite is not None:
-                lite.stop()
+                lite.close()
 
     def _start_lite(self) -> str:
-        """Run Milvus Lite on the directory; returns where it listens, on loopback."""
-        # imported here: a server's client does without it
+        """Run Milvus Lite on the directory; returns its URI on the loopback interface."""
+        # imported here: not needed for a server
         from milvus_lite.adapter.grpc.server import start_server_in_thread  # noqa: PLC0415
         from milvus_lite.exceptions import DataDirLockedError, MilvusLiteError  # noqa: PLC0415
 
         path = Path(self._options.path)
         if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / "collections").is_dir())):
-            raise StoreError(f"{path} holds something else than a store 'milvus': choose another `path`")
+            raise StoreError(f"{path} is not a directory of the store 'milvus': choose another `path`")
         try:
             server, db, port = start_server_in_thread(data_dir=str(path), host="127.0.0.1", port=0)
         except DataDirLockedError as error:
             raise KnowledgeBaseLocked(str(path), "another process, or another store of this one") from error
         except (MilvusLiteError, OSError) as error:
-            raise StoreError(f"{path} cannot be used: {error}") from error
-        self._lite = _MilvusLite(server, db)
+            raise StoreError(f"Milvus Lite cannot open {path}: {error}") from error
+        self._lite = ExitStack()  # the server is stopped before its database is closed
+        self._lite.callback(db.close)
+        self._lite.callback(lambda: server.stop(None).wait())
         return f"http://127.0.0.1:{port}"
 
     def _require_client(self) -> MilvusClient:
         if self._client is None:
-            raise StoreError(f"the store in {self._location} is closed: open it again")
+            raise StoreError(f"the store at {self._location} is closed: open it again")
         return self._client
 
     def _load_dimension(self) -> int:
-        """Columns of a row; 0 where there is no collection. Another process may have made it meanwhile."""
+        """The dimension of the collection; 0 if there is none. Another process may create it at any time."""
         if not self._dimension and self._require_client().has_collection(self._collection_name):
             fields = {
                 field["name"]: field
@@ -216,7 +227,7 @@ class MilvusStore(VectorStore):
             }
             if set(fields) != _FIELD_NAMES:
                 raise StoreError(
-                    f"the collection {self._collection_name!r} in {self._location} was not made by this store: "
+                    f"the collection {self._collection_name!r} of {self._location} was not created by this store: "
                     "choose another name with its option `collection`"
                 )
             self._require_client().load_collection(self._collection_name)
@@ -224,21 +235,17 @@ class MilvusStore(VectorStore):
         return self._dimension
 
     def _flush_if_due(self, rows: int) -> None:
-        """Have Milvus Lite write out what it holds in memory, now and then: there it searches many times slower."""
+        """Flush Milvus Lite after many writes: it searches unflushed rows many times more slowly."""
         self._unflushed_rows += rows
         if self._lite is not None and self._unflushed_rows >= _FLUSH_ROWS:
             self._require_client().flush(self._collection_name)
             self._unflushed_rows = 0
 
     def _expected_dimension(self, shape: tuple[int, ...]) -> int | None:
-        """The columns that rows must have; None for any. An empty collection holds nobody to its width."""
-        here = self._load_dimension()
-        if here and here not in shape[-1:] and not self._count(""):
-            here = 0
-        return here or self._options.dimension
+        return expected_dimension(self._load_dimension(), shape, lambda: not self._count(""), self._options.dimension)
 
     def _ensure_collection(self, dimension: int) -> None:
-        """Have a collection of rows of this width: `_wanted` has seen that the one that is there is such, or empty."""
+        """Create the collection, or replace an empty one of another dimension."""
         if self._dimension == dimension:
             return
         client, options = self._require_client(), self._options
@@ -259,7 +266,7 @@ class MilvusStore(VectorStore):
         client.create_collection(self._collection_name, schema=schema, index_params=index, consistency_level="Strong")
         self._dimension = dimension
 
-    def _search(self, query: Rows, limit: int, expression: str) -> list[EngineHit]:
+    def _search(self, query: Rows, limit: int, expression: str) -> list[SearchResult]:
         if limit <= MAX_TOP_K:
             settings = {"ef": max(self._options.ef, limit)} if self._options.method == "hnsw" else {}
             [hits] = self._require_client().search(
@@ -271,23 +278,23 @@ class MilvusStore(VectorStore):
                 output_fields=["document"],
                 search_params={"metric_type": "IP", "params": settings},
             )
-            found = [EngineHit(join_document(hit["entity"]["document"]), hit["distance"]) for hit in hits]
-            # a walk through a graph may end early
-            if len(found) == limit or self._options.method == "exact" or self._count(expression) == len(found):
-                return found
+            results = [SearchResult(join_document(hit["entity"]["document"]), hit["distance"]) for hit in hits]
+            # a graph search may return too few
+            if len(results) == limit or self._options.method == "exact" or self._count(expression) == len(results):
+                return results
         wide = query.astype(np.float64)
         return [
-            EngineHit(join_document(row["document"]), _score(row, wide))
+            SearchResult(join_document(row["document"]), _score(row, wide))
             for row in self._iter_rows(expression, _DOCUMENT_FIELDS)
         ]
 
     def _exact_scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
-        """Exact scores; -1 for what somebody else has deleted meanwhile."""
+        """Exact scores; -1 for documents that another client has deleted."""
         keys = [primary_key(document.id) for document in documents]
         scores = {
             row["key"]: _score(row, query)
-            for some in batches(keys, _READ_BATCH)
-            for row in self._get(some, ["key", "row"])
+            for batch in batches(keys, _READ_BATCH)
+            for row in self._get(batch, ["key", "row"])
         }
         return [scores.get(key, -1.0) for key in keys]
 
@@ -312,11 +319,11 @@ class MilvusStore(VectorStore):
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """The client's errors as ours."""
+        """Translate the errors of the client."""
         try:
             yield
         except MilvusException as error:
-            raise StoreError(f"{self._location} cannot be used: {' '.join(str(error.message).split())}") from error
+            raise StoreError(f"{self._location} failed: {' '.join(str(error.message).split())}") from error
         except grpc.RpcError as error:
             raise StoreError(f"{self._location} cannot be reached: start it, or correct the option `uri`") from error
 
@@ -327,26 +334,6 @@ def _is_below_error(record: logging.LogRecord) -> bool:
 
 def _is_not_timestamp_notice(record: logging.LogRecord) -> bool:
     return "mvccTs" not in record.getMessage()
-
-
-class _Stoppable(Protocol):
-    def stop(self, grace: float | None) -> Any: ...
-
-
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-
-class _MilvusLite:
-    """Milvus Lite, running in threads of this process."""
-
-    def __init__(self, server: _Stoppable, db: _Closable) -> None:
-        self._server, self._db = server, db
-
-    def stop(self) -> None:
-        """Stop, and let go of the directory."""
-        self._server.stop(None).wait()  # the client is closed, so that nothing is under way
-        self._db.close()
 
 
 def _score(row: Mapping[str, Any], query: NDArray[np.float64]) -> float:

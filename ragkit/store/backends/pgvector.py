@@ -1,7 +1,6 @@
-"""The store in PostgreSQL: one table with documents, their metadata as jsonb, and rows in a pgvector column.
+"""The store `pgvector`: a PostgreSQL table with documents, metadata as jsonb, and vectors in a pgvector column.
 
-A call of `add_documents` is one transaction, so that readers and other processes see all of it or nothing. Filters
-are pushed down in full. The engine's own errors stay in here.
+A call of `add_documents` is one transaction. Filters are pushed down completely.
 """
 
 from __future__ import annotations
@@ -32,22 +31,23 @@ from ragkit.store.base import (
     validate_ids,
     validate_query,
     validate_rows,
+    validate_stored_dimension,
     validate_top_k,
 )
 from ragkit.store.filters.flatten import flatten_metadata
 from ragkit.store.filters.language import Always, Never, normalize_negations, parse_filter
-from ragkit.store.server_options import PgvectorOptions
+from ragkit.store.options import PgvectorOptions
 from ragkit.store.vector_store import VectorStore
 
 MAX_ID_BYTES = 2_000
-"""What PostgreSQL's index over the ids can hold of one."""
+"""PostgreSQL's limit for an indexed id."""
 MAX_HNSW_DIMENSION = 2_000
-"""pgvector's limit for an index over float32."""
+"""pgvector's limit for an index of float32 vectors."""
 _TABLE_COMMENT = "ragkit store, layout 1"
-"""The comment on a table of ours; no other table is ever written to."""
+"""The comment on a table of this store; other tables are never written to."""
 _SCAN_ROWS = 500
 _EXTRA_ROWS = 8
-"""Rows asked for beyond those that are wanted, to see whether the last of them ties with more."""
+"""Rows fetched beyond `top_k`, to detect ties with the last result."""
 _CONNECT_SECONDS = 10
 
 _CREATE_TABLE = sql.SQL(
@@ -58,13 +58,13 @@ _UPSERT = sql.SQL(
     "INSERT INTO {table} (id, document, search, embedding) VALUES (%s, %s, %s::jsonb, %s) ON CONFLICT (id) DO UPDATE"
     " SET document = excluded.document, search = excluded.search, embedding = excluded.embedding"
 )
-# "+ 0" keeps the planner away from an index over the rows, which may not find all of them
+# "+ 0" prevents the use of the vector index, which is approximate
 _EXACT_SEARCH = sql.SQL(
     "SELECT document, -distance FROM"
     " (SELECT id, document, (embedding <#> %s) + 0 AS distance FROM {table} {where}) AS every"
     " ORDER BY distance, id LIMIT %s"
 )
-# ordered by distance alone within, as an index knows no ids; once more without, as it gives them nearly in order
+# the inner query orders by distance only, so that the index is used; the outer sorts the relaxed order and ties
 _INDEXED_SEARCH = sql.SQL(
     "SELECT document, -distance FROM"
     " (SELECT id, document, embedding <#> %s AS distance FROM {table} {where} ORDER BY distance LIMIT %s) AS nearest"
@@ -76,46 +76,43 @@ _Connection = psycopg.Connection[tuple[object, ...]]
 
 
 class PgvectorStore(VectorStore):
-    """Documents and rows in a table of PostgreSQL. Safe for several threads and processes.
+    """Documents and vectors in a PostgreSQL table. Safe for several threads and processes.
 
-    With the method `exact` a search finds the nearest; with `hnsw` nearly all of them. Either way there
-    are as many results as there are matches: where the index gives out under a rare filter, the rows are scanned.
-    Ids have at most 2,000 bytes.
+    The method `exact` returns the nearest documents, `hnsw` nearly all of them. Results are complete either way: if
+    the index returns too few under a rare filter, the rows are scanned. Ids are limited to 2,000 bytes.
     """
 
     persistent = True
     shared = True
 
     def __init__(self, options: PgvectorOptions) -> None:
-        """Connect, and look at the table if it is there.
+        """Connect, and check the table if it exists.
 
         Raises:
-            InvalidOption: the dsn is none; the index cannot hold rows of this dimension.
-            DimensionMismatch: the table holds rows of another width than the options say.
-            StoreError: no connection, no pgvector, or a table of that name that is not ours.
+            InvalidOption: the dsn is invalid, or the index does not support this dimension.
+            DimensionMismatch: the stored vectors have another dimension.
+            StoreError: no connection, no pgvector, or the table was not created by this store.
         """
         self._options = options
         self._table = sql.Identifier(options.table)
         self._pool = _PostgresConnectionPool(options)
         self._check_index_dimension(options.dimension or 1)
         try:
-            here = self._run(self._read_dimension)
-            if here and options.dimension not in {None, here}:
-                raise DimensionMismatch(options.dimension or 0, here)
+            validate_stored_dimension(self._run(self._read_dimension), options.dimension)
         except BaseException:
             self._pool.close()
             raise
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """As `Store.add_documents` says; all of it is committed at once.
+        """See `Store.add_documents`; one call is one transaction.
 
         Raises also:
-            KnowledgeBaseLocked: another write was in the way for all of `lock_seconds`.
+            KnowledgeBaseLocked: another write held a lock for all of `lock_seconds`.
         """
         if not documents:
             return []
         rows = validate_rows(embeddings, len(documents), self._options.dimension)
-        kept, kept_rows = deduplicate_by_id(validate_documents(documents), rows)
+        unique, unique_rows = deduplicate_by_id(validate_documents(documents), rows)
         values = [
             (
                 _encode_id(document.id),
@@ -123,45 +120,49 @@ class PgvectorStore(VectorStore):
                 encode_search_column(flatten_metadata(document.metadata)),
                 Vector(row),
             )
-            for document, row in zip(kept, kept_rows, strict=True)
+            for document, row in zip(unique, unique_rows, strict=True)
         ]
         self._run(lambda connection: self._upsert(connection, rows.shape[1], values))
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """As `Store.search` says, on what was committed when it began; with `hnsw` nearly so."""
+        """See `Store.search`; reads the state committed when it starts. Approximate with the method `hnsw`."""
         node = normalize_negations(parse_filter(filter))
         top_k = validate_top_k(top_k)
         query = validate_query(query_embedding, self._options.dimension)
-        where, values = (sql.SQL(""), []) if isinstance(node, Always) else _where_clause(*to_jsonb_sql(node))
+        where, values = sql.SQL(""), list[object]()
+        if not isinstance(node, Always):
+            condition, values = to_jsonb_sql(node)  # fields and values of the filter are parameters
+            where = sql.SQL(f"WHERE {condition}")
 
-        def ask(connection: _Connection) -> list[tuple[object, ...]]:
-            wanted = [Vector(query), *values, top_k]
+        def fetch(connection: _Connection) -> list[tuple[object, ...]]:
+            parameters = [Vector(query), *values, top_k]
             if self._options.method == "hnsw":
-                wanted[-1] = top_k + _EXTRA_ROWS
-                found = connection.execute(_INDEXED_SEARCH.format(table=self._table, where=where), wanted).fetchall()
-                # it is cut where it should be if what comes next is farther than the last
-                if isinstance(node, Never) or (len(found) > top_k and found[top_k - 1][1] != found[-1][1]):
-                    return found[:top_k]
-            # no index; or it gave out, as the filter is rare; or more rows tie than were asked for
-            wanted[-1] = top_k
-            return connection.execute(_EXACT_SEARCH.format(table=self._table, where=where), wanted).fetchall()
+                parameters[-1] = top_k + _EXTRA_ROWS
+                statement = _INDEXED_SEARCH.format(table=self._table, where=where)
+                rows = connection.execute(statement, parameters).fetchall()
+                # complete if a fetched row is farther than the last result
+                if isinstance(node, Never) or (len(rows) > top_k and rows[top_k - 1][1] != rows[-1][1]):
+                    return rows[:top_k]
+            # no index, or too few results under a rare filter, or more ties than extra rows
+            parameters[-1] = top_k
+            return connection.execute(_EXACT_SEARCH.format(table=self._table, where=where), parameters).fetchall()
 
         nothing: list[tuple[object, ...]] = []
-        found = self._run(ask, missing=nothing, got=len(query))
+        rows = self._run(fetch, missing=nothing, got=len(query))
         return [
             SearchResult(document_from_json(cast("str", text)), max(-1.0, min(1.0, cast("float", score))))
-            for text, score in found
+            for text, score in rows
         ]
 
     def delete(self, ids: Sequence[str]) -> int:
-        """As `Store.delete` says."""
-        names = [_encode_id(name) for name in validate_ids(ids) if _is_valid_id(name)]
+        """See `Store.delete`."""
+        keys = [key for name in validate_ids(ids) if len(key := name.encode("utf-8", "surrogatepass")) <= MAX_ID_BYTES]
         statement = sql.SQL("DELETE FROM {} WHERE id = ANY(%s)").format(self._table)
-        return self._run(lambda connection: connection.execute(statement, [names]).rowcount, missing=0)
+        return self._run(lambda connection: connection.execute(statement, [keys]).rowcount, missing=0)
 
     def clear(self) -> None:
-        """As `Store.clear` says: the table is dropped, and made anew by the next documents."""
+        """See `Store.clear`; drops the table, which the next write creates again."""
         statement = sql.SQL("DROP TABLE IF EXISTS {}").format(self._table)
 
         def drop(connection: _Connection) -> None:
@@ -173,16 +174,16 @@ class PgvectorStore(VectorStore):
         self._run(drop)
 
     def count(self) -> int:
-        """As `Store.count` says."""
+        """See `Store.count`."""
         statement = sql.SQL("SELECT count(*) FROM {}").format(self._table)
         rows: list[tuple[object, ...]] = []
         rows = self._run(lambda connection: connection.execute(statement).fetchall(), missing=rows)
         return cast("int", rows[0][0]) if rows else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
-        """As `Store.scan` says; a snapshot of the first step is gone through."""
+        """See `Store.scan`; iterates over a snapshot taken at the first step."""
         statement = sql.SQL("SELECT document, embedding FROM {} ORDER BY id").format(self._table)
-        if not self._run(self._read_dimension):  # and a connection that was cut is found out
+        if not self._run(self._read_dimension):  # also replaces a lost connection
             return
         with self._translate_errors(), self._pool.connection() as connection, connection.transaction():
             if not self._read_dimension(connection):
@@ -194,18 +195,18 @@ class PgvectorStore(VectorStore):
                     yield document.id, document, np.asarray(cast("Vector", row).to_numpy(), np.float32)
 
     def close(self) -> None:
-        """As `Store.close` says."""
+        """See `Store.close`."""
         self._pool.close()
 
     def _upsert(self, connection: _Connection, dimension: int, values: Sequence[tuple[object, ...]]) -> None:
         with connection.transaction():
-            here = self._read_dimension(connection)
-            if not here:
+            stored = self._read_dimension(connection)
+            if not stored:
                 self._check_index_dimension(dimension)
                 self._lock_table(connection)
-                here = self._read_dimension(connection) or self._create_table(connection, dimension)
-            if dimension != here:
-                raise DimensionMismatch(dimension, here)
+                stored = self._read_dimension(connection) or self._create_table(connection, dimension)
+            if dimension != stored:
+                raise DimensionMismatch(dimension, stored)
             with connection.cursor() as cursor:
                 cursor.executemany(_UPSERT.format(table=self._table), values)
 
@@ -223,7 +224,7 @@ class PgvectorStore(VectorStore):
         return dimension
 
     def _read_dimension(self, connection: _Connection) -> int:
-        """Columns of a row; 0 when there is no table. Raises StoreError when the table is not ours."""
+        """The dimension of the table; 0 if it does not exist. Raises StoreError if this store did not create it."""
         row = connection.execute(
             "SELECT obj_description(c.oid, 'pg_class'), a.atttypmod FROM pg_class c"
             " LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'embedding'"
@@ -234,25 +235,27 @@ class PgvectorStore(VectorStore):
             return 0
         if row[0] != _TABLE_COMMENT:
             raise StoreError(
-                f"the table {self._options.table!r} in {self._pool.location} was not made by this store: "
+                f"the table {self._options.table!r} in {self._pool.location} was not created by this store: "
                 "choose another name with its option `table`"
             )
         return cast("int", row[1])
 
     def _lock_table(self, connection: _Connection) -> None:
-        """Wait until nobody else lays out or drops a table of this name; lasts as long as the transaction."""
+        """Lock the creation and removal of the table until the end of the transaction."""
         connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"ragkit {self._options.table}"])
 
     def _check_index_dimension(self, dimension: int) -> None:
         if self._options.method == "hnsw" and dimension > MAX_HNSW_DIMENSION:
-            wanted = f"'exact' for rows of {dimension} columns (the index holds {MAX_HNSW_DIMENSION} at most)"
-            raise InvalidOption("method", "hnsw", wanted)
+            rule = f"'exact' for dimension {dimension} (the index supports at most {MAX_HNSW_DIMENSION})"
+            raise InvalidOption("method", "hnsw", rule)
 
-    def _run(self, work: Callable[[_Connection], ResultT], *, missing: ResultT | None = None, got: int = 0) -> ResultT:
-        """Do work on a connection; `missing` is the answer when there is no table, `got` the width of a query."""
+    def _run(
+        self, function: Callable[[_Connection], ResultT], *, missing: ResultT | None = None, got: int = 0
+    ) -> ResultT:
+        """Call a function with a connection; `missing` is the result without a table, `got` the query's dimension."""
         with self._translate_errors(got):
             try:
-                return self._pool.run(work)
+                return self._pool.run(function)
             except errors.UndefinedTable:
                 if missing is None:
                     raise
@@ -260,79 +263,72 @@ class PgvectorStore(VectorStore):
 
     @contextmanager
     def _translate_errors(self, got: int = 0) -> Iterator[None]:
-        """psycopg's errors as ours; `got` is the width of a query."""
-        where = self._pool.location
+        """Translate the errors of psycopg; `got` is the dimension of a query."""
+        location = self._pool.location
         try:
             yield
         except errors.LockNotAvailable as error:
-            raise KnowledgeBaseLocked(f"the table {self._options.table!r} in {where}", "another connection") from error
+            table = f"the table {self._options.table!r} in {location}"
+            raise KnowledgeBaseLocked(table, "another connection") from error
         except errors.DataException as error:
-            here = self._run(self._read_dimension)
-            if got and here and got != here:
-                raise DimensionMismatch(got, here) from error
-            raise StoreError(f"{where} refused a value: {_format_error(error)}") from error
+            stored = self._run(self._read_dimension)
+            if got and stored and got != stored:
+                raise DimensionMismatch(got, stored) from error
+            raise StoreError(f"{location} rejected a value: {_format_error(error)}") from error
         except psycopg.Error as error:
-            raise StoreError(f"{where} cannot be used: {_format_error(error)}") from error
-
-
-def _where_clause(sql_text: str, values: list[object]) -> tuple[sql.SQL, list[object]]:
-    # the text is our own: fields and values of the filter are parameters
-    return sql.SQL(f"WHERE {sql_text}"), values
+            raise StoreError(f"{location} failed: {_format_error(error)}") from error
 
 
 def _encode_id(name: str) -> bytes:
-    """An id as it is kept: UTF-8, so that ids sort by code point. Raises StoreError when it is too long."""
+    """An id as UTF-8, so that ids sort by code point. Raises StoreError if it is too long."""
     raw = name.encode("utf-8", "surrogatepass")
     if len(raw) > MAX_ID_BYTES:
-        raise StoreError(f"the id {name[:40]!r}... has {len(raw)} bytes: the store 'pgvector' takes {MAX_ID_BYTES}")
+        raise StoreError(
+            f"the id {name[:40]!r}... is too long for the store 'pgvector': {len(raw)} bytes, at most {MAX_ID_BYTES}"
+        )
     return raw
 
 
-def _is_valid_id(name: str) -> bool:
-    return len(name.encode("utf-8", "surrogatepass")) <= MAX_ID_BYTES
-
-
 def _format_error(error: psycopg.Error) -> str:
-    """What an error says, on one line."""
+    """The message of an error on one line."""
     return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
 
 
 class _PostgresConnectionPool:
-    """Open connections in autocommit mode, each lent to one thread at a time."""
+    """A pool of connections in autocommit mode; each is used by one thread at a time."""
 
     def __init__(self, options: PgvectorOptions) -> None:
         try:
-            named = conninfo.conninfo_to_dict(options.dsn)
+            parameters = conninfo.conninfo_to_dict(options.dsn)
         except psycopg.ProgrammingError as error:
-            raise InvalidOption("dsn", "...", "postgresql://user:password@host:5432/database") from error
-        self.location = f"PostgreSQL at {named.get('host') or 'localhost'}:{named.get('port') or 5432}"
-        """For messages: never with user or password."""
+            raise InvalidOption("dsn", "...", "like postgresql://user:password@host:5432/database") from error
+        self.location = f"PostgreSQL at {parameters.get('host') or 'localhost'}:{parameters.get('port') or 5432}"
+        """For messages, without user and password."""
         self._options = options
         self._lock = threading.Lock()
         self._idle: list[_Connection] | None = []
 
-    def run(self, work: Callable[[_Connection], ResultT]) -> ResultT:
-        """Do work on a connection.
+    def run(self, function: Callable[[_Connection], ResultT]) -> ResultT:
+        """Call a function, which must be atomic, with a connection.
 
-        One that was kept may have been cut meanwhile, by a restart of the server: then the work, which is done as
-        a whole or not at all, is tried once more on a new one.
+        If the connection was lost, for example by a restart of the server, retries once with a new one.
         """
         with self.connection() as connection:
             try:
-                return work(connection)
+                return function(connection)
             except psycopg.OperationalError:
                 if not connection.closed:
                     raise
         self._close_idle()
         with self.connection() as connection:
-            return work(connection)
+            return function(connection)
 
     @contextmanager
     def connection(self) -> Iterator[_Connection]:
-        """A connection, outside of any transaction."""
+        """A connection without a transaction."""
         with self._lock:
             if self._idle is None:
-                raise StoreError(f"the store in {self.location} is closed: open it again")
+                raise StoreError(f"the store at {self.location} is closed: open it again")
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._connect()
         try:
@@ -346,7 +342,7 @@ class _PostgresConnectionPool:
                 connection.close()
 
     def close(self) -> None:
-        """Close all; those that are lent out are closed when they come back."""
+        """Close all connections; those in use are closed when they are released."""
         with self._lock:
             idle, self._idle = self._idle or [], None
         for connection in idle:
@@ -386,18 +382,18 @@ class _PostgresConnectionPool:
         connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(milliseconds)))
         if options.method == "hnsw":
             try:
-                connection.execute("SELECT '[1]'::vector")  # loads the library, which knows the settings
+                connection.execute("SELECT '[1]'::vector")  # loads the library, which defines the settings
                 connection.execute(sql.SQL("SET hnsw.ef_search = {}").format(sql.Literal(options.ef_search)))
-                # not strict_order: it leaves out what it finds too late, a tenth of the nearest under a rare filter
+                # not strict_order: it discards rows found out of order, a tenth of the nearest under a rare filter
                 connection.execute("SET hnsw.iterative_scan = relaxed_order")
             except psycopg.Error as error:
-                raise StoreError(f"{self.location} has a pgvector that is too old: 0.8 or newer is wanted") from error
+                raise StoreError(f"pgvector of {self.location} is too old: version 0.8 or newer is required") from error
 
     def _create_extension(self, connection: _Connection) -> None:
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except errors.UniqueViolation:
-            pass  # another connection was faster
+            pass  # another connection created it
         except psycopg.Error as error:
             raise StoreError(
                 f"{self.location} has no pgvector ({_format_error(error)}): install it, and run CREATE EXTENSION vector"

@@ -1,7 +1,6 @@
-"""Filters as PostgreSQL conditions over the column `search`: `{field: [scalars]}`, as `portable.flat` gives it.
+"""Filters as PostgreSQL conditions on the column `search`: `{field: [scalars]}`, the result of `flatten_metadata`.
 
-Everything of the filter language can be said, so nothing is left for a second look. Fields and values are bound
-as parameters; the SQL itself holds no character of the filter.
+The conditions express the whole filter language. Fields and values are parameters, never part of the SQL.
 """
 
 from __future__ import annotations
@@ -23,20 +22,19 @@ from ragkit.store.filters.language import (
     Scalar,
     normalize_negations,
 )
+from ragkit.store.filters.pushdown import SQL_OPERATORS
 
 SqlCondition: TypeAlias = tuple[str, list[object]]
-"""SQL with %s for each of the values."""
-
-_SQL_OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+"""SQL with %s for each value, and the values."""
 
 
 def encode_search_column(fields: FlatMetadata) -> str:
     """The value of the column `search`."""
-    return json.dumps({escape_text(name): [_encode_scalar(each) for each in values] for name, values in fields.items()})
+    return json.dumps({escape_text(name): [_encode_scalar(item) for item in values] for name, values in fields.items()})
 
 
 def to_jsonb_sql(node: FilterNode) -> SqlCondition:
-    """What PostgreSQL says of a row exactly where `filters.evaluate` says it of the document."""
+    """A condition that is true for a row exactly if `language.evaluate` is true for the document."""
     return _render(normalize_negations(node))
 
 
@@ -44,9 +42,9 @@ def _render(node: FilterNode) -> SqlCondition:
     match node:
         case Compare(field, op, value):
             return _render_compare(field, op, value)
-        case Exists(field, wanted):
-            # the function, as its operator is the placeholder of other drivers
-            return f"{'' if wanted else 'NOT '}jsonb_exists(search, %s)", [escape_text(field)]
+        case Exists(field, expected):
+            # the function behind the operator `?`, which is a placeholder in other drivers
+            return f"{'' if expected else 'NOT '}jsonb_exists(search, %s)", [escape_text(field)]
         case And(parts) | Or(parts):
             inner = [_render(part) for part in parts]
             joined = (" AND " if isinstance(node, And) else " OR ").join(f"({sql})" for sql, _ in inner)
@@ -59,19 +57,16 @@ def _render(node: FilterNode) -> SqlCondition:
 
 
 def _render_compare(field: str, op: str, value: Scalar | tuple[Scalar, ...]) -> SqlCondition:
-    if op in _SQL_OPERATORS:
-        # two-valued: a field that is missing or holds something else is out of order
-        path = f"$[*] ? (@ {_SQL_OPERATORS[op]} $v)"
-        vars_ = json.dumps({"v": _encode_scalar(cast("Scalar", value))})
-        return "coalesce(jsonb_path_exists(search -> %s, %s::jsonpath, %s::jsonb), FALSE)", [
-            escape_text(field),
-            path,
-            vars_,
-        ]
-    wanted = value if isinstance(value, tuple) else (value,)
-    # containment is typed and any-match, takes numbers by value, and is false where the field is missing
-    sql = " OR ".join(["search @> %s::jsonb"] * len(wanted))
-    values: list[object] = [json.dumps({escape_text(field): [_encode_scalar(each)]}) for each in wanted]
+    if op in SQL_OPERATORS:
+        # false, not null, if the field is missing or has another type
+        path = f"$[*] ? (@ {SQL_OPERATORS[op]} $v)"
+        variables = json.dumps({"v": _encode_scalar(cast("Scalar", value))})
+        condition = "coalesce(jsonb_path_exists(search -> %s, %s::jsonpath, %s::jsonb), FALSE)"
+        return condition, [escape_text(field), path, variables]
+    operands = value if isinstance(value, tuple) else (value,)
+    # containment distinguishes types, matches any element, compares numbers by value, and is false for a missing field
+    sql = " OR ".join(["search @> %s::jsonb"] * len(operands))
+    values: list[object] = [json.dumps({escape_text(field): [_encode_scalar(item)]}) for item in operands]
     return (f"NOT ({sql})" if op in {"ne", "nin"} else sql), values
 
 

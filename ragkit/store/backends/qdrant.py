@@ -1,7 +1,7 @@
-"""The store in Qdrant: a server, or the same engine embedded in this process.
+"""The store `qdrant`: a collection of a Qdrant server, or of the engine embedded in this process.
 
-Filters are pushed down as tokens and ranges; what those cannot say (the order of strings, numbers that are no
-float64) is fetched over and looked at again. Neither engine's package is imported before it is chosen.
+Filters are pushed down as tokens and number ranges. What those cannot express (the order of strings, numbers beyond
+float64) is decided by the reference evaluator. The package of an engine is imported only if it is used.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragkit.errors import DimensionMismatch, InvalidOption, MissingExtra
+from ragkit.errors import InvalidOption, MissingExtra
 from ragkit.records import Document, SearchResult
 from ragkit.store.backends.adapter_utils import (
-    EngineHit,
     batches,
     collect_top_k,
     deduplicate_by_id,
     document_from_json,
     document_to_json,
     escape_text,
+    expected_dimension,
 )
 from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_PREFIX, Payload, QdrantEngine
 from ragkit.store.base import (
@@ -33,71 +33,73 @@ from ragkit.store.base import (
     validate_ids,
     validate_query,
     validate_rows,
+    validate_stored_dimension,
     validate_top_k,
 )
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.filters.pushdown import to_condition
 from ragkit.store.filters.tokens import to_token_columns
+from ragkit.store.options import QdrantOptions
 from ragkit.store.read_write_lock import ReadWriteLock
-from ragkit.store.server_options import QdrantOptions
 from ragkit.store.vector_store import VectorStore
 
 if not find_spec("qdrant_client") or not find_spec("qdrant_edge"):
     raise MissingExtra("the store 'qdrant'", extra="qdrant")
 
 MAX_INDEXED_FIELDS = 24
-"""So many fields get an index of the engine's; filters on more are answered by looking at every payload."""
+"""Maximum number of payload indexes; filters on other fields scan the payloads."""
 _UUID_NAMESPACE = uuid.UUID("7a1c86f4-4e54-5d0e-9a5f-3f0b0c8a2f5e")
 _SCAN_ROWS = 256
 
 
 class QdrantStore(VectorStore):
-    """Documents and rows in a collection of Qdrant. Safe for several threads.
+    """Documents and vectors in a Qdrant collection. Safe for several threads.
 
-    The embedded engine keeps its directory to itself: one process at a time. A server may be used by many, and sees
-    a call of `add_documents` piece by piece; within this process it is seen as a whole.
+    A directory of the embedded engine can be open in one process at a time. A server may be shared. A call of
+    `add_documents` is atomic for readers in this process, but not in others.
     """
 
     persistent = True
 
     def __init__(self, options: QdrantOptions) -> None:
-        """Open the directory, or look at the server's collection.
+        """Open the directory, or connect to the server.
 
         Raises:
-            DimensionMismatch: the collection holds rows of another width than the options say.
+            DimensionMismatch: the stored vectors have another dimension.
+            InvalidOption: neither `path` nor `url` is set.
             KnowledgeBaseLocked: another process has the directory open.
-            StoreError: the server cannot be reached, or the collection is not one of this store.
+            StoreError: the server cannot be reached, or the collection was not created by this store.
         """
         if not str(options.path) and not options.url:
-            raise InvalidOption("path", "", "a directory, or the `url` of a server,")
+            raise InvalidOption("path", "", "set, or the option `url`")
         self._options = options
         self._lock = ReadWriteLock()
         self._engine = _create_engine(options)
         self._dimension = 0
         self._indexed_fields: set[str] = set()
         try:
-            here = self._load_dimension()
-            if here and options.dimension not in {None, here} and self._engine.count():
-                raise DimensionMismatch(options.dimension or 0, here)
+            stored = self._load_dimension()
+            if stored and self._engine.count():
+                validate_stored_dimension(stored, options.dimension)
         except BaseException:
             self._engine.close()
             raise
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """As `Store.add_documents` says."""
+        """See `Store.add_documents`."""
         if not documents:
             return []
         with self._lock.write():
             rows = validate_rows(embeddings, len(documents), self._expected_dimension(np.shape(embeddings)))
-            kept, kept_rows = deduplicate_by_id(validate_documents(documents), rows)
-            payloads = [_to_payload(document) for document in kept]
+            unique, unique_rows = deduplicate_by_id(validate_documents(documents), rows)
+            payloads = [_to_payload(document) for document in unique]
             self._ensure_collection(rows.shape[1])
             self._create_indexes(payloads)
-            self._engine.upsert([_point_id(document.id) for document in kept], kept_rows, payloads)
+            self._engine.upsert([_point_id(document.id) for document in unique], unique_rows, payloads)
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """As `Store.search` says; with the method `hnsw` nearly so."""
+        """See `Store.search`; approximate with the method `hnsw`."""
         node = parse_filter(filter)
         condition = to_condition(node)
         top_k = validate_top_k(top_k)
@@ -106,76 +108,74 @@ class QdrantStore(VectorStore):
             if self._dimension != len(query) or condition is False:
                 return []
 
-            def fetch(limit: int) -> list[EngineHit]:
+            def fetch(limit: int) -> list[SearchResult]:
                 return [
-                    EngineHit(document_from_json(text), score)
+                    SearchResult(document_from_json(text), score)
                     for text, score in self._engine.search(query, limit, condition)
                 ]
 
             return collect_top_k(fetch, node, top_k, partial(self._exact_scores, query.astype(np.float64)))
 
     def delete(self, ids: Sequence[str]) -> int:
-        """As `Store.delete` says."""
+        """See `Store.delete`."""
         keys = [_point_id(name) for name in validate_ids(ids)]
         with self._lock.write():
             if not self._load_dimension():
                 return 0
             removed = 0
-            for some in batches(keys, _SCAN_ROWS):
-                there = self._engine.filter_existing(some)
-                if there:
-                    self._engine.delete(there)
-                removed += len(there)
+            for batch in batches(keys, _SCAN_ROWS):
+                existing = self._engine.filter_existing(batch)
+                if existing:
+                    self._engine.delete(existing)
+                removed += len(existing)
         return removed
 
     def clear(self) -> None:
-        """As `Store.clear` says."""
+        """See `Store.clear`."""
         with self._lock.write():
             if self._load_dimension():
                 self._engine.delete_all()
 
     def count(self) -> int:
-        """As `Store.count` says."""
+        """See `Store.count`."""
         with self._lock.read():
             return self._engine.count() if self._load_dimension() else 0
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
-        """As `Store.scan` says. The ids are gathered first; what is deleted meanwhile is left out."""
+        """See `Store.scan`. The ids are read at the first step; documents deleted later are skipped."""
         with self._lock.read():
             keys = [key for _, key in sorted(self._engine.scroll_names())] if self._load_dimension() else []
-        for some in batches(keys, _SCAN_ROWS):
+        for batch in batches(keys, _SCAN_ROWS):
             with self._lock.read():
-                found = [(document_from_json(text), row) for text, row in self._engine.retrieve(some)]
+                found = [(document_from_json(text), row) for text, row in self._engine.retrieve(batch)]
             for document, row in sorted(found, key=lambda pair: pair[0].id):
                 yield document.id, document, np.array(row, np.float32)
 
     def close(self) -> None:
-        """As `Store.close` says."""
+        """See `Store.close`."""
         with self._lock.write():
             self._engine.close()
 
     def _exact_scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
-        """Exact scores; -1 for what somebody else has deleted meanwhile."""
-        read = self._engine.retrieve([_point_id(document.id) for document in documents])
-        scores = {document_from_json(text).id: float((np.array(row, np.float32) * query).sum()) for text, row in read}
+        """Exact scores; -1 for documents that another client has deleted."""
+        points = self._engine.retrieve([_point_id(document.id) for document in documents])
+        scores = {document_from_json(text).id: float((np.array(row, np.float32) * query).sum()) for text, row in points}
         return [scores.get(document.id, -1.0) for document in documents]
 
     def _load_dimension(self) -> int:
-        """Columns of a row; 0 where there is no collection. Another process may have made it meanwhile."""
+        """The dimension of the collection; 0 if there is none. Another process may create it at any time."""
         if not self._dimension:
             self._dimension = self._engine.dimension()
             self._indexed_fields = self._engine.indexed_fields() if self._dimension else set()
         return self._dimension
 
     def _expected_dimension(self, shape: tuple[int, ...]) -> int | None:
-        """The columns that rows must have; None for any. An empty collection holds nobody to its width."""
-        here = self._load_dimension()
-        if here and here not in shape[-1:] and not self._engine.count():
-            here = 0
-        return here or self._options.dimension
+        return expected_dimension(
+            self._load_dimension(), shape, lambda: not self._engine.count(), self._options.dimension
+        )
 
     def _ensure_collection(self, dimension: int) -> None:
-        """Have a collection of rows of this width: `_wanted` has seen that the one that is there is such, or empty."""
+        """Create the collection, or replace an empty one of another dimension."""
         if self._dimension != dimension:
             self._engine.drop()
             self._engine.create(dimension)
@@ -206,12 +206,12 @@ def _to_payload(document: Document) -> Payload:
 
 
 def _point_id(name: str) -> str:
-    """A UUID for an id: the only names that Qdrant knows, beside numbers."""
+    """A UUID for an id: Qdrant allows only UUIDs and integers."""
     return str(uuid.uuid5(_UUID_NAMESPACE, escape_text(name)))
 
 
 def _create_engine(options: QdrantOptions) -> QdrantEngine:
-    # imported here: the client takes a second, and the embedded engine does without
+    # imported here: importing the client takes a second, and the embedded engine does not need it
     if options.url:
         from ragkit.store.backends.qdrant_server import QdrantServerEngine  # noqa: PLC0415
 

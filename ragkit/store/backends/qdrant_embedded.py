@@ -1,7 +1,7 @@
-"""Qdrant's engine in this process, in a directory (package `qdrant-edge-py`).
+"""Qdrant's engine embedded in this process, with a directory (package `qdrant-edge-py`).
 
-The client's own local mode is not used for directories: it searches in Python, and reads its files with pickle, so
-that a directory from elsewhere could run code.
+The local mode of the client is not used: it searches in Python, and reads its files with pickle, so that an untrusted
+directory could run code.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_P
 from ragkit.store.base import Rows
 from ragkit.store.filters.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
 from ragkit.store.filters.tokens import NumberRange, to_column_filter
-from ragkit.store.server_options import QdrantOptions
+from ragkit.store.options import QdrantOptions
 
 _CONFIG_FILE = "edge_config.json"
 _PAGE_POINTS = 1_000
 _UPSERT_POINTS = 1_000
 _NEVER_INDEX_KB = 2**40
-"""Kilobytes of rows from which on a graph would be made: never, as searches here are exact."""
-_REPAIR_HINT = ": run `ragkit verify --repair`, or fill it again"
+"""Kilobytes of vectors from which a graph is built: never, because searches here are exact."""
+_REPAIR_HINT = ": run `ragkit verify --repair`, or rebuild the store"
 
 ResultT = TypeVar("ResultT")
 
 
 class QdrantEmbeddedEngine:
-    """One shard in a directory, for one process at a time; `qdrant_points.Points` says what the methods do."""
+    """A `QdrantEngine` with one shard in a directory, for one process at a time."""
 
     def __init__(self, options: QdrantOptions) -> None:
         self._path = Path(options.path)
@@ -42,14 +42,14 @@ class QdrantEmbeddedEngine:
         if (self._path / _CONFIG_FILE).exists():
             self._shard = self._call(lambda: edge.EdgeShard.load(str(self._path)), _REPAIR_HINT)
         elif self._path.exists() and any(self._path.iterdir()):
-            raise StoreError(f"{self._path} holds something else than a store 'qdrant': choose another `path`")
+            raise StoreError(f"{self._path} is not a directory of the store 'qdrant': choose another `path`")
 
     def dimension(self) -> int:
         if self._shard is None:
             return 0
         vectors = json.loads((self._path / _CONFIG_FILE).read_text(encoding="utf-8"))["vectors"]
         if list(vectors) != [""] or vectors[""]["distance"] != "Dot":
-            raise StoreError(f"{self._path} was not made by the store 'qdrant': choose another `path`")
+            raise StoreError(f"{self._path} was not created by the store 'qdrant': choose another `path`")
         return int(vectors[""]["size"])
 
     def create(self, dimension: int) -> None:
@@ -58,7 +58,7 @@ class QdrantEmbeddedEngine:
         try:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{self._path} cannot be made a directory: {error.strerror}") from error
+            raise StoreError(f"cannot create the directory {self._path}: {error.strerror}") from error
         self._shard = self._call(lambda: edge.EdgeShard.create(str(self._path), config))
 
     def drop(self) -> None:
@@ -81,8 +81,8 @@ class QdrantEmbeddedEngine:
             edge.Point(UUID(key), row, dict(payload))
             for key, row, payload in zip(keys, rows.tolist(), payloads, strict=True)
         ]
-        for some in batches(points, _UPSERT_POINTS):
-            self._update(edge.UpdateOperation.upsert_points(list(some)))
+        for batch in batches(points, _UPSERT_POINTS):
+            self._update(edge.UpdateOperation.upsert_points(list(batch)))
 
     def search(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
         request = edge.QueryRequest(
@@ -96,7 +96,7 @@ class QdrantEmbeddedEngine:
         found = self._call(lambda: self._require_shard().query(request))
         payloads = [(point.payload or {}) for point in found]
         if any(DOCUMENT_KEY not in payload for payload in payloads):
-            raise StoreError(f"{self._path} is damaged: a point has lost its document: run `ragkit verify --repair`")
+            raise StoreError(f"{self._path} is damaged (a point lacks its document){_REPAIR_HINT}")
         return [(payload[DOCUMENT_KEY], point.score) for payload, point in zip(payloads, found, strict=True)]
 
     def filter_existing(self, keys: Sequence[str]) -> list[str]:
@@ -133,7 +133,7 @@ class QdrantEmbeddedEngine:
 
     def _require_shard(self) -> edge.EdgeShard:
         if self._shard is None:
-            raise StoreError(f"the store in {self._path} is closed: open it again")
+            raise StoreError(f"the store at {self._path} is closed: open it again")
         return self._shard
 
     def _update(self, operation: edge.UpdateOperation) -> None:
@@ -144,23 +144,20 @@ class QdrantEmbeddedEngine:
             return work()
         except StoreError:
             raise
-        except Exception as error:  # the engine raises nothing narrower
+        except Exception as error:  # the engine raises no narrower type
             if "WouldBlock" in str(error):
                 raise KnowledgeBaseLocked(str(self._path), "another process") from error
-            raise StoreError(f"{self._path} cannot be used: {error}{hint}") from error
+            raise StoreError(f"Qdrant error in {self._path}: {error}{hint}") from error
         except BaseException as error:
             if not _is_panic(error):
                 raise
-            self._shard = None  # nothing that it says from now on can be relied on
-            said = " ".join(str(error).split())[:100]
-            raise StoreError(f"{self._path} is damaged ({said}){_REPAIR_HINT}") from error
+            self._shard = None  # unreliable after a panic
+            message = " ".join(str(error).split())[:100]
+            raise StoreError(f"{self._path} is damaged ({message}){_REPAIR_HINT}") from error
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Whether the engine itself gave up, as it does over files whose bytes it trusted.
-
-    Rust's panics come as a BaseException that no module exports; an interrupt or an exit is none of them.
-    """
+    """Whether the error is a Rust panic, as raised for damaged files: a BaseException that no module exports."""
     return (type(error).__module__, type(error).__name__) == ("pyo3_runtime", "PanicException")
 
 
@@ -174,23 +171,23 @@ def _to_filter(condition: Condition) -> edge.Filter:
             return edge.Filter(must=[_to_filter(part) for part in parts])
         case AnyOf(parts):
             return edge.Filter(should=[_to_filter(part) for part in parts])
-        case FieldPresent(expected=wanted):
+        case FieldPresent(expected=expected):
             empty = edge.IsEmptyCondition(to_column_filter(condition).name)
-            return edge.Filter(must_not=[empty]) if wanted else edge.Filter(must=[empty])
+            return edge.Filter(must_not=[empty]) if expected else edge.Filter(must=[empty])
         case FieldMatches() | FieldMatchesNone():
             return _to_field_filter(condition)
         case _:
-            raise AssertionError("a condition that is always or never so is not rendered")
+            raise AssertionError("True and False are not rendered")
 
 
 def _to_field_filter(condition: FieldMatches | FieldMatchesNone) -> edge.Filter:
-    sieve = to_column_filter(condition)
-    parts = [edge.FieldCondition(NUMBER_PREFIX + sieve.name, range=_to_range(each)) for each in sieve.ranges]
-    if sieve.tokens:
-        parts.append(edge.FieldCondition(sieve.name, match=edge.MatchAny(list(sieve.tokens))))
+    column = to_column_filter(condition)
+    parts = [edge.FieldCondition(NUMBER_PREFIX + column.name, range=_to_range(item)) for item in column.ranges]
+    if column.tokens:
+        parts.append(edge.FieldCondition(column.name, match=edge.MatchAny(list(column.tokens))))
     return edge.Filter(should=list(parts)) if isinstance(condition, FieldMatches) else edge.Filter(must_not=list(parts))
 
 
-def _to_range(wanted: NumberRange) -> edge.RangeFloat:
-    bounds = {name: wanted.value if name == wanted.op else None for name in ("gt", "gte", "lt", "lte")}
+def _to_range(number_range: NumberRange) -> edge.RangeFloat:
+    bounds = {op: number_range.value if op == number_range.op else None for op in ("gt", "gte", "lt", "lte")}
     return edge.RangeFloat(**bounds)

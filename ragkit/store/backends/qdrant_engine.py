@@ -1,4 +1,4 @@
-"""What the store `qdrant` asks of an engine, and how a document lies in it."""
+"""The protocol of the engines of the store `qdrant`, and the keys of its payloads."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from ragkit.store.base import Rows
 from ragkit.store.filters.pushdown import Condition
 
 DOCUMENT_KEY = "document"
-"""The key of the payload that holds the document."""
+"""Payload key of the document."""
 NAME_KEY = "name"
-"""The key of the payload that holds the document's id, escaped where it has lone surrogates."""
+"""Payload key of the document's id, escaped by `escape_text`."""
 NUMBER_PREFIX = "n_"
-"""What stands before a column's name in the key of the payload that holds its numbers."""
+"""Prefix of the payload key of a column's numbers."""
 
 Payload: TypeAlias = Mapping[str, str | Sequence[str] | Sequence[float]]
 
 
 class QdrantEngine(Protocol):
-    """What the store asks of an engine. Keys are UUIDs as text; errors are StoreErrors."""
+    """A collection of points. Keys are UUIDs as text; errors are StoreErrors."""
 
     def dimension(self) -> int:
-        """Columns of a row; 0 when there is no collection. Raises StoreError when it is not ours."""
+        """The dimension of the collection; 0 if there is none. Raises StoreError if it has another layout."""
 
     def create(self, dimension: int) -> None:
-        """Make the collection."""
+        """Create the collection."""
 
     def drop(self) -> None:
-        """Remove the collection, if it is there."""
+        """Delete the collection if it exists."""
 
     def delete_all(self) -> None:
-        """Take all points out; the collection and its indexes stay."""
+        """Delete all points; the collection and its indexes remain."""
 
     def indexed_fields(self) -> set[str]:
-        """The keys of the payload that have an index."""
+        """The payload keys that have an index."""
 
     def create_index(self, name: str, kind: str) -> None:
-        """Have an index for a key of the payload; `kind` is `keyword` or `float`."""
+        """Create an index for a payload key; `kind` is `keyword` or `float`."""
 
     def upsert(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
-        """Put points in, those that are there are replaced."""
+        """Insert or replace points."""
 
     def search(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
-        """(document, score) of the nearest points that the condition lets through; the score is the engine's own."""
+        """(document, score) of the nearest points that match the condition, with the scores of the engine."""
 
     def filter_existing(self, keys: Sequence[str]) -> list[str]:
-        """Those of the keys that are there."""
+        """The keys of existing points."""
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Take points out."""
+        """Delete points."""
 
     def scroll_names(self) -> Iterator[tuple[str, str]]:
         """(name, key) of every point, in any order."""
 
     def retrieve(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
-        """(document, row) of those of the keys that are there, in any order."""
+        """(document, vector) of the existing points among the keys, in any order."""
 
     def count(self) -> int:
-        """How many points there are."""
+        """The number of points."""
 
     def close(self) -> None:
-        """Let go; closing twice is fine."""
+        """Close the engine; may be called twice."""

@@ -1,7 +1,6 @@
-"""A Qdrant server, through its own client (package `qdrant-client`).
+"""A Qdrant server, through the official client (package `qdrant-client`).
 
-The address `:memory:` is the client's imitation of a server, in Python and in this process: small, slow, and gone
-with the store.
+The URL `:memory:` selects the in-memory mode of the client, which is written in Python: slow, and not persistent.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_P
 from ragkit.store.base import Rows
 from ragkit.store.filters.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
 from ragkit.store.filters.tokens import NumberRange, to_column_filter
-from ragkit.store.server_options import QdrantOptions
+from ragkit.store.options import QdrantOptions
 
 _PAGE_POINTS = 1_000
 _UPSERT_POINTS = 10_000
 _UPSERT_BYTES = 8 * 2**20
-"""About what is sent at a time; a server refuses requests over 32 MiB as it is shipped."""
+"""Approximate size of a request; by default, a server rejects requests over 32 MiB."""
 _VALUE_BYTES = 12
-"""What one number of a row takes as JSON."""
+"""Size of a vector's number as JSON."""
 
 ResultT = TypeVar("ResultT")
 
 
 class QdrantServerEngine:
-    """A collection of a server; `ragkit.store.backends.qdrant_engine.QdrantEngine` says what the methods do."""
+    """A `QdrantEngine` with a collection of a server."""
 
     def __init__(self, options: QdrantOptions) -> None:
         self._options = options
@@ -48,7 +47,7 @@ class QdrantServerEngine:
         rows = self._call(lambda: self._require_client().get_collection(self._collection_name)).config.params.vectors
         if not isinstance(rows, models.VectorParams) or rows.distance != models.Distance.DOT:
             raise StoreError(
-                f"the collection {self._collection_name!r} of {self._location} was not made by this store: "
+                f"the collection {self._collection_name!r} of {self._location} was not created by this store: "
                 "choose another name with its option `collection`"
             )
         return rows.size
@@ -69,7 +68,7 @@ class QdrantServerEngine:
 
     def create_index(self, name: str, kind: str) -> None:
         if self._is_in_memory:
-            return  # it has none, and warns
+            return  # not supported, with a warning
         schema = models.PayloadSchemaType(kind)
         self._call(lambda: self._require_client().create_payload_index(self._collection_name, name, schema, wait=True))
 
@@ -79,8 +78,8 @@ class QdrantServerEngine:
             for key, row, payload in zip(keys, rows.tolist(), payloads, strict=True)
         ]
         sizes = [_VALUE_BYTES * rows.shape[1] + 2 * len(str(payload)) for payload in payloads]
-        for some in batches_by_size(points, sizes, _UPSERT_POINTS, _UPSERT_BYTES):
-            self._upsert_batch(some)
+        for batch in batches_by_size(points, sizes, _UPSERT_POINTS, _UPSERT_BYTES):
+            self._upsert_batch(batch)
 
     def _upsert_batch(self, points: list[models.PointStruct]) -> None:
         self._call(lambda: self._require_client().upsert(self._collection_name, points, wait=True))
@@ -90,7 +89,7 @@ class QdrantServerEngine:
             found = self._query(query, limit, condition, exact=False)
             if len(found) == limit:
                 return found
-        # a walk through a graph may end early: whether there are no more is seen by looking at all
+        # a graph search may return too few
         return self._query(query, limit, condition, exact=True)
 
     def _query(self, query: Rows, limit: int, condition: Condition, *, exact: bool) -> list[tuple[str, float]]:
@@ -108,7 +107,7 @@ class QdrantServerEngine:
 
     def _search_params(self, limit: int, *, exact: bool) -> models.SearchParams | None:
         if self._is_in_memory:
-            return None  # it is exact, and warns
+            return None  # always exact; parameters cause a warning
         return models.SearchParams(exact=exact, hnsw_ef=None if exact else max(self._options.ef, limit))
 
     def filter_existing(self, keys: Sequence[str]) -> list[str]:
@@ -166,37 +165,37 @@ class QdrantServerEngine:
 
     def _require_client(self) -> QdrantClient:
         if self._client is None:
-            raise StoreError(f"the store in {self._location} is closed: open it again")
+            raise StoreError(f"the store at {self._location} is closed: open it again")
         return self._client
 
     def _payload_text(self, point: models.ScoredPoint | models.Record, key: str) -> str:
         text = (point.payload or {}).get(key)
         if not isinstance(text, str):
             raise StoreError(
-                f"the collection {self._collection_name!r} of {self._location} holds points of somebody else: "
+                f"the collection {self._collection_name!r} of {self._location} has points of another writer: "
                 "choose another name with its option `collection`"
             )
         return text
 
-    def _call(self, work: Callable[[], ResultT]) -> ResultT:
-        """Do work; what the client raises becomes a StoreError."""
+    def _call(self, function: Callable[[], ResultT]) -> ResultT:
+        """Call a function, and translate the errors of the client."""
         try:
-            return work()
+            return function()
         except ResourceExhaustedResponse as error:
-            raise StoreError(f"{self._location} is busy: try again in {error.retry_after_s} seconds") from error
+            raise StoreError(f"{self._location} is rate limited: retry in {error.retry_after_s} seconds") from error
         except UnexpectedResponse as error:
-            raise StoreError(f"{self._location} refused a request: {_format_response(error)}") from error
+            raise StoreError(f"{self._location} rejected a request: {_format_response(error)}") from error
         except (ResponseHandlingException, httpx.HTTPError) as error:
             cause = error.source if isinstance(error, ResponseHandlingException) else error
             raise StoreError(
                 f"{self._location} cannot be reached ({cause}): start it, or correct the option `url`"
             ) from error
         except (ApiException, QdrantException, ValueError) as error:
-            raise StoreError(f"{self._location} cannot be used: {error}") from error
+            raise StoreError(f"{self._location} failed: {error}") from error
 
 
 def _format_response(error: UnexpectedResponse) -> str:
-    """What the server says, on one line."""
+    """The response of the server on one line."""
     text = error.content.decode("utf-8", "replace")
     return " ".join(f"{error.status_code} {error.reason_phrase} {text}".split())[:300]
 
@@ -207,24 +206,24 @@ def _to_filter(condition: Condition) -> models.Filter:
             return models.Filter(must=[_to_filter(part) for part in parts])
         case AnyOf(parts):
             return models.Filter(should=[_to_filter(part) for part in parts])
-        case FieldPresent(expected=wanted):
+        case FieldPresent(expected=expected):
             empty = models.IsEmptyCondition(is_empty=models.PayloadField(key=to_column_filter(condition).name))
-            return models.Filter(must_not=[empty]) if wanted else models.Filter(must=[empty])
+            return models.Filter(must_not=[empty]) if expected else models.Filter(must=[empty])
         case FieldMatches() | FieldMatchesNone():
             return _to_field_filter(condition)
         case _:
-            raise AssertionError("a condition that is always or never so is not rendered")
+            raise AssertionError("True and False are not rendered")
 
 
 def _to_field_filter(condition: FieldMatches | FieldMatchesNone) -> models.Filter:
-    sieve = to_column_filter(condition)
+    column = to_column_filter(condition)
     parts: list[models.Condition] = [
-        models.FieldCondition(key=NUMBER_PREFIX + sieve.name, range=_to_range(each)) for each in sieve.ranges
+        models.FieldCondition(key=NUMBER_PREFIX + column.name, range=_to_range(item)) for item in column.ranges
     ]
-    if sieve.tokens:
-        parts.append(models.FieldCondition(key=sieve.name, match=models.MatchAny(any=list(sieve.tokens))))
+    if column.tokens:
+        parts.append(models.FieldCondition(key=column.name, match=models.MatchAny(any=list(column.tokens))))
     return models.Filter(should=parts) if isinstance(condition, FieldMatches) else models.Filter(must_not=parts)
 
 
-def _to_range(wanted: NumberRange) -> models.Range:
-    return models.Range(**{wanted.op: wanted.value})
+def _to_range(number_range: NumberRange) -> models.Range:
+    return models.Range(**{number_range.op: number_range.value})

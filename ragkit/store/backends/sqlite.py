@@ -1,4 +1,4 @@
-"""The store `sqlite`: documents in SQLite, rows in a vector file beside it, exact search over the mapped file."""
+"""The store `sqlite`: documents in SQLite, vectors in a memory-mapped file, searched exactly."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ragkit.store.options import SqliteOptions
 
 
 class SqliteStore(DirectoryStore):
-    """Documents and rows in a directory, searched exactly. Safe for several threads and processes; one writes."""
+    """Documents and vectors in a directory, searched exactly. Safe for several threads and processes; one writes."""
 
     def __init__(self, options: SqliteOptions) -> None:
-        """Open the directory, or make it. Raises as `DirectoryStore` does."""
+        """Open or create the directory. Raises the errors of `DirectoryStore`."""
         super().__init__(Path(options.path), options.dimension, options.busy_seconds)

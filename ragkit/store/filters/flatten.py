@@ -1,4 +1,4 @@
-"""Metadata in the form that filters read: each field name or dotted path with its scalar values."""
+"""Flatten metadata for filters: each field name or dotted path with its scalar values."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from ragkit.records import JSON, Metadata
 from ragkit.store.filters.language import Scalar
 
 FlatMetadata: TypeAlias = dict[str, list[Scalar]]
-"""Field -> the scalars that a filter on it is compared with; a mapping there has none."""
+"""Field -> the scalars that a filter on it compares with; none for a mapping."""
 
 
 def flatten_metadata(metadata: Metadata) -> FlatMetadata:
-    """Metadata as a filter sees them: under each field that a filter can name, what it is compared with.
+    """The scalars of every field that a filter can name.
 
-    Nested mappings are reached by their dotted path, and a key of the document itself comes before a path.
+    Nested mappings are addressed by dotted paths; a literal key of the document takes precedence over a path.
     """
-    found: FlatMetadata = {key: _scalar_elements(value) for key, value in metadata.items()}
-    open_paths: list[tuple[str, JSON]] = [(key, value) for key, value in metadata.items() if "." not in key]
-    while open_paths:
-        path, value = open_paths.pop()
+    flat: FlatMetadata = {key: _scalar_elements(value) for key, value in metadata.items()}
+    pending: list[tuple[str, JSON]] = [(key, value) for key, value in metadata.items() if "." not in key]
+    while pending:
+        path, value = pending.pop()
         if not isinstance(value, Mapping):
             continue
         for key, inner in value.items():
             if "." not in key:
-                found.setdefault(f"{path}.{key}", _scalar_elements(inner))
-                open_paths.append((f"{path}.{key}", inner))
-    return found
+                flat.setdefault(f"{path}.{key}", _scalar_elements(inner))
+                pending.append((f"{path}.{key}", inner))
+    return flat
 
 
 def _scalar_elements(value: JSON) -> list[Scalar]:
     if isinstance(value, Mapping):
         return []
     if isinstance(value, list | tuple):
-        return [cast("Scalar", each) for each in value if not isinstance(each, Mapping | list | tuple)]
+        return [cast("Scalar", item) for item in value if not isinstance(item, Mapping | list | tuple)]
     return [cast("Scalar", value)]

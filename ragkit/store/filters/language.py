@@ -1,29 +1,29 @@
-"""The one filter language: its syntax tree, and the reference evaluator that says what each filter means.
+"""The filter language: its syntax tree, and the reference evaluator that defines what each filter means.
 
-Nothing here knows a store. A backend that translates filters must agree with `evaluate` on every document.
+Independent of any store. A store that translates filters must agree with `evaluate` on every document.
 
     {"lang": "en", "year": {"$gte": 2020, "$lt": 2025},
      "$or": [{"tag": {"$in": ["a", "b"]}}, {"tag": {"$exists": False}}]}
 
-The truth table. Every filter is true or false of a document, never unknown; `$not` is the complement.
+The truth table. Every filter is true or false for a document, never unknown; `$not` is the complement.
 
 ==================  ===========  =========================  ==========================  =============
 the field           `$exists`    `$eq`, `$in`               `$ne`, `$nin`               `$gt` .. `$lte`
 ==================  ===========  =========================  ==========================  =============
 is missing          false        false                      true                        false
-is None             true         with None only             with all but None           false
-is a bool           true         with that bool only        with all but that bool      false
-is a number         true         with that number, by       with all but that number    with numbers
-                                 value: 2 equals 2.0
-is a string         true         with that string           with all but that string    with strings,
-                                                                                        by code point
+is None             true         with None only             with all except None        false
+is a bool           true         with that bool only        with all except that bool   false
+is a number         true         with that number, by       with all except that        with numbers
+                                 value: 2 equals 2.0        number
+is a string         true         with that string           with all except that        with strings,
+                                                            string                      by code point
 is a list           true         if one element equals      if no element equals        if one element
-                                                                                        is in order
+                                                                                        matches
 is a mapping        true         never                      always                      false
 ==================  ===========  =========================  ==========================  =============
 
 `True` and `1` differ, and so do `1` and `"1"`. Elements of a list that are lists or mappings equal nothing.
-A field "a.b" is the key "a.b" where the document has it, and else the key "b" of the mapping under "a".
+A field "a.b" is the key "a.b" if the document has it, otherwise the key "b" of the mapping under "a".
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Scalar: TypeAlias = bool | int | float | str | None
 Operator: TypeAlias = Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
 
 MAX_DEPTH = 64
-"""How deep filters may be nested."""
+"""Maximum nesting depth of a filter."""
 
 _NEGATED_OPERATORS: Mapping[Operator, Operator] = {"eq": "ne", "ne": "eq", "in": "nin", "nin": "in"}
 _COMPARISONS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
@@ -52,7 +52,7 @@ _FILTER_OPERATORS = ("$and", "$or", "$not")
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A field compared with a value."""
+    """Compares a field with a value."""
 
     field: str
     op: Operator
@@ -62,7 +62,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """A field is there (whatever it holds), or is not."""
+    """Whether a field exists, whatever its value."""
 
     field: str
     expected: bool = True
@@ -70,41 +70,41 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All parts hold; without parts always true."""
+    """All parts match; without parts always true."""
 
     parts: tuple[FilterNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """One part holds; without parts never true."""
+    """At least one part matches; without parts never true."""
 
     parts: tuple[FilterNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold."""
+    """The part does not match."""
 
     part: FilterNode
 
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """Lets every document through."""
+    """Matches every document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """Lets no document through."""
+    """Matches no document."""
 
 
 FilterNode: TypeAlias = Compare | Exists | And | Or | Not | Always | Never
-"""A filter's syntax tree."""
+"""The syntax tree of a filter."""
 
 
 def parse_filter(filter: Mapping[str, JSON] | None) -> FilterNode:
-    """The syntax tree of a filter; None and an empty one let everything through.
+    """The syntax tree of a filter; None and an empty mapping match everything.
 
     Raises:
         InvalidFilter: an unknown operator, a value of the wrong type, or more than MAX_DEPTH levels.
@@ -114,9 +114,9 @@ def parse_filter(filter: Mapping[str, JSON] | None) -> FilterNode:
 
 def _parse_mapping(filter: object, depth: int) -> FilterNode:
     if depth > MAX_DEPTH:
-        raise InvalidFilter(f"a filter is nested more than {MAX_DEPTH} levels deep: flatten it")
+        raise InvalidFilter(f"filters may be nested up to {MAX_DEPTH} levels deep: flatten the filter")
     if not isinstance(filter, Mapping):
-        raise InvalidFilter(f"a filter is a mapping of fields to values, not {_describe_value(filter)}")
+        raise InvalidFilter(f"a filter must be a mapping of fields to values (got {_describe_value(filter)})")
     parts = [_parse_entry(key, value, depth) for key, value in filter.items()]
     return _join_and(parts)
 
@@ -129,15 +129,15 @@ def _join_and(parts: list[FilterNode]) -> FilterNode:
 
 def _parse_entry(key: object, value: object, depth: int) -> FilterNode:
     if not isinstance(key, str):
-        raise InvalidFilter(f"a filter's keys are names of fields, not {_describe_value(key)}")
+        raise InvalidFilter(f"the keys of a filter must be field names (got {_describe_value(key)})")
     if not key.startswith("$"):
         return _parse_field(key, value, depth)
     if key == "$not":
         return Not(_parse_mapping(value, depth + 1))
     if key not in _FILTER_OPERATORS:
-        raise InvalidFilter(_unknown_operator(key, _FILTER_OPERATORS, "at the place of a field"))
+        raise InvalidFilter(_unknown_operator(key, _FILTER_OPERATORS, "in place of a field"))
     if not isinstance(value, list | tuple):
-        raise InvalidFilter(f"{key} takes a list of filters, not {_describe_value(value)}")
+        raise InvalidFilter(f"{key} requires a list of filters (got {_describe_value(value)})")
     parts = tuple(_parse_mapping(part, depth + 1) for part in value)
     return And(parts) if key == "$and" else Or(parts)
 
@@ -145,24 +145,26 @@ def _parse_entry(key: object, value: object, depth: int) -> FilterNode:
 def _parse_field(field: str, condition: object, depth: int) -> FilterNode:
     if not isinstance(condition, Mapping):
         if isinstance(condition, list | tuple):
-            raise InvalidFilter(f'field {field!r} is compared with a list: write {{"$in": [...]}} or {{"$nin": [...]}}')
+            raise InvalidFilter(
+                f'field {field!r} cannot be compared with a list: use {{"$in": [...]}} or {{"$nin": [...]}}'
+            )
         return Compare(field, "eq", _parse_scalar(field, "$eq", condition))
     if depth > MAX_DEPTH:
-        raise InvalidFilter(f"a filter is nested more than {MAX_DEPTH} levels deep: flatten it")
+        raise InvalidFilter(f"filters may be nested up to {MAX_DEPTH} levels deep: flatten the filter")
     if not condition:
-        raise InvalidFilter(f'field {field!r} has an empty condition: write {{"$exists": true}} or a comparison')
+        raise InvalidFilter(f'field {field!r} has an empty condition: use {{"$exists": true}} or a comparison')
     return _join_and([_parse_operator(field, op, value, depth) for op, value in condition.items()])
 
 
 def _parse_operator(field: str, op: object, value: object, depth: int) -> FilterNode:
     if op == "$exists":
         if not isinstance(value, bool):
-            raise InvalidFilter(f"$exists on field {field!r} takes true or false, not {_describe_value(value)}")
+            raise InvalidFilter(f"$exists on field {field!r} requires true or false (got {_describe_value(value)})")
         return Exists(field, value)
     if op == "$not":
         if not isinstance(value, Mapping):
             raise InvalidFilter(
-                f'$not on field {field!r} takes a condition such as {{"$gt": 5}}, not {_describe_value(value)}'
+                f'$not on field {field!r} requires a condition such as {{"$gt": 5}} (got {_describe_value(value)})'
             )
         return Not(_parse_field(field, value, depth + 1))
     if not isinstance(op, str) or op not in _COMPARISONS:
@@ -170,43 +172,43 @@ def _parse_operator(field: str, op: object, value: object, depth: int) -> Filter
     name = cast("Operator", op.removeprefix("$"))
     if name in {"in", "nin"}:
         if not isinstance(value, list | tuple):
-            raise InvalidFilter(f"{op} on field {field!r} takes a list of values, not {_describe_value(value)}")
-        return Compare(field, name, tuple(_parse_scalar(field, op, each) for each in value))
+            raise InvalidFilter(f"{op} on field {field!r} requires a list of values (got {_describe_value(value)})")
+        return Compare(field, name, tuple(_parse_scalar(field, op, item) for item in value))
     scalar = _parse_scalar(field, op, value)
     if name not in {"eq", "ne"} and (scalar is None or isinstance(scalar, bool)):
-        raise InvalidFilter(f"{op} on field {field!r} takes a number or a string, not {_describe_value(value)}")
+        raise InvalidFilter(f"{op} on field {field!r} requires a number or a string (got {_describe_value(value)})")
     return Compare(field, name, scalar)
 
 
 def _parse_scalar(field: str, op: str, value: object) -> Scalar:
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidFilter(f"{op} on field {field!r} takes finite numbers, not {value}")
+        raise InvalidFilter(f"{op} on field {field!r} requires finite numbers (got {value})")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InvalidFilter(
-        f"{op} on field {field!r} takes a string, a number, true, false or null, not {_describe_value(value)}"
+        f"{op} on field {field!r} requires a string, a number, true, false or null (got {_describe_value(value)})"
     )
 
 
 def _describe_value(value: object) -> str:
     if value is None:
         return "null"
-    word = {"dict": "mapping", "str": "string", "tuple": "list"}.get(type(value).__name__, type(value).__name__)
-    shown = repr(value)
-    return f"the {word} {shown}" if len(shown) <= 40 else f"a {word}"
+    kind = {"dict": "mapping", "str": "string", "tuple": "list"}.get(type(value).__name__, type(value).__name__)
+    text = repr(value)
+    return f"the {kind} {text}" if len(text) <= 40 else f"a {kind}"
 
 
-def _unknown_operator(met: object, known: tuple[str, ...], where: str) -> str:
-    hint = did_you_mean(f"${met}".replace("$$", "$"), known, cutoff=0.5)
-    return f"{met!r} is not an operator {where}{hint}; known: {', '.join(known)}"
+def _unknown_operator(operator: object, known: tuple[str, ...], where: str) -> str:
+    hint = did_you_mean(f"${operator}".replace("$$", "$"), known, cutoff=0.5)
+    return f"unknown operator {operator!r} {where}{hint}; available: {', '.join(known)}"
 
 
 MISSING = object()
-"""What `get_field` answers when a document lacks a field; nothing equals it."""
+"""Result of `get_field` for a missing field; equals nothing."""
 
 
 def get_field(metadata: Metadata, field: str) -> object:
-    """What a document holds under a field: the key itself, else the dotted path; MISSING where there is neither."""
+    """The value of a field: of the literal key, otherwise of the dotted path; MISSING if there is neither."""
     if field in metadata:
         return metadata[field]
     value: object = metadata
@@ -218,12 +220,12 @@ def get_field(metadata: Metadata, field: str) -> object:
 
 
 def evaluate(node: FilterNode, metadata: Metadata) -> bool:
-    """Whether the filter lets a document with this metadata through. What it says is the meaning of the filter."""
+    """Whether a document with this metadata matches the filter. The reference that all stores agree with."""
     match node:
         case Compare(field, op, value):
             return matches_value(op, value, get_field(metadata, field))
-        case Exists(field, wanted):
-            return (get_field(metadata, field) is not MISSING) == wanted
+        case Exists(field, expected):
+            return (get_field(metadata, field) is not MISSING) == expected
         case And(parts):
             return all(evaluate(part, metadata) for part in parts)
         case Or(parts):
@@ -234,30 +236,30 @@ def evaluate(node: FilterNode, metadata: Metadata) -> bool:
             return isinstance(node, Always)
 
 
-def matches_value(op: Operator, wanted: Scalar | tuple[Scalar, ...], met: object) -> bool:
-    """Whether a comparison is true of what a field holds (MISSING where it is not there)."""
+def matches_value(op: Operator, operand: Scalar | tuple[Scalar, ...], value: object) -> bool:
+    """Whether the value of a field (or MISSING) satisfies a comparison."""
     if op in {"ne", "nin"}:
-        return not matches_value(_NEGATED_OPERATORS[op], wanted, met)
+        return not matches_value(_NEGATED_OPERATORS[op], operand, value)
     if op == "in":
-        return any(matches_value("eq", each, met) for each in cast("tuple[Scalar, ...]", wanted))
-    if isinstance(met, list | tuple):
-        return any(_matches_one(op, wanted, element) for element in met)
-    return _matches_one(op, wanted, met)
+        return any(matches_value("eq", item, value) for item in cast("tuple[Scalar, ...]", operand))
+    if isinstance(value, list | tuple):
+        return any(_matches_scalar(op, operand, element) for element in value)
+    return _matches_scalar(op, operand, value)
 
 
-def _matches_one(op: Operator, wanted: object, met: object) -> bool:
+def _matches_scalar(op: Operator, operand: object, value: object) -> bool:
     if op == "eq":
-        return _type_name(met) == _type_name(wanted) != "other" and met == wanted
-    if _type_name(met) == _type_name(wanted) == "number":
-        return _is_ordered(op, cast("float", met), cast("float", wanted))
-    if isinstance(met, str) and isinstance(wanted, str):
-        return _is_ordered(op, met, wanted)
+        return _type_name(value) == _type_name(operand) != "other" and value == operand
+    if _type_name(value) == _type_name(operand) == "number":
+        return _is_ordered(op, cast("float", value), cast("float", operand))
+    if isinstance(value, str) and isinstance(operand, str):
+        return _is_ordered(op, value, operand)
     return False
 
 
-def _is_ordered(op: Operator, met: float | str, wanted: float | str) -> bool:
-    # both are strings or both are numbers: the callers see to it
-    left, right = cast("float", met), cast("float", wanted)
+def _is_ordered(op: Operator, value: float | str, operand: float | str) -> bool:
+    # both are strings or both are numbers
+    left, right = cast("float", value), cast("float", operand)
     if op == "gt":
         return left > right
     if op == "gte":
@@ -276,10 +278,10 @@ def _type_name(value: object) -> str:
 
 
 def normalize_negations(node: FilterNode) -> FilterNode:
-    """An equal filter in which `Not` stands only right above `gt`, `gte`, `lt` and `lte`.
+    """An equivalent filter in which `Not` is applied only to `gt`, `gte`, `lt` and `lte`.
 
-    Those have no opposite: `not year < 2020` also holds where there is no year. Empty `in` and `nin`, `Always`
-    and `Never` are folded away too, so that no backend meets them except as the whole filter.
+    Those have no opposite: `not year < 2020` also matches documents without a year. Empty `in` and `nin`, `Always`
+    and `Never` are folded away; `Always` and `Never` remain only as the whole filter.
     """
     return _normalize(node, False)
 
@@ -288,8 +290,8 @@ def _normalize(node: FilterNode, negated: bool) -> FilterNode:
     match node:
         case Not(part):
             return _normalize(part, not negated)
-        case Exists(field, wanted):
-            return Exists(field, wanted != negated)
+        case Exists(field, expected):
+            return Exists(field, expected != negated)
         case Compare(field, op, value):
             return _normalize_compare(field, op, value, negated)
         case And(parts) | Or(parts):
@@ -310,7 +312,7 @@ def _normalize_compare(field: str, op: Operator, value: Scalar | tuple[Scalar, .
 
 
 def _fold(parts: list[FilterNode], is_and: bool) -> FilterNode:
-    """`And` or `Or` of parts that are folded already, without neutral parts and without nesting of one kind."""
+    """`And` or `Or` of normalized parts, without neutral parts and without `And` in `And` or `Or` in `Or`."""
     neutral, absorbing = (Always, Never) if is_and else (Never, Always)
     flat: list[FilterNode] = []
     for part in parts:
@@ -325,16 +327,3 @@ def _fold(parts: list[FilterNode], is_and: bool) -> FilterNode:
     if len(flat) == 1:
         return flat[0]
     return And(tuple(flat)) if is_and else Or(tuple(flat))
-
-
-def filter_fields(node: FilterNode) -> frozenset[str]:
-    """The fields that a filter looks at."""
-    match node:
-        case Compare(field=field) | Exists(field=field):
-            return frozenset({field})
-        case And(parts) | Or(parts):
-            return frozenset[str]().union(*(filter_fields(part) for part in parts))
-        case Not(part):
-            return filter_fields(part)
-        case Always() | Never():
-            return frozenset()

@@ -1,9 +1,9 @@
-"""Metadata as flat facts, and filters as conditions on facts: what databases that know no nested JSON can answer.
+"""Filters as conditions on flat field values, for databases without nested JSON.
 
-A condition lets through every document that the filter lets through, and at times a few more: a database takes it as
-a first sieve, and `filters.evaluate` has the last word on what comes out of it (`portable.complete`).
+A condition matches every document that the filter matches, and sometimes a few more: the database pre-filters with
+the condition, and `language.evaluate` decides on its results (`adapter_utils.collect_top_k`).
 
-Nothing here knows a database. Each renders the same few conditions in its own words.
+Independent of any database. Each adapter renders the conditions in the syntax of its engine.
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ from ragkit.store.filters.language import (
 )
 
 ValueKind: TypeAlias = Literal["null", "bool", "number", "string", "empty", "wild"]
-"""What a fact speaks of. `empty`: there is nothing to compare with, as in a mapping or a list without scalars.
-`wild`: a number or a string that is not kept exactly; it may pass any test."""
+"""The kind of a field value. `empty`: nothing to compare with, as in a mapping or a list without scalars.
+`wild`: a number or a string that is not stored exactly; it may satisfy any predicate."""
 
 StoredScalar: TypeAlias = str | float | None
 
 MAX_STRING_CHARACTERS = 1_000
-"""Longer strings are not kept as facts, nor are those that databases choke on."""
+"""Longer strings are stored as `wild`, as are strings that some databases reject."""
 MAX_FIELD_NAME_CHARACTERS = 200
-"""Longer names of fields are kept as a hash."""
+"""Longer field names are stored as a hash."""
+
+SQL_OPERATORS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+NEGATED_RANGE_OPERATORS = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
 
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """One thing that is so of a document: a field holds this value, or an element of its list does."""
+    """The value of a field, or one element of its list."""
 
     field: str
-    """As `stored_field_name` writes it."""
+    """The result of `stored_field_name`."""
     kind: ValueKind
     value: StoredScalar = None
     """The number (of a bool: 1.0 or 0.0) or the string; None for the other kinds."""
@@ -54,9 +57,7 @@ class FieldValue:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """What a fact of this kind can be held against."""
-
-    __test__ = False  # no test of pytest's
+    """A comparison with the field values of one kind."""
 
     kind: ValueKind
     op: Literal["any", "eq", "gt", "gte", "lt", "lte"]
@@ -65,7 +66,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class FieldMatches:
-    """A fact of the field passes one of the tests, or is wild."""
+    """A value of the field satisfies one of the predicates, or is wild."""
 
     field: str
     predicates: tuple[Predicate, ...]
@@ -73,7 +74,7 @@ class FieldMatches:
 
 @dataclass(frozen=True, slots=True)
 class FieldMatchesNone:
-    """No fact of the field passes any of the tests; wild ones do not count."""
+    """No value of the field satisfies any of the predicates; wild values do not count."""
 
     field: str
     predicates: tuple[Predicate, ...]
@@ -81,7 +82,7 @@ class FieldMatchesNone:
 
 @dataclass(frozen=True, slots=True)
 class FieldPresent:
-    """The field has a fact, or has none."""
+    """Whether the field has a value."""
 
     field: str
     expected: bool
@@ -89,26 +90,26 @@ class FieldPresent:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Every part is so; there are at least two."""
+    """Every part matches; there are at least two."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """One part is so; there are at least two."""
+    """At least one part matches; there are at least two."""
 
     parts: tuple[Condition, ...]
 
 
 Condition: TypeAlias = FieldMatches | FieldMatchesNone | FieldPresent | AllOf | AnyOf | bool
-"""True lets everything through, False nothing; both stand for the whole condition only."""
+"""True matches everything, False nothing; both occur only as the whole condition."""
 
 
 def stored_field_name(field: str) -> str:
-    """The field as databases take it: itself, or a hash where it is empty, long, or holds odd characters.
+    """A field name that every database accepts: the field, or its hash if it is empty, long or not clean text.
 
-    No two fields share a name, but for a chance of 2**-128.
+    Two fields share a name with a probability of 2**-128.
     """
     if 0 < len(field) <= MAX_FIELD_NAME_CHARACTERS and not field.startswith("#") and _is_clean(field):
         return field
@@ -116,14 +117,14 @@ def stored_field_name(field: str) -> str:
 
 
 def extract_field_values(metadata: Metadata) -> list[FieldValue]:
-    """All that is so of a document, for every field that a filter can name. No fact is given twice."""
-    facts: dict[FieldValue, None] = {}
+    """The distinct values of every field that a filter can name."""
+    field_values: dict[FieldValue, None] = {}
     for field, values in flatten_metadata(metadata).items():
         name = stored_field_name(field)
-        facts.update((_to_field_value(name, value), None) for value in values)
+        field_values.update((_to_field_value(name, value), None) for value in values)
         if not values:
-            facts[FieldValue(name, "empty")] = None
-    return list(facts)
+            field_values[FieldValue(name, "empty")] = None
+    return list(field_values)
 
 
 def _to_field_value(name: str, value: Scalar) -> FieldValue:
@@ -138,7 +139,7 @@ def _to_field_value(name: str, value: Scalar) -> FieldValue:
 
 
 def to_condition(node: FilterNode) -> Condition:
-    """A condition that holds wherever the filter does."""
+    """A condition that matches every document that the filter matches."""
     return _convert(normalize_negations(node))
 
 
@@ -148,12 +149,12 @@ def _convert(node: FilterNode) -> Condition:
             if op in {"ne", "nin"}:
                 return _matches_none(field, "eq", value if isinstance(value, tuple) else (value,))
             same = "eq" if op == "in" else op
-            tests = (_loose_predicate(same, each) for each in (value if isinstance(value, tuple) else (value,)))
-            return FieldMatches(stored_field_name(field), tuple(test for test in tests if test))
+            predicates = (_loose_predicate(same, item) for item in (value if isinstance(value, tuple) else (value,)))
+            return FieldMatches(stored_field_name(field), tuple(predicate for predicate in predicates if predicate))
         case Not(Compare(field, op, value)):
             return _matches_none(field, op, value if isinstance(value, tuple) else (value,))
-        case Exists(field, wanted):
-            return FieldPresent(stored_field_name(field), wanted)
+        case Exists(field, expected):
+            return FieldPresent(stored_field_name(field), expected)
         case And(parts) | Or(parts):
             return _combine([_convert(part) for part in parts], is_all=isinstance(node, And))
         case _:
@@ -161,12 +162,12 @@ def _convert(node: FilterNode) -> Condition:
 
 
 def _matches_none(field: str, op: Operator, values: tuple[Scalar, ...]) -> Condition:
-    tests = tuple(test for test in (_strict_predicate(op, each) for each in values) if test)
-    return FieldMatchesNone(stored_field_name(field), tests) if tests else True
+    predicates = tuple(predicate for value in values if (predicate := _strict_predicate(op, value)))
+    return FieldMatchesNone(stored_field_name(field), predicates) if predicates else True
 
 
 def _combine(parts: list[Condition], *, is_all: bool) -> Condition:
-    """`AllOf` or `AnyOf` of the parts, none of which is False: `normalize_negations` has seen to that."""
+    """`AllOf` or `AnyOf` of the parts, none of which is False after `normalize_negations`."""
     kept = tuple(part for part in parts if part is not True)
     if not kept or (not is_all and len(kept) < len(parts)):
         return True
@@ -175,43 +176,43 @@ def _combine(parts: list[Condition], *, is_all: bool) -> Condition:
     return AllOf(kept) if is_all else AnyOf(kept)
 
 
-def count_leaves(condition: Condition, *, with_tests: bool = False) -> int:
-    """How many looks at the facts of a field a condition takes; `with_tests` counts each test as one more."""
+def count_leaves(condition: Condition, *, with_predicates: bool = False) -> int:
+    """The number of leaves of a condition; with `with_predicates`, each predicate of a leaf counts too."""
     match condition:
-        case FieldMatches(_, tests) | FieldMatchesNone(_, tests):
-            return 1 + len(tests) * with_tests
+        case FieldMatches(_, predicates) | FieldMatchesNone(_, predicates):
+            return 1 + len(predicates) * with_predicates
         case AllOf(parts) | AnyOf(parts):
-            return sum(count_leaves(part, with_tests=with_tests) for part in parts)
+            return sum(count_leaves(part, with_predicates=with_predicates) for part in parts)
         case _:
             return 1
 
 
-def _loose_predicate(op: Operator, wanted: Scalar) -> Predicate | None:
-    """A test that every fact passes of which the comparison is true; None where no exact fact can be."""
-    if wanted is None:
+def _loose_predicate(op: Operator, operand: Scalar) -> Predicate | None:
+    """A predicate that holds for every value that the comparison holds for; None if only wild values can match."""
+    if operand is None:
         return Predicate("null", "any")
-    if isinstance(wanted, bool):
-        return Predicate("bool", "eq", float(wanted))
-    if isinstance(wanted, int | float):
-        number, exact = _to_float(wanted)
+    if isinstance(operand, bool):
+        return Predicate("bool", "eq", float(operand))
+    if isinstance(operand, int | float):
+        number, exact = _to_float(operand)
         if exact:
             return Predicate("number", _narrow_op(op), number)
-        # rounding keeps the order, but may make numbers equal that are not
+        # rounding keeps the order, but may make different numbers equal
         return None if op == "eq" else Predicate("number", "gte" if op in {"gt", "gte"} else "lte", number)
-    if _is_storable(wanted):
-        return Predicate("string", _narrow_op(op), wanted)
+    if _is_storable(operand):
+        return Predicate("string", _narrow_op(op), operand)
     return None if op == "eq" else Predicate("string", "any")
 
 
-def _strict_predicate(op: Operator, wanted: Scalar) -> Predicate | None:
-    """A test that no fact passes of which the comparison is false; None where there is no such test."""
-    if isinstance(wanted, int | float) and not isinstance(wanted, bool):
-        number, exact = _to_float(wanted)
+def _strict_predicate(op: Operator, operand: Scalar) -> Predicate | None:
+    """A predicate that holds only for values that the comparison holds for; None if there is none."""
+    if isinstance(operand, int | float) and not isinstance(operand, bool):
+        number, exact = _to_float(operand)
         if not exact:
             return None if op == "eq" else Predicate("number", "gt" if op in {"gt", "gte"} else "lt", number)
-    if isinstance(wanted, str) and not _is_storable(wanted):
+    if isinstance(operand, str) and not _is_storable(operand):
         return None
-    return _loose_predicate(op, wanted)
+    return _loose_predicate(op, operand)
 
 
 def _narrow_op(op: Operator) -> Literal["eq", "gt", "gte", "lt", "lte"]:
@@ -219,9 +220,9 @@ def _narrow_op(op: Operator) -> Literal["eq", "gt", "gte", "lt", "lte"]:
 
 
 def _to_float(value: float) -> tuple[float, bool]:
-    """The nearest float, and whether it is the number itself."""
+    """The nearest float, and whether it equals the number."""
     try:
-        number = float(value) + 0.0  # -0.0 becomes 0.0, which it equals
+        number = float(value) + 0.0  # turns -0.0 into 0.0
     except OverflowError:
         return (sys.float_info.max if value > 0 else -sys.float_info.max), False
     return number, number == value
@@ -232,7 +233,7 @@ def _is_storable(text: str) -> bool:
 
 
 def _is_clean(text: str) -> bool:
-    """Whether every database takes it: no NUL, no lone surrogates."""
+    """Whether every database accepts the text: no NUL, no lone surrogates."""
     if "\0" in text:
         return False
     try:
@@ -242,12 +243,12 @@ def _is_clean(text: str) -> bool:
     return True
 
 
-def join_sql(parts: Sequence[str], word: str) -> str:
-    """Conditions of SQL under AND or OR, as a balanced tree: engines count how deep expressions are nested.
+def join_sql(parts: Sequence[str], operator: str) -> str:
+    """SQL conditions joined by AND or OR as a balanced tree, because engines limit the nesting of expressions.
 
-    A chain of 1,000 is too deep for DuckDB, and a chain of some thousands overflows DataFusion's stack.
+    A chain of 1,000 is too deep for DuckDB, and a chain of a few thousand overflows DataFusion's stack.
     """
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
-    return f"({join_sql(parts[:half], word)} {word} {join_sql(parts[half:], word)})"
+    return f"({join_sql(parts[:half], operator)} {operator} {join_sql(parts[half:], operator)})"

@@ -1,7 +1,7 @@
-"""Facts as lists of short strings and of numbers, for engines whose filters know little else.
+"""Field values as tokens and numbers, for engines that can only filter on those.
 
-Nothing here knows an engine. What cannot be said with tokens and ranges of numbers lets a few documents more through,
-as `pushdown` allows: strings have no order here.
+Independent of any engine. What tokens and number ranges cannot express, such as ranges of strings, matches a few more
+documents, as `pushdown` allows.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ragkit.store.filters.pushdown import (
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
-WILDCARD_TOKEN = "#wild"  # noqa: S105 - a field of a filter, no password
-"""The token of a fact that may pass any test."""
+WILDCARD_TOKEN = "#wild"  # noqa: S105  # not a password
+"""The token of a value that may satisfy any predicate."""
 
 
 @dataclass
 class TokenColumn:
-    """What a document holds under one field."""
+    """The values of a document's field."""
 
     tokens: list[str] = field(default_factory=list)
-    """`#kind` for each kind of value there is, and one for each value; never empty."""
+    """`#kind` for each kind of value, and one token for each value; never empty."""
     numbers: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """A number of the field is greater or less than this one."""
+    """Matches a number of the field that is greater or less than `value`."""
 
     op: str
     """gt, gte, lt or lte."""
@@ -45,7 +45,7 @@ class NumberRange:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFilter:
-    """What is asked of one column: one of the tokens is there, or a number is in one of the ranges."""
+    """Matches a column that contains one of the tokens, or a number in one of the ranges."""
 
     name: str
     tokens: tuple[str, ...]
@@ -53,50 +53,50 @@ class ColumnFilter:
 
 
 def column_name(field_name: str) -> str:
-    """A name of letters, digits and `_` for a field: itself where it is one, else a hash."""
+    """A column name of letters, digits and `_`: `f_` and the field if it has that form, otherwise `h_` and its hash."""
     if _PLAIN_NAME.fullmatch(field_name):
         return f"f_{field_name}"
     return "h_" + blake2b(field_name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def to_token_columns(metadata: Metadata) -> dict[str, TokenColumn]:
-    """Name of the column -> what stands in it, for every field that a filter can name."""
+    """Column name -> column, for every field that a filter can name."""
     columns: dict[str, TokenColumn] = {}
-    for fact in extract_field_values(metadata):
-        column = columns.setdefault(column_name(fact.field), TokenColumn())
-        column.tokens += [token for token in _field_value_tokens(fact) if token not in column.tokens[:8]]
-        if fact.kind == "number":
-            column.numbers.append(float(fact.value or 0))
+    for value in extract_field_values(metadata):
+        column = columns.setdefault(column_name(value.field), TokenColumn())
+        column.tokens += [token for token in _field_value_tokens(value) if token not in column.tokens[:8]]
+        if value.kind == "number":
+            column.numbers.append(float(value.value or 0))
     return columns
 
 
 def to_column_filter(condition: FieldMatches | FieldMatchesNone | FieldPresent) -> ColumnFilter:
-    """The tokens and ranges that a condition asks for; `FieldMatchesNone` is to be read as none of them."""
+    """The tokens and ranges of a condition; for `FieldMatchesNone`, none of them may match."""
     tokens: list[str] = []
     ranges: list[NumberRange] = []
     if isinstance(condition, FieldPresent):
         return ColumnFilter(column_name(condition.field), (), ())
-    for test in condition.predicates:
-        if test.op in {"any", "eq"}:
-            tokens.append(_kind_token(test) if test.op == "any" else _value_token(test))
-        elif test.kind == "number":
-            ranges.append(NumberRange(test.op, float(test.value or 0)))
+    for predicate in condition.predicates:
+        if predicate.op in {"any", "eq"}:
+            tokens.append(_kind_token(predicate) if predicate.op == "any" else _value_token(predicate))
+        elif predicate.kind == "number":
+            ranges.append(NumberRange(predicate.op, float(predicate.value or 0)))
         elif isinstance(condition, FieldMatches):
-            tokens.append(_kind_token(test))
+            tokens.append(_kind_token(predicate))
     if isinstance(condition, FieldMatches):
         tokens.append(WILDCARD_TOKEN)
     return ColumnFilter(column_name(condition.field), tuple(tokens), tuple(ranges))
 
 
-def _field_value_tokens(fact: FieldValue) -> tuple[str, ...]:
-    return (_kind_token(fact),) if fact.value is None else (_kind_token(fact), _value_token(fact))
+def _field_value_tokens(value: FieldValue) -> tuple[str, ...]:
+    return (_kind_token(value),) if value.value is None else (_kind_token(value), _value_token(value))
 
 
-def _kind_token(of: FieldValue | Predicate) -> str:
-    return f"#{of.kind}"
+def _kind_token(source: FieldValue | Predicate) -> str:
+    return f"#{source.kind}"
 
 
-def _value_token(of: FieldValue | Predicate) -> str:
-    if isinstance(of.value, str):
-        return f"={of.value}"
-    return f"{of.kind}:{of.value!r}"
+def _value_token(source: FieldValue | Predicate) -> str:
+    if isinstance(source.value, str):
+        return f"={source.value}"
+    return f"{source.kind}:{source.value!r}"

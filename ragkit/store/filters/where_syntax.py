@@ -1,9 +1,9 @@
-"""The command line's filter expressions: text in, the filter language of `ragkit.store.filters.language` out.
+"""Parse the filter expressions of the command line into the filter language (`ragkit.store.filters.language`).
 
     lang == "en" and year >= 2020 and (tag in ("a", "b") or not has(tag))
 
-A hand-written recursive descent over tokens, linear in the text; nothing is ever evaluated as code. A field is a
-bare word (letters, digits, `_`, `-`, `.`) or anything between backquotes.
+A recursive descent parser, linear in the length of the text; nothing is evaluated as code. A field is a bare word
+(letters, digits, `_`, `-`, `.`) or any text between backquotes.
 """
 
 from __future__ import annotations
@@ -12,23 +12,34 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NoReturn
 
-from ragkit.errors import InvalidFilter
+from ragkit.errors import InvalidFilter, closest_match
 from ragkit.records import JSON
 from ragkit.store.base import Filter
 
 MAX_LENGTH = 100_000
-"""Characters that an expression may have."""
+"""Maximum number of characters of an expression."""
 MAX_DEPTH = 50
-"""How deep brackets and `not` may be nested."""
+"""Maximum nesting depth of parentheses and `not`."""
 
 _OPERATORS = {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
-_COMMON_MISTAKES = {"=": "==", "===": "==", "<>": "!=", "!==": "!=", "=>": ">=", "=<": "<=", "&&": "and", "&": "and", "||": "or",
-          "|": "or", "!": "not"}  # fmt: skip
+_COMMON_MISTAKES = {
+    "=": "==",
+    "===": "==",
+    "<>": "!=",
+    "!==": "!=",
+    "=>": ">=",
+    "=<": "<=",
+    "&&": "and",
+    "&": "and",
+    "||": "or",
+    "|": "or",
+    "!": "not",
+}
 _LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _RESERVED = {"and", "or", "not", "in", "has", *_LITERALS}
+_KEYWORDS = ("and", "or", "not", "in", "has", "true", "false", "null")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -53,22 +64,22 @@ class _Token:
 
 
 def parse_where(text: str) -> Filter:
-    """The filter that an expression stands for, as a mapping that every store's `search` takes.
+    """Parse an expression into a filter for `Store.search`.
 
     Raises:
         InvalidFilter: a syntax error; the message names the column, counted from 1, and marks it with `^`.
     """
     if len(text) > MAX_LENGTH:
-        raise InvalidFilter(f"the expression has {len(text)} characters: at most {MAX_LENGTH} are read")
+        raise InvalidFilter(f"the expression is too long: {len(text)} characters, at most {MAX_LENGTH} are allowed")
     parser = _Parser(text)
     parsed = parser.parse_or(0)
     if parser.token.kind != "end":
-        parser.fail("'and', 'or' or the end is wanted")
+        parser.fail("'and', 'or' or the end")
     return parsed
 
 
 class _Parser:
-    """One method for each level of the grammar, loosest first; `token` is the next one that is not yet taken."""
+    """One method per level of the grammar, lowest precedence first; `token` is the next token."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -77,21 +88,25 @@ class _Parser:
 
     def parse_or(self, depth: int) -> Filter:
         if depth > MAX_DEPTH:
-            self.fail(f"at most {MAX_DEPTH} levels of brackets and 'not' are allowed")
+            self.fail(f"at most {MAX_DEPTH} levels of parentheses and 'not'")
         parts = [self._parse_and(depth)]
         while self._accept("or"):
             parts.append(self._parse_and(depth))
         return parts[0] if len(parts) == 1 else {"$or": parts}
 
-    def fail(self, wanted: str) -> NoReturn:
+    def fail(self, expected: str) -> NoReturn:
         """Raise InvalidFilter that points at the next token."""
         token, text = self.token, self._text
-        met = "the end" if token.kind == "end" else repr(token.text)
-        right = {"sign": _COMMON_MISTAKES.get(token.text, ""), "word": _nearest_keyword(token.text)}.get(token.kind, "")
-        hint = f" (did you mean {right!r}?)" if right and right != token.text else ""
+        got = "the end" if token.kind == "end" else repr(token.text)
+        suggestions = {
+            "sign": _COMMON_MISTAKES.get(token.text),
+            "word": closest_match(token.text, _KEYWORDS, cutoff=0.66),
+        }
+        suggestion = suggestions.get(token.kind)
+        hint = f" (did you mean {suggestion!r}?)" if suggestion and suggestion != token.text else ""
         before, after = text[max(0, token.start - 30) : token.start], text[token.start : token.start + 30]
-        shown = " ".join(f"{before}^{after}".split())
-        raise InvalidFilter(f"column {token.start + 1}: met {met}, {wanted}{hint}: {shown}")
+        excerpt = " ".join(f"{before}^{after}".split())
+        raise InvalidFilter(f"column {token.start + 1}: expected {expected}, got {got}{hint}: {excerpt}")
 
     def _parse_and(self, depth: int) -> Filter:
         parts = [self._parse_unary(depth)]
@@ -102,16 +117,16 @@ class _Parser:
     def _parse_unary(self, depth: int) -> Filter:
         if self._accept("not"):
             if depth > MAX_DEPTH:
-                self.fail(f"at most {MAX_DEPTH} levels of brackets and 'not' are allowed")
+                self.fail(f"at most {MAX_DEPTH} levels of parentheses and 'not'")
             return {"$not": self._parse_unary(depth + 1)}
         if self._accept("("):
             inner = self.parse_or(depth + 1)
-            self._expect(")", "'and', 'or' or ')' is wanted")
+            self._expect(")", "'and', 'or' or ')'")
             return inner
         if self._accept("has"):
-            self._expect("(", "'(' and a field are wanted after 'has'")
+            self._expect("(", "'(' and a field after 'has'")
             field = self._parse_field()
-            self._expect(")", "')' is wanted")
+            self._expect(")", "')'")
             return {field: {"$exists": True}}
         return self._parse_comparison()
 
@@ -120,32 +135,32 @@ class _Parser:
         if self._accept("in"):
             return {field: {"$in": self._parse_values()}}
         if self._accept("not"):
-            self._expect("in", "'in' is wanted after 'not'")
+            self._expect("in", "'in' after 'not'")
             return {field: {"$nin": self._parse_values()}}
         if self.token.kind != "sign" or self.token.text not in _OPERATORS:
-            self.fail("one of == != < <= > >= in is wanted")
+            self.fail("one of == != < <= > >= in")
         operator = _OPERATORS[self._advance().text]
-        at = self.token
+        value_token = self.token
         value = self._parse_value()
         if operator not in {"$eq", "$ne"} and (value is None or isinstance(value, bool)):
-            self.token = at
-            self.fail("a number or a string is wanted")
+            self.token = value_token
+            self.fail("a number or a string")
         return {field: {operator: value}}
 
     def _parse_field(self) -> str:
         token = self.token
         is_name = token.kind == "name" or (token.kind == "word" and token.text not in _RESERVED)
         if not is_name or token.text.startswith("`$"):
-            self.fail("the name of a field is wanted")
+            self.fail("a field name")
         return self._advance().text.strip("`")
 
     def _parse_values(self) -> list[JSON]:
-        self._expect("(", "'(' and a list of values are wanted")
+        self._expect("(", "'(' and a list of values")
         values: list[JSON] = []
         while not self._accept(")"):
             values.append(self._parse_value())
             if not self._accept(","):
-                self._expect(")", "',' or ')' is wanted")
+                self._expect(")", "',' or ')'")
                 break
         return values
 
@@ -157,31 +172,31 @@ class _Parser:
             return self._parse_number()
         if token.kind == "word" and token.text in _LITERALS:
             return _LITERALS[self._advance().text]
-        return self.fail("a value is wanted: a number, true, false, null or a string in quotes")
+        return self.fail("a value (a number, true, false, null or a quoted string)")
 
     def _parse_number(self) -> int | float:
         text = self.token.text
         if len(text) > 400:
-            self.fail("a number of at most 400 digits is wanted")
+            self.fail("a number of at most 400 digits")
         value = int(text) if text.lstrip("-").isdigit() else float(text)
         if isinstance(value, float) and not math.isfinite(value):
-            self.fail("a finite number is wanted")
+            self.fail("a finite number")
         self._advance()
         return value
 
     def _unescape(self, body: str) -> str:
-        return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), body, flags=re.DOTALL)
+        return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), body, flags=re.DOTALL)
 
     def _accept(self, text: str) -> bool:
-        """Whether the next token is this word or mark; it is taken if so."""
+        """Consume the next token if it is this word or mark; whether it is."""
         if self.token.text != text or self.token.kind not in {"word", "mark"}:
             return False
         self._advance()
         return True
 
-    def _expect(self, text: str, wanted: str) -> None:
+    def _expect(self, text: str, expected: str) -> None:
         if not self._accept(text):
-            self.fail(wanted)
+            self.fail(expected)
 
     def _advance(self) -> _Token:
         token = self.token
@@ -190,14 +205,9 @@ class _Parser:
 
 
 def _tokenize(text: str) -> Iterator[_Token]:
-    """The tokens of a text; the last one is of kind `end` and is given again and again."""
-    for found in _TOKEN.finditer(text):
-        kind = found.lastgroup or "bad"
-        yield _Token(kind, found[kind], found.start(kind))
+    """The tokens of a text, followed by an endless sequence of tokens of the kind `end`."""
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "bad"
+        yield _Token(kind, match[kind], match.start(kind))
     while True:
         yield _Token("end", "", len(text))
-
-
-def _nearest_keyword(word: str) -> str:
-    near = get_close_matches(word.lower(), ("and", "or", "not", "in", "has", "true", "false", "null"), n=1, cutoff=0.66)
-    return near[0] if near else ""

@@ -1,10 +1,8 @@
-"""A directory that holds documents in SQLite and rows in a vector file beside it: what `sqlite` and `faiss` build on.
+"""A directory with documents in SQLite and vectors in a file: the base class of the stores `sqlite` and `faiss`.
 
-No store by itself: it has no name in the table, and knows none of those that inherit it.
-
-A write appends rows to the vector file, waits until they are on disk, and commits the documents that point at them:
-a process that is killed in between leaves rows that nobody points at, never a document without its row. A row never
-changes once it is committed. Readers work on a snapshot; several threads and processes may read while one writes.
+A write appends rows to the vector file, syncs it, and commits the documents that refer to these rows: a process that
+is killed in between leaves unreferenced rows, never a document without its row. A committed row never changes. Readers
+work on a snapshot; several threads and processes may read while one writes.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ from ragkit.store.base import (
     validate_ids,
     validate_query,
     validate_rows,
+    validate_stored_dimension,
     validate_top_k,
 )
 from ragkit.store.fast_records import build_results
@@ -45,39 +44,40 @@ from ragkit.store.native.directory_tables import (
     translate_errors,
 )
 from ragkit.store.native.directory_view import StaleView, StoreView, batches, open_vector_file, open_view, placeholders
+from ragkit.store.native.exact_search import AllowedRows
 from ragkit.store.native.scanner import Scanner
 from ragkit.store.native.vector_file import VectorFile, row_checksums
 from ragkit.store.vector_store import VectorStore
 
 _MIN_DEAD_ROWS = 256
-"""Fewer dead rows than this are never worth the work."""
+"""Minimum number of dead rows for a compaction."""
 _COPY_ROWS = 8_192
 """Rows that compaction copies at a time."""
 
 
 class DirectoryStore(VectorStore):
-    """Documents and rows in a directory. Safe for several threads and processes; one writes.
+    """Documents and vectors in a directory. Safe for several threads and processes; one writes.
 
-    Whoever inherits it may say how the rows are searched (`_create_scanner`) and when dead rows are left behind.
+    Subclasses may override how the rows are searched (`_create_scanner`) and `max_dead_share`.
     """
 
     persistent = True
     shared = True
     max_dead_share: ClassVar[float] = 1 / 2
-    """More dead rows than this, and the vector file is made anew without them."""
+    """Maximum share of dead rows; above it, the vector file is rewritten without them."""
 
     def __init__(self, path: Path, dimension: int | None, busy_seconds: float) -> None:
-        """Open the directory, or make it.
+        """Open or create the directory.
 
         Args:
             path: the directory.
-            dimension: columns of a row; None takes the width of the first rows, or what the directory says.
-            busy_seconds: how long a write waits for another process that is writing.
+            dimension: dimension of the vectors; None takes that of the stored or the first vectors.
+            busy_seconds: seconds that a write waits for another process that is writing.
 
         Raises:
-            DimensionMismatch: it holds rows of another width than the options say.
-            KnowledgeBaseDamaged: the database is not one, or of an unknown layout.
-            StoreError: the directory cannot be used.
+            DimensionMismatch: the stored vectors have another dimension.
+            KnowledgeBaseDamaged: the database is damaged or has an unknown layout.
+            StoreError: the directory cannot be created or opened.
         """
         self._path, self._expected_dimension, self._busy_seconds = path, dimension, busy_seconds
         self._write_lock = threading.Lock()
@@ -87,59 +87,52 @@ class DirectoryStore(VectorStore):
         try:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{self._path} cannot be made a directory: {error.strerror}") from error
+            raise StoreError(f"cannot create the directory {self._path}: {error.strerror}") from error
         self._pool = _SqliteConnectionPool(path / DATABASE_FILE, busy_seconds)
         try:
             with translate_errors(self._path), self._pool.connection() as connection:
                 create_tables(connection)
-                here = read_state(connection, self._path).dimension
-            if here and dimension not in {None, here}:
-                raise DimensionMismatch(dimension or 0, here)
+                validate_stored_dimension(read_state(connection, self._path).dimension, dimension)
         except BaseException:
             self._pool.close()
             raise
 
     def add_documents(self, documents: Sequence[Document], embeddings: Rows) -> list[str]:
-        """As `Store.add_documents` says; all of it is committed at once.
+        """See `Store.add_documents`; one call is one transaction.
 
         Raises also:
-            KnowledgeBaseLocked: another process was writing all of `busy_seconds`.
+            KnowledgeBaseLocked: another process was writing for all of `busy_seconds`.
         """
         if not documents:
             return []
-        kept = validate_documents(documents)
-        last = sorted({document.id: place for place, document in enumerate(kept)}.values())
+        unique = validate_documents(documents)
+        last = sorted({document.id: position for position, document in enumerate(unique)}.values())
         with self._write_transaction() as (connection, state):
-            rows = validate_rows(embeddings, len(kept), state.dimension or self._expected_dimension)
-            if len(last) < len(kept):
-                kept, rows = [kept[place] for place in last], rows[last]
-            committed = self._insert(connection, state, kept, rows)
+            rows = validate_rows(embeddings, len(unique), state.dimension or self._expected_dimension)
+            if len(last) < len(unique):
+                unique, rows = [unique[position] for position in last], rows[last]
+            committed = self._insert(connection, state, unique, rows)
         self._compact_if_needed(committed)
         return [document.id for document in documents]
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
-        """As `Store.search` says, on what was committed when it began, by whichever process."""
+        """See `Store.search`; reads the state committed by any process when it starts."""
         node = parse_filter(filter)
         top_k = validate_top_k(top_k)
-        found = self._search_cached_view(query_embedding, top_k) if isinstance(node, Always) else None
-        if found is not None:
-            return found
+        results = self._search_cached_view(query_embedding, top_k) if isinstance(node, Always) else None
+        if results is not None:
+            return results
         with self._read_transaction() as (connection, view):
             query = validate_query(query_embedding, view.state.dimension or self._expected_dimension)
             if not view.state.documents:
                 return []
-            allowed = view.allowed_rows(connection, node)
-            rows, scores = view.scanner.search(
-                view.matrix, query, top_k, allowed, lambda rows: view.read_ids(connection, rows)
-            )
-            documents = view.read_documents(connection, rows)
-        return build_results(documents, scores.tolist())
+            return _search_view(connection, view, query, top_k, view.allowed_rows(connection, node))
 
     def _search_cached_view(self, query_embedding: Rows, top_k: int) -> list[SearchResult] | None:
-        """The answer of the view that is there, without a transaction; None when that has been overtaken by a write.
+        """Search the current view without a transaction; None if a write made it stale.
 
-        Without a filter, nothing but the hits' documents is wanted of the database. The statement that reads them
-        says of which generation they are, and generations only rise: when it is the view's, it was so all along.
+        Without a filter, only the documents of the results are read from the database. The statement that reads them
+        returns the generation, and generations only increase: if it is the view's, the view is current.
         """
         view = self._view
         if view is None or not view.state.documents:
@@ -147,21 +140,17 @@ class DirectoryStore(VectorStore):
         connection = self._pool.acquire()
         try:
             query = validate_query(query_embedding, view.state.dimension)
-            rows, scores = view.scanner.search(
-                view.matrix, query, top_k, view.live_mask(), lambda rows: view.read_ids(connection, rows)
-            )
-            documents = view.read_documents(connection, rows)
+            return _search_view(connection, view, query, top_k, view.live_mask())
         except (StaleView, KnowledgeBaseDamaged, DimensionMismatch, InvalidVector, sqlite3.Error):
-            return None  # what is truly wrong is wrong in a transaction too
+            return None  # the search in a transaction raises the error if it persists
         finally:
             self._pool.release(connection)
-        return build_results(documents, scores.tolist())
 
     def delete(self, ids: Sequence[str]) -> int:
-        """As `Store.delete` says."""
-        names = validate_ids(ids)
+        """See `Store.delete`."""
+        unique_ids = validate_ids(ids)
         with self._write_transaction() as (connection, state):
-            removed = _mark_dead(connection, names, state.generation + 1)
+            removed = _mark_dead(connection, unique_ids, state.generation + 1)
             if not removed:
                 return 0
             committed = replace(state, generation=state.generation + 1, documents=state.documents - removed)
@@ -170,28 +159,28 @@ class DirectoryStore(VectorStore):
         return removed
 
     def clear(self) -> None:
-        """As `Store.clear` says."""
+        """See `Store.clear`."""
         with self._write_transaction() as (connection, state):
             for table in ("documents", "metadata", "dead"):
-                connection.execute(f"DELETE FROM {table}")  # noqa: S608  # three names of ours
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608  # constant names
             empty = StoreState(state.generation + 1, file="", file_id=b"", dimension=0, rows=0, documents=0)
             _write_state(connection, empty)
         with suppress(KnowledgeBaseLocked):  # the next writer does it
             self._clean_up()
 
     def count(self) -> int:
-        """As `Store.count` says."""
+        """See `Store.count`."""
         with self._read_transaction() as (_, view):
             return view.state.documents
 
     def scan(self) -> Iterator[tuple[str, Document, Rows]]:
-        """As `Store.scan` says; a snapshot of the first step is gone through."""
+        """See `Store.scan`; iterates over a snapshot taken at the first step."""
         with self._read_transaction() as (connection, view):
             for row, document in view.iter_documents(connection, "ORDER BY documents.id"):
                 yield document.id, document, view.matrix[row].copy()
 
     def close(self) -> None:
-        """As `Store.close` says. A search that is running is finished."""
+        """See `Store.close`. A running search completes."""
         self._pool.close()
         with self._view_lock:
             if self._view is not None and self._view.file is not None:
@@ -200,7 +189,7 @@ class DirectoryStore(VectorStore):
 
     @contextmanager
     def _read_transaction(self) -> Iterator[tuple[sqlite3.Connection, StoreView]]:
-        """A connection in a transaction, and the view of what that transaction sees."""
+        """A connection in a transaction, and the view of the state that the transaction sees."""
         with translate_errors(self._path), self._pool.connection() as connection:
             view = None
             while view is None:
@@ -209,7 +198,7 @@ class DirectoryStore(VectorStore):
             yield connection, view
 
     def _get_view(self, connection: sqlite3.Connection) -> StoreView | None:
-        """The view for this transaction; None, with the transaction ended, when it must begin anew."""
+        """The view for this transaction; None, with the transaction rolled back, if it must be started again."""
         state = read_state(connection, self._path)
         with self._view_lock:
             before = self._view
@@ -217,7 +206,7 @@ class DirectoryStore(VectorStore):
                 try:
                     self._view = self._attach_scanner(open_view(self._path, connection, state, before))
                 except KnowledgeBaseDamaged:
-                    # a compaction may have taken the file away after this transaction began
+                    # a compaction may have deleted the file after this transaction started
                     connection.execute("ROLLBACK")
                     if read_state(connection, self._path) == state:
                         raise
@@ -235,7 +224,7 @@ class DirectoryStore(VectorStore):
 
     @contextmanager
     def _write_transaction(self) -> Iterator[tuple[sqlite3.Connection, StoreState]]:
-        """A connection that holds SQLite's write lock, and what is committed; commits at the end, or rolls back."""
+        """A connection with SQLite's write lock, and the committed state; commits at the end, or rolls back."""
         if not self._write_lock.acquire(timeout=self._busy_seconds):
             raise KnowledgeBaseLocked(str(self._path), "another thread of this process")
         try:
@@ -288,14 +277,14 @@ class DirectoryStore(VectorStore):
         return VectorFile.create(self._path / f"vectors-{secrets.token_hex(4)}.f32", dimension, fix=REPAIR_HINT)
 
     def _create_scanner(self, file: VectorFile, state: StoreState) -> Scanner | None:
-        """What searches the rows of that vector file; None for an exact scan. Asked anew with every generation."""
+        """The scanner of the vector file; None for an exact scan. Called for every generation."""
         return None
 
     def _compact_if_needed(self, state: StoreState) -> None:
-        """Leave dead rows behind when they are too many. What the caller asked for is done already."""
+        """Compact the vector file if it has too many dead rows. The caller's write is already committed."""
         if not self._is_worth_compacting(state):
             return
-        with suppress(KnowledgeBaseLocked, StoreError):  # another process is writing, or the disk is full: put off
+        with suppress(KnowledgeBaseLocked, StoreError):  # another process is writing, or the disk is full: try later
             with self._write_transaction() as (connection, now):
                 if self._is_worth_compacting(now):
                     self._compact(connection, now)
@@ -306,50 +295,62 @@ class DirectoryStore(VectorStore):
         return dead >= _MIN_DEAD_ROWS and dead > self.max_dead_share * state.rows
 
     def _compact(self, connection: sqlite3.Connection, state: StoreState) -> None:
-        """Copy what is alive to a new vector file and number it anew, in the transaction that is open."""
+        """Copy the live rows to a new vector file and renumber them, in the open transaction."""
         live = [row for (row,) in connection.execute("SELECT row FROM documents ORDER BY row")]
         with (
             closing(open_vector_file(self._path, state)) as old,
             closing(self._create_vector_file(state.dimension)) as new,
         ):
             matrix = old.matrix()
-            for some in batches(live, _COPY_ROWS):
-                new.append(matrix[list(some)])
+            for batch in batches(live, _COPY_ROWS):
+                new.append(matrix[list(batch)])
             new.sync()
         connection.execute("DELETE FROM metadata WHERE row IN (SELECT row FROM dead)")
         connection.execute("DELETE FROM dead")
-        # upwards, so that a new number is never still taken: it is at most the old one
+        # in ascending order, so that a new number is free: it is at most the old one
         moves = [(to, row) for to, row in enumerate(live) if to != row]
         connection.executemany("UPDATE documents SET row = ? WHERE row = ?", moves)
         connection.executemany("UPDATE metadata SET row = ? WHERE row = ?", moves)
-        moved = replace(state, generation=state.generation + 1, file=new.path.name, file_id=new.file_id, rows=new.rows)
-        _write_state(connection, moved)
+        compacted = replace(
+            state, generation=state.generation + 1, file=new.path.name, file_id=new.file_id, rows=new.rows
+        )
+        _write_state(connection, compacted)
 
     def _clean_up(self) -> None:
-        """Remove vector files that are no longer used; readers that have them open keep them."""
+        """Delete vector files that are no longer used; readers that have them open can still read them."""
         with self._write_transaction() as (_, state):
             self._remove_stale_files(state)
 
     def _remove_stale_files(self, state: StoreState) -> None:
-        # the names of its 8-bit copies begin like that of the vector file that is in use
+        # the files derived from the current vector file have its name with another suffix
         stem = state.file.removesuffix("f32")
         for path in self._path.glob("vectors-*"):
             if not stem or not path.name.startswith(stem):
                 path.unlink(missing_ok=True)
 
 
+def _search_view(
+    connection: sqlite3.Connection, view: StoreView, query: Rows, top_k: int, allowed: AllowedRows
+) -> list[SearchResult]:
+    rows, scores = view.scanner.search(view.matrix, query, top_k, allowed, lambda rows: view.read_ids(connection, rows))
+    return build_results(view.read_documents(connection, rows), scores.tolist())
+
+
 def _mark_dead(connection: sqlite3.Connection, ids: Sequence[str], generation: int) -> int:
-    """Take documents out and mark their rows dead; returns how many of the ids were there."""
+    """Delete documents and mark their rows dead; returns the number of deleted documents."""
     rows: list[tuple[int]] = []
-    for some in batches([encode_id(name) for name in ids]):
-        rows += connection.execute(f"SELECT row FROM documents WHERE id IN ({placeholders(some)})", some)  # noqa: S608
+    for batch in batches([encode_id(name) for name in ids]):
+        rows += connection.execute(
+            f"SELECT row FROM documents WHERE id IN ({placeholders(batch)})",  # noqa: S608  # question marks only
+            batch,
+        )
     connection.executemany("DELETE FROM documents WHERE row = ?", rows)
     connection.executemany("INSERT INTO dead VALUES (?, ?)", ((row, generation) for (row,) in rows))
     return len(rows)
 
 
 def _write_state(connection: sqlite3.Connection, state: StoreState) -> None:
-    """Put the new state into the transaction that is open."""
+    """Write the state in the open transaction."""
     connection.execute(
         "UPDATE state SET generation = ?, file = ?, file_id = ?, dimension = ?, rows = ?, documents = ?",
         (state.generation, state.file, state.file_id, state.dimension, state.rows, state.documents),
@@ -357,7 +358,7 @@ def _write_state(connection: sqlite3.Connection, state: StoreState) -> None:
 
 
 class _SqliteConnectionPool:
-    """Open connections, each lent to one thread at a time."""
+    """A pool of connections; each is used by one thread at a time."""
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
         self._path, self._busy_seconds = path, busy_seconds
@@ -366,7 +367,7 @@ class _SqliteConnectionPool:
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection outside of any transaction; a transaction that is open at the end is rolled back."""
+        """A connection without a transaction; a transaction that is open at the end is rolled back."""
         connection = self.acquire()
         try:
             yield connection
@@ -374,15 +375,15 @@ class _SqliteConnectionPool:
             self.release(connection)
 
     def acquire(self) -> sqlite3.Connection:
-        """A connection outside of any transaction, until `release`."""
+        """A connection without a transaction, until `release`."""
         with self._lock:
             if self._idle is None:
-                raise StoreError(f"{self._path.parent} is closed: open the store again")
+                raise StoreError(f"the store at {self._path.parent} is closed: open it again")
             connection = self._idle.pop() if self._idle else None
         return connection or connect(self._path, self._busy_seconds)
 
     def release(self, connection: sqlite3.Connection) -> None:
-        """Keep it for the next one; a transaction that is open is rolled back."""
+        """Return a connection to the pool; an open transaction is rolled back."""
         if connection.in_transaction:
             connection.rollback()
         with self._lock:
@@ -392,7 +393,7 @@ class _SqliteConnectionPool:
                 connection.close()
 
     def close(self) -> None:
-        """Close all; those that are lent out are closed when they come back."""
+        """Close all connections; those in use are closed when they are released."""
         with self._lock:
             idle, self._idle = self._idle or [], None
         for connection in idle:

@@ -1,6 +1,6 @@
-"""What a `DirectoryStore` keeps in its database: the tables, connections, and documents as columns.
+"""The database of a `DirectoryStore`: tables, connections, and documents as columns.
 
-Vectors are not in it: they lie in a `VectorFile` beside it, and `documents.row` says which row is whose.
+The vectors are in a `VectorFile`; `documents.row` is the number of a document's row in it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from ragkit.store import sqlite_files
 from ragkit.store.fast_records import build_document
 
 LAYOUT_VERSION = 2
-"""The version of the layout."""
 DATABASE_FILE = "store.sqlite"
-REPAIR_HINT = "`ragkit verify --repair`, or fill the store again"
+REPAIR_HINT = "`ragkit verify --repair`, or rebuild the store"
 
 _scan_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]
-"""`json.loads` without its look for blanks, of which `json.dumps` leaves none; only for what a checksum covers."""
+"""`json.loads` without skipping white space, which `json.dumps` does not write; only for text with a valid checksum."""
 
 ColumnValue: TypeAlias = str | bytes | int
-"""A string with lone surrogates, which SQLite refuses as text, is kept as bytes."""
+"""A string with lone surrogates, which SQLite rejects as text, is stored as bytes."""
 
 TABLES = (
     """
-    -- generation: one more with every commit. file: the vector file's name, '' before the first rows.
+    -- generation: incremented by every commit. file: the name of the vector file, '' before the first rows.
     CREATE TABLE state (
         one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL, generation INTEGER NOT NULL,
         file TEXT NOT NULL, file_id BLOB NOT NULL, dimension INTEGER NOT NULL,
@@ -41,20 +40,20 @@ TABLES = (
     )
     """,
     """
-    -- id: UTF-8, so that ids sort by code point. rest: the other fields as a list in JSON, metadata among them, so
-    -- that a search looks into one table alone. vector: the checksum of the row in the vector file.
+    -- id: UTF-8, so that ids sort by code point. rest: the other fields as a JSON list, including the metadata, so
+    -- that a search reads one table only. vector: the checksum of the row in the vector file.
     CREATE TABLE documents (
         row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, source NOT NULL, title NOT NULL, rest TEXT NOT NULL,
         text NOT NULL, vector INTEGER NOT NULL, checksum INTEGER NOT NULL
     )
     """,
     """
-    -- Every row of the vector file, dead ones too: what a row means never changes while a reader may look at it.
-    -- Filters are judged on these.
+    -- Every row of the vector file, dead ones included: the metadata of a row do not change while readers use it.
+    -- Filters are evaluated on these.
     CREATE TABLE metadata (row INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)
     """,
     """
-    -- Rows of the vector file that were replaced or deleted, and the generation that did it.
+    -- Replaced or deleted rows of the vector file, and the generation that did it.
     CREATE TABLE dead (row INTEGER PRIMARY KEY, generation INTEGER NOT NULL)
     """,
     "CREATE INDEX dead_by_generation ON dead (generation)",
@@ -63,7 +62,7 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """The one row of `state`: what is committed."""
+    """The single row of `state`: the committed state."""
 
     generation: int
     file: str
@@ -71,13 +70,13 @@ class StoreState:
     dimension: int
     """0 before the first rows."""
     rows: int
-    """Rows of the vector file that count, dead ones included."""
+    """Committed rows of the vector file, dead ones included."""
     documents: int
-    """Documents that are here: rows without the dead ones."""
+    """Number of documents: the rows without the dead ones."""
 
 
 def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """A connection in autocommit mode: transactions are begun and ended by name. For one thread at a time."""
+    """A connection in autocommit mode, with explicit transactions. For one thread at a time."""
     connection = sqlite_files.connect(path, "rwc", busy_seconds)
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA cache_size=-16384")
@@ -85,12 +84,12 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Lay out the database, unless it is; several processes may do so at once."""
+    """Create the tables if they do not exist; several processes may call this at once."""
     if _has_tables(connection):
         return
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("BEGIN IMMEDIATE")
-    if not _has_tables(connection):  # another process may have been faster
+    if not _has_tables(connection):  # another process may have created them
         for statement in TABLES:
             connection.execute(statement)
         connection.execute("INSERT INTO state VALUES (1, ?, 0, '', x'', 0, 0, 0)", (LAYOUT_VERSION,))
@@ -102,20 +101,20 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
 
 
 def read_state(connection: sqlite3.Connection, path: Path) -> StoreState:
-    """What is committed, as this connection's transaction sees it."""
+    """The state that the connection's transaction sees. Raises KnowledgeBaseDamaged for an unknown layout."""
     row = connection.execute(
         "SELECT format, generation, file, file_id, dimension, rows, documents FROM state"
     ).fetchone()
     if row is None or row[0] != LAYOUT_VERSION:
         raise KnowledgeBaseDamaged(
-            str(path), f"has layout {row[0] if row else None} where {LAYOUT_VERSION} is known", REPAIR_HINT
+            str(path), f"has layout {row[0] if row else None}, expected {LAYOUT_VERSION}", REPAIR_HINT
         )
     return StoreState(*row[1:])
 
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """SQLite's errors as ours."""
+    """Translate the errors of SQLite."""
     try:
         yield
     except sqlite3.Error as error:
@@ -123,15 +122,15 @@ def translate_errors(path: Path) -> Iterator[None]:
         if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             raise KnowledgeBaseLocked(str(path), "another process") from error
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-            raise KnowledgeBaseDamaged(str(path), f"is not a whole database ({error})", REPAIR_HINT) from error
-        raise StoreError(f"{path} cannot be used: {error}") from error
+            raise KnowledgeBaseDamaged(str(path), f"is not an intact database ({error})", REPAIR_HINT) from error
+        raise StoreError(f"SQLite error in {path}: {error}") from error
 
 
 DOCUMENT_COLUMNS = "documents.row, id, source, title, rest, text, vector, documents.checksum"
 
 
 def encode_document(row: int, document: Document, vector: int) -> tuple[ColumnValue, ...]:
-    """The values of DOCUMENT_COLUMNS; `vector` is the checksum of the document's row of the matrix."""
+    """The values of DOCUMENT_COLUMNS; `vector` is the checksum of the document's vector."""
     headings = [[heading.start, heading.level, heading.text] for heading in document.headings]
     rest = [document.metadata, document.format, document.language, document.page_starts, headings]
     columns: tuple[ColumnValue, ...] = (
@@ -146,20 +145,20 @@ def encode_document(row: int, document: Document, vector: int) -> tuple[ColumnVa
 
 
 def decode_document(columns: Sequence[Any], path: Path) -> Document:
-    """The document that `encode_document` made columns of; one column more, behind them, is left alone.
+    """The inverse of `encode_document`; ignores one extra column at the end.
 
-    Raises KnowledgeBaseDamaged when a value has been altered.
+    Raises KnowledgeBaseDamaged on a checksum mismatch.
     """
     row, name, source, title, rest, text, vector, expected, _ = columns
     key = name.decode("utf-8", "surrogatepass")
-    # what `checksum` sums up, where all of it is ASCII: a search spends a good part of its time here
+    # the input of `column_checksum`, if all of it is ASCII: a fast path, as this dominates the time of a search
     plain = (
         f"{len(key)}:{key}{len(source)}:{source}{len(title)}:{title}{len(rest)}:{rest}{len(text)}:{text}"
         f"{len(str(vector))}:{vector}"
     )
     if not plain.isascii() or zlib.crc32(plain.encode()) != expected:
         if column_checksum(columns[1:7]) != expected:
-            raise KnowledgeBaseDamaged(str(path), f"holds an altered document in row {row!r}", REPAIR_HINT)
+            raise KnowledgeBaseDamaged(str(path), f"has an altered document in row {row!r}", REPAIR_HINT)
         source, title, text = map(_decode_text, (source, title, text))
     metadata, format_, language, page_starts, headings = _scan_json(rest, 0)[0]
     return build_document(
@@ -168,7 +167,7 @@ def decode_document(columns: Sequence[Any], path: Path) -> Document:
         source,
         title,
         tuple(page_starts),
-        tuple([Heading(*each) for each in headings]) if headings else (),
+        tuple([Heading(*heading) for heading in headings]) if headings else (),
         format_,
         language,
         key,
@@ -176,19 +175,19 @@ def decode_document(columns: Sequence[Any], path: Path) -> Document:
 
 
 def encode_id(name: str) -> bytes:
-    """An id as it is kept."""
+    """The stored form of an id."""
     return name.encode("utf-8", "surrogatepass")
 
 
 def decode_id(name: bytes) -> str:
-    """An id as it was given."""
+    """The inverse of `encode_id`."""
     return name.decode("utf-8", "surrogatepass")
 
 
 def column_checksum(values: Iterable[ColumnValue]) -> int:
-    """CRC-32 over some columns, each with its length, so that none can run into the next."""
+    """CRC-32 over some columns, each prefixed with its length."""
     raw = [value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass") for value in values]
-    return zlib.crc32(b"".join([b"%d:%b" % (len(each), each) for each in raw]))
+    return zlib.crc32(b"".join([b"%d:%b" % (len(item), item) for item in raw]))
 
 
 def _encode_text(value: str) -> str | bytes:

@@ -1,4 +1,4 @@
-"""What one search of a `DirectoryStore` sees: the committed rows of one generation, and how to read them."""
+"""A snapshot of a `DirectoryStore`: the committed rows of one generation, and functions to read them."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from ragkit.store.native.scanner import Scanner
 from ragkit.store.native.vector_file import VectorFile, row_checksums
 
 _SQL_BATCH = 500
-"""Values in one SQL list; SQLite takes 32,766, older ones 999."""
+"""Values in one SQL list; SQLite allows 32,766, older versions 999."""
 
 ItemT = TypeVar("ItemT")
 
 
 class StaleView(Exception):
-    """A write came between a view and what was read for it; ask again within a transaction."""
+    """A write committed after the view was opened; repeat the search in a transaction."""
 
 
 @dataclass(frozen=True)
 class StoreView:
-    """The store at one generation. Many threads may use it; each brings a connection whose transaction sees it."""
+    """The store at one generation. Safe for several threads, each with a connection whose transaction sees it."""
 
     directory: Path
     state: StoreState
@@ -57,11 +57,11 @@ class StoreView:
     scanner: Scanner
 
     def live_mask(self) -> NDArray[np.bool_] | None:
-        """The rows that count; None for all."""
+        """The live rows; None for all."""
         return self.is_live if self.state.documents < self.state.rows else None
 
     def allowed_rows(self, connection: sqlite3.Connection, node: FilterNode) -> AllowedRows:
-        """The rows that count and that the filter lets through; None for all."""
+        """The live rows that match the filter; None for all."""
         live = self.live_mask()
         if isinstance(node, Always):
             return live
@@ -70,94 +70,90 @@ class StoreView:
         return mask if live is None else mask & live
 
     def read_ids(self, connection: sqlite3.Connection, rows: RowNumbers) -> list[str]:
-        """The ids of some live rows, in their order."""
-        found: dict[int, bytes] = {}
-        for some in batches(rows.tolist(), _SQL_BATCH):
-            sql = f"SELECT row, id FROM documents WHERE row IN ({placeholders(some)})"  # noqa: S608  # question marks only
-            found.update(connection.execute(sql, some))
-        if len(found) < len(rows):
-            raise KnowledgeBaseDamaged(str(self.directory), "lacks documents that its vectors belong to", REPAIR_HINT)
-        return [decode_id(found[row]) for row in rows.tolist()]
+        """The ids of some live rows, in their order. Raises KnowledgeBaseDamaged if a document is missing."""
+        ids: dict[int, bytes] = {}
+        for batch in batches(rows.tolist()):
+            sql = f"SELECT row, id FROM documents WHERE row IN ({placeholders(batch)})"  # noqa: S608  # question marks only
+            ids.update(connection.execute(sql, batch))
+        if len(ids) < len(rows):
+            raise self._damaged("lacks the documents of some vectors")
+        return [decode_id(ids[row]) for row in rows.tolist()]
 
     def read_documents(self, connection: sqlite3.Connection, rows: RowNumbers) -> list[Document]:
         """The documents of some live rows, in their order.
 
         Raises:
-            KnowledgeBaseDamaged: one of them, or its vector, was altered.
-            StaleView: there is no transaction, and a write has made another generation.
+            KnowledgeBaseDamaged: a document is missing, or it or its vector was altered.
+            StaleView: outside a transaction, if a write committed another generation.
         """
-        found: list[Document] = []
+        documents: list[Document] = []
         for start in range(0, len(rows), _SQL_BATCH):
-            some = rows[start : start + _SQL_BATCH]
-            numbers = some.tolist()
+            batch = rows[start : start + _SQL_BATCH]
+            numbers = batch.tolist()
             block = connection.execute(_select_by_rows(len(numbers)), numbers).fetchall()
             if block and block[0][-1] != self.state.generation:
                 raise StaleView
             if [columns[0] for columns in block] != numbers:
-                raise KnowledgeBaseDamaged(
-                    str(self.directory), "lacks documents that its vectors belong to", REPAIR_HINT
-                )
-            self._verify_vectors(some, block)
-            found += [decode_document(columns, self.directory) for columns in block]
-        return found
+                raise self._damaged("lacks the documents of some vectors")
+            self._verify_vectors(batch, block)
+            documents += [decode_document(columns, self.directory) for columns in block]
+        return documents
 
     def iter_documents(
         self, connection: sqlite3.Connection, clause: str, values: Sequence[int] = ()
     ) -> Iterator[tuple[int, Document]]:
-        """(row, document) for what a WHERE or ORDER BY clause selects, streamed and checked.
+        """(row, document) for the rows that a WHERE or ORDER BY clause selects, streamed.
 
-        So is what filters are judged on, which a search does not look at.
+        Verifies the checksums of the documents, of their vectors and of the metadata for filters.
         """
         columns = f"{DOCUMENT_COLUMNS}, json, metadata.checksum"
         tables = "documents LEFT JOIN metadata USING (row)"
-        cursor = connection.execute(f"SELECT {columns} FROM {tables} {clause}", values)  # noqa: S608  # words of ours
+        cursor = connection.execute(f"SELECT {columns} FROM {tables} {clause}", values)  # noqa: S608  # constants
         while block := cursor.fetchmany(_SQL_BATCH):
             rows = np.array([columns[0] for columns in block])
             if rows.max() >= len(self.matrix):
-                raise KnowledgeBaseDamaged(str(self.directory), "holds documents without a vector", REPAIR_HINT)
+                raise self._damaged("has documents without a vector")
             self._verify_vectors(rows, block)
             for columns in block:
                 *document, json_checksum = columns
                 if column_checksum((columns[-2],)) != json_checksum:
-                    raise KnowledgeBaseDamaged(
-                        str(self.directory), f"holds altered metadata in row {columns[0]}", REPAIR_HINT
-                    )
+                    raise self._damaged(f"has altered metadata in row {columns[0]}")
                 yield columns[0], decode_document(document, self.directory)
 
     def _verify_vectors(self, rows: RowNumbers, block: Sequence[Sequence[Any]]) -> None:
-        """Raises KnowledgeBaseDamaged when the vector of a document was altered."""
+        """Raise KnowledgeBaseDamaged if the vector of a document was altered."""
         sums = row_checksums(self.matrix.take(rows, axis=0)).tolist()
         if sums != [columns[6] for columns in block]:
-            wrong = next(columns[0] for columns, vector in zip(block, sums, strict=True) if columns[6] != vector)
-            raise KnowledgeBaseDamaged(
-                str(self.directory / self.state.file), f"has an altered row {wrong}", REPAIR_HINT
-            )
+            altered = next(columns[0] for columns, vector in zip(block, sums, strict=True) if columns[6] != vector)
+            path = str(self.directory / self.state.file)
+            raise KnowledgeBaseDamaged(path, f"has a checksum mismatch in row {altered}", REPAIR_HINT)
 
     def _read_metadata(self, connection: sqlite3.Connection, first: int) -> Iterator[Metadata]:
-        """The metadata of every row from `first` on, dead ones too."""
+        """The metadata of every row from `first` on, dead ones included."""
         sql = "SELECT row, json, checksum FROM metadata WHERE row >= ? AND row < ? ORDER BY row"
         parsed: dict[str, Metadata] = {}
         expected = first
         for row, text, stored in connection.execute(sql, (first, self.state.rows)):
             if row != expected or column_checksum((text,)) != stored:
-                raise KnowledgeBaseDamaged(
-                    str(self.directory), f"holds altered metadata in row {expected}", REPAIR_HINT
-                )
+                raise self._damaged(f"has altered metadata in row {expected}")
             expected += 1
-            if text not in parsed:  # the chunks of one document have theirs in common
+            if text not in parsed:  # consecutive chunks of one document often have the same metadata
                 parsed = {text: json.loads(text)}
             yield parsed[text]
         if expected != self.state.rows:
-            raise KnowledgeBaseDamaged(str(self.directory), f"lacks the metadata of row {expected}", REPAIR_HINT)
+            raise self._damaged(f"lacks the metadata of row {expected}")
+
+    def _damaged(self, reason: str) -> KnowledgeBaseDamaged:
+        return KnowledgeBaseDamaged(str(self.directory), reason, REPAIR_HINT)
 
 
 def open_view(
     directory: Path, connection: sqlite3.Connection, state: StoreState, before: StoreView | None
 ) -> StoreView:
-    """The view of what is committed; what it shares with the one before is taken over, not read again.
+    """The view of the committed state; it reuses what it shares with the view before.
 
     Raises:
-        KnowledgeBaseDamaged: the vector file is missing, cut short or another one.
+        KnowledgeBaseDamaged: the vector file is missing, truncated or belongs to another index.
     """
     if not state.file:
         return StoreView(
@@ -176,7 +172,7 @@ def open_view(
 
 
 def open_vector_file(directory: Path, state: StoreState, *, writable: bool = False) -> VectorFile:
-    """The vector file that the state speaks of. Raises KnowledgeBaseDamaged."""
+    """The vector file of the state. Raises KnowledgeBaseDamaged."""
     return VectorFile.open(
         directory / state.file,
         dimension=state.dimension,
@@ -188,24 +184,24 @@ def open_vector_file(directory: Path, state: StoreState, *, writable: bool = Fal
 
 
 def batches(items: Sequence[ItemT], size: int = _SQL_BATCH) -> Iterator[Sequence[ItemT]]:
-    """The items in runs of at most `size`."""
+    """Batches of at most `size` items."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def placeholders(items: Sequence[object]) -> str:
-    """A question mark for each item, for an SQL list."""
+    """A question mark per item, separated by commas."""
     return ", ".join("?" * len(items))
 
 
 @lru_cache(maxsize=_SQL_BATCH)
 def _select_by_rows(number: int) -> str:
-    """The statement that reads so many documents by their rows, in that order, each with the generation it is of.
+    """The statement that reads `number` documents by their rows, in the given order, and the generation.
 
-    A list for IN would be sorted first. What joins are crossed is gone through as it is written.
+    SQLite sorts a list for IN, but evaluates a CROSS JOIN in the order of the tables.
     """
     return (
-        f"WITH wanted (row) AS (VALUES {', '.join(['(?)'] * number)})"  # noqa: S608
+        f"WITH requested (row) AS (VALUES {', '.join(['(?)'] * number)})"  # noqa: S608  # constants
         f" SELECT {DOCUMENT_COLUMNS}, (SELECT generation FROM state WHERE format = {LAYOUT_VERSION})"
-        " FROM wanted CROSS JOIN documents ON documents.row = wanted.row"
+        " FROM requested CROSS JOIN documents ON documents.row = requested.row"
     )

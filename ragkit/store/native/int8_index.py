@@ -1,12 +1,13 @@
-"""A copy of a matrix in 8 bits: a quarter of the bytes to read, and still exactly the nearest rows.
+"""An int8 copy of a matrix: a quarter of the memory traffic, and still exact results.
 
-Each row x is kept as s * c, with whole numbers c in [-127, 127] and a scale s, along with the length of the error
-e = x - s * c. For a query q, kept in the same way, Cauchy and Schwarz bound what the product of the copies is off by:
+Each row x is approximated by s * c, with integers c in [-127, 127] and a scale s, together with the length of the
+error e = x - s * c. With the query q quantized in the same way (s', c', e'), the Cauchy-Schwarz inequality bounds the
+error of the product:
 
     |x . q  -  s s' (c . c')|  <=  |e| |q| + (|x| + |e|) |e'|
 
-Rows whose upper bound is below the k-th highest lower bound cannot be among the k nearest. What is left (some tens of
-rows) is scored from the rows themselves, so that the answer is that of an exact search, proven and not estimated.
+Rows whose upper bound is below the k-th highest lower bound cannot be among the k nearest. The remaining rows, a few
+dozen, are scored from the original rows, so that the results are exactly those of an exact search.
 """
 
 from __future__ import annotations
@@ -16,37 +17,37 @@ from numkong import cdist
 from numpy.typing import NDArray
 
 from ragkit.store.base import UNIT_TOLERANCE, Rows
-from ragkit.store.native.exact_search import AllowedRows, RowNumbers, kth_score_floor
+from ragkit.store.native.exact_search import AllowedRows, RowNumbers, kth_score_floor, to_mask
 
 Int8Codes = NDArray[np.int8]
 
 _BUILD_ROWS = 2_048
 _SCAN_ROWS = 16_384
-"""Rows at a time: their scores stay in the processor's cache."""
+"""Rows per block, so that the scores stay in the CPU cache."""
 _GATHER_SHARE = 0.3
-"""Up to this share of the rows they are picked out one by one; above it all are scanned."""
+"""Up to this share of the rows, the allowed rows are gathered; above it, all rows are scanned."""
 _ERROR_MARGIN = (1 + UNIT_TOLERANCE) * 1.001
-"""Errors are kept a little too long: for rows that are a little longer than 1, and for rounding."""
+"""Factor for the error lengths: covers rows slightly longer than 1, and rounding."""
 
 
 class Int8Index:
-    """The 8-bit copy of the first rows of a matrix that only grows. One thread may grow it while others search."""
+    """The int8 copy of the first rows of a matrix that only grows. One thread may grow it while others search."""
 
     def __init__(self, codes: Int8Codes, scales: Rows, errors: Rows) -> None:
-        """Codes (n, dimension), scales (n,) and errors (n,), as `of` makes them and the properties give them."""
+        """Codes (n, dimension), scales (n,) and errors (n,), as `quantize` returns them."""
         self.rows = len(codes)
         self._codes, self._scales, self._errors = codes, scales, errors
 
     @classmethod
     def from_matrix(cls, matrix: Rows) -> Int8Index:
-        """The copy of a matrix of (n, dimension). 100,000 x 384 take about 0.15 s."""
+        """The copy of a matrix of (n, dimension); 100,000 x 384 takes about 0.15 s."""
         index = cls.empty(matrix.shape[1])
         index.grow(matrix)
         return index
 
     @classmethod
     def empty(cls, dimension: int) -> Int8Index:
-        """The copy of no rows yet."""
+        """A copy without rows."""
         return cls(np.empty((0, dimension), np.int8), np.empty(0, np.float32), np.empty(0, np.float32))
 
     @property
@@ -65,7 +66,7 @@ class Int8Index:
         return self._errors[: self.rows]
 
     def grow(self, matrix: Rows) -> None:
-        """Copy the rows of the matrix that are not here yet; the ones that are must be the same as before."""
+        """Copy the new rows of the matrix; the rows before must be unchanged."""
         first, rows = self.rows, len(matrix)
         self._reserve(rows)
         for start in range(first, rows, _BUILD_ROWS):
@@ -74,26 +75,25 @@ class Int8Index:
         self.rows = rows
 
     def find_candidates(self, query: Rows, k: int, allowed: AllowedRows, rows: int) -> RowNumbers:
-        """Rows among the first `rows` and the allowed ones that hold the `k` nearest to the query, and few others."""
+        """A superset of the `k` nearest among the first `rows` rows that are allowed, with few others."""
         code, scale, error = quantize(query[None])
-        picked = _select_rows(allowed, rows)
-        codes = self._codes[:rows] if picked is None else self._codes.take(picked, axis=0)
-        scales = self._scales[:rows] if picked is None else self._scales.take(picked)
-        errors = self._errors[:rows] if picked is None else self._errors.take(picked)
+        gathered = _select_rows(allowed, rows)
+        codes = self._codes[:rows] if gathered is None else self._codes.take(gathered, axis=0)
+        scales = self._scales[:rows] if gathered is None else self._scales.take(gathered)
+        errors = self._errors[:rows] if gathered is None else self._errors.take(gathered)
         lowest = _lower_bounds(codes, code, scales * scale[0], errors)
-        mask = _as_mask(allowed, rows) if picked is None and allowed is not None else None
-        if mask is not None:
-            np.copyto(lowest, -np.inf, where=~mask)
+        if gathered is None and allowed is not None:
+            np.copyto(lowest, -np.inf, where=~to_mask(allowed, rows))
         longest = float(errors.max(initial=0))
-        # what the query's own error may add, to the upper bounds as well as to the lower ones
-        room = 2 * float(error[0]) * (_ERROR_MARGIN + longest) + 1e-6
-        floor = min(kth_score_floor(lowest, k), 1.0) - room  # all scores above 1 are cut to 1, and tie
-        found = np.flatnonzero(lowest >= floor - 2 * longest) if floor > -np.inf else np.flatnonzero(lowest > -np.inf)
-        found = found[lowest[found] + 2 * errors[found] >= floor]
-        return found if picked is None else picked[found]
+        # the error of the query, which affects both the upper and the lower bounds
+        slack = 2 * float(error[0]) * (_ERROR_MARGIN + longest) + 1e-6
+        floor = min(kth_score_floor(lowest, k), 1.0) - slack  # scores above 1 are clipped to 1, and tie
+        best = np.flatnonzero(lowest >= floor - 2 * longest) if floor > -np.inf else np.flatnonzero(lowest > -np.inf)
+        best = best[lowest[best] + 2 * errors[best] >= floor]
+        return best if gathered is None else gathered[best]
 
     def _reserve(self, rows: int) -> None:
-        """Room for so many rows, and for half as many again when there were some before: growing stays cheap."""
+        """Allocate memory for `rows` rows, and for half as many again if the index is not empty."""
         if rows <= len(self._scales):
             return
         size = rows + rows // 2 if self.rows else rows
@@ -104,7 +104,7 @@ class Int8Index:
 
 
 def quantize(rows: Rows) -> tuple[Int8Codes, Rows, Rows]:
-    """Codes (n, dimension), scales (n,) and upper bounds of the errors' lengths (n,) of some rows."""
+    """Codes (n, dimension), scales (n,) and upper bounds of the lengths of the errors (n,)."""
     peaks = np.maximum(rows.max(axis=1), -rows.min(axis=1))
     peaks[peaks == 0] = 1
     scales: Rows = peaks / np.float32(127)
@@ -118,28 +118,20 @@ def quantize(rows: Rows) -> tuple[Int8Codes, Rows, Rows]:
 
 
 def _lower_bounds(codes: Int8Codes, code: Int8Codes, scales: Rows, errors: Rows) -> Rows:
-    """Lower bounds of the products, but for what the query's error takes off; the upper ones are 2 * errors higher."""
+    """Lower bounds of the products without the error of the query; the upper bounds are 2 * errors higher."""
     lowest = np.empty(len(codes), np.float32)
     for start in range(0, len(codes), _SCAN_ROWS):
-        part = slice(start, start + _SCAN_ROWS)
-        products = np.asarray(cdist(codes[part], code, "dot", out_dtype="float32")).reshape(-1)
-        np.multiply(products, scales[part], out=lowest[part])
-        np.subtract(lowest[part], errors[part], out=lowest[part])
+        block = slice(start, start + _SCAN_ROWS)
+        products = np.asarray(cdist(codes[block], code, "dot", out_dtype="float32")).reshape(-1)
+        np.multiply(products, scales[block], out=lowest[block])
+        np.subtract(lowest[block], errors[block], out=lowest[block])
     return lowest
 
 
 def _select_rows(allowed: AllowedRows, rows: int) -> RowNumbers | None:
-    """The row numbers, when few enough rows are allowed to pick them out one by one."""
+    """The numbers of the allowed rows if they are few enough to be gathered, otherwise None."""
     if allowed is None:
         return None
     if allowed.dtype != np.bool_:
         return allowed.astype(np.int64, copy=False) if len(allowed) <= _GATHER_SHARE * rows else None
     return np.flatnonzero(allowed) if np.count_nonzero(allowed) <= _GATHER_SHARE * rows else None
-
-
-def _as_mask(allowed: NDArray[np.bool_] | RowNumbers, rows: int) -> NDArray[np.bool_]:
-    if allowed.dtype == np.bool_:
-        return allowed.astype(np.bool_, copy=False)
-    mask = np.zeros(rows, bool)
-    mask[allowed] = True
-    return mask

@@ -1,6 +1,6 @@
-"""The metadata of many documents, by field: filters are judged on distinct values and then spread over the rows.
+"""A columnar index of metadata: filters are evaluated on the distinct values of a field, then mapped to rows.
 
-Gives the same answers as `filters.evaluate`, document by document, without looking at every document.
+The results are those of `language.evaluate` for each document.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ Mask: TypeAlias = NDArray[np.bool_]
 ValueCodes: TypeAlias = NDArray[np.int32]
 
 _MAX_EXACT_INT = 2**53
-"""Whole numbers up to this are exact as float64."""
+"""Integers up to this are exact as float64."""
 
 
 class MetadataIndex:
-    """Metadata by row; rows are added at the end, and what a row holds never changes.
+    """Metadata by row. Append-only: the metadata of a row never change.
 
-    May be used by several threads. A column is laid out when a filter first asks for it.
+    Safe for several threads. A column is built when a filter first uses it.
     """
 
     def __init__(self) -> None:
         self.rows = 0
-        """How many rows there are."""
+        """Number of rows."""
         self._raw_columns: dict[str, _RawColumn] = {}
         self._built_columns: dict[str, _IndexedColumn] = {}
         self._lock = threading.RLock()
 
     def extend_to(self, rows: int, read: Callable[[int], Iterable[Metadata]]) -> None:
-        """See to it that there are `rows` rows: `read(first)` gives those from `first` on, when some are wanted."""
+        """Extend the index to at least `rows` rows; `read(first)` returns the metadata from row `first` on."""
         with self._lock:
             if self.rows < rows:
                 self.extend(read(self.rows))
 
     def extend(self, metadata: Iterable[Metadata]) -> None:
-        """Add rows at the end."""
+        """Append rows."""
         with self._lock:
-            for each in metadata:
-                for key, value in each.items():
+            for row_metadata in metadata:
+                for key, value in row_metadata.items():
                     raw = self._raw_columns.get(key)
                     if raw is None:
                         raw = self._raw_columns[key] = _RawColumn()
@@ -69,7 +69,7 @@ class MetadataIndex:
                 self.rows += 1
 
     def mask(self, node: FilterNode, rows: int) -> Mask:
-        """Which of the first `rows` rows the filter lets through, as (rows,) booleans."""
+        """Which of the first `rows` rows match the filter, as (rows,) booleans."""
         with self._lock:
             return self._mask(node, rows)
 
@@ -77,8 +77,8 @@ class MetadataIndex:
         match node:
             case Compare(field, op, value):
                 return self._get_column(field, rows).compare(op, value)[:rows]
-            case Exists(field, wanted):
-                return np.equal(self._get_column(field, rows).codes[:rows] >= 0, wanted)
+            case Exists(field, expected):
+                return np.equal(self._get_column(field, rows).codes[:rows] >= 0, expected)
             case And(parts):
                 return _combine_masks(np.logical_and, [self._mask(part, rows) for part in parts], np.ones(rows, bool))
             case Or(parts):
@@ -109,7 +109,7 @@ class MetadataIndex:
 
 
 class _RawColumn:
-    """The values of one key of the documents, as they come: which rows hold it, and a code for each distinct value."""
+    """The values of one metadata key: the rows that have it, and a code for each distinct value."""
 
     def __init__(self) -> None:
         self.values: list[object] = []
@@ -127,20 +127,20 @@ class _RawColumn:
         self._codes.append(code)
 
     def write_codes(self, codes: ValueCodes) -> None:
-        """Put the code of every row that holds the key into its place."""
+        """Set the codes of the rows that have the key."""
         codes[np.array(self._rows, np.int64)] = np.array(self._codes, np.int32)
 
 
 def _hashable_key(value: object) -> object:
-    """A hashable stand-in: the type belongs to it, as True, 1 and 1.0 are equal to Python."""
+    """A hashable key that includes the type, because True, 1 and 1.0 are equal in Python."""
     return (type(value), json.dumps(value) if isinstance(value, list | tuple | Mapping) else value)
 
 
 def _write_nested(raw: _RawColumn, path: list[str], codes: ValueCodes, values: list[object]) -> None:
-    """Fill the gaps of `codes` from the mappings of another key, along a path; new values go to the end of `values`."""
+    """Fill the gaps of `codes` with the values at a path in the mappings of a key, and append these to `values`."""
     outer = np.full(len(codes), -1, np.int32)
     raw.write_codes(outer)
-    translated = np.full(len(raw.values) + 1, -1, np.int32)  # the last one is for -1: the key is missing
+    translated = np.full(len(raw.values) + 1, -1, np.int32)  # the last item is for code -1: the key is missing
     for code, value in enumerate(raw.values):
         inner = _get_path(value, path)
         if inner is not MISSING:
@@ -159,13 +159,12 @@ def _get_path(value: object, path: list[str]) -> object:
 
 
 class _IndexedColumn:
-    """One field of every row, laid out for filters."""
+    """One field of all rows, indexed for filters."""
 
     def __init__(self, codes: ValueCodes, values: list[object]) -> None:
         self.codes = codes
-        """(rows,): which of the distinct values a row holds; -1 for none."""
+        """(rows,): the index of a row's value among the distinct values; -1 for none."""
         scalars: list[Scalar] = []
-        self._scalar_of = np.full(len(values), -1, np.int32)
         owners, elements = array("i"), array("i")
         index: dict[object, int] = {}
         for code, value in enumerate(values):
@@ -173,74 +172,74 @@ class _IndexedColumn:
                 if isinstance(element, list | tuple | Mapping):
                     continue
                 key = (type(element), element)
-                place = index.setdefault(key, len(scalars))
-                if place == len(scalars):
+                position = index.setdefault(key, len(scalars))
+                if position == len(scalars):
                     scalars.append(cast("Scalar", element))
                 owners.append(code)
-                elements.append(place)
-        self._value_places = np.array(owners, np.int64)
-        self._scalar_places = np.array(elements, np.int64)
+                elements.append(position)
+        self._value_positions = np.array(owners, np.int64)
+        self._scalar_positions = np.array(elements, np.int64)
         self._value_count = len(values)
         self._scalars = _ScalarIndex(scalars, index)
 
-    def compare(self, op: Operator, wanted: Scalar | tuple[Scalar, ...]) -> Mask:
-        """Which rows a comparison is true of, as (rows,) booleans."""
+    def compare(self, op: Operator, operand: Scalar | tuple[Scalar, ...]) -> Mask:
+        """Which rows satisfy a comparison, as (rows,) booleans."""
         if op in {"ne", "nin"}:
-            return ~self.compare("eq" if op == "ne" else "in", wanted)
-        verdicts = np.zeros(self._value_count + 1, bool)  # the last one is for -1: the field is missing
-        matching = self._scalars.find_matching(op, wanted)
-        verdicts[self._value_places[matching[self._scalar_places]]] = True
-        return verdicts[self.codes]
+            return ~self.compare("eq" if op == "ne" else "in", operand)
+        value_matches = np.zeros(self._value_count + 1, bool)  # the last item is for code -1: the field is missing
+        scalar_matches = self._scalars.find_matching(op, operand)
+        value_matches[self._value_positions[scalar_matches[self._scalar_positions]]] = True
+        return value_matches[self.codes]
 
 
 class _ScalarIndex:
-    """Distinct scalars, with an order for the strings and one for the numbers."""
+    """Distinct scalars, with sorted strings and an array of the numbers."""
 
     def __init__(self, values: list[Scalar], index: dict[object, int]) -> None:
         self._values = values
         self._index = index
         numbers = [i for i, v in enumerate(values) if isinstance(v, int | float) and not isinstance(v, bool)]
-        self._exact_places = np.array([i for i in numbers if _is_exact(values[i])], np.int64)
-        self._inexact_places = [i for i in numbers if not _is_exact(values[i])]
-        self._numbers = np.array([values[i] for i in self._exact_places], np.float64)
+        self._exact_positions = np.array([i for i in numbers if _is_exact(values[i])], np.int64)
+        self._inexact_positions = [i for i in numbers if not _is_exact(values[i])]
+        self._numbers = np.array([values[i] for i in self._exact_positions], np.float64)
         self._strings: list[str] | None = None
-        self._string_places = np.empty(0, np.int64)
+        self._string_positions = np.empty(0, np.int64)
 
-    def find_matching(self, op: Operator, wanted: Scalar | tuple[Scalar, ...]) -> Mask:
-        """Which of the scalars a comparison other than `ne` and `nin` is true of."""
-        found = np.zeros(len(self._values), bool)
+    def find_matching(self, op: Operator, operand: Scalar | tuple[Scalar, ...]) -> Mask:
+        """Which scalars satisfy a comparison other than `ne` and `nin`."""
+        matches = np.zeros(len(self._values), bool)
         if op in {"eq", "in"}:
-            for each in cast("tuple[Scalar, ...]", wanted) if op == "in" else (wanted,):
-                found[self._find_equal(cast("Scalar", each))] = True
-        elif isinstance(wanted, str):
-            found[self._find_strings(op, wanted)] = True
+            for item in cast("tuple[Scalar, ...]", operand) if op == "in" else (operand,):
+                matches[self._find_equal(cast("Scalar", item))] = True
+        elif isinstance(operand, str):
+            matches[self._find_strings(op, operand)] = True
         else:
-            self._mark_numbers(found, op, cast("float", wanted))
-        return found
+            self._mark_numbers(matches, op, cast("float", operand))
+        return matches
 
-    def _find_equal(self, wanted: Scalar) -> list[int]:
-        keys: list[object] = [(type(wanted), wanted)]
-        if isinstance(wanted, int | float) and not isinstance(wanted, bool):
-            keys = [(int, wanted), (float, wanted)]  # Python's hashes agree where int and float are equal
+    def _find_equal(self, operand: Scalar) -> list[int]:
+        keys: list[object] = [(type(operand), operand)]
+        if isinstance(operand, int | float) and not isinstance(operand, bool):
+            keys = [(int, operand), (float, operand)]  # equal ints and floats have equal hashes
         return [self._index[key] for key in keys if key in self._index]
 
-    def _find_strings(self, op: Operator, wanted: str) -> NDArray[np.int64]:
+    def _find_strings(self, op: Operator, operand: str) -> NDArray[np.int64]:
         if self._strings is None:
-            pairs = sorted((value, place) for place, value in enumerate(self._values) if isinstance(value, str))
+            pairs = sorted((value, position) for position, value in enumerate(self._values) if isinstance(value, str))
             self._strings = [value for value, _ in pairs]
-            self._string_places = np.array([place for _, place in pairs], np.int64)
-        cut = (bisect_left if op in {"lt", "gte"} else bisect_right)(self._strings, wanted)
-        return self._string_places[:cut] if op in {"lt", "lte"} else self._string_places[cut:]
+            self._string_positions = np.array([position for _, position in pairs], np.int64)
+        cut = (bisect_left if op in {"lt", "gte"} else bisect_right)(self._strings, operand)
+        return self._string_positions[:cut] if op in {"lt", "lte"} else self._string_positions[cut:]
 
-    def _mark_numbers(self, found: Mask, op: Operator, wanted: float) -> None:
-        inexact: Iterable[int] = self._inexact_places
-        if _is_exact(wanted):
+    def _mark_numbers(self, matches: Mask, op: Operator, operand: float) -> None:
+        inexact: Iterable[int] = self._inexact_positions
+        if _is_exact(operand):
             compare = {"gt": np.greater, "gte": np.greater_equal, "lt": np.less, "lte": np.less_equal}[op]
-            found[self._exact_places[compare(self._numbers, float(wanted))]] = True
+            matches[self._exact_positions[compare(self._numbers, float(operand))]] = True
         else:
-            inexact = [*self._exact_places.tolist(), *self._inexact_places]
-        for place in inexact:
-            found[place] = matches_value(op, wanted, self._values[place])
+            inexact = [*self._exact_positions.tolist(), *self._inexact_positions]
+        for position in inexact:
+            matches[position] = matches_value(op, operand, self._values[position])
 
 
 def _is_exact(value: Scalar) -> bool:

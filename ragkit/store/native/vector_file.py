@@ -1,12 +1,11 @@
-"""A matrix of float32 rows in one file that only grows at its end.
+"""A matrix of float32 rows in an append-only file.
 
-The file does not know which of its rows count: whoever owns it (a store, the catalog) keeps the number of
-committed rows, the file's id and a checksum for each row in a database. The order of a write is: `append`, `sync`,
-then commit the new number of rows. Rows behind that number are left over from a writer that was stopped; the next
-`append` overwrites them.
+The owner of the file (a store, the catalog) keeps the number of committed rows, the id of the file and a checksum for
+each row in a database. A write is: `append`, `sync`, then commit the new number of rows. Rows beyond that number are
+left over from an interrupted writer; the next `append` overwrites them.
 
-Layout, little-endian: magic (8 bytes), version (4), dimension (4), file id (16), CRC-32 of all that (4), zeros up
-to HEADER_BYTES; then the rows, without gaps. The header is one cache line, so that rows stay aligned for SIMD.
+Layout, little-endian: magic (8 bytes), version (4), dimension (4), file id (16), CRC-32 of these (4), zeros up to
+HEADER_BYTES; then the rows, without gaps. The header is one cache line, so that rows stay aligned for SIMD.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ragkit.errors import KnowledgeBaseDamaged, StoreError
 from ragkit.store.base import Rows
 
 Checksums = NDArray[np.int64]
-"""One signed 64-bit number a row, so that it fits a SQLite integer."""
+"""One signed 64-bit integer per row, so that it fits into a SQLite integer."""
 
 MAGIC = b"ragkvec\n"
 VERSION = 1
@@ -39,19 +38,19 @@ _FEW_ROWS = 256
 
 
 class VectorFile:
-    """An open vector file; make one with `create` or `open`.
+    """An open vector file, from `create` or `open`.
 
-    One thread may write while others read: `append` never touches rows that `matrix` was asked for before. The
-    owner sees to it that there is one writer at a time, across processes as well.
+    One thread may write while others read: `append` never changes rows that `matrix` returned before. The owner
+    ensures that there is one writer at a time, across processes too.
     """
 
     def __init__(self, path: Path, *, dimension: int, file_id: bytes, rows: int, fix: str, handle: int) -> None:
-        """For `create` and `open` alone."""
+        """Use `create` or `open`."""
         self.path = path
         self.dimension = dimension
         self.file_id = file_id
         self.rows = rows
-        """Rows that count, appended ones included; set it back to drop what was appended."""
+        """Number of rows, appended ones included; decrease it to discard appended rows."""
         self._repair_hint = fix
         self._handle = handle
         self._lock = threading.Lock()
@@ -59,18 +58,18 @@ class VectorFile:
 
     @classmethod
     def create(cls, path: Path, dimension: int, *, fix: str) -> VectorFile:
-        """A new, empty file of rows with `dimension` columns; it and its directory entry are on disk.
+        """A new, empty file for vectors of `dimension`; syncs the file and its directory.
 
         Raises:
-            FileExistsError: something is at `path`.
-            StoreError: it cannot be written.
+            FileExistsError: `path` exists.
+            StoreError: the file cannot be written.
         """
         file_id = secrets.token_bytes(16)
-        head = _HEADER.pack(MAGIC, VERSION, dimension, file_id)
-        head += zlib.crc32(head).to_bytes(4, "little")
+        header = _HEADER.pack(MAGIC, VERSION, dimension, file_id)
+        header += zlib.crc32(header).to_bytes(4, "little")
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-            _write_at(handle, memoryview(head.ljust(HEADER_BYTES, b"\0")), 0)
+            _write_at(handle, memoryview(header.ljust(HEADER_BYTES, b"\0")), 0)
             os.fsync(handle)
             _sync_directory(path.parent)
         except FileExistsError:
@@ -83,18 +82,18 @@ class VectorFile:
     def open(
         cls, path: Path, *, dimension: int, file_id: bytes, rows: int, fix: str, writable: bool = False
     ) -> VectorFile:
-        """The file that the owner's database speaks of.
+        """Open an existing file and verify its header and size.
 
         Args:
-            path: where it is.
-            dimension: columns of a row, as the database has it.
-            file_id: the 16 bytes that `create` gave it, as the database has them.
-            rows: how many rows are committed.
-            fix: the command that helps when the file is damaged; it goes into the error.
+            path: the file.
+            dimension: expected dimension of the vectors.
+            file_id: expected id, 16 bytes.
+            rows: number of committed rows.
+            fix: the command that repairs a damaged file, for error messages.
             writable: whether `append` will be called.
 
         Raises:
-            KnowledgeBaseDamaged: it is missing, cut short, not a vector file, or another one than the database speaks of.
+            KnowledgeBaseDamaged: the file is missing, truncated, not a vector file, or belongs to another index.
         """
         try:
             handle = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
@@ -111,12 +110,10 @@ class VectorFile:
         return file
 
     def append(self, rows: Rows) -> int:
-        """Write (n, dimension) rows behind the last one that counts; returns the number of the first.
-
-        They are on disk for sure only after `sync`.
+        """Append rows of (n, dimension); returns the number of the first. They are durable after `sync`.
 
         Raises:
-            StoreError: the disk is full or fails.
+            StoreError: the disk is full or failing.
         """
         first = self.rows
         body = np.ascontiguousarray(rows, "<f4").reshape(-1, self.dimension)
@@ -128,42 +125,32 @@ class VectorFile:
         return first
 
     def sync(self) -> None:
-        """Return when everything that was appended is on disk."""
+        """Sync all appended rows to disk. Raises StoreError."""
         try:
             os.fdatasync(self._handle) if hasattr(os, "fdatasync") else os.fsync(self._handle)
         except OSError as error:
             raise StoreError(f"{self.path} cannot be written: {error.strerror}") from error
 
-    def truncate(self, rows: int) -> None:
-        """Cut the file behind its first `rows` rows; none of what goes may be in use by a reader."""
-        os.ftruncate(self._handle, self._offset(rows))
-        self.rows = rows
-        with self._lock:
-            self._mapped = np.empty((0, self.dimension), np.float32)
-
     def matrix(self, rows: int | None = None) -> Rows:
-        """The first `rows` rows (all that count, when None) as a read-only view of the file, (rows, dimension).
+        """The first `rows` rows (None: all) as a read-only view of the file, (rows, dimension).
 
-        The view stays valid after `close` and after the file is deleted. Raises KnowledgeBaseDamaged when the file is too short.
+        The view stays valid after `close` and after the file is deleted. Raises KnowledgeBaseDamaged if the file is
+        truncated.
         """
-        wanted = self.rows if rows is None else rows
+        count = self.rows if rows is None else rows
         with self._lock:
-            self._check_size(wanted)
-            if len(self._mapped) < wanted:
-                self._mapped = self._map(wanted)
-            return self._mapped[:wanted]
+            self._check_size(count)
+            if len(self._mapped) < count:
+                self._mapped = self._map()
+            return self._mapped[:count]
 
     def checksums(self, first: int = 0, n: int | None = None) -> Checksums:
-        """The checksums of `n` rows from `first` on (up to the last, when None), read from the file."""
+        """The checksums of `n` rows from `first` on (None: up to the last), read from the file."""
         last = self.rows if n is None else first + n
         return row_checksums(self.matrix(last)[first:])
 
-    def verify(self, first: int, expected: Checksums) -> list[int]:
-        """The numbers of the rows from `first` on whose checksum is not the expected one."""
-        return [int(row) + first for row in np.flatnonzero(self.checksums(first, len(expected)) != expected)]
-
     def close(self) -> None:
-        """Close the file; closing twice is fine."""
+        """Close the file; may be called twice."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             os.close(handle)
@@ -173,49 +160,46 @@ class VectorFile:
 
     def _check_header(self) -> None:
         try:
-            head = os.pread(self._handle, HEADER_BYTES, 0)
+            header = os.pread(self._handle, HEADER_BYTES, 0)
         except OSError as error:
-            raise KnowledgeBaseDamaged(
-                str(self.path), f"cannot be read ({error.strerror})", self._repair_hint
-            ) from error
-        if len(head) < HEADER_BYTES or head[:8] != MAGIC:
-            raise KnowledgeBaseDamaged(str(self.path), "is not a vector file, or lost its head", self._repair_hint)
-        _, version, dimension, file_id = _HEADER.unpack_from(head)
-        if zlib.crc32(head[: _HEADER.size]) != int.from_bytes(head[_HEADER.size : _HEADER.size + 4], "little"):
-            raise KnowledgeBaseDamaged(str(self.path), "has an altered head", self._repair_hint)
+            raise self._damaged(f"cannot be read ({error.strerror})") from error
+        if len(header) < HEADER_BYTES or header[:8] != MAGIC:
+            raise self._damaged("is not a vector file, or has a damaged header")
+        _, version, dimension, file_id = _HEADER.unpack_from(header)
+        if zlib.crc32(header[: _HEADER.size]) != int.from_bytes(header[_HEADER.size : _HEADER.size + 4], "little"):
+            raise self._damaged("has a checksum mismatch in its header")
         if version != VERSION:
-            raise KnowledgeBaseDamaged(
-                str(self.path), f"has layout {version} where {VERSION} is known", self._repair_hint
-            )
+            raise self._damaged(f"has layout {version}, expected {VERSION}")
         if file_id != self.file_id or dimension != self.dimension:
-            raise KnowledgeBaseDamaged(str(self.path), "belongs to another index", self._repair_hint)
+            raise self._damaged("belongs to another index")
 
     def _check_size(self, rows: int) -> None:
         size = os.fstat(self._handle).st_size
         if size < self._offset(rows):
-            there = max(0, size - HEADER_BYTES) // (self.dimension * 4)
-            raise KnowledgeBaseDamaged(
-                str(self.path), f"is cut short: {there} of {rows} rows are there", self._repair_hint
-            )
+            present = max(0, size - HEADER_BYTES) // (self.dimension * 4)
+            raise self._damaged(f"is truncated ({present} of {rows} rows)")
 
-    def _map(self, rows: int) -> Rows:
-        # the whole file, tail included: a file that grows a little at a time is then mapped again less often
-        whole = mmap.mmap(self._handle, 0, access=mmap.ACCESS_READ)
-        there = (len(whole) - HEADER_BYTES) // (self.dimension * 4)
-        flat: NDArray[np.float32] = np.frombuffer(whole, "<f4", there * self.dimension, HEADER_BYTES)
-        return flat.reshape(there, self.dimension)
+    def _damaged(self, reason: str) -> KnowledgeBaseDamaged:
+        return KnowledgeBaseDamaged(str(self.path), reason, self._repair_hint)
+
+    def _map(self) -> Rows:
+        # the whole file, including uncommitted rows, so that a growing file is remapped less often
+        mapping = mmap.mmap(self._handle, 0, access=mmap.ACCESS_READ)
+        rows = (len(mapping) - HEADER_BYTES) // (self.dimension * 4)
+        flat: NDArray[np.float32] = np.frombuffer(mapping, "<f4", rows * self.dimension, HEADER_BYTES)
+        return flat.reshape(rows, self.dimension)
 
 
 def row_checksums(rows: Rows) -> Checksums:
-    """A 64-bit sum for each row of (n, dimension): its words of 8 bytes, each times an odd weight, modulo 2**64.
+    """A 64-bit checksum for each row of (n, dimension): its 8-byte words, each times an odd weight, summed mod 2**64.
 
     One flipped bit changes a word by 2**b, and so the sum by 2**b times an odd number, which is never 0 modulo
-    2**64: every such error is found. Errors of several bits pass with a chance of about 2**-64 unless they are made
-    on purpose; this is a guard against decay, not against forgery. 150 MB take about 6 ms (28 GB/s; CRC-32: 22 ms).
+    2**64: every such error is detected. Errors of several bits pass with a probability of about 2**-64. The checksum
+    detects corruption, not tampering. 150 MB take about 6 ms (28 GB/s; CRC-32: 22 ms).
     """
     rows = np.ascontiguousarray(rows, "<f4")
     n, dimension = rows.shape
-    if dimension % 2 == 0 and n <= _FEW_ROWS:  # `einsum` takes less for many rows, but longer to begin
+    if dimension % 2 == 0 and n <= _FEW_ROWS:  # `einsum` is faster for many rows, but has more overhead
         few: NDArray[np.uint64] = np.vecdot(rows.view("<u8"), _weights(dimension // 2))
         return few.view(np.int64)
     sums = np.empty(n, np.uint64)
@@ -223,7 +207,7 @@ def row_checksums(rows: Rows) -> Checksums:
         np.einsum("ij,j->i", rows.view("<u8"), _weights(dimension // 2), out=sums)
     else:
         weights = _weights(dimension)
-        for start in range(0, n, _BLOCK_ROWS):  # in blocks: the widened copy is twice as large as the rows
+        for start in range(0, n, _BLOCK_ROWS):  # in blocks, because the uint64 copy is twice as large as the rows
             block = rows[start : start + _BLOCK_ROWS].view("<u4").astype(np.uint64)
             np.einsum("ij,j->i", block, weights, out=sums[start : start + _BLOCK_ROWS])
     return sums.view(np.int64)
@@ -247,7 +231,7 @@ def _write_at(handle: int, data: memoryview, offset: int) -> None:
 def _sync_directory(directory: Path) -> None:
     handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # some file systems cannot sync a directory; the file itself is synced
+        with suppress(OSError):  # some file systems cannot sync a directory
             os.fsync(handle)
     finally:
         os.close(handle)

@@ -1,4 +1,4 @@
-"""Files at rest are held against their seal; every kind of damage is named."""
+"""Files are compared with their checksums; every kind of damage is reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_that_are_as_they_were_are_sound(folder: Path) -> None:
+def test_unchanged_files_are_sound(folder: Path) -> None:
     assert find_changed_files(folder) == []
 
 
@@ -34,14 +34,14 @@ def test_files_that_are_as_they_were_are_sound(folder: Path) -> None:
     ("damage", "reason"),
     [
         (lambda path: path.unlink(), "is missing"),
-        (lambda path: path.write_bytes(b""), "has 0 bytes where 10240 were written"),
-        (lambda path: path.write_bytes(path.read_bytes()[:99]), "has 99 bytes where 10240 were written"),
-        (lambda path: path.write_bytes(path.read_bytes()[::-1]), "is not what was written (its checksum differs)"),
+        (lambda path: path.write_bytes(b""), "has 0 bytes, expected 10240"),
+        (lambda path: path.write_bytes(path.read_bytes()[:99]), "has 99 bytes, expected 10240"),
+        (lambda path: path.write_bytes(path.read_bytes()[::-1]), "has a checksum mismatch"),
     ],
 )
-def test_damage_is_named(folder: Path, damage: Callable[[Path], object], reason: str) -> None:
+def test_damage_is_reported(folder: Path, damage: Callable[[Path], object], reason: str) -> None:
     damage(folder / "a")
-    assert [(fault.file, fault.reason) for fault in find_changed_files(folder)] == [("a", reason)]
+    assert [(change.file, change.reason) for change in find_changed_files(folder)] == [("a", reason)]
 
 
 def test_every_single_flipped_bit_is_found(folder: Path) -> None:
@@ -56,20 +56,20 @@ def test_every_single_flipped_bit_is_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"files": "{}", "crc": 1}', "[]", '{"files": 3, "crc": 1}'])
-def test_a_damaged_seal_counts_as_none(folder: Path, text: str) -> None:
+def test_a_damaged_checksum_file_is_ignored(folder: Path, text: str) -> None:
     (folder / CHECKSUM_FILE).write_text(text)
     assert read_checksums(folder) is None
     assert find_changed_files(folder) == []
 
 
-def test_without_a_seal_nothing_is_claimed(folder: Path) -> None:
+def test_without_a_checksum_file_no_change_is_reported(folder: Path) -> None:
     delete_checksums(folder)
     delete_checksums(folder)
     (folder / "a").unlink()
     assert find_changed_files(folder) == []
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     write_file_durably(tmp_path / "x", b"one")
     write_file_durably(tmp_path / "x", b"two")
     assert (tmp_path / "x").read_bytes() == b"two"

@@ -1,4 +1,4 @@
-"""Vectors that no chunk has: kept for a while, and left behind before they are too many."""
+"""Unused vectors are kept for a while, and removed when there are too many."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def docs(tmp_path: Path) -> Path:
 
 
 def edit(folder: Path, edition: int) -> None:
-    """All files anew, a chunk each."""
+    """Rewrite all files, one chunk each."""
     for n in range(FILES):
         (folder / f"{n}.txt").write_text(f"File {n} speaks of subject{n} in edition{edition}.")
 
@@ -54,7 +54,7 @@ def vector_files(kb: Path) -> dict[str, int]:
 
 
 def open_vector_files(kb: Path) -> set[str]:
-    """Those of this process; one that was removed has a name that says so."""
+    """Vector files that this process has open; deleted ones end with ' (deleted)'."""
     found = set()
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -66,7 +66,7 @@ def found_in(kb: KnowledgeBase, question: str) -> list[tuple[str, str]]:
     return [(Path(hit.chunk.source).name, hit.chunk.text) for hit in kb.search(question, top_k=FILES)]
 
 
-def test_a_folder_that_changes_again_and_again_does_not_fill_the_disk(tmp_path: Path, docs: Path) -> None:
+def test_repeated_changes_of_a_folder_do_not_fill_the_disk(tmp_path: Path, docs: Path) -> None:
     kb = indexed(tmp_path / "kb", docs)
     most = 0
     for edition in range(1, 12):
@@ -82,7 +82,7 @@ def test_a_folder_that_changes_again_and_again_does_not_fill_the_disk(tmp_path: 
         assert found_in(kb, f"subject{n}") == found_in(fresh, f"subject{n}")
 
 
-def test_as_many_vectors_as_chunks_have_are_kept_for_texts_that_come_back(tmp_path: Path, docs: Path) -> None:
+def test_vectors_of_replaced_texts_are_kept_for_texts_that_come_back(tmp_path: Path, docs: Path) -> None:
     kb = indexed(tmp_path / "kb", docs)
     edit(docs, 1)
     kb.index(docs)
@@ -92,7 +92,7 @@ def test_as_many_vectors_as_chunks_have_are_kept_for_texts_that_come_back(tmp_pa
     assert vector_files(tmp_path / "kb") == {"vectors-1.f32": 2 * FILES}
 
 
-def test_taking_sources_out_leaves_their_vectors_behind_too(tmp_path: Path, docs: Path) -> None:
+def test_removing_sources_compacts_their_vectors_too(tmp_path: Path, docs: Path) -> None:
     for n in range(FILES, LEAST + FILES):
         (docs / f"{n}.txt").write_text(f"Another file, of subject{n}.")
     kb = indexed(tmp_path / "kb", docs)
@@ -102,7 +102,7 @@ def test_taking_sources_out_leaves_their_vectors_behind_too(tmp_path: Path, docs
     assert found_in(kb, "subject3")[0][0] == "3.txt"
 
 
-def test_a_vector_store_beside_the_catalog_finds_the_same_afterwards(tmp_path: Path, docs: Path) -> None:
+def test_an_external_store_returns_the_same_results_after_compaction(tmp_path: Path, docs: Path) -> None:
     beside = Pipeline.from_yaml("embed: {name: hashing}\nstore: {name: faiss}\n")
     with KnowledgeBase.open(tmp_path / "kb", beside) as kb:
         kb.index(docs)
@@ -120,11 +120,11 @@ def until_compacted(kb: KnowledgeBase, docs: Path) -> None:
         kb.index(docs)
         if set(vector_files(kb.path)) != before:
             return
-    raise AssertionError("the vector file was not made anew")
+    raise AssertionError("the vector file was not compacted")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed under /proc on Linux only")
-def test_a_reader_that_stays_open_lets_go_of_the_old_file(tmp_path: Path, docs: Path) -> None:
+def test_an_open_reader_closes_the_old_vector_file(tmp_path: Path, docs: Path) -> None:
     indexed(tmp_path / "kb", docs).close()
     with KnowledgeBase.open(tmp_path / "kb") as reader:
         assert "edition0" in found_in(reader, "subject2")[0][1]
@@ -135,7 +135,7 @@ def test_a_reader_that_stays_open_lets_go_of_the_old_file(tmp_path: Path, docs: 
 
 @pytest.fixture
 def overtaken(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A knowledge base whose vector file goes just before the first one who has read its name opens it."""
+    """A knowledge base whose vector file is replaced just before the first reader opens it."""
     indexed(tmp_path / "kb", docs).close()
     monkeypatch.setattr(
         schema, "BUSY_TIMEOUT_S", 0.1
@@ -151,7 +151,7 @@ def overtaken(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "kb"
 
 
-def test_a_reader_whose_file_goes_as_it_begins_takes_the_new_one(overtaken: Path) -> None:
+def test_a_reader_whose_vector_file_was_just_replaced_opens_the_new_one(overtaken: Path) -> None:
     with KnowledgeBase.open(overtaken) as reader:
         assert "edition4" in found_in(reader, "subject2")[0][1]
 
@@ -161,7 +161,7 @@ def test_a_file_that_goes_while_a_knowledge_base_is_verified_is_no_fault(overtak
         assert kb.verify().problems == ()
 
 
-def test_a_vector_file_that_is_gone_is_still_told(tmp_path: Path, docs: Path) -> None:
+def test_a_missing_vector_file_is_reported(tmp_path: Path, docs: Path) -> None:
     indexed(tmp_path / "kb", docs).close()
     (tmp_path / "kb" / "vectors-1.f32").unlink()
     with KnowledgeBase.open(tmp_path / "kb") as kb:
@@ -179,26 +179,26 @@ def test_a_crash_leaves_the_old_file_or_the_new_one(
     def watched(*arguments: Any) -> None:
         if moment == "after the change":
             move(*arguments)
-        shutil.copytree(tmp_path / "kb", image)  # what a process that is killed here leaves
+        shutil.copytree(tmp_path / "kb", image)  # the state after a kill at this point
         if moment == "before the change":
             move(*arguments)
 
     monkeypatch.setattr(compaction, "_renumber_rows", watched)
     until_compacted(kb, docs)
     monkeypatch.setattr(compaction, "_renumber_rows", move)
-    assert len(vector_files(image)) == 2, "both files are there at that moment"
+    assert len(vector_files(image)) == 2, "both files must exist at this moment"
     with KnowledgeBase.open(image, PLAIN) as left:
         assert "edition4" in found_in(left, "subject2")[0][1]
         assert left.verify().is_sound
         edit(docs, 5)
         assert left.index(docs).embedded == FILES
-        assert len(vector_files(image)) == 1, "the file that nobody names is removed"
+        assert len(vector_files(image)) == 1, "the unreferenced file must be deleted"
         assert "edition5" in found_in(left, "subject2")[0][1]
         assert left.verify().is_sound
 
 
 def writer_in(tmp_path: Path, docs: Path) -> WriteSession:
-    """A writer in a knowledge base with nearly too many unused vectors."""
+    """A write session on a knowledge base with almost too many unused vectors."""
     with indexed(tmp_path / "kb", docs) as kb:
         for edition in range(1, LEAST // FILES):
             edit(docs, edition)
@@ -206,7 +206,7 @@ def writer_in(tmp_path: Path, docs: Path) -> WriteSession:
     return WriteSession(tmp_path / "kb")
 
 
-def test_a_full_disk_puts_it_off(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_postpones_compaction(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: VectorFile) -> None:
         raise StoreError("no room")
 
@@ -218,10 +218,10 @@ def test_a_full_disk_puts_it_off(tmp_path: Path, docs: Path, monkeypatch: pytest
         assert set(vector_files(session.directory)) == {"vectors-1.f32"}
         monkeypatch.undo()
         monkeypatch.setattr(compaction, "MIN_UNUSED_VECTORS", LEAST)
-        assert compact_vectors(session, row, vectors).path.name == "vectors-3.f32", "it was not due"
+        assert compact_vectors(session, row, vectors).path.name == "vectors-3.f32", "compaction was not due"
 
 
-def test_the_vectors_of_an_embedder_that_is_not_in_use_are_left_alone(tmp_path: Path, docs: Path) -> None:
+def test_vectors_of_an_unused_embedder_are_kept(tmp_path: Path, docs: Path) -> None:
     with writer_in(tmp_path, docs) as session:
         row, vectors = session.open_vectors("another", 2)
         vectors.append(np.ones((3 * LEAST, 2), np.float32))

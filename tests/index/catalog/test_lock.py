@@ -1,4 +1,4 @@
-"""One writer at a time, by name, and never longer than its process lives."""
+"""The writer lock: one writer at a time, reported by name, released when its process ends."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ with WriterLock(Path(sys.argv[1])):
 """
 
 
-def test_a_second_writer_learns_who_the_first_one_is(tmp_path: Path) -> None:
+def test_a_second_writer_gets_the_name_of_the_first(tmp_path: Path) -> None:
     with WriterLock(tmp_path):
         assert is_locked(tmp_path)
         with (
             pytest.raises(KnowledgeBaseLocked, match=f"process {os.getpid()} on"),
-            WriterLock(tmp_path, wait_seconds=0),
+            WriterLock(tmp_path, timeout_s=0),
         ):
             pass
     assert not is_locked(tmp_path)
 
 
-def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
+def test_a_killed_process_releases_the_lock(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(KnowledgeBaseLocked, match=f"process {holder.pid} on"), WriterLock(tmp_path, wait_seconds=0):
+        with pytest.raises(KnowledgeBaseLocked, match=f"process {holder.pid} on"), WriterLock(tmp_path, timeout_s=0):
             pass
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-    with WriterLock(tmp_path, wait_seconds=5):
+    with WriterLock(tmp_path, timeout_s=5):
         assert is_locked(tmp_path)
 
 
-def test_where_nobody_ever_wrote_nothing_is_locked(tmp_path: Path) -> None:
+def test_a_directory_without_a_lock_file_is_not_locked(tmp_path: Path) -> None:
     assert not is_locked(tmp_path)

@@ -1,4 +1,4 @@
-"""What a catalog is looked up by, and that one of an earlier version is used as it is."""
+"""Catalog queries use indexes; catalogs of earlier versions work without the newer ones."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def filled(folder: Path) -> KnowledgeBase:
     return kb
 
 
-def test_documents_and_chunks_are_looked_up_by_an_index(tmp_path: Path) -> None:
+def test_lookups_of_documents_and_chunks_use_an_index(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    for number in range(60):  # with fewer SQLite scans the table, and is right
+    for number in range(60):  # with fewer rows SQLite scans the table
         (tmp_path / f"docs/{number}.md").write_text(f"Door {number} is green.\n")
     with filled(tmp_path) as kb:
         kb.index(tmp_path / "docs")
@@ -38,15 +38,15 @@ def test_documents_and_chunks_are_looked_up_by_an_index(tmp_path: Path) -> None:
             assert plan[0][3].endswith(f"USING INDEX {index}") or plan[0][3].endswith(f"USING COVERING INDEX {index}")
 
 
-def test_a_catalog_without_the_later_index_is_read_and_gets_it_with_the_next_run(tmp_path: Path) -> None:
+def test_a_catalog_without_the_newer_index_works_and_gets_it_with_the_next_run(tmp_path: Path) -> None:
     with filled(tmp_path) as kb:
         [row] = kb.document_rows()
     with WriteSession(tmp_path / "kb") as session:
         session.catalog.connection.execute("DROP INDEX documents_by_id")
     with KnowledgeBase.open(tmp_path / "kb") as kb:
-        found = kb.find_document(row.id)
-        assert found is not None
-        assert found.text == "The hedge is cut in August.\n"
+        document = kb.find_document(row.id)
+        assert document is not None
+        assert document.text == "The hedge is cut in August.\n"
         assert kb.verify().is_sound
         assert indexes(tmp_path) & {"documents_by_id"} == set()
         kb.index(tmp_path / "a.md")

@@ -146,7 +146,7 @@ def test_a_file_that_ends_every_worker_is_reported_and_the_rest_is_indexed(
     report = indexed(tmp_path / "kb", folder, TWO)
     [failure] = report.failures
     assert failure.source == str(folder / "005.txt")
-    assert failure.error == "its worker process ended 3 times (exit code -9: it said nothing)"
+    assert failure.error == "the worker process exited 3 times (exit code -9: no error output)"
     assert report.files["added"] == 58
 
 
@@ -236,8 +236,8 @@ def test_what_a_part_raises_in_a_worker_is_raised_here(folder: Path, monkeypatch
 
 
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.pipeline.run.worker_process._BOOTSTRAP", "raise SystemExit('no such part')")
-    with pytest.raises(WorkerError, match=r"a worker process cannot start \(no such part\): run `ragkit doctor`"):
+    monkeypatch.setattr("ragkit.pipeline.run.worker_process._BOOTSTRAP", "raise SystemExit('no such component')")
+    with pytest.raises(WorkerError, match=r"cannot start a worker process \(no such component\): run `ragkit doctor`"):
         WorkerProcess(pipeline())
 
 
@@ -250,7 +250,7 @@ def test_the_number_of_workers_of_a_run_stands_over_that_of_the_pipeline(tmp_pat
 
 def test_the_runner_is_the_one_that_the_pipeline_names() -> None:
     assert RUNNERS.names() == ["local", "ray"]
-    with PipelineComponents(Pipeline.default()).runner() as chosen:
+    with PipelineComponents(Pipeline.default()).create_runner() as chosen:
         assert (type(chosen), chosen.max_parallel_batches) == (LocalRunner, 1)
 
 
@@ -260,7 +260,7 @@ def test_a_knowledge_base_remembers_who_indexed_it(tmp_path: Path, folder: Path)
 
 
 def test_a_negative_number_of_workers_is_refused_where_it_is_written() -> None:
-    with pytest.raises(InvalidOption, match="workers is -1: 0 or more is wanted"):
+    with pytest.raises(InvalidOption, match=r"workers must be >= 0 \(got -1\)"):
         LocalOptions(-1)
-    with pytest.raises(PipelineError, match=r"pipeline:1:29: workers is -1: 0 or more is wanted"):
+    with pytest.raises(PipelineError, match=r"pipeline:1:29: workers must be >= 0 \(got -1\)"):
         Pipeline.from_yaml("run: {name: local, workers: -1}\n", environ={})

@@ -140,7 +140,7 @@ def test_an_error_of_a_part_arrives_as_it_was_raised() -> None:
 
 def test_a_cluster_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
     folder = write_corpus(tmp_path / "docs", files=1)
-    said = r"the Ray cluster at 127\.0\.0\.1:9 cannot be reached \(nothing answers at .+:9\): is it running\?"
+    said = r"cannot connect to the Ray cluster at 127\.0\.0\.1:9 \(no answer at .+:9\): is it running\?"
     with pytest.raises(WorkerError, match=said):
         indexed(tmp_path / "kb", folder, '{name: ray, address: "127.0.0.1:9"}')
 

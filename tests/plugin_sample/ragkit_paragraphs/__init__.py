@@ -1,4 +1,4 @@
-"""Two parts for ragkit: a splitter with options, and an embedder without."""
+"""Two components for ragkit: a splitter with options, and an embedder without."""
 
 from __future__ import annotations
 
@@ -20,23 +20,26 @@ class ParagraphOptions:
     """What ends a paragraph."""
 
     blank_lines: int = 1
-    """Blank lines between two paragraphs, 1 or more."""
+    """Blank lines between two paragraphs, >= 1."""
     keep: Literal["all", "long"] = "all"
     """`long` leaves out paragraphs of one word."""
 
     def __post_init__(self) -> None:
         if self.blank_lines < 1:
-            raise InvalidOption("blank_lines", self.blank_lines, "1 or more")
+            raise InvalidOption("blank_lines", self.blank_lines, ">= 1")
 
 
 class ParagraphSplitter:
-    """One chunk a paragraph."""
+    """One chunk per paragraph."""
+
+    max_chunk_tokens = None
+    """The length of a chunk is not limited."""
 
     def __init__(self, options: ParagraphOptions) -> None:
         self._options = options
 
     def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
-        """The paragraphs; their length is not limited."""
+        """The paragraphs."""
         end = re.compile(rf"\n(?:[ \t]*\n){{{self._options.blank_lines},}}")
         cuts = [0, *(place for match in end.finditer(document.text) for place in match.span()), len(document.text)]
         spans = [

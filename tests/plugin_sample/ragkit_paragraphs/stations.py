@@ -1,4 +1,4 @@
-"""The other four kinds of parts: a loader, a store, a retriever and a provider."""
+"""The other four kinds of components: a loader, a store, a retriever and a provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real server, in a thread of the test's own process, so that a test can hold the model."""
+"""The real server in a thread of the test process, so that a test can pause the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Serving:
     def __init__(self, kb: Path, settings: ServerSettings | None = None) -> None:
         self.kb = StagedKnowledgeBase.open(kb)
         self.plays: dict[str, Play] = {}
-        """What the model says to each question; a question that is not here is answered with quotes."""
+        """The scripted answers by question; other questions get extractive answers."""
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.origin = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         app = create_app(self.kb, kb, settings or ServerSettings())

@@ -1,4 +1,4 @@
-"""A model whose answers a test writes beforehand and may hold in the middle."""
+"""A model with scripted answers that a test can pause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.usage.tokens import Tokens
 
 LIMIT = 30.0
-"""Seconds after which a held answer goes on by itself, so that no test hangs."""
+"""Seconds after which a paused answer continues, so that no test hangs."""
 
 Turn: TypeAlias = ToolCall | Exception | Sequence[str | Event]
 """A tool call, an error, or pieces of text; at an Event the answer waits until the test sets it."""

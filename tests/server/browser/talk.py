@@ -1,4 +1,4 @@
-"""What a person does on the page, in words."""
+"""User actions on the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 
 def ask(page: Page, question: str) -> Locator:
-    """Types a question and sends it off; returns its turn, which may still be written."""
+    """Sends a question; returns its turn, which may still be streaming."""
     turns = page.locator(".turn")
     count = turns.count()
     page.get_by_role("textbox", name="Question").fill(question)

@@ -1,4 +1,4 @@
-"""Asking, watching the answer come, and holding it against the documents."""
+"""Questions, streamed answers, citations and sessions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_answer_grows_while_the_model_writes_it(page: Page, serving: Serving
     expect(turn).to_have_attribute("aria-busy", "true")
     first.set()
     expect(text).to_have_text("It keeps cold for 16 hours 1,")
-    expect(turn.get_by_role("button", name="Citation 1")).to_have_count(0)  # nobody knows yet what it stands for
+    expect(turn.get_by_role("button", name="Citation 1")).to_have_count(0)  # not known while streaming
     expect(turn).to_have_attribute("aria-busy", "true")
     second.set()
     expect(turn).to_have_attribute("aria-busy", "false")
@@ -86,7 +86,7 @@ def test_every_citation_opens_its_document_with_exactly_the_cited_lines_highligh
         expect(panel).to_be_hidden()
 
 
-def test_one_can_step_from_citation_to_citation_in_the_panel(page: Page, serving: Serving) -> None:
+def test_the_panel_steps_through_citations(page: Page, serving: Serving) -> None:
     turn = answered(page, DEWAR)
     first, second = serving.message(session_of(page))["citations"][:2]
     turn.get_by_role("button", name="Citation 1:").click()
@@ -97,7 +97,7 @@ def test_one_can_step_from_citation_to_citation_in_the_panel(page: Page, serving
     expect(turn.get_by_role("button", name="Citation 1:")).to_be_focused()
 
 
-def test_what_the_documents_do_not_hold_is_said_plainly(page: Page, serving: Serving) -> None:
+def test_an_unanswerable_question_shows_a_refusal(page: Page, serving: Serving) -> None:
     turn = answered(page, SALARY)
     message = serving.message(session_of(page))
     assert message["abstained"] is True
@@ -155,7 +155,7 @@ def test_a_session_is_renamed_in_place(page: Page, serving: Serving) -> None:
 def test_a_session_ends_after_a_question_and_takes_no_more(page: Page, serving: Serving) -> None:
     answered(page, DEWAR)
     in_menu(page, "End").click()
-    page.get_by_role("dialog", name="End this session?").get_by_role("button", name="Keep it").click()
+    page.get_by_role("dialog", name="End this session?").get_by_role("button", name="Cancel").click()
     assert serving.ask("GET", f"session/{session_of(page)}")["ended"] is None
     in_menu(page, "End").click()
     page.get_by_role("dialog").get_by_role("button", name="End session").click()
@@ -190,10 +190,10 @@ def test_the_stop_button_ends_the_work_on_the_server(page: Page, serving: Servin
     assert (message["status"], message["content"]) == ("cancelled", "It keeps cold")
     held.set()
     page.reload()
-    expect(page.locator(".turn .end")).to_contain_text("Stopped before it was finished.")
+    expect(page.locator(".turn .end")).to_contain_text("The answer was stopped.")
 
 
-def test_an_answer_goes_on_while_one_looks_at_something_else(page: Page, serving: Serving) -> None:
+def test_an_answer_continues_while_another_view_is_open(page: Page, serving: Serving) -> None:
     held = Event()
     serving.staged({DEWAR: [["It keeps cold", held, " for 16 hours."]]})
     expect(ask(page, DEWAR).locator(".text")).to_have_text("It keeps cold")
@@ -208,7 +208,7 @@ def test_an_answer_goes_on_while_one_looks_at_something_else(page: Page, serving
 def test_an_answer_that_fails_is_one_line_and_can_be_tried_again(page: Page, serving: Serving) -> None:
     serving.staged({DEWAR: [InvalidRequest("staged", "no such model"), ["For 16 hours."]]})
     turn = answered(page, DEWAR)
-    expect(turn.get_by_role("alert")).to_contain_text("the model's service failed")
+    expect(turn.get_by_role("alert")).to_contain_text("the model provider failed")
     serving.staged({DEWAR: [["For 16 hours."]]})
     turn.get_by_role("button", name="Try again").click()
     expect(page.locator(".turn .text")).to_have_text(["For 16 hours."])
@@ -218,13 +218,13 @@ def test_a_server_that_is_gone_is_one_line_that_says_what_to_do(page: Page, prof
     profile.expect("ERR_")
     page.route("**/chat", lambda route: route.abort("connectionrefused"))
     turn = answered(page, DEWAR)
-    expect(turn.get_by_role("alert")).to_contain_text("The server does not answer. Is ragkit serve still running?")
+    expect(turn.get_by_role("alert")).to_contain_text("The server is not reachable. Check that ragkit serve is running")
 
 
 def test_a_session_that_is_not_there_is_one_line_and_a_way_on(open_page: Opener, profile: Watch) -> None:
     page = open_page("#/s/ses_never")
     profile.expect("404")
-    expect(page.get_by_role("alert")).to_contain_text("there is no such session")
+    expect(page.get_by_role("alert")).to_contain_text("session not found")
     page.get_by_role("link", name="Start a new session").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6 documents")
 
@@ -237,7 +237,7 @@ def test_the_trace_tells_the_steps_the_tokens_and_the_cost(page: Page, serving: 
     turn.get_by_role("button", name="Trace").click()
     panel = page.get_by_role("complementary", name="Trace")
     expect(panel.locator(".facts")).to_contain_text("240 prompt, 60 completion")
-    steps = panel.get_by_role("list", name="Spans in the order in which they began").locator(".label:visible")
+    steps = panel.get_by_role("list", name="Spans by start time").locator(".label:visible")
     expect(steps).to_contain_text(["iteration 1", "search_knowledge_base"])
     trace = serving.ask("GET", f"traces/{serving.message(session_of(page))['trace_id']}")
     panel.get_by_role("button", name="under 1 ms").click()
@@ -245,7 +245,7 @@ def test_the_trace_tells_the_steps_the_tokens_and_the_cost(page: Page, serving: 
     expect(panel.locator(".timeline .label:visible")).to_have_count(len(trace["spans"]))
 
 
-def test_a_citation_of_a_file_that_has_changed_since_says_so(page: Page, indexed: Path) -> None:
+def test_a_citation_of_a_changed_file_is_marked(page: Page, indexed: Path) -> None:
     file = indexed / "sample" / "handbook" / "leave.md"
     text = file.read_text("utf-8")
     try:
@@ -253,7 +253,7 @@ def test_a_citation_of_a_file_that_has_changed_since_says_so(page: Page, indexed
         turn = answered(page, "How many days of holiday does a full-time employee get each year?")
         expect(turn.locator(".sources")).to_contain_text("changed since")
         turn.get_by_role("button", name="changed since").first.click()
-        expect(page.get_by_role("complementary")).to_contain_text("This is the text that was indexed")
+        expect(page.get_by_role("complementary")).to_contain_text("This is the indexed text")
     finally:
         file.write_text(text, "utf-8")
 
@@ -264,6 +264,6 @@ def test_an_answer_of_another_tab_is_shown_when_it_is_done(page: Page, open_page
     turn = ask(page, DEWAR)
     expect(turn.locator(".text")).to_have_text("It keeps")
     other = open_page(f"#/s/{session_of(page)}")
-    expect(other.locator(".turn")).to_contain_text("This answer is still being written.")
+    expect(other.locator(".turn")).to_contain_text("The answer is still being generated.")
     held.set()
     expect(other.locator(".turn .text")).to_have_text("It keeps cold.")

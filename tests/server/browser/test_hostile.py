@@ -1,4 +1,4 @@
-"""Nothing that documents, models, names or servers say runs, loads, leads away or becomes part of the page."""
+"""Hostile text of documents, models, names and servers is displayed as text."""
 
 from __future__ import annotations
 

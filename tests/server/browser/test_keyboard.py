@@ -1,4 +1,4 @@
-"""Everything can be reached and done with the keyboard, and is told to those who do not see it."""
+"""Keyboard operation and screen reader announcements."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def test_a_slash_comes_back_to_the_question(page: Page) -> None:
     expect(page.get_by_role("textbox", name="Question")).to_have_value("")
 
 
-def test_what_happens_is_announced(page: Page) -> None:
+def test_events_are_announced_to_screen_readers(page: Page) -> None:
     announced = page.get_by_role("status")
     turn = answered(page, DEWAR)
     count = turn.get_by_role("region", name="Sources").get_by_role("listitem").count()
-    expect(announced).to_have_text(f"The answer is there, with {count} citations.")
+    expect(announced).to_have_text(f"The answer is complete, with {count} citations.")
     expect(page.get_by_role("log", name="Conversation").locator("[aria-busy=false]")).to_have_count(1)
     turn.get_by_role("button", name="Citation 1:").click()
     expect(announced).to_contain_text("is open beside the answer. Escape closes it.")

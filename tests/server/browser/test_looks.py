@@ -162,7 +162,7 @@ def test_on_a_phone_the_panel_is_a_sheet_over_everything_else(open_page: Opener)
     expect(chip).to_be_focused()
 
 
-def test_on_a_phone_the_menu_holds_what_stands_at_the_side(open_page: Opener) -> None:
+def test_on_a_phone_the_menu_holds_the_sidebar(open_page: Opener) -> None:
     page = open_page(**PHONE)
     search_link = page.get_by_role("link", name="Search")
     expect(search_link).to_be_hidden()
@@ -173,7 +173,7 @@ def test_on_a_phone_the_menu_holds_what_stands_at_the_side(open_page: Opener) ->
     expect(search_link).to_be_hidden()
 
 
-def test_nothing_moves_for_those_who_want_it_still(open_page: Opener, serving: Serving) -> None:
+def test_reduced_motion_disables_animations(open_page: Opener, serving: Serving) -> None:
     for motion, still in (("reduce", True), ("no-preference", False)):
         page = open_page(reduced_motion=motion)
         page.add_init_script("window.moved = 0; addEventListener('animationstart', () => { window.moved += 1; })")
@@ -183,7 +183,7 @@ def test_nothing_moves_for_those_who_want_it_still(open_page: Opener, serving: S
         assert (page.evaluate("window.moved") == 0) is still
 
 
-def test_paper_gets_the_conversation_alone(page: Page) -> None:
+def test_printing_shows_only_the_conversation(page: Page) -> None:
     turn = answered(page, DEWAR)
     page.emulate_media(media="print")
     expect(turn.get_by_role("region", name="Sources")).to_be_visible()

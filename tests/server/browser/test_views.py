@@ -1,4 +1,4 @@
-"""Search, the knowledge base, the token, and what a page says when there is nothing to show."""
+"""Search, status, token dialog and empty views."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def notes(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def guarded(notes: Path) -> Iterator[Serving]:
-    """A server that wants a token."""
+    """A server that requires a token."""
     with Serving(notes, ServerSettings(tokens=(TOKEN,))) as served:
         yield served
 
@@ -78,7 +78,7 @@ def test_a_filter_narrows_a_search_and_a_wrong_one_is_one_line(open_page: Opener
     assert set(page.locator(".hit .file").all_text_contents()) == {"equipment.xlsx"}
 
 
-def test_the_knowledge_base_is_shown_as_it_is(open_page: Opener, serving: Serving) -> None:
+def test_the_status_view_shows_the_knowledge_base(open_page: Opener, serving: Serving) -> None:
     page = open_page("#/status")
     status = serving.ask("GET", "status")
     counts = page.get_by_role("region", name="Facts").get_by_role("listitem")
@@ -86,7 +86,7 @@ def test_the_knowledge_base_is_shown_as_it_is(open_page: Opener, serving: Servin
     expect(counts.filter(has_text="Passages")).to_have_text(f"{status['chunks']} Passages")
     expect(page.locator(".facts")).to_contain_text(status["settings"]["embed"]["fingerprint"])
     expect(page.locator(".facts")).to_contain_text("sqlite")
-    expect(page.get_by_text("Every indexed file is as it was when it was indexed.")).to_be_visible()
+    expect(page.get_by_text("All indexed files are unchanged.")).to_be_visible()
     expect(page.locator(".documents tbody tr")).to_have_count(len(FILES))
     page.get_by_role("searchbox", name="Filter documents by name").fill("LEAVE")
     expect(page.locator(".documents tbody .file")).to_have_text(["leave.md"])
@@ -95,19 +95,17 @@ def test_the_knowledge_base_is_shown_as_it_is(open_page: Opener, serving: Servin
     expect(page.locator(".line.cited")).to_have_count(0)
     page.keyboard.press("Escape")
     page.get_by_role("searchbox", name="Filter documents by name").fill("nothing has this name")
-    expect(page.get_by_text("No document has such a name.")).to_be_visible()
+    expect(page.get_by_text("No documents match.")).to_be_visible()
 
 
-def test_a_token_is_asked_for_until_it_is_the_right_one_and_a_reload_keeps_it(
-    open_page: Opener, guarded: Serving
-) -> None:
+def test_the_token_is_requested_until_it_is_valid_and_kept_on_reload(open_page: Opener, guarded: Serving) -> None:
     page = open_page(origin=guarded.origin, expected="status of 401")
-    dialog = page.get_by_role("dialog", name="This server wants a token")
+    dialog = page.get_by_role("dialog", name="This server requires a token")
     field = dialog.get_by_role("textbox", name="Token")
     expect(field).to_be_focused()
     field.fill("not-the-right-one-at-all")
     page.keyboard.press("Enter")
-    expect(dialog.get_by_role("alert")).to_have_text("The server refused that token.")
+    expect(dialog.get_by_role("alert")).to_have_text("The server rejected the token.")
     field.fill(TOKEN)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 1 document")
@@ -134,13 +132,13 @@ def test_an_empty_knowledge_base_says_how_to_fill_it(open_page: Opener, tmp_path
         kb.index(tmp_path / "empty")
     with Serving(tmp_path / "kb") as served:
         page = open_page(origin=served.origin)
-        expect(page.get_by_role("heading", level=1)).to_have_text("Nothing is indexed yet")
+        expect(page.get_by_role("heading", level=1)).to_have_text("No documents are indexed yet")
         expect(page.locator("code")).to_have_text("ragkit index FOLDER")
 
 
 def test_a_search_that_finds_nothing_says_what_to_try(open_page: Opener) -> None:
     page = open_page("#/search?q=xylophone+zeppelin&mode=lexical")
-    expect(page.get_by_text("Nothing was found. Try other words, or another mode.")).to_be_visible()
+    expect(page.get_by_text("No results. Try other words or another mode.")).to_be_visible()
 
 
 def test_older_sessions_are_listed_when_they_are_asked_for(open_page: Opener, serving: Serving) -> None:

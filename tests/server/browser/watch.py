@@ -1,4 +1,4 @@
-"""What a page did that it must not do: requests elsewhere, dialogs, scripts, refused resources, foreign elements."""
+"""Detects forbidden actions of a page: external requests, dialogs, scripts, blocked resources, foreign elements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
 
 MARK = "window.pwned = (window.pwned || 0) + 1"
-"""What a script of an attacker does here."""
+"""The call of an injected script."""
 
 _INIT = """
 window.violations = [];
@@ -55,7 +55,7 @@ class Watch:
         context.on("dialog", self._dialog)
 
     def forget(self) -> None:
-        """Begin again, for another test."""
+        """Reset for another test."""
         self._elsewhere: list[str] = []
         self._dialogs: list[str] = []
         self._said: list[str] = []
@@ -64,7 +64,7 @@ class Watch:
         self._expected: list[str] = []
 
     def expect(self, words: str) -> None:
-        """The console may say this: the test provokes it, as by a request that is refused."""
+        """Allow a console message that the test provokes."""
         self._expected.append(words)
 
     def open(self, address: str = "") -> Page:
@@ -75,7 +75,7 @@ class Watch:
         return page
 
     def check(self, page: Page) -> None:
-        """Nothing of that has happened."""
+        """Assert that no forbidden action happened."""
         assert not self._elsewhere, f"asked elsewhere: {self._elsewhere}"
         assert not self._dialogs, f"dialogs: {self._dialogs}"
         assert len(self._windows) == self._opened, "a window was opened"

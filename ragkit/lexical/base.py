@@ -1,0 +1,49 @@
+"""The protocol of a lexical index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+ChunkKeys: TypeAlias = NDArray[np.int64]
+ExtraTerms: TypeAlias = Mapping[str, float]
+"""Additional query terms -> weight, relative to 1 for a term of the question."""
+NO_EXTRA_TERMS: ExtraTerms = MappingProxyType({})
+
+
+class LexicalIndex(Protocol):
+    """A full text index of chunks, stored in the catalog. Its writes belong to the catalog's transaction."""
+
+    def add(self, keys: Sequence[int], term_lists: Sequence[Sequence[str]]) -> None:
+        """Index one list of terms per key; an existing key is replaced."""
+
+    def remove(self, keys: Sequence[int]) -> None:
+        """Delete these keys; unknown keys are ignored."""
+
+    def search(
+        self,
+        terms: Sequence[str],
+        top_k: int,
+        allowed: Callable[[ChunkKeys], NDArray[np.bool_]] | None = None,
+        extra: ExtraTerms = NO_EXTRA_TERMS,
+    ) -> list[tuple[int, float]]:
+        """The best chunks that contain a term: (key, score > 0), best first, ties by key.
+
+        Returns `min(top_k, number of matches)` chunks. `allowed` is called once, with the ascending keys of all
+        matching chunks, (n,), and returns a mask of the chunks that may be returned.
+        """
+
+    def scores(
+        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
+    ) -> NDArray[np.float32]:
+        """BM25 scores of these chunks, as in `search`: (len(keys),); 0 without a matching term or for unknown keys."""
+
+    def keys(self) -> ChunkKeys:
+        """The keys of all chunks, ascending."""
+
+    def find_problems(self) -> list[str]:
+        """Inconsistencies of the index, one line each."""

@@ -14,7 +14,9 @@ import pytest
 
 from tests.cli.conftest import HASHING, Ragkit
 
-SLOWLY = "import ragkit.index.external_store as d; d.SYNC_BATCH_SIZE = 3; from ragkit.cli import main; main({arguments!r})"
+SLOWLY = (
+    "import ragkit.index.external_store as d; d.SYNC_BATCH_SIZE = 3; from ragkit.cli import main; main({arguments!r})"
+)
 """The command in small steps, so that it can be killed in between."""
 
 

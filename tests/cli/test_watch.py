@@ -147,7 +147,7 @@ def test_a_lock_and_a_folder_that_goes_and_comes_back_do_not_end_the_watch(
         line = running.lines.get(timeout=PATIENCE)
         while "error" not in line:
             line = running.lines.get(timeout=PATIENCE)
-        assert re.fullmatch(r"error: .*\.ragkit is being written by process \d+ on .*; retrying", line)
+        assert re.fullmatch(r"error: .*\.ragkit is locked by process \d+ on .*; retrying", line)
     running.until("indexed docs/late.txt, 1 chunk")
     assert running.interrupt() == 130
 

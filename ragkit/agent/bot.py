@@ -82,7 +82,3 @@ class Bot:
 
 def _with_model(config: AgentConfig, model: str) -> AgentConfig:
     return replace(config, model=model) if model else config
-
-
-Groqqy = Bot
-"""Alias."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -138,15 +137,6 @@ class AgentTrace:
             last.ended = now
             if last is span:
                 return
-
-    @contextmanager
-    def span(self, step: StepType, name: str = "") -> Iterator[TraceSpan]:
-        """A span for the time of a block."""
-        span = self.start_span(step, name)
-        try:
-            yield span
-        finally:
-            self.end_span(span)
 
     def add_span(self, step: StepType, name: str = "", attributes: dict[str, JSON] | None = None) -> TraceSpan:
         """Add a span without duration. It keeps the dictionary `attributes`."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ragkit.agent.bot import Bot
 from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.agent.parser import parse_arguments
 from ragkit.agent.tool_execution import collect_output, to_tool_result
@@ -13,6 +14,9 @@ from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.records import JSON
 
 LOG = logging.getLogger("ragkit.agent")
+
+Groqqy = Bot
+"""Alias of `Bot`."""
 
 
 class ConversationManager:

@@ -5,13 +5,13 @@ import logging
 
 import pytest
 
-from ragkit.agent.bot import Bot, Groqqy, default_provider
+from ragkit.agent.bot import Bot, default_provider
 from ragkit.agent.messages import Message, ToolCall
 from ragkit.agent.providers.base import Completion
 from ragkit.agent.providers.scripted import LocalProvider, ScriptedProvider
 from ragkit.agent.tools.base import tool
 from ragkit.agent.tools.registry import ToolRegistry
-from ragkit.compat.components import ConversationManager, CostTracker, ToolExecutor
+from ragkit.compat.components import ConversationManager, CostTracker, Groqqy, ToolExecutor
 from ragkit.usage.tokens import Tokens
 from tests.agent.parts import add, call, fail, shown
 

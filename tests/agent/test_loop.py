@@ -306,7 +306,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     ]:
         with pytest.raises(InvalidOption, match=words):
             AgentConfig(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="attempts of a retry is 0"):
+    with pytest.raises(InvalidOption, match="max_attempts must be >= 1"):
         RetryPolicy(max_attempts=0)
 
 

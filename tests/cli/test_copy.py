@@ -67,7 +67,7 @@ def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
     said = ragkit("copy", "--to", "sqlite", "--set", "store.path=vectors")
     assert said.err == (
         "note: ragkit.yaml takes precedence and names the store 'memory':"
-        " write `store: {name: sqlite, path: vectors}` there\n"
+        " set `store: {name: sqlite, path: vectors}` there\n"
     )
     assert ragkit("status").out.endswith("store: memory\n")
     hashing.write_text(HASHING + "store: {name: sqlite, path: vectors}\n")

@@ -204,7 +204,7 @@ def test_an_unknown_judge_is_an_error(house: Path, ragkit: Ragkit, monkeypatch: 
         said = ragkit("eval", "q.jsonl", "--judge", name, code=1)
         assert said.err.startswith(f"error: {name} is not a model: use provider:model")
     assert "did you mean 'openai'?" in ragkit("eval", "q.jsonl", "--judge", "opnai:x", code=2).err
-    assert "asks for none" in ragkit("eval", "q.jsonl", "--judge", "auto", "--retrieval-only", code=2).err
+    assert "cannot be combined" in ragkit("eval", "q.jsonl", "--judge", "auto", "--retrieval-only", code=2).err
     assert "--auto N" in ragkit("eval", "q.jsonl", "--write-with", "auto", code=2).err
 
 

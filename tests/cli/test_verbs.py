@@ -252,7 +252,7 @@ def test_doctor_lists_extras_that_are_not_installed_in_one_line(
 ) -> None:
     monkeypatch.setattr("ragkit.cli.doctor_._is_installed", lambda package: package == "mcp" or "faiss" in package)
     lines = ragkit("doctor").out.splitlines()
-    extras = [line for line in lines if "extra" in line]
+    extras = [line for line in lines if "extras " in line]
     assert extras[0].startswith("ok   extras installed: ") and "faiss" in extras[0]
     assert extras[1].startswith("ok   extras not installed: ")
     assert extras[1].endswith("  -> pip install 'ragkit-kb[NAME]'")

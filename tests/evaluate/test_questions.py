@@ -86,5 +86,5 @@ def test_what_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
         read_questions(tmp_path / "q.jsonl")
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "One?"}')
     (tmp_path / "qrels.tsv").write_text("head\nq1 d1 1\n")
-    with pytest.raises(QuestionsInvalid, match=r"qrels\.tsv:2: three columns were expected; query, document, grade"):
+    with pytest.raises(QuestionsInvalid, match=r"qrels\.tsv:2: expected 3 columns .*; write query, document, grade"):
         read_questions(tmp_path)

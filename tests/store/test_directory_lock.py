@@ -16,8 +16,8 @@ from ragkit.store.backends.directory_lock import DirectoryLock
 HOLDER = """
 import sys
 from pathlib import Path
-from ragkit.store.backends.directory_lock import Exclusive
-held = Exclusive(Path(sys.argv[1]))
+from ragkit.store.backends.directory_lock import DirectoryLock
+held = DirectoryLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.readline()
 """

@@ -93,7 +93,7 @@ def test_a_collection_of_somebody_else_is_not_touched(uri: str) -> None:
     client = MilvusClient(uri)
     client.create_collection("theirs", dimension=4)
     with pytest.raises(
-        StoreError, match=r"the collection 'theirs' in .* was not created by this store: choose another"
+        StoreError, match=r"the collection 'theirs' of .* was not created by this store: choose another"
     ):
         MilvusStore(MilvusOptions(uri=uri, collection="theirs"))
     assert client.has_collection("theirs")
@@ -175,7 +175,7 @@ def test_a_search_for_more_than_the_engine_gives_reads_everything(
 
 def test_a_server_that_is_not_there_is_named() -> None:
     uri = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(StoreError, match=f"Milvus at {uri} cannot be"):
+    with pytest.raises(StoreError, match=f"Milvus at {uri} failed"):
         MilvusStore(MilvusOptions(uri=uri, timeout_seconds=1))
 
 
@@ -188,7 +188,10 @@ def test_a_closed_store_says_so(store: MilvusStore) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": "m", "collection": "a-b"}, "collection is 'a-b': a name of letters, digits and '_', no digit first"),
+        (
+            {"path": "m", "collection": "a-b"},
+            "collection must be a name of letters, digits and '_' that does not start with a digit",
+        ),
         ({"path": "m", "method": "flat"}, r"method must be 'exact' or 'hnsw' \(got 'flat'\)"),
         ({"path": "m", "m": 1}, r"m must be between 2 and 2048 \(got 1\)"),
         ({"path": "m", "ef": 0}, r"ef must be >= 1 \(got 0\)"),

@@ -89,7 +89,7 @@ def test_the_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
 
 def test_a_write_that_is_not_seen_in_time_is_an_error(server: Pinecone, opened: Opener) -> None:
     server.state.delay = 60
-    with pytest.raises(StoreError, match=r"does not show what was written within 0\.1 seconds: look again later, or"):
+    with pytest.raises(StoreError, match=r"does not show a write after 0\.1 seconds: retry later, or"):
         opened(wait_seconds=0.1).add_documents(make_documents("a"), sample_vectors()[:1])
 
 

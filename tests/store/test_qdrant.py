@@ -136,7 +136,9 @@ def test_files_that_make_the_engine_panic_are_an_error_that_names_the_repair(
     )
     store.close()
     overwritten(tmp_path / "q", name, content)
-    with pytest.raises(StoreError, match=r"q is damaged \(.*\): run `ragkit verify --repair`, or fill it again") as met:
+    with pytest.raises(
+        StoreError, match=r"q is damaged \(.*\): run `ragkit verify --repair`, or rebuild the store"
+    ) as met:
         use(tmp_path / "q")
     assert "\n" not in str(met.value)
     assert type(met.value.__cause__).__name__ == "PanicException"
@@ -179,7 +181,7 @@ def test_an_interrupt_in_the_engine_stays_an_interrupt(store: QdrantStore, monke
 def test_a_closed_store_says_so(store: QdrantStore) -> None:
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     store.close()
-    with pytest.raises(StoreError, match=r"the store in .* is closed: open it again"):
+    with pytest.raises(StoreError, match=r"the store at .* is closed: open it again"):
         store.count()
     imitation = QdrantStore(QdrantOptions(url=":memory:"))
     imitation.close()

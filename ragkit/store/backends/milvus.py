@@ -215,7 +215,7 @@ class MilvusStore(VectorStore):
 
     def _require_client(self) -> MilvusClient:
         if self._client is None:
-            raise StoreError(f"the store at {self._location} is closed: open it again")
+            raise StoreError(f"the store in {self._location} is closed: open it again")
         return self._client
 
     def _load_dimension(self) -> int:

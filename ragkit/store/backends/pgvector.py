@@ -328,7 +328,7 @@ class _PostgresConnectionPool:
         """A connection without a transaction."""
         with self._lock:
             if self._idle is None:
-                raise StoreError(f"the store at {self.location} is closed: open it again")
+                raise StoreError(f"the store in {self.location} is closed: open it again")
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._connect()
         try:

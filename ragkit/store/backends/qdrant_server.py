@@ -165,7 +165,7 @@ class QdrantServerEngine:
 
     def _require_client(self) -> QdrantClient:
         if self._client is None:
-            raise StoreError(f"the store at {self._location} is closed: open it again")
+            raise StoreError(f"the store in {self._location} is closed: open it again")
         return self._client
 
     def _payload_text(self, point: models.ScoredPoint | models.Record, key: str) -> str:

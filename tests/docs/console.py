@@ -20,7 +20,7 @@ import click
 
 from ragkit.distribution import DISTRIBUTION
 
-_TIMES = re.compile(r"\d[\d.,]*(?= (?:s|ms|a second|CPU s)\b)")
+_TIMES = re.compile(r"\d[\d.,]*(?= (?:s|ms|a second|CPU s)\b|/s\b)")
 _SEPARATORS = frozenset({"|", "||", "&&", ";", "&"})
 
 

@@ -45,12 +45,12 @@ def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Content:
     return content(kb)
 
 
-def workers(said: str = "run.process") -> list[psutil.Process]:
-    """The worker processes (`load.worker`: their parsers) of this process and of what it started."""
+def workers(module: str = "run.worker_process") -> list[psutil.Process]:
+    """The worker processes (`load.parse_worker`: their parsers) of this process and of what it started."""
     found: list[psutil.Process] = []
     for process in psutil.Process().children(recursive=True):
         try:
-            found += [process] if any(said in part for part in process.cmdline()) else []
+            found += [process] if any(module in argument for argument in process.cmdline()) else []
         except psutil.Error:
             continue  # it ended while we looked
     return found
@@ -58,7 +58,7 @@ def workers(said: str = "run.process") -> list[psutil.Process]:
 
 def wait_until_none_are_left() -> None:
     deadline = time.monotonic() + 10
-    while (left := [*workers(), *workers("load.worker")]) and time.monotonic() < deadline:
+    while (left := [*workers(), *workers("load.parse_worker")]) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert left == []
 
@@ -89,7 +89,7 @@ def test_a_few_files_start_no_worker_but_their_parsers(tmp_path: Path, folder: P
 
     def look(event: IndexEvent) -> None:
         if isinstance(event, FileRead):
-            seen.append((len(workers()), len(workers("load.worker"))))
+            seen.append((len(workers()), len(workers("load.parse_worker"))))
 
     indexed(tmp_path / "kb", folder, how=IndexOptions(on_event=look))
     assert max(count for count, _ in seen) == 0
@@ -225,12 +225,12 @@ def test_workers_are_ahead_of_the_caller_by_a_few_bytes(folder: Path, monkeypatc
 def test_what_a_part_raises_in_a_worker_is_raised_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[object] = [PipelineError(["x.yaml:1:1: wrong"]), "nonsense"]
     monkeypatch.setattr(
-        WorkerProcess, "_ask", lambda self, question: answers.pop(0) if isinstance(question, ParseTask) else "ready"
+        WorkerProcess, "_request", lambda self, question: answers.pop(0) if isinstance(question, ParseTask) else "ready"
     )
     worker = WorkerProcess(pipeline())
     with pytest.raises(PipelineError, match=r"x\.yaml:1:1: wrong"):
         worker.prepare(ParseTask(folder / "000.txt", "000.txt"))
-    with pytest.raises(WorkerError, match="a worker process answered with a str: start the run again"):
+    with pytest.raises(WorkerError, match="unexpected str from a worker process: run the command again"):
         worker.prepare(ParseTask(folder / "000.txt", "000.txt"))
     worker.stop()
 

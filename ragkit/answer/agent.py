@@ -19,17 +19,13 @@ from ragkit.agent.tools.base import Tool
 from ragkit.agent.trace import StepType
 from ragkit.answer.base import Answer, Searcher
 from ragkit.answer.citations import cite, resolve_citations
-from ragkit.answer.document_searcher import DocumentSearcher
 from ragkit.answer.extractive import NOT_IN_DOCUMENTS, ExtractiveAnswer, ExtractiveProvider
 from ragkit.answer.link_sanitizer import sanitize_links
 from ragkit.answer.tool import RAGTool, RetrievedPassages
 from ragkit.embed.base import EmbeddingProvider
 from ragkit.errors import KnowledgeBaseError, RunError
-from ragkit.load.document_loader import DocumentLoader
 from ragkit.records import Document, Hit
-from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.base import Store
-from ragkit.store.options import MemoryOptions
 
 INSTRUCTIONS = f"""\
 You answer questions about the user's documents, which you can read only through search_knowledge_base.
@@ -102,6 +98,10 @@ class RAGAgent(Agent):
             options: settings of the search and the answer.
         """
         options = options or RAGOptions()
+        from ragkit.answer.document_searcher import DocumentSearcher
+        from ragkit.store.backends.memory import MemoryStore
+        from ragkit.store.options import MemoryOptions
+
         store = store or MemoryStore(MemoryOptions())
         return cls(DocumentSearcher(documents, store, embedder, top_k=options.top_k), provider, config, options)
 
@@ -115,6 +115,8 @@ class RAGAgent(Agent):
         embedder: EmbeddingProvider | None = None,
     ) -> RAGAgent:
         """An agent over files. Raises LoadError if one of them cannot be read."""
+        from ragkit.load.document_loader import DocumentLoader
+
         documents = [document for path in paths for document in DocumentLoader.from_file(Path(path))]
         return cls.from_documents(documents, provider, store, embedder=embedder)
 
@@ -128,6 +130,8 @@ class RAGAgent(Agent):
         embedder: EmbeddingProvider | None = None,
     ) -> RAGAgent:
         """An agent over the files of a directory. Files that cannot be read are skipped and logged."""
+        from ragkit.load.document_loader import DocumentLoader
+
         return cls.from_documents(DocumentLoader.from_directory(Path(path)), provider, store, embedder=embedder)
 
     def ask(

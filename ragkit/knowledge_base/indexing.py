@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -25,12 +25,11 @@ from ragkit.index.catalog.row_checks import verify_vector_rows
 from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.catalog.write_session import WriteSession
 from ragkit.index.external_store import ExternalStore
-from ragkit.index.freshness import Freshness, check_freshness
 from ragkit.index.plan import IndexPlan, IndexPlanOptions, make_plan
 from ragkit.index.rebuild import REBUILD_FOLDER, RecoveredState, replace_with_rebuilt
 from ragkit.index.report import FileFailure, IndexEvent, IndexReport
 from ragkit.index.source_ids import is_within, source_id
-from ragkit.index.web_pages import WEB_FOLDER, SourceResolver, is_url, normalize_url
+from ragkit.index.web_pages import WEB_FOLDER, is_url, normalize_url
 from ragkit.knowledge_base.cost_estimate import (
     Budget,
     check_estimate,
@@ -38,12 +37,10 @@ from ragkit.knowledge_base.cost_estimate import (
     embedding_cost,
     estimate_embedding_cost,
 )
+from ragkit.knowledge_base.source_files import FILE_FILTERS_KEY, SourceFiles
 from ragkit.knowledge_base.stored_settings import check_settings, read_build_fingerprint
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.fetch import FetchOptions
-from ragkit.load.file_io import read_bytes
-from ragkit.load.parsing import hash_content
-from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.store.native.vector_file import VectorFile
 from ragkit.usage.ledger import Ledger
@@ -82,7 +79,7 @@ class Indexer:
 
     def __init__(self, path: Path, parts: PipelineComponents, ledger: Ledger) -> None:
         self.path = path
-        self.source_resolver = SourceResolver(path.resolve() / WEB_FOLDER)
+        self.source_files = SourceFiles(path, parts.folder_options)
         self._components = parts
         self._ledger = ledger
 
@@ -116,10 +113,10 @@ class Indexer:
                 continue
             url = normalize_url(str(source))
             try:
-                roots.append(self.source_resolver.web_copies.download(url, options))
+                roots.append(self.source_files.resolver.web_copies.download(url, options))
             except LoadError as error:
                 failures.append(FileFailure(url, error.reason, error.hint))
-                before = self.source_resolver.resolve_path(url)
+                before = self.source_files.resolver.resolve_path(url)
                 roots += [before] if before.exists() else []
         return roots, failures
 
@@ -152,7 +149,7 @@ class Indexer:
             self._sync_store(catalog, compact_vectors(session, row, vectors) if documents else vectors)
             # last, because the copy of a page is its source until the catalog has dropped it
             for name in filter(is_url, names):
-                self.source_resolver.web_copies.delete(name)
+                self.source_files.resolver.web_copies.delete(name)
         return len(documents)
 
     def clear(self) -> None:
@@ -167,7 +164,7 @@ class Indexer:
                 lexical_index.remove(lexical_index.keys().tolist())
                 catalog.set_meta("generation", str(catalog.generation() + 1))
             catalog.connection.execute("VACUUM")
-            shutil.rmtree(self.source_resolver.web_copies.folder, ignore_errors=True)
+            shutil.rmtree(self.source_files.resolver.web_copies.folder, ignore_errors=True)
             if external_store is not None:
                 with closing(external_store):
                     external_store.reset(catalog)
@@ -189,7 +186,7 @@ class Indexer:
             "embedder": embedder.fingerprint,
             "pipeline": self._components.pipeline.to_yaml(),
             "pipeline_name": self._components.pipeline.name,
-            FILE_FILTERS_KEY: _file_filters_json(catalog, [*map(self.source_resolver.source_id, roots)], run),
+            FILE_FILTERS_KEY: _file_filters_json(catalog, [*map(self.source_files.resolver.source_id, roots)], run),
         }
         lexical_index = Bm25Index(catalog.connection)
         stages = self._components.build_stages(lexical_index, run.runner_factory(self._components, run.jobs))
@@ -197,7 +194,7 @@ class Indexer:
         count_affordable = (
             None if meter is None or meter.remaining_usd is None else Budget(meter, embedder).count_affordable
         )
-        source_ids = tuple(map(self.source_resolver.source_id, roots))
+        source_ids = tuple(map(self.source_files.resolver.source_id, roots))
         options = BuildOptions(
             str(self.path), run.dry_run, count_affordable, metadata, source_ids, run.find_known_vectors
         )
@@ -230,64 +227,27 @@ class Indexer:
                     " searched until the next run",)  # fmt: skip
         return ()
 
-    def check_freshness(self, catalog: Catalog, seconds: float) -> Freshness:
-        """Compare the folders with the catalog, with the filters of the last run; see `KnowledgeBase.freshness`."""
-        filters: dict[str, dict[str, list[str]]] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
-        roots = catalog.roots()
-        walks = (
-            self.walk_source(
-                self.source_resolver.resolve_path(root),
-                filters[root].get("include", ()),
-                filters[root].get("exclude", ()),
-            )
-            if root in filters
-            else self.walk_source(self.source_resolver.resolve_path(root))
-            for root in roots
-        )
-        return check_freshness(
-            chain.from_iterable(walks), roots, catalog.files(), self.hash_file, seconds, self.source_resolver.source_id
-        )
-
     def _source_paths(self, roots: Iterable[str]) -> list[Path]:
         """The paths of the sources in the catalog. Raises LoadError for one that is now a link to elsewhere."""
         return [
-            self.source_resolver.resolve_path(root)
+            self.source_files.resolver.resolve_path(root)
             if is_url(root)
-            else _require_not_redirected(self.source_resolver.resolve_path(root))
+            else _require_not_redirected(self.source_files.resolver.resolve_path(root))
             for root in roots
         ]
-
-    def walk_source(
-        self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()
-    ) -> Iterator[FoundFile | SkippedPath]:
-        """The files of a source by the patterns of the pipeline and of one run."""
-        folder = self._components.folder_options
-        folder = replace(folder, include=tuple(include) or folder.include, exclude=(*folder.exclude, *exclude))
-        return self._walk_folder(root, folder)
 
     def _create_plan(
         self, roots: Sequence[Path], known: Mapping[str, FileRow], run: IndexOptions, *, everything: bool
     ) -> IndexPlan:
-        found = chain.from_iterable(self.walk_source(root, run.include, run.exclude) for root in roots)
+        found = chain.from_iterable(self.source_files.walk(root, run.include, run.exclude) for root in roots)
         options = IndexPlanOptions(
             self._components.current_fingerprint,
-            self.hash_file,
+            self.source_files.hash,
             run.retry_failed,
             everything,
-            self.source_resolver.source_id,
+            self.source_files.resolver.source_id,
         )
-        return make_plan(found, [self.source_resolver.source_id(root) for root in roots], known, options)
-
-    def _walk_folder(self, root: Path, folder: FolderOptions) -> Iterator[FoundFile | SkippedPath]:
-        """The files of a source, without the knowledge base itself, except for its copies of web pages."""
-        own = str(self.path.resolve())
-        for entry in walk_files(root, folder):
-            if entry.path == root or not is_within(source_id(entry.path), own):
-                yield entry
-
-    def hash_file(self, path: Path) -> str:
-        """Content hash of a file."""
-        return hash_content(read_bytes(path, None, int(self._components.folder_options.max_file_mb * 2**20)))
+        return make_plan(found, [self.source_files.resolver.source_id(root) for root in roots], known, options)
 
     def _rebuild_if_damaged(self) -> tuple[str, ...]:
         """Rebuild a damaged knowledge base before it is written to. Returns notes."""
@@ -353,13 +313,10 @@ class Indexer:
         """A dry run with pages: downloads them to a temporary folder, not over the copies that citations refer to."""
         with TemporaryDirectory(prefix="ragkit-") as folder:
             scratch = Indexer(self.path, self._components, self._ledger)
-            scratch.source_resolver = SourceResolver(Path(folder).resolve() / WEB_FOLDER)
+            web_folder = Path(folder).resolve() / WEB_FOLDER
+            scratch.source_files = SourceFiles(self.path, self._components.folder_options, web_folder)
             roots, failures = scratch._resolve_sources(sources)
             return _add_failures(scratch.index(roots, run), failures)
-
-
-FILE_FILTERS_KEY = "chosen-files"
-"""Key of the include and exclude patterns of each source in the catalog."""
 
 
 def _file_filters_json(catalog: Catalog, roots: Sequence[str], run: IndexOptions) -> str:

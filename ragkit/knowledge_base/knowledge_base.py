@@ -17,7 +17,7 @@ from ragkit.index.catalog.sqlite import Catalog, FileRow
 from ragkit.index.reader import CatalogReader
 from ragkit.index.report import FileFailure
 from ragkit.index.source_ids import display_name
-from ragkit.index.web_pages import WEB_FOLDER, SourceResolver
+from ragkit.knowledge_base.source_files import SourceFiles
 from ragkit.knowledge_base.stored_settings import check_settings, read_build_fingerprint, read_stored_settings
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.file_io import FileStat
@@ -163,8 +163,8 @@ class KnowledgeBase:
     # indexing
 
     @cached_property
-    def _source_resolver(self) -> SourceResolver:
-        return SourceResolver(self.path.resolve() / WEB_FOLDER)
+    def _source_files(self) -> SourceFiles:
+        return SourceFiles(self.path, self._components.folder_options)
 
     @cached_property
     def _indexer(self) -> Indexer:
@@ -197,7 +197,7 @@ class KnowledgeBase:
         The next index run over a folder that contains them adds them again.
         """
         self.close()  # some stores allow one open handle only
-        return self._indexer.remove([self._source_resolver.normalize(source) for source in sources])
+        return self._indexer.remove([self._source_files.resolver.normalize(source) for source in sources])
 
     def clear(self) -> None:
         """Remove all files, chunks and vectors. The knowledge base stays, empty."""
@@ -453,7 +453,7 @@ class KnowledgeBase:
         with self.reader.snapshot() as snapshot:
             catalog = Catalog(snapshot.connection)
             outdated = store is not None and not store.is_current(catalog)
-            freshness = self._indexer.check_freshness(catalog, CHECK_TIMEOUT_S if timeout_s is None else timeout_s)
+            freshness = self._source_files.check_freshness(catalog, CHECK_TIMEOUT_S if timeout_s is None else timeout_s)
         return replace(freshness, outdated_store=self.pipeline.store.name if outdated else "")
 
     def require_ready(self) -> None:
@@ -519,12 +519,12 @@ class KnowledgeBase:
         return row is None or self._is_changed(row)
 
     def _is_changed(self, row: FileRow) -> bool:
-        path = self._source_resolver.resolve_path(row.source)
+        path = self._source_files.resolver.resolve_path(row.source)
         recorded = (row.size, row.mtime_ns, row.ctime_ns, row.inode)
         try:
             stat = FileStat.from_stat(path.stat())
             if (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode) == recorded:
                 return False
-            return stat.size != row.size or self._indexer.hash_file(path) != row.content_hash
+            return stat.size != row.size or self._source_files.hash(path) != row.content_hash
         except (OSError, LoadError):
             return True

@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 from ragkit.errors import LoadError, LoadLimitExceeded
@@ -126,3 +127,8 @@ def describe_os_error(error: OSError) -> str:
     }
     description = descriptions.get(error.errno or 0)
     return description or f"cannot be read ({(error.strerror or type(error).__name__).lower()})"
+
+
+def hash_content(data: bytes) -> str:
+    """blake2b of a file's bytes, 32 hex digits."""
+    return blake2b(data, digest_size=16).hexdigest()

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 
 from ragkit.errors import LoadError, LoadLimitExceeded, RagkitError
-from ragkit.load.file_io import MB, FileChanged, FileStat, read_bytes_with_stat
+from ragkit.load.file_io import MB, FileChanged, FileStat, hash_content, read_bytes_with_stat
 from ragkit.load.options import require_positive
 from ragkit.load.router import Router
 from ragkit.load.zip_archive import SAVE_AGAIN_HINT
@@ -82,11 +81,6 @@ class MemoryLimitExceeded(LoadLimitExceeded):
 def memory_limit_error(source: str, limits: ParseLimits) -> MemoryLimitExceeded:
     """The error of a file whose parser ran out of memory."""
     return MemoryLimitExceeded(source, f"needs more than {limits.max_memory_mb} MB of memory", "raise max_memory_mb")
-
-
-def hash_content(data: bytes) -> str:
-    """blake2b of a file's bytes, 32 hex digits."""
-    return blake2b(data, digest_size=16).hexdigest()
 
 
 def parse_file(task: ParseTask, router: Router, limits: ParseLimits) -> ParsedFile | ParseFailure:

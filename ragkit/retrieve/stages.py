@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ragkit.retrieve.base import Reranker, Retriever, RetrieverDependencies
 from ragkit.retrieve.context import ContextRetriever
 from ragkit.retrieve.deduplication import DeduplicatingRetriever
 from ragkit.retrieve.options import RerankOptions, RewriteOptions, SearchOptions
 from ragkit.retrieve.query_expansion import QueryExpander, QueryExpandingRetriever
-from ragkit.retrieve.query_rewriting import HydeExpander, MultiQueryRetriever, QueryRewriter
 from ragkit.retrieve.relevance_feedback import PseudoRelevanceFeedback
 from ragkit.retrieve.rerank import RerankingRetriever
+
+if TYPE_CHECKING:  # imports the agent, which only a `rewrite` stage needs
+    from ragkit.retrieve.query_rewriting import QueryRewriter
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ def build_staged_retriever(
     """
     retriever = _build_first_stage(build, parts, options, factory)
     if options.rewrite is not None and options.rewrite.name == "multi_query":
+        from ragkit.retrieve.query_rewriting import MultiQueryRetriever  # noqa: PLC0415
+
         retriever = MultiQueryRetriever(retriever, factory.create_rewriter(options.rewrite).rewrite, options.top_k)
     if options.rerank is not None:
         retriever = RerankingRetriever(retriever, factory.create_reranker(options.rerank), options.rerank, options)
@@ -61,6 +66,8 @@ def _build_first_stage(
     def build_expanders(question: str) -> list[QueryExpander]:
         expanders: list[QueryExpander] = []
         if writer is not None:
+            from ragkit.retrieve.query_rewriting import HydeExpander  # noqa: PLC0415
+
             expanders.append(HydeExpander(lambda: writer.rewrite(question), parts.embedder))
         if feedback is not None:
             expanders.append(PseudoRelevanceFeedback(feedback))

@@ -9,6 +9,7 @@ from ragkit.agent.messages import Image, Message, Role
 from ragkit.agent.parser import parse_arguments
 from ragkit.agent.result import SuspendedRun
 from ragkit.agent.tools.base import Tool
+from ragkit.agent.tools.schema_validator import check_schema
 from ragkit.answer.tool import TOOL_NAME
 from ragkit.records import JSON
 from ragkit.server.answer_tasks import AnswerRequest
@@ -110,6 +111,7 @@ def _response_schema(response_format: ResponseFormat | None) -> Mapping[str, JSO
         return {"type": "object"}
     if response_format.json_schema is None or response_format.json_schema.schema_ is None:
         raise invalid_request("schema is required", "response_format.json_schema")
+    check_schema(response_format.json_schema.schema_, "response_format.json_schema.schema")
     return response_format.json_schema.schema_
 
 

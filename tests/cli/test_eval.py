@@ -173,7 +173,7 @@ def test_a_model_judges_and_a_second_run_asks_it_nothing(
     assert "Judge: answers it" in (house / "e.html").read_text()
     monkeypatch.setenv("RAGKIT_MOCK_JSON", "[]")
     again = ragkit("eval", "q.jsonl", "--judge", "auto", "--baseline", "e.json", *extractive)
-    known = f"{answered} known (saved no cost)"
+    known = f"{answered} cache hits (saved no cost)"
     assert again.out.splitlines()[-1] == f"judged by scripted:scripted: 0 requests, no cost, {known}"
     assert "faithfulness" in again.out
     ragkit("verify")

@@ -114,7 +114,7 @@ def test_a_damaged_knowledge_base_is_built_again_from_the_copies(ragkit: Ragkit,
 
 
 def test_watch_does_not_take_a_url(ragkit: Ragkit, hashing: Path) -> None:
-    assert "index a page by itself" in ragkit("index", "https://example.org/", "--watch", code=2).err
+    assert "does not support URLs" in ragkit("index", "https://example.org/", "--watch", code=2).err
 
 
 def test_clear_takes_the_copies_too(ragkit: Ragkit, hashing: Path, site: str) -> None:

@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded, RagkitError, UnknownName, UnsupportedFormat
-from ragkit.load.file_io import FileStat
+from ragkit.load.file_io import FileStat, hash_content
 from ragkit.load.ipc import InvalidFrame, decode_json, decode_result, encode_frame, encode_result
 from ragkit.load.options import TextOptions
 from ragkit.load.parse_pool import MAX_PENDING_PER_PROCESS, ParsePool
-from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask, hash_content
+from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask
 from ragkit.load.router import LoaderRoute
 from tests.load import sample_files
 

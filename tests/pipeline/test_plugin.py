@@ -1,9 +1,13 @@
-"""A package that is installed beside ragkit adds names to pipeline files, by its entry points alone."""
+"""The plugin of `examples/` adds components of every kind to pipeline files by its entry points."""
 
 from __future__ import annotations
 
+import ast
+import importlib
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -12,32 +16,44 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragkit.agent.providers import PROVIDERS
 from ragkit.embed import EMBEDDERS
 from ragkit.errors import InvalidOption, PipelineError
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
+from ragkit.load import LOADERS
 from ragkit.pipeline.assemble import PipelineComponents
+from ragkit.pipeline.runners import RUNNERS
 from ragkit.pipeline.schema import json_schema
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import Document
+from ragkit.retrieve import RERANKERS, RETRIEVERS
 from ragkit.split import SPLITTERS
 from ragkit.split.base import character_starts
+from ragkit.store import STORES
 from ragkit.store.vector_store import VectorStore
+from ragkit.testing.store_under_test import StoreUnderTest
+from ragkit.testing.stores import checks_for
 
-SAMPLE = Path(__file__).parent.parent / "plugin_sample"
+PLUGIN = Path(__file__).parents[2] / "examples" / "plugin"
 PACKAGE = "ragkit_paragraphs"
+BROKEN = {
+    "ragkit.splitters": {"recursive": f"{PACKAGE}.components:ParagraphSplitter"},  # a name of ragkit's own
+    "ragkit.embedders": {"absent": f"{PACKAGE}:Absent", "unmade": f"{PACKAGE}.unmade:Embedder"},
+}
+"""Entry points of the tests, in addition to those of the example."""
 
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The sample package as an installer leaves it: its files, and a dist-info with its entry points."""
-    project = tomllib.loads((SAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    shutil.copytree(SAMPLE / PACKAGE, tmp_path / PACKAGE)
+    """The package as `pip install examples/plugin` leaves it: its files, and a dist-info with its entry points."""
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shutil.copytree(PLUGIN / PACKAGE, tmp_path / PACKAGE)
     info = tmp_path / f"{PACKAGE}-{project['version']}.dist-info"
     info.mkdir()
     metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
     (info / "METADATA").write_text(metadata, encoding="utf-8")
     groups = [
-        "\n".join([f"[{group}]", *(f"{name} = {place}" for name, place in points.items())])
+        "\n".join([f"[{group}]", *(f"{name} = {place}" for name, place in (points | BROKEN.get(group, {})).items())])
         for group, points in project["entry-points"].items()
     ]
     (info / "entry_points.txt").write_text("\n\n".join(groups) + "\n", encoding="utf-8")
@@ -52,6 +68,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 TEXT = "extends: default\nsplit: {name: paragraphs, blank_lines: 2}\nembed: {name: letters}\n"
 
 
+def _options(name: str, **values: object) -> object:
+    """The options of a component of the plugin."""
+    return getattr(importlib.import_module(f"{PACKAGE}.components"), name)(**values)
+
+
 def problems_of(text: str) -> list[str]:
     with pytest.raises(PipelineError, match="pipeline:") as caught:
         Pipeline.from_yaml(text)
@@ -63,7 +84,7 @@ def test_a_file_chooses_the_parts_of_a_plugin_by_name_with_their_options() -> No
     pipeline.validate()
     choice = pipeline.splitters[0]
     assert (choice.name, type(choice.options).__name__) == ("paragraphs", "ParagraphOptions")
-    assert (getattr(choice.options, "blank_lines", None), getattr(choice.options, "keep", None)) == (2, "all")
+    assert (getattr(choice.options, "blank_lines", None), getattr(choice.options, "short", None)) == (2, "keep")
     assert pipeline.embedder.options is None
     assert Pipeline.from_yaml(pipeline.to_yaml()) == pipeline
 
@@ -80,7 +101,7 @@ def test_the_parts_of_a_plugin_do_their_work() -> None:
     assert np.allclose(row[:4] * 6**0.5, [1, 2, 1, 0])
 
 
-ALL_SIX = """\
+ALL_KINDS = """\
 load:
   - {name: folder}
   - {name: wiki, only: [.wiki], bold: "*"}
@@ -88,23 +109,24 @@ split: {name: paragraphs}
 embed: {name: letters}
 store: {name: json-file}
 retrieve: {name: by-title, top_k: 2}
+run: {name: sequential}
 answer: {provider: parrot}
 """
 
 
-def test_parts_of_all_six_kinds_from_a_plugin_make_a_knowledge_base(tmp_path: Path) -> None:
+def test_components_of_every_kind_make_a_knowledge_base(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "b.wiki").write_text("= Zebras =\nZebras *zigzag*.\n")
     (docs / "a.wiki").write_text("= Aardvarks =\nA zebra zigzags past an aardvark.\n")
-    pipeline = Pipeline.from_yaml(ALL_SIX)
+    pipeline = Pipeline.from_yaml(ALL_KINDS)
     pipeline.validate()
     assert Pipeline.from_yaml(pipeline.to_yaml()) == pipeline
     with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
         assert kb.index(docs).files["added"] == 2
         hits = kb.search("zebras zigzag")
         assert [(hit.rank, hit.chunk.title) for hit in hits] == [(1, "Aardvarks"), (2, "Zebras")]
-        assert hits[1].chunk.text == "= Zebras =\nZebras zigzag.\n"
+        assert hits[1].chunk.text == "= Zebras =\nZebras zigzag."
         assert kb.verify().problems == ()
         assert "zebra" in kb.ask("Where is the zebra?").text
     assert (tmp_path / "kb" / "store-json-file").read_text().count("zigzag") == 2
@@ -127,11 +149,24 @@ def test_the_store_of_a_plugin_is_made_by_its_name_with_its_options(tmp_path: Pa
         VectorStore.create("json-file", pth="x")
 
 
+def test_the_store_passes_the_conformance_suite(tmp_path: Path) -> None:
+    left_out = ("thread", "killed", "among_many")  # no lock, and too slow for thousands of documents
+    checks = [
+        check for check in checks_for(STORES.find("json-file")) if not any(word in check.__name__ for word in left_out)
+    ]
+    assert len(checks) > 15
+    for check in checks:
+        directory = tmp_path / check.__name__
+        directory.mkdir()
+        path = str(directory / "store.json")
+        check(StoreUnderTest(lambda path=path: VectorStore.create("json-file", path=path), "json-file", directory, 5))  # type: ignore[misc]
+
+
 def test_the_options_of_a_plugin_are_checked_like_those_of_ours() -> None:
-    assert problems_of("extends: default\nsplit: {name: paragraphs, blank_line: 2, keep: short, blank_lines: 0}\n") == [
+    assert problems_of("extends: default\nsplit: {name: paragraphs, blank_line: 2, short: drop, blank_lines: 0}\n") == [
         "pipeline:2:27: unknown option 'blank_line' of the splitter 'paragraphs' (did you mean 'blank_lines'?);"
-        " available: blank_lines, keep",
-        "pipeline:2:48: keep must be 'all' or 'long' (got 'short')",
+        " available: blank_lines, short",
+        "pipeline:2:49: short must be 'keep' or 'join' (got 'drop')",
         "pipeline:2:68: blank_lines must be >= 1 (got 0)",
     ]
     assert problems_of("extends: default\nembed: {name: letters, dimension: 3}\n") == [
@@ -162,7 +197,7 @@ def test_the_schema_holds_plugins_when_asked_only() -> None:
     assert isinstance(definitions, dict)
     paragraphs = definitions["split.paragraphs"]
     assert isinstance(paragraphs, dict)
-    assert paragraphs["description"] == "What ends a paragraph."
+    assert paragraphs["description"] == "The limits of a paragraph."
     assert "embed.letters" in definitions
     assert "split.paragraphs" not in str(json_schema())
 
@@ -189,3 +224,60 @@ def test_a_plugin_that_lacks_a_member_of_its_protocol_is_rejected_in_one_line(mo
         pipeline.validate()
     with pytest.raises(PipelineError, match=f"^{lacks}method spans{required}$"):
         PipelineComponents(pipeline).split_document(Document("text", source="a.txt"))
+
+
+def test_the_command_line_indexes_and_asks_with_the_default_pipeline_and_a_plugin(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "zoo.txt").write_text("Zebras zigzag at noon.\n\nAardvarks amble at night.\n")
+    (tmp_path / "ragkit.yaml").write_text(
+        "split: {name: paragraphs}\nretrieve: {name: hybrid, rerank: {name: short-first}}\n"
+    )
+
+    def ragkit(*arguments: str) -> str:
+        command = [sys.executable, "-m", "ragkit", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert json.loads(ragkit("index", "docs", "--json"))["chunks"]["added"] == 2
+    assert ragkit("ask", "When do aardvarks amble?").startswith("Aardvarks amble at night. [1]")
+
+
+def test_a_reranker_of_a_plugin_orders_the_hits_of_a_retriever(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "long.txt").write_text("Zebras zigzag. " * 20)
+    (docs / "short.txt").write_text("Zebras zigzag, aardvarks amble.")
+    text = "embed: {name: letters}\nretrieve: {name: hybrid, rerank: {name: short-first, weight: 1.0}}\n"
+    with KnowledgeBase.open(tmp_path / "kb", Pipeline.from_yaml(text)) as kb:
+        kb.index(docs)
+        assert [Path(hit.chunk.source).stem for hit in kb.search("zebras zigzag")] == ["short", "long"]
+
+
+def test_one_word_paragraphs_join_the_next_one() -> None:
+    splitter = SPLITTERS.find("paragraphs")(_options("ParagraphOptions", short="join"))  # type: ignore[call-arg]
+    text = "Zoo\n\n  Zebras zigzag. \n\nEnd\n\n"
+    spans = splitter.spans(Document(text), character_starts)
+    assert [text[slice(*span)] for span in spans] == ["Zoo\n\n  Zebras zigzag.", "End"]
+
+
+def test_the_table_of_the_readme_has_every_component_with_its_number_of_lines() -> None:
+    tree = ast.parse((PLUGIN / PACKAGE / "components.py").read_text(encoding="utf-8"))
+    length = {
+        node.name: node.end_lineno - node.lineno + 1
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.end_lineno
+    }
+    groups = tomllib.loads((PLUGIN / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    rows = [
+        f"| {group[7:-1]} | `{name}` | `{(found := place.partition(':')[2])}` | {length[found]} |"
+        for group, points in groups.items()
+        for name, place in points.items()
+    ]
+    readme = (PLUGIN / "README.md").read_text(encoding="utf-8")
+    assert [line for line in readme.splitlines() if line.startswith("| ")][1:] == ["| --- | --- | --- | --- |", *rows]
+    kinds = {
+        registry.group
+        for registry in (LOADERS, SPLITTERS, EMBEDDERS, STORES, RETRIEVERS, RERANKERS, PROVIDERS, RUNNERS)
+    }
+    assert {group.removeprefix("ragkit.") for group in groups} == kinds

@@ -180,8 +180,8 @@ def test_other_addresses_require_the_token_of_the_environment(base: Path) -> Non
 
 REFUSED = [
     (("--host", "0.0.0.0"), {}, "RAGKIT_SERVER_TOKEN"),
-    (("--model", "opnai:x"), {}, "'opnai' is not the name of a provider"),
-    (("--allow-origin", "*"), {}, "a list of sites"),
+    (("--model", "opnai:x"), {}, "unknown provider 'opnai'"),
+    (("--allow-origin", "*"), {}, "a list of https://host"),
     ((), {"RAGKIT_SERVER_TOKEN": "short"}, "at least 16"),
 ]
 

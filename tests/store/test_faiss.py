@@ -232,11 +232,11 @@ import sys
 from ragkit.store.options import FaissOptions
 from ragkit.store.backends.faiss_ import FaissStore
 from ragkit.testing.store_factory import unit_rows
-from ragkit.testing.store_under_test import documents_of
+from ragkit.testing.store_under_test import make_documents
 store = FaissStore(FaissOptions(sys.argv[1], method="flat", index_rows=1))
 while True:
     n = store.count()
-    store.add_documents(documents_of(f"{m:06}" for m in range(n, n + 1200)), unit_rows(1200, 32, seed=n))
+    store.add_documents(make_documents(f"{m:06}" for m in range(n, n + 1200)), unit_rows(1200, 32, seed=n))
     print(n, flush=True)
 """
 

@@ -10,14 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NoReturn
-
-import jsonschema_rs
-from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind, Validator
+from typing import TYPE_CHECKING, NoReturn
 
 from ragkit.agent.tools.schema_complexity import MAX_EVALUATIONS, EvaluationCounter, count_nodes
 from ragkit.errors import InvalidOption, closest_match, did_you_mean
 from ragkit.records import JSON
+
+if TYPE_CHECKING:  # slow to import, and agents whose tools are functions need no schema validator
+    from jsonschema_rs import ValidationError, Validator
 
 MAX_VIOLATIONS = 20
 """Violations that are reported; the rest is counted."""
@@ -101,9 +101,11 @@ def _compile_text(text: str) -> _CompiledSchema:
     schema = json.loads(text)
     if not isinstance(schema, dict | bool):
         raise TypeError(text)
+    from jsonschema_rs import RegexOptions, ValidationError, validator_for
+
     counter = EvaluationCounter(schema)
     try:
-        validator = jsonschema_rs.validator_for(
+        validator = validator_for(
             schema, pattern_options=RegexOptions(), validate_formats=True, retriever=_refuse_document
         )
     except ValidationError as error:
@@ -130,7 +132,8 @@ def _describe_keyword(error: ValidationError) -> str:
 def _describe_error(error: ValidationError, schema: JSON, name: str) -> list[str]:
     path = _format_path(name, error.instance_path)
     where = repr(path) if path else "the value"
-    kinds = ValidationErrorKind
+    from jsonschema_rs import ValidationErrorKind as kinds
+
     match error.kind:
         case kinds.AdditionalProperties(unexpected) | kinds.UnevaluatedProperties(unexpected):
             known = _known_properties(schema, error.schema_path)
@@ -153,7 +156,8 @@ def _describe_error(error: ValidationError, schema: JSON, name: str) -> list[str
 
 def _describe_rule(error: ValidationError) -> str:
     """What the value must be, as a verb phrase: `be >= 1`."""
-    kinds = ValidationErrorKind
+    from jsonschema_rs import ValidationErrorKind as kinds
+
     match error.kind:
         case kinds.Type(types):
             return f"be of type {' or '.join(types)}"
@@ -181,6 +185,8 @@ def _describe_value(error: ValidationError) -> str:
         return str(len(value))
     text = _shorten(repr(value))
     near = None
+    from jsonschema_rs import ValidationErrorKind
+
     if isinstance(error.kind, ValidationErrorKind.Enum):
         near = closest_match(str(value), map(str, error.kind.options))
     return f"{text}, did you mean {near!r}?" if near else text

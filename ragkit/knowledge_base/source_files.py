@@ -1,0 +1,61 @@
+"""The source files of a knowledge base: walk them, hash them, compare them with the catalog. Writes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragkit.index.source_ids import is_within, source_id
+from ragkit.index.web_pages import WEB_FOLDER, SourceResolver
+from ragkit.load.file_io import hash_content, read_bytes
+from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
+
+if TYPE_CHECKING:
+    from ragkit.index.catalog.sqlite import Catalog
+    from ragkit.index.freshness import Freshness
+
+FILE_FILTERS_KEY = "chosen-files"
+"""Key of the include and exclude patterns of each source in the catalog."""
+
+
+class SourceFiles:
+    """The files below the sources of one knowledge base, selected by the options of its pipeline."""
+
+    def __init__(self, kb: Path, folder_options: FolderOptions, web_folder: Path | None = None) -> None:
+        """`web_folder` holds the copies of web pages; None: the folder in the knowledge base."""
+        self.kb = kb
+        self.folder_options = folder_options
+        self.resolver = SourceResolver(web_folder or kb.resolve() / WEB_FOLDER)
+
+    def walk(
+        self, root: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> Iterator[FoundFile | SkippedPath]:
+        """The files of a source by the patterns of the pipeline and of one run.
+
+        The knowledge base itself is skipped, except for its copies of web pages.
+        """
+        options = self.folder_options
+        options = replace(options, include=tuple(include) or options.include, exclude=(*options.exclude, *exclude))
+        own = str(self.kb.resolve())
+        for entry in walk_files(root, options):
+            if entry.path == root or not is_within(source_id(entry.path), own):
+                yield entry
+
+    def hash(self, path: Path) -> str:
+        """Content hash of a file."""
+        return hash_content(read_bytes(path, None, int(self.folder_options.max_file_mb * 2**20)))
+
+    def check_freshness(self, catalog: Catalog, timeout_s: float) -> Freshness:
+        """Compare the folders with the catalog, with the filters of the last run; see `KnowledgeBase.freshness`."""
+        from ragkit.index.freshness import check_freshness
+
+        filters: dict[str, dict[str, list[str]]] = json.loads(catalog.get_meta(FILE_FILTERS_KEY) or "{}")
+        roots = catalog.roots()
+        walks = (self.walk(self.resolver.resolve_path(root), **filters.get(root, {})) for root in roots)
+        return check_freshness(
+            chain.from_iterable(walks), roots, catalog.files(), self.hash, timeout_s, self.resolver.source_id
+        )

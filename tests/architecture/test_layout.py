@@ -1,0 +1,91 @@
+"""The layout of the package: no import circles, and few modules imported by the short verbs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+import grimp
+import pytest
+
+import ragkit
+from ragkit.distribution import DISTRIBUTION, install_command
+
+ROOT = Path(ragkit.__file__).parent
+STDLIB_HEAVY = {"asyncio", "email.message", "http.client", "importlib.metadata", "ssl"}
+VENDORS = {"charset_normalizer", "jsonschema_rs", "lxml", "onnxruntime", "openpyxl", "pydantic", "pypdfium2", "rich"}
+NEVER = {
+    "status": STDLIB_HEAVY | VENDORS | {"tokenizers", "ragkit.agent.agent", "ragkit.index.build", "ragkit.load.fetch"},
+    "search": STDLIB_HEAVY
+    | VENDORS - {"onnxruntime"}
+    | {"ragkit.agent.agent", "ragkit.index.build", "ragkit.load.fetch"},
+    "ask": {"charset_normalizer", "http.client", "jsonschema_rs", "lxml", "openpyxl", "pypdfium2", "rich"}
+    | {"ragkit.index.build", "ragkit.load.fetch", "ragkit.load.document_loader", "ragkit.store.backends.memory"},
+}
+"""Verb -> modules that it must not import: each costs milliseconds at every start."""
+ARGUMENTS = {"status": [], "search": ["hedge"], "ask": ["When is the hedge cut?"]}
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a knowledge base, whose file is older than the index run."""
+    directory = tmp_path_factory.mktemp("start")
+    (directory / "garden.md").write_text("The hedge is cut in June and in September.\n", encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "ragkit", "index", "garden.md"], cwd=directory, check=True)
+    return directory
+
+
+@pytest.mark.parametrize("verb", sorted(NEVER))
+def test_a_short_verb_imports_no_module_that_it_does_not_need(verb: str, indexed: Path) -> None:
+    code = (
+        "import sys\n"
+        "from ragkit.cli import main\n"
+        "try:\n"
+        "    main(sys.argv[1:])\n"
+        "finally:\n"
+        "    print(*sorted(sys.modules), file=sys.stderr)\n"
+    )
+    command = [sys.executable, "-c", code, verb, *ARGUMENTS[verb]]
+    result = subprocess.run(command, cwd=indexed, capture_output=True, text=True, check=True)
+    imported = set(result.stderr.split())
+    assert "ragkit.knowledge_base.knowledge_base" in imported
+    assert imported & NEVER[verb] == set()
+
+
+def test_there_is_no_import_circle_between_modules() -> None:
+    graph = grimp.build_graph("ragkit", exclude_type_checking_imports=False)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    # modules that import nothing that is left are in no circle
+    while removable := {module for module, targets in imports.items() if not targets & imports.keys()}:
+        imports = {module: targets for module, targets in imports.items() if module not in removable}
+    assert sorted(imports) == []
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    names: dict[str, list[str]] = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                names.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in names.items() if len(paths) > 1} == {}
+
+
+def test_the_distribution_has_one_name() -> None:
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (project["name"], distribution(DISTRIBUTION).name) == (DISTRIBUTION, DISTRIBUTION)
+    assert (install_command(), install_command("server")) == (
+        "pip install ragkit-kb",
+        "pip install 'ragkit-kb[server]'",
+    )
+
+
+def test_the_public_names_are_those_of_the_stub() -> None:
+    stub = ast.parse((ROOT / "__init__.pyi").read_text(encoding="utf-8"))
+    listed = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(dir(ragkit)) == {*listed, "__version__"}
+    for name in dir(ragkit):
+        assert getattr(ragkit, name) is not None

@@ -171,7 +171,7 @@ def _unknown(words: list[str]) -> Iterator[str]:
         elif isinstance(command, click.Group) and (inner := command.get_command(context, word)):
             command, context = inner, click.Context(inner, context, word)
             known |= _options(command)
-        elif isinstance(command, click.Group) and not command.invoke_without_command:
+        elif isinstance(command, click.Group):
             yield f"`{context.command_path}` has no verb {word!r}"
             return
 

@@ -67,6 +67,11 @@ def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return f" (did you mean {near!r}?)" if near else ""
 
 
+def shorten(text: str, limit: int) -> str:
+    """The text, cut to `limit` characters with `...` at the end if it is longer."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
 class RagkitError(Exception):
     """Base class of all errors of ragkit. The command line and the server catch it; the library does not."""
 

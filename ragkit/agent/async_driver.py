@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import aclosing
-from typing import Generic, TypeVar
+from contextlib import aclosing, suppress
+from typing import TypeVar
 
 from ragkit.agent.background_tasks import THREAD_POOL
 from ragkit.agent.events import Event
@@ -20,13 +19,14 @@ from ragkit.agent.tool_execution import aexecute_tool
 from ragkit.agent.tool_tracker import (
     ToolInboxItem,
     ToolTracker,
-    cancelled_error,
     create_emitter,
     incomplete_stream_error,
     meter_tool,
+    on_cancel,
     timeout_error,
     to_chunk_event,
 )
+from ragkit.agent.tools.base import discard_output
 from ragkit.usage.meter import use_meter
 
 T = TypeVar("T")
@@ -62,39 +62,24 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
         flow.close()
 
 
-class _AsyncInbox(Generic[T]):
-    """A single-consumer queue of one event loop."""
+class _AsyncInbox(asyncio.Queue[T]):
+    """A queue of one event loop."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._items: deque[T] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-
-    def put(self, item: T) -> None:
-        """Add an item from the loop's thread."""
-        self._items.append(item)
-        self._wake()
+        super().__init__()
+        self._running_loop = asyncio.get_running_loop()
 
     def put_threadsafe(self, item: T) -> None:
         """Add an item from any thread; dropped if the loop is closed."""
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.put, item)
+        if not self._running_loop.is_closed():
+            self._running_loop.call_soon_threadsafe(self.put_nowait, item)
 
-    async def get(self, timeout_s: float | None) -> T | None:
+    async def get_within(self, timeout_s: float | None) -> T | None:
         """The next item; None on timeout."""
-        if not self._items:
-            self._waiter = self.loop.create_future()
-            alarm = self.loop.call_later(timeout_s, self._wake) if timeout_s is not None else None
-            try:
-                await self._waiter
-            finally:
-                if alarm is not None:
-                    alarm.cancel()
-        return self._items.popleft() if self._items else None
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                return await self.get()
+        return None
 
 
 class _EffectHandler:
@@ -118,13 +103,12 @@ class _EffectHandler:
             return await self._complete(effect)
         if isinstance(effect, RunTools):
             with meter_tool(effect.jobs[0]):
-                return [await aexecute_tool(effect.jobs[0], _discard_output)]
+                return [await aexecute_tool(effect.jobs[0], discard_output)]
         if isinstance(effect, Sleep):
             return await self._wait_for_result(asyncio.sleep(effect.seconds), None)
         if isinstance(effect, RunFunction):
-            return (
-                await asyncio.wrap_future(THREAD_POOL.submit(effect.function)) if effect.blocking else effect.function()
-            )
+            work = effect.function
+            return await asyncio.wrap_future(THREAD_POOL.submit(work)) if effect.blocking else work()
         assert isinstance(effect, AwaitFuture)  # noqa: S101 - the other effects have events
         if effect.future.done():
             return effect.future.result()
@@ -151,10 +135,10 @@ class _EffectHandler:
         """The result of `work`; None on timeout. Raises RunCancelled."""
         inbox: _AsyncInbox[asyncio.Future[T] | BaseException] = _AsyncInbox()
         task = asyncio.ensure_future(work)
-        task.add_done_callback(inbox.put)
-        forget = self._on_cancel(inbox.put_threadsafe)
+        task.add_done_callback(inbox.put_nowait)
+        forget = on_cancel(self.run, inbox.put_threadsafe)
         try:
-            found = await inbox.get(timeout_s)
+            found = await inbox.get_within(timeout_s)
         finally:
             task.cancel()
             forget()
@@ -162,26 +146,20 @@ class _EffectHandler:
             raise found
         return found.result() if found is not None else None
 
-    def _on_cancel(self, put: Callable[[BaseException], None]) -> Callable[[], None]:
-        """Put RunCancelled into the inbox on cancellation. Returns a function that unsubscribes."""
-        return (
-            self.run.cancel.add_listener(lambda: put(cancelled_error())) if self.run.cancel is not None else _do_nothing
-        )
-
     async def _stream_completion(self, call: CallModel) -> AsyncGenerator[Event, None]:
         inbox: _AsyncInbox[StreamDelta | BaseException] = _AsyncInbox()
 
         async def listen() -> None:
             with use_meter(self.run.meter, iteration=self.run.iteration):
                 async for delta in call.provider.astream(call.request):
-                    inbox.put(delta)
-            inbox.put(incomplete_stream_error(call))
+                    inbox.put_nowait(delta)
+            inbox.put_nowait(incomplete_stream_error(call))
 
-        task = _run_in_task(listen(), inbox.put)
-        forget = self._on_cancel(inbox.put_threadsafe)
+        task = _run_in_task(listen(), inbox.put_nowait)
+        forget = on_cancel(self.run, inbox.put_threadsafe)
         try:
             while True:
-                item = await inbox.get(self.run.cap_timeout(call.timeout_s))
+                item = await inbox.get_within(self.run.cap_timeout(call.timeout_s))
                 if item is None:
                     raise timeout_error(call)
                 if isinstance(item, BaseException):
@@ -199,11 +177,11 @@ class _EffectHandler:
     async def _run_tools(self, effect: RunTools) -> AsyncGenerator[Event, None]:
         inbox: _AsyncInbox[ToolInboxItem] = _AsyncInbox()
         board = ToolTracker(effect.jobs)
-        forget = self._on_cancel(inbox.put_threadsafe)
+        forget = on_cancel(self.run, inbox.put_threadsafe)
         tasks = [self._start_tool(index, job, inbox) for index, job in enumerate(effect.jobs)]
         try:
             while not board.is_done:
-                item = await inbox.get(board.seconds_left())
+                item = await inbox.get_within(board.seconds_left())
                 if item is None:
                     board.expire_overdue()
                     continue
@@ -223,13 +201,13 @@ class _EffectHandler:
         if not job.tool.is_async:
             start_tool(index, job, inbox.put_threadsafe)
             return None
-        emit = create_emitter(job, inbox.put)
+        emit = create_emitter(job, inbox.put_nowait)
 
         async def work() -> None:
             with meter_tool(job):
-                inbox.put((index, await aexecute_tool(job, emit)))
+                inbox.put_nowait((index, await aexecute_tool(job, emit)))
 
-        return _run_in_task(work(), inbox.put)
+        return _run_in_task(work(), inbox.put_nowait)
 
 
 def _run_in_task(work: Coroutine[object, object, None], put: Callable[[BaseException], None]) -> asyncio.Task[None]:
@@ -244,11 +222,3 @@ def _run_in_task(work: Coroutine[object, object, None], put: Callable[[BaseExcep
                 raise
 
     return asyncio.create_task(job())
-
-
-def _do_nothing() -> None:
-    return None
-
-
-def _discard_output(_: str) -> None:
-    return None

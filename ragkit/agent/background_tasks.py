@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from concurrent.futures import Future
 from contextlib import aclosing
 from contextvars import copy_context
-from functools import partial
 from threading import Event, Lock, Thread
 from typing import Generic, TypeVar
 
@@ -30,10 +29,6 @@ class DaemonThreadPool:
         self._idle_threads = 0
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
-    def start(self, work: Callable[[], None]) -> None:
-        """Run `work`, which must not raise, in a thread, in a copy of the caller's context."""
-        self._enqueue(partial(copy_context().run, work))
-
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run `work` in a thread, in a copy of the caller's context."""
         future: Future[T] = Future()
@@ -49,16 +44,13 @@ class DaemonThreadPool:
             else:
                 future.set_result(found)
 
-        self._enqueue(job)
-        return future
-
-    def _enqueue(self, job: Callable[[], None]) -> None:
         with self._lock:
             start = self._idle_threads == 0
             self._idle_threads -= not start
         self._jobs.put(job)
         if start:
             Thread(target=self._run_worker, name="ragkit-worker", daemon=True).start()
+        return future
 
     def _run_worker(self) -> None:
         while True:

@@ -72,11 +72,7 @@ class InMemoryCache:
     blocking = False
 
     def __init__(
-        self,
-        max_size: int = 1000,
-        default_ttl: float | None = 300.0,
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, max_size: int = 1000, default_ttl: float | None = 300.0, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         if max_size < 1:
             raise InvalidOption("max_size", max_size, ">= 1")

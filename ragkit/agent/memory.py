@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Protocol
 
 from ragkit.agent.messages import Message, Role, canonical_json
-from ragkit.errors import InvalidOption
+from ragkit.errors import InvalidOption, shorten
 from ragkit.records import JSON
 from ragkit.usage.tokens import estimate_tokens
 
@@ -198,7 +198,7 @@ def serialize_messages(messages: Sequence[Message]) -> str:
 def parse_messages(data: JSON) -> list[Message]:
     """The inverse of `serialize_messages`, for JSON that has been parsed. Raises InvalidOption."""
     if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-        raise InvalidOption("a saved conversation", _excerpt(str(data)), f"a JSON object with format {FORMAT!r}")
+        raise InvalidOption("a saved conversation", shorten(str(data), 60), f"a JSON object with format {FORMAT!r}")
     version = data.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise InvalidOption("the version of a saved conversation", version, f"<= {VERSION}")
@@ -212,7 +212,7 @@ def _parse_conversation(text: str) -> list[Message]:
     try:
         return parse_messages(json.loads(text))
     except json.JSONDecodeError as error:
-        raise InvalidOption("a saved conversation", _excerpt(text), "JSON") from error
+        raise InvalidOption("a saved conversation", shorten(text, 60), "JSON") from error
 
 
 def _group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:
@@ -225,7 +225,3 @@ def _group_tool_calls(messages: Sequence[Message]) -> Iterator[list[Message]]:
         unit.append(message)
     if unit:
         yield unit
-
-
-def _excerpt(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from typing import TypeVar
 
-from ragkit.agent.cancellation import Cancellation
+from ragkit.agent.background_tasks import THREAD_POOL
 from ragkit.agent.events import Event
 from ragkit.agent.loop import run_loop
 from ragkit.agent.providers.base import Completion, StreamCompleted, StreamDelta
@@ -20,14 +20,16 @@ from ragkit.agent.tool_execution import execute_tool
 from ragkit.agent.tool_tracker import (
     ToolInboxItem,
     ToolTracker,
-    cancelled_error,
     create_emitter,
     incomplete_stream_error,
     meter_tool,
+    on_cancel,
     run_in_thread,
     timeout_error,
     to_chunk_event,
 )
+from ragkit.agent.tools.base import discard_output
+from ragkit.errors import RunCancelled
 from ragkit.usage.meter import use_meter
 
 T = TypeVar("T")
@@ -74,38 +76,26 @@ def _perform(run: RunState, effect: Effect) -> object:
         check_request_allowed(effect.provider)
         return _complete(effect)
     if isinstance(effect, RunTools):
-        return [_execute_metered(job, _discard_output) for job in effect.jobs]
+        return [_execute_metered(job, discard_output) for job in effect.jobs]
     if isinstance(effect, Sleep):
-        _wait_for_result(Future(), effect.seconds, run.cancel)
-        return None
-    return (
-        effect.function()
-        if isinstance(effect, RunFunction)
-        else _wait_for_result(effect.future, run.cap_timeout(None), run.cancel)
-    )
+        return _wait_for_result(run, Future(), effect.seconds)
+    if isinstance(effect, RunFunction):
+        return effect.function()
+    return _wait_for_result(run, effect.future, run.cap_timeout(None))
 
 
-def _wait_for_result(future: Future[T], timeout_s: float | None, cancel: Cancellation | None) -> T | None:
+def _wait_for_result(run: RunState, future: Future[T], timeout_s: float | None) -> T | None:
     """The future's result; None on timeout. Raises RunCancelled."""
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
-    forget = _on_cancel(cancel, done.set)
+    forget = on_cancel(run, lambda _: done.set())
     try:
         done.wait(timeout_s)
     finally:
         forget()
-    if cancel is not None and cancel.cancelled:
-        raise cancelled_error()
+    if run.cancel is not None and run.cancel.cancelled:
+        raise RunCancelled("the run was cancelled")
     return future.result() if future.done() else None
-
-
-def _on_cancel(cancel: Cancellation | None, stop: Callable[[], None]) -> Callable[[], None]:
-    """Call `stop` when the run is cancelled. Returns a function that unsubscribes."""
-    return cancel.add_listener(stop) if cancel is not None else _do_nothing
-
-
-def _do_nothing() -> None:
-    return None
 
 
 def _call_provider(call: CallModel) -> Completion:
@@ -116,17 +106,9 @@ def _call_provider(call: CallModel) -> Completion:
 def _complete(call: CallModel) -> Completion:
     if not call.provider.blocking or (call.timeout_s is None and call.run.cancel is None):
         return _call_provider(call)
-    inbox: queue.SimpleQueue[Completion | BaseException] = queue.SimpleQueue()
-    run_in_thread(lambda: inbox.put(_call_provider(call)), inbox.put)
-    forget = _on_cancel(call.run.cancel, lambda: inbox.put(cancelled_error()))
-    try:
-        found = inbox.get(timeout=call.timeout_s)
-    except queue.Empty:
-        raise timeout_error(call) from None
-    finally:
-        forget()
-    if isinstance(found, BaseException):
-        raise found
+    found = _wait_for_result(call.run, THREAD_POOL.submit(lambda: _call_provider(call)), call.timeout_s)
+    if found is None:
+        raise timeout_error(call)
     return found
 
 
@@ -143,7 +125,7 @@ def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
         inbox.put(incomplete_stream_error(call))
 
     run_in_thread(listen, inbox.put)
-    forget = _on_cancel(call.run.cancel, lambda: inbox.put(cancelled_error()))
+    forget = on_cancel(call.run, inbox.put)
     try:
         while True:
             try:
@@ -163,7 +145,7 @@ def _stream_completion(call: CallModel) -> Generator[Event, None, Completion]:
 def _run_tools(effect: RunTools) -> Generator[Event, None, list[ToolOutcome]]:
     inbox: queue.SimpleQueue[ToolInboxItem] = queue.SimpleQueue()
     board = ToolTracker(effect.jobs)
-    forget = _on_cancel(effect.run.cancel, lambda: inbox.put(cancelled_error()))
+    forget = on_cancel(effect.run, inbox.put)
     for index, job in enumerate(effect.jobs):
         start_tool(index, job, inbox.put)
     try:
@@ -189,10 +171,6 @@ def start_tool(index: int, job: ToolJob, put: Callable[[ToolInboxItem], None]) -
 def _execute_metered(job: ToolJob, emit: Callable[[str], None]) -> ToolOutcome:
     with meter_tool(job):
         return execute_tool(job, emit)
-
-
-def _discard_output(_: str) -> None:
-    return None
 
 
 def _notify_and_yield(event: Event | None, run: RunState) -> Iterator[Event]:

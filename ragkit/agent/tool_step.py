@@ -17,7 +17,7 @@ from ragkit.agent.tool_execution import ToolRefused
 from ragkit.agent.tools.base import Tool
 from ragkit.agent.tools.function_schema import InvalidToolArguments
 from ragkit.agent.trace import StepType, TraceSpan
-from ragkit.errors import HandoffFailed, ProviderError, UnknownName
+from ragkit.errors import HandoffFailed, ProviderError, UnknownName, shorten
 from ragkit.usage.analytics import AgentAnalytics
 
 
@@ -103,8 +103,8 @@ def _validate_arguments(plan: ToolPlan) -> None:
     for index in plan.undecided():
         call, tool = plan.calls[index], plan.tools[index]
         if call.malformed:
-            text = call.malformed if len(call.malformed) <= 200 else call.malformed[:197] + "..."
-            plan.refuse(index, InvalidToolArguments(call.name, [f"no JSON object can be read from {text!r}"]))
+            problem = f"no JSON object can be read from {shorten(call.malformed, 200)!r}"
+            plan.refuse(index, InvalidToolArguments(call.name, [problem]))
             continue
         try:
             plan.arguments[index] = tool.validate(call.arguments) if tool else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeAlias
 
 from ragkit.agent.background_tasks import THREAD_POOL
@@ -79,13 +80,19 @@ class ToolTracker:
 def run_in_thread(work: Callable[[], None], put: Callable[[BaseException], None]) -> None:
     """Run `work` in a thread; put its exception into the inbox."""
 
-    def job() -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - raised again in the driver
+    def report(done: Future[None]) -> None:
+        error = done.exception()
+        if error is not None:
             put(error)
 
-    THREAD_POOL.start(job)
+    THREAD_POOL.submit(work).add_done_callback(report)
+
+
+def on_cancel(run: RunState, put: Callable[[RunCancelled], None]) -> Callable[[], None]:
+    """Put RunCancelled into the inbox when the run is cancelled. Returns a function that unsubscribes."""
+    if run.cancel is None:
+        return lambda: None
+    return run.cancel.add_listener(lambda: put(RunCancelled("the run was cancelled")))
 
 
 def meter_tool(job: ToolJob) -> use_meter:
@@ -115,8 +122,3 @@ def timeout_error(call: CallModel) -> RequestTimeout:
 def incomplete_stream_error(call: CallModel) -> ConnectionFailed:
     """The error for a stream that ended early."""
     return ConnectionFailed(call.provider.name, "the stream ended before the answer was complete")
-
-
-def cancelled_error() -> RunCancelled:
-    """The error for a cancelled run."""
-    return RunCancelled("the run was cancelled")

@@ -12,6 +12,7 @@ from io import StringIO
 from pathlib import Path
 from threading import Lock
 
+from ragkit.errors import shorten
 from ragkit.records import JSON
 
 MAX_PARAMETER_VALUES = 50
@@ -144,8 +145,7 @@ def _escape_cell(cell: str | int | float) -> str | int | float:
 
 
 def _count_value(values: Counter[str], value: JSON) -> None:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    text = text if len(text) <= 80 else text[:77] + "..."
+    text = shorten(json.dumps(value, ensure_ascii=False, default=str), 80)
     values[text if text in values or len(values) < MAX_PARAMETER_VALUES else "(others)"] += 1
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
 from ragkit.agent.messages import Message, Role, canonical_json
 from ragkit.agent.providers.base import ModelRequest, ModelSettings, StreamDelta
-from ragkit.agent.providers.chat_completions import read_sdk_error
 from ragkit.agent.providers.credentials import find_host, find_key
-from ragkit.agent.providers.error_mapping import ServiceErrorResponse
 from ragkit.agent.providers.http_provider import (
     CompletionBuilder,
     HTTPProvider,
@@ -74,11 +73,8 @@ class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
         self.host = find_host("anthropic", base_url)
         self.default_model = default_model or AnthropicProvider.default_model
         key = find_key("anthropic", api_key)
-        host = self.host or None
-        self._client = LoopBoundClient(
-            lambda: anthropic.AsyncAnthropic(api_key=key, base_url=host, max_retries=0),
-            anthropic.AsyncAnthropic.close,
-        )
+        create = partial(anthropic.AsyncAnthropic, api_key=key, base_url=self.host or None, max_retries=0)
+        self._client = LoopBoundClient(create, anthropic.AsyncAnthropic.close)
 
     async def _send_request(
         self, request: ModelRequest, *, live: bool
@@ -106,9 +102,6 @@ class AnthropicProvider(HTTPProvider[types.RawMessageStreamEvent]):
                 reason = chunk.delta.stop_reason or "end_turn"
                 draft.stop_reason = _STOP_REASONS.get(reason, reason)
                 draft.usage = _update_tokens(draft.usage, chunk.usage)
-
-    def _read_error(self, error: Exception) -> ServiceErrorResponse:
-        return read_sdk_error(error)
 
 
 def build_payload(request: ModelRequest) -> dict[str, object]:

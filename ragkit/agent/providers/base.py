@@ -115,15 +115,14 @@ class Provider(Protocol):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if not any(getattr(cls, name) is not getattr(Provider, name) for name in _METHODS):
-            raise InvalidOption(
-                f"the methods of provider {cls.__name__}", "none", f"one or more of {', '.join(_METHODS)}"
-            )
+            expected = f"one or more of {', '.join(_METHODS)}"
+            raise InvalidOption(f"the methods of provider {cls.__name__}", "none", expected)
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""
         if _overrides(self, "stream"):
             return get_completion(self.stream(request), self.name)
-        return BACKGROUND_LOOP.submit(_acomplete(self, request)).result()
+        return BACKGROUND_LOOP.submit(self.acomplete(request)).result()
 
     def stream(self, request: ModelRequest) -> Iterator[StreamDelta]:
         """Stream the answer."""
@@ -135,8 +134,7 @@ class Provider(Protocol):
     async def acomplete(self, request: ModelRequest) -> Completion:
         """Return the whole answer."""
         if _overrides(self, "astream"):
-            found = [delta async for delta in self.astream(request)]
-            return get_completion(found, self.name)
+            return get_completion([delta async for delta in self.astream(request)], self.name)
         return await asyncio.wrap_future(THREAD_POOL.submit(lambda: self.complete(request)))
 
     async def astream(self, request: ModelRequest) -> AsyncIterator[StreamDelta]:
@@ -168,7 +166,3 @@ def get_completion(stream: Iterable[StreamDelta], provider: str) -> Completion:
 
 def _overrides(provider: Provider, method: str) -> bool:
     return getattr(type(provider), method, None) is not getattr(Provider, method)
-
-
-async def _acomplete(provider: Provider, request: ModelRequest) -> Completion:
-    return await provider.acomplete(request)

@@ -22,6 +22,7 @@ from ragkit.errors import (
     ProviderError,
     RateLimited,
     RequestTimeout,
+    shorten,
 )
 from ragkit.masking import mask_secrets
 from ragkit.usage.pricing import PriceBook
@@ -63,12 +64,12 @@ class ServiceErrorResponse:
         """Parse the body of an error response: `{"error": {"message", "code" or "type" or "status"}}`, or text."""
         found = body.get("error", body) if isinstance(body, Mapping) else body
         if not isinstance(found, Mapping):
-            return ServiceErrorResponse(status, _shorten(found), retry_after=parse_retry_after(headers or {}))
+            return ServiceErrorResponse(status, _to_message(found), retry_after=parse_retry_after(headers or {}))
         code = found.get("code") if isinstance(found.get("code"), str) else found.get("type") or found.get("status")
         wait = parse_retry_after(headers or {})
         return ServiceErrorResponse(
             status,
-            _shorten(found.get("message", found)),
+            _to_message(found.get("message", found)),
             str(code or ""),
             _parse_retry_info(found.get("details")) if wait is None else wait,
         )
@@ -161,6 +162,6 @@ def _parse_retry_info(details: object) -> float | None:
     return None
 
 
-def _shorten(words: object) -> str:
+def _to_message(words: object) -> str:
     text = " ".join(mask_secrets(str(words or "no reason given")).split())  # before truncating the text
-    return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 3] + "..."
+    return shorten(text, MAX_MESSAGE_CHARS)

@@ -79,10 +79,7 @@ class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
     default_model = "gemini-3.8-flash"
     sdk_errors = SDKErrors(
         timeouts=(httpx2.TimeoutException,),
-        connection_errors=(
-            httpx2.HTTPError,
-            httpx2.InvalidURL,
-        ),
+        connection_errors=(httpx2.HTTPError, httpx2.InvalidURL),
         api_errors=(errors.APIError,),
     )
 

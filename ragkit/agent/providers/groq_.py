@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
 
 from ragkit.agent.messages import Message
 from ragkit.agent.providers.base import ModelRequest
-from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider, build_payload
+from ragkit.agent.providers.chat_completions import ChatCompletionChunk, ChatCompletionsProvider
 from ragkit.agent.providers.credentials import find_host, find_key
 from ragkit.agent.providers.http_provider import LoopBoundClient, SDKErrors
 from ragkit.errors import MissingExtra
@@ -55,25 +55,10 @@ class GroqProvider(ChatCompletionsProvider):
         self.default_model = model or default_model or GroqProvider.default_model
         self.system_instruction = system_instruction
         key = find_key("groq", api_key)
-        host = self.host or None
-        self._client = LoopBoundClient(
-            lambda: groq.AsyncGroq(api_key=key, base_url=host, max_retries=0), groq.AsyncGroq.close
-        )
+        create = partial(groq.AsyncGroq, api_key=key, base_url=self.host or None, max_retries=0)
+        self._client = LoopBoundClient(create, groq.AsyncGroq.close)
 
-    async def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ChatCompletionChunk, None]:
+    def _send_request(self, request: ModelRequest, *, live: bool) -> AsyncGenerator[ChatCompletionChunk, None]:
         if self.system_instruction:
             request = replace(request, messages=(Message.system(self.system_instruction), *request.messages))
-        create = self._client.get().chat.completions.create
-        sent = cast("dict[str, Any]", build_payload(request)) | {"timeout": request.settings.timeout_s}
-        if not live:
-            yield _to_chunk(await create(**sent))
-            return
-        async with await create(**sent, stream=True) as stream:
-            async for chunk in stream:
-                yield _to_chunk(chunk)
-
-
-def _to_chunk(found: object) -> ChatCompletionChunk:
-    if not isinstance(found, groq.BaseModel):  # a server that is not the API returns text
-        raise ValueError(f"no JSON object: {str(found)[:80]!r}")
-    return cast("ChatCompletionChunk", found.to_dict())
+        return super()._send_request(request, live=live)

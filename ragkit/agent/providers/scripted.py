@@ -23,6 +23,7 @@ from ragkit.errors import (
     ProviderError,
     RateLimited,
     RequestTimeout,
+    shorten,
 )
 from ragkit.records import JSON
 from ragkit.usage.tokens import Tokens, estimate_tokens
@@ -119,9 +120,10 @@ class ScriptedProvider(InstantProvider):
         try:
             turns = json.loads(text)
         except json.JSONDecodeError as error:
-            raise InvalidOption(MOCK_VARIABLE, _excerpt(text), "a JSON list of turns, or the path of a file") from error
+            expected = "a JSON list of turns, or the path of a file"
+            raise InvalidOption(MOCK_VARIABLE, shorten(text, 60), expected) from error
         if not isinstance(turns, list):
-            raise InvalidOption(MOCK_VARIABLE, _excerpt(text), "a JSON list of turns")
+            raise InvalidOption(MOCK_VARIABLE, shorten(text, 60), "a JSON list of turns")
         return ScriptedProvider([_parse_turn(turn) for turn in turns])
 
     @staticmethod
@@ -155,8 +157,7 @@ class EchoProvider(InstantProvider):
 
     def complete(self, request: ModelRequest) -> Completion:
         """The last user message."""
-        said = [message.content for message in request.messages if message.role is Role.USER]
-        return _to_completion(said[-1] if said else "", request)
+        return _to_completion(_last_user_text(request), request)
 
 
 class LocalProvider(InstantProvider):
@@ -173,8 +174,11 @@ class LocalProvider(InstantProvider):
         final = request.messages[-1] if request.messages else Message.user("")
         if final.role is Role.TOOL:
             return _to_completion(final.content, request)
-        said = [message.content for message in request.messages if message.role is Role.USER]
-        return _to_completion(f"[local provider, no model] {said[-1] if said else ''}".rstrip(), request)
+        return _to_completion(f"[local provider, no model] {_last_user_text(request)}".rstrip(), request)
+
+
+def _last_user_text(request: ModelRequest) -> str:
+    return next((one.content for one in reversed(request.messages) if one.role is Role.USER), "")
 
 
 def _to_completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
@@ -183,17 +187,13 @@ def _to_completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
     if isinstance(turn, Completion):
         return turn
     if isinstance(turn, str):
-        return _build_completion(Message.assistant(turn), request)
-    if isinstance(turn, Message):
-        return _build_completion(turn, request)
-    if isinstance(turn, ToolCall):
-        return _build_completion(Message.assistant("", [turn]), request)
-    if callable(turn):
+        message = Message.assistant(turn)
+    elif isinstance(turn, Message):
+        message = turn
+    elif callable(turn):
         return _to_completion(turn(request), request)
-    return _build_completion(Message.assistant("", turn), request)
-
-
-def _build_completion(message: Message, request: ModelRequest) -> Completion:
+    else:
+        message = Message.assistant("", [turn] if isinstance(turn, ToolCall) else turn)
     sent = sum(estimate_tokens(one.content) for one in request.messages)
     received = estimate_tokens(message.content)
     reason = "tool_calls" if message.tool_calls else "stop"
@@ -211,10 +211,8 @@ def _parse_turn(turn: JSON) -> ScriptedTurn:
     usage = turn.get("usage")
     if not isinstance(usage, Mapping):
         return message
-    counts = {key: value for key, value in usage.items() if isinstance(value, int)}
-    tokens = Tokens(
-        counts.get("prompt_tokens", 0), counts.get("completion_tokens", 0), counts.get("cached_tokens", 0), cost_usd=0.0
-    )
+    keys = ("prompt_tokens", "completion_tokens", "cached_tokens")
+    tokens = Tokens(**{key: value for key in keys if isinstance(value := usage.get(key), int)}, cost_usd=0.0)
     reason = "tool_calls" if message.tool_calls else "stop"
     return Completion(message, tokens, str(turn.get("stop_reason", reason)))
 
@@ -234,7 +232,3 @@ def _read_script_file(path: str) -> str:
         return Path(path).read_text("utf-8")
     except OSError as error:
         raise InvalidOption(MOCK_VARIABLE, path, "JSON, or the path of a readable file") from error
-
-
-def _excerpt(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -34,8 +34,8 @@ class ToolResult:
     """Attached to the tool message; saved with the conversation if it is JSON."""
 
 
-def _discard_output(_: str) -> None:
-    return None
+def discard_output(_: str) -> None:
+    """The `emit` of a call without a receiver."""
 
 
 def _not_cancelled() -> bool:
@@ -57,7 +57,7 @@ class ToolContext:
     attempt: int = 1
     """1 for the first attempt."""
     max_attempts: int = 1
-    emit: Callable[[str], None] = _discard_output
+    emit: Callable[[str], None] = discard_output
     """Emits a chunk of output before the tool returns."""
     cancelled: Callable[[], bool] = _not_cancelled
     """Whether the run was cancelled, or no longer waits for this tool."""
@@ -132,10 +132,7 @@ class Tool:
         """A copy of the tool with these arguments injected and hidden from the model."""
         return replace(
             Tool.from_function(
-                self.function,
-                self.description,
-                name=self.name,
-                injected_kwargs={**self.injected_kwargs, **injected},
+                self.function, self.description, name=self.name, injected_kwargs={**self.injected_kwargs, **injected}
             ),
             timeout_s=self.timeout_s,
             retries=self.retries,

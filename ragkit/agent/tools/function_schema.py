@@ -16,16 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from ragkit.agent.tools.schema_validator import find_violations
-from ragkit.errors import InvalidOption, RagkitError, did_you_mean
+from ragkit.errors import InvalidOption, RagkitError, did_you_mean, shorten
 from ragkit.records import JSON
 
 ToolSchema = Mapping[str, JSON]
 
-_OPEN_KEYWORDS = frozenset(
-    (
-        *("patternProperties", "unevaluatedProperties", "$ref", "$dynamicRef"),
-        *("allOf", "anyOf", "oneOf", "if", "dependentSchemas"),
-    )
+_OPEN_KEYWORDS = (
+    *("patternProperties", "unevaluatedProperties", "$ref", "$dynamicRef"),
+    *("allOf", "anyOf", "oneOf", "if", "dependentSchemas"),
 )
 """Keywords that allow or forbid properties beside the declared ones."""
 _MAX_INLINED_REFERENCES = 1_000
@@ -60,9 +58,8 @@ class ToolSignature:
     """The parameter of each field of `model`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "parameter_by_field", {f"p{index}": name for index, name in enumerate(self.parameter_names)}
-        )
+        fields = {f"p{index}": name for index, name in enumerate(self.parameter_names)}
+        object.__setattr__(self, "parameter_by_field", fields)
 
 
 def read_signature(
@@ -81,7 +78,7 @@ def read_signature(
     name = getattr(function, "__name__", type(function).__name__)
     hints = _get_type_hints(function, name)
     doc = docstring_parser.parse(inspect.getdoc(function) or "")
-    told = {one.arg_name: one.description or "" for one in doc.params}
+    descriptions = {one.arg_name: one.description for one in doc.params}
     fields: dict[str, tuple[object, object]] = {}
     names: list[str] = []
     context_parameter = ""
@@ -92,10 +89,9 @@ def read_signature(
         elif parameter.name not in hidden and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             default = ... if parameter.default is parameter.empty else parameter.default
             # fields get generated names: a parameter may have the name of a method of BaseModel
-            words = told.get(parameter.name)
             described = Field(default, alias=parameter.name)
-            if words:
-                described = Field(default, alias=parameter.name, description=words)
+            if descriptions.get(parameter.name):
+                described = Field(default, alias=parameter.name, description=descriptions[parameter.name])
             fields[f"p{len(names)}"] = (hint, described)
             names.append(parameter.name)
     model, schema = _build_model(name, fields)
@@ -196,7 +192,8 @@ def _describe_errors(error: ValidationError, signature: ToolSignature) -> Iterat
             yield _describe_unknown(place, signature.parameter_names)
         else:
             words = one["msg"][:1].lower() + one["msg"][1:]
-            yield f"{place!r} is {_short_repr(one['input'])}: {words}{_suggest_choice(one['input'], known.get(place))}"
+            got = shorten(repr(one["input"]), 80)
+            yield f"{place!r} is {got}: {words}{_suggest_choice(one['input'], known.get(place))}"
 
 
 def _describe_unknown(name: str, known: Sequence[str]) -> str:
@@ -221,11 +218,6 @@ def _suggest_choice(value: object, rule: JSON) -> str:
     return did_you_mean(str(value), map(str, choices))
 
 
-def _short_repr(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 class _Inliner:
     def __init__(self, table: Mapping[str, JSON]) -> None:
         self._table = table
@@ -244,9 +236,7 @@ class _Inliner:
             return self._inline_reference(name, {key: value for key, value in node.items() if key != "$ref"})
         result: dict[str, JSON] = {}
         for key, value in node.items():
-            if key == "title" and isinstance(value, str):
-                continue
-            if key == "$defs" and self._table:  # dropped in the end
+            if (key == "title" and isinstance(value, str)) or (key == "$defs" and self._table):  # dropped in the end
                 continue
             if key in ("properties", "$defs") and isinstance(value, Mapping):
                 result[key] = {name: self.inline(item) for name, item in value.items()}

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 from ragkit.agent.tools.schema_complexity import MAX_EVALUATIONS, EvaluationCounter, count_nodes
-from ragkit.errors import InvalidOption, closest_match, did_you_mean
+from ragkit.errors import InvalidOption, closest_match, did_you_mean, shorten
 from ragkit.records import JSON
 
 if TYPE_CHECKING:  # slow to import, and agents whose tools are functions need no schema validator
@@ -56,48 +55,39 @@ def find_violations(value: JSON, schema: JSON, name: str = "the value") -> list[
     Raises:
         InvalidOption: the schema is invalid, see `check_schema`.
     """
-    compiled = _compile_schema(schema, "the schema")
+    validator, counter = _compile_schema(schema, "the schema")
     try:
         count_nodes(value)  # before anything recurses into the value
         value = json.loads(json.dumps(value, default=dict, ensure_ascii=False).encode(errors="replace"))
-        count, limit = compiled.counter.count(value)
+        count, limit = counter.count(value)
     except TypeError:
-        return [f"{name!r} must be JSON (got {_shorten(repr(value))})"]
+        return [f"{name!r} must be JSON (got {shorten(repr(value), 80)})"]
     except InvalidOption as error:
         return [f"{name!r} cannot be validated: {error}"]
     if count > limit:
         return [f"{name!r} cannot be validated: the schema causes {count} evaluations (limit {limit})"]
-    if compiled.validator.is_valid(value):
+    if validator.is_valid(value):
         return []
-    if (
-        count > MAX_EVALUATIONS // 50 + (limit - MAX_EVALUATIONS) // 10
-    ):  # collecting violations is far slower than `is_valid`
+    if count > MAX_EVALUATIONS // 50 + (limit - MAX_EVALUATIONS) // 10:  # `iter_errors` is far slower than `is_valid`
         return [f"{name!r} does not match the schema"]
-    errors = list(compiled.validator.iter_errors(value))
+    errors = list(validator.iter_errors(value))
     described = [line for error in errors[:MAX_VIOLATIONS] for line in _describe_error(error, schema, name)]
     lines, more = list(dict.fromkeys(described)), len(errors) - MAX_VIOLATIONS
     return [*lines, f"... and {more} more"] if more > 0 else lines
 
 
-@dataclass(frozen=True, slots=True)
-class _CompiledSchema:
-    validator: Validator
-    counter: EvaluationCounter
-
-
-def _compile_schema(schema: JSON, name: str) -> _CompiledSchema:
+def _compile_schema(schema: JSON, name: str) -> tuple[Validator, EvaluationCounter]:
     try:
         return _compile_text(json.dumps(schema, default=dict))
     except InvalidOption as error:
         raise InvalidOption(f"{error.option} of {name}", error.value, error.expected) from None
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidOption(
-            name, type(schema).__name__, "a JSON object or a boolean, nested less than 200 deep"
-        ) from error
+        expected = "a JSON object or a boolean, nested less than 200 deep"
+        raise InvalidOption(name, type(schema).__name__, expected) from error
 
 
 @lru_cache(maxsize=64)
-def _compile_text(text: str) -> _CompiledSchema:
+def _compile_text(text: str) -> tuple[Validator, EvaluationCounter]:
     schema = json.loads(text)
     if not isinstance(schema, dict | bool):
         raise TypeError(text)
@@ -111,7 +101,7 @@ def _compile_text(text: str) -> _CompiledSchema:
     except ValidationError as error:
         keyword = repr(".".join(map(str, error.instance_path)))
         raise InvalidOption(keyword, error.instance, _describe_keyword(error)) from None
-    return _CompiledSchema(validator, counter)
+    return validator, counter
 
 
 def _refuse_document(uri: str, /) -> NoReturn:
@@ -163,9 +153,9 @@ def _describe_rule(error: ValidationError) -> str:
             return f"be of type {' or '.join(types)}"
         case kinds.Enum(options):
             more = ", ..." if len(options) > _MAX_OPTIONS else ""
-            return f"be one of {', '.join(_shorten(repr(option)) for option in options[:_MAX_OPTIONS])}{more}"
+            return f"be one of {', '.join(shorten(repr(option), 80) for option in options[:_MAX_OPTIONS])}{more}"
         case kinds.Not(schema):
-            return f"not match {_shorten(json.dumps(schema))}"
+            return f"not match {shorten(json.dumps(schema), 80)}"
         case kinds.OneOfMultipleValid(context):
             return f"match exactly one of {len(context)} alternatives, not {context.count([])}"
         case kinds.AnyOf(context) | kinds.OneOfNotValid(context):
@@ -183,12 +173,10 @@ def _describe_value(error: ValidationError) -> str:
     value, keyword = error.instance, error.schema_path[-1] if error.schema_path else ""
     if isinstance(value, str | list | dict) and " have at " in f" {_RULES.get(str(keyword))}":
         return str(len(value))
-    text = _shorten(repr(value))
-    near = None
     from jsonschema_rs import ValidationErrorKind
 
-    if isinstance(error.kind, ValidationErrorKind.Enum):
-        near = closest_match(str(value), map(str, error.kind.options))
+    text, kind = shorten(repr(value), 80), error.kind
+    near = closest_match(str(value), map(str, kind.options)) if isinstance(kind, ValidationErrorKind.Enum) else None
     return f"{text}, did you mean {near!r}?" if near else text
 
 
@@ -205,7 +193,3 @@ def _format_path(name: str, path: Sequence[str | int]) -> str:
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
     return text
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -51,10 +51,7 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
         """One request to `/embeddings`. Raises ProviderError."""
         try:
             answer = self._client.embed(
-                list(texts),
-                model=self.model,
-                input_type=kind,
-                output_dimension=self._options.dimensions or None,
+                list(texts), model=self.model, input_type=kind, output_dimension=self._options.dimensions or None
             )
         except errors.Timeout as error:
             raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error

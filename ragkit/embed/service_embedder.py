@@ -111,7 +111,7 @@ class ServiceEmbedder(ABC):
         """One vector per text, in order: (len(texts), dimension).
 
         Raises:
-            ProviderError: the service rejected a request or is unreachable. `CachedEmbedder` keeps completed batches.
+            ProviderError: the service rejected a request or is unreachable. `EmbeddingJob` keeps completed batches.
         """
         if not texts:
             return np.empty((0, self.dimension), np.float32)

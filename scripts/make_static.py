@@ -26,13 +26,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from cached_embedder import CachedEmbedder, SqliteVectorCache
 from numpy.typing import NDArray
 from scipy import sparse
 
 from ragkit.embed.base import EmbeddingProvider, normalize_rows
-from ragkit.embed.cached_embedder import CachedEmbedder
 from ragkit.embed.minilm import MODEL_FOLDER, MiniLM
-from ragkit.embed.sqlite_cache import SqliteVectorCache
 from ragkit.embed.wordpiece import WordPieceTokenizer
 from ragkit.load.document_loader import DocumentLoader
 

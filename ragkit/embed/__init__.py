@@ -7,32 +7,27 @@ from ragkit.registry import PartSpec, Registry
 
 _OPTIONS = "ragkit.embed.service_options"
 
+
+def _service(vendor: str, extra: str) -> PartSpec:
+    return PartSpec(f"ragkit.embed.{extra}:{vendor}EmbeddingProvider", extra, f"{_OPTIONS}:{vendor}EmbeddingOptions")
+
+
 EMBEDDERS: Registry[EmbeddingProvider] = Registry(
     "embedder",
     "embedders",
     {
-        "cohere": PartSpec(
-            "ragkit.embed.cohere:CohereEmbeddingProvider", "cohere", f"{_OPTIONS}:CohereEmbeddingOptions"
-        ),
-        "gemini": PartSpec(
-            "ragkit.embed.gemini:GeminiEmbeddingProvider", "gemini", f"{_OPTIONS}:GeminiEmbeddingOptions"
-        ),
+        "cohere": _service("Cohere", "cohere"),
+        "gemini": _service("Gemini", "gemini"),
         "hashing": PartSpec("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
         "minilm": PartSpec("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
-        "ollama": PartSpec(
-            "ragkit.embed.ollama:OllamaEmbeddingProvider", "ollama", f"{_OPTIONS}:OllamaEmbeddingOptions"
-        ),
-        "openai": PartSpec(
-            "ragkit.embed.openai:OpenAIEmbeddingProvider", "openai", f"{_OPTIONS}:OpenAIEmbeddingOptions"
-        ),
+        "ollama": _service("Ollama", "ollama"),
+        "openai": _service("OpenAI", "openai"),
         "sentence_transformers": PartSpec(
             "ragkit.embed.sentence_transformers:SentenceTransformersEmbedder",
             "sentence-transformers",
             f"{_OPTIONS}:SentenceTransformersOptions",
         ),
         "static": PartSpec("ragkit.embed.static:StaticEmbedder"),
-        "voyage": PartSpec(
-            "ragkit.embed.voyage:VoyageEmbeddingProvider", "voyage", f"{_OPTIONS}:VoyageEmbeddingOptions"
-        ),
+        "voyage": _service("Voyage", "voyage"),
     },
 )

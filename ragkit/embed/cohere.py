@@ -26,6 +26,8 @@ class CohereEmbeddingProvider(ServiceEmbedder):
     """Cohere embeddings: texts as `search_document`, questions as `search_query`. The API key is COHERE_API_KEY."""
 
     service = SERVICE
+    options_class = CohereEmbeddingOptions
+    input_types = ("search_document", "search_query")
     model_dimensions: ClassVar[Mapping[str, int]] = {
         "embed-v4.0": 1536,
         "embed-english-v3.0": 1024,
@@ -33,16 +35,6 @@ class CohereEmbeddingProvider(ServiceEmbedder):
         "embed-english-light-v3.0": 384,
         "embed-multilingual-light-v3.0": 384,
     }
-
-    def __init__(self, options: CohereEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` takes precedence over the one in the environment."""
-        self._options = options or CohereEmbeddingOptions()
-        super().__init__(self._options, api_key=api_key)
-
-    @property
-    def input_types(self) -> tuple[str, ...]:
-        """`search_document` and `search_query`."""
-        return ("search_document", "search_query")
 
     def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/v2/embed`. Raises ProviderError."""

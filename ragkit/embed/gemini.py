@@ -28,32 +28,20 @@ class GeminiEmbeddingProvider(ServiceEmbedder):
     """
 
     service = "gemini"
+    options_class = GeminiEmbeddingOptions
+    input_types = tuple(TASK_TYPES.values())
     model_dimensions: ClassVar[Mapping[str, int]] = {"gemini-embedding-001": 3072, "gemini-embedding-2": 3072}
-
-    def __init__(self, options: GeminiEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` takes precedence over the one in the environment."""
-        self._options = options or GeminiEmbeddingOptions()
-        super().__init__(self._options, api_key=api_key)
-
-    @property
-    def input_types(self) -> tuple[str, ...]:
-        """`RETRIEVAL_DOCUMENT` and `RETRIEVAL_QUERY`."""
-        return tuple(TASK_TYPES.values())
 
     def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `:batchEmbedContents`. Raises ProviderError."""
-        config = types.EmbedContentConfig(
-            task_type=TASK_TYPES[kind], output_dimensionality=self._options.dimensions or None
-        )
+        width = self._options.dimensions or None
+        config = types.EmbedContentConfig(task_type=TASK_TYPES[kind], output_dimensionality=width)
         contents = [types.Content(parts=[types.Part(text=text)]) for text in texts]
         try:
             answer = self._client.models.embed_content(model=self.model, contents=contents, config=config)
         except errors.APIError as error:
-            headers = (
-                {"retry-after": delay}
-                if (delay := _read_retry_delay(error))
-                else getattr(error.response, "headers", {})
-            )
+            delay = _read_retry_delay(error)
+            headers = {"retry-after": delay} if delay else getattr(error.response, "headers", {})
             raise error_from_status(self.service, error.code, str(error.message or error.status), headers) from error
         except httpx2.TimeoutException as error:
             raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error

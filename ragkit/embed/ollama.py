@@ -22,25 +22,16 @@ class OllamaEmbeddingProvider(ServiceEmbedder):
     service = "ollama"
 
     def __init__(self, options: OllamaEmbeddingOptions | None = None) -> None:
-        self._options = options or OllamaEmbeddingOptions()
-        super().__init__(self._options)
-
-    @property
-    def input_types(self) -> tuple[str, ...]:
-        """The prompts, if any."""
-        prompts = (self._options.document_prompt, self._options.query_prompt)
-        return prompts if any(prompts) else ()
+        options = options or OllamaEmbeddingOptions()
+        super().__init__(options)
+        self._prompts = {"document": options.document_prompt, "query": options.query_prompt}
+        self.input_types = tuple(self._prompts.values()) if any(self._prompts.values()) else ()
 
     def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/api/embed`. Raises ProviderError."""
-        prompt = self._options.document_prompt if kind == "document" else self._options.query_prompt
+        inputs, width = [self._prompts[kind] + text for text in texts], self._options.dimensions or None
         try:
-            answer = self._client.embed(
-                self.model,
-                [prompt + text for text in texts],
-                truncate=True,
-                dimensions=self._options.dimensions or None,
-            )
+            answer = self._client.embed(self.model, inputs, truncate=True, dimensions=width)
         except ollama.ResponseError as error:
             if error.status_code == 404:
                 hint = f"unknown model {self.model!r}: run `ollama pull {self.model}`"
@@ -49,9 +40,8 @@ class OllamaEmbeddingProvider(ServiceEmbedder):
         except httpx.TimeoutException as error:
             raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error
         except ConnectionError as error:
-            raise ConnectionFailed(
-                self.service, "server unreachable: run `ollama serve`, or set OLLAMA_HOST"
-            ) from error
+            hint = "server unreachable: run `ollama serve`, or set OLLAMA_HOST"
+            raise ConnectionFailed(self.service, hint) from error
         except (httpx.HTTPError, json.JSONDecodeError, pydantic.ValidationError) as error:
             raise ConnectionFailed(self.service, f"incomplete response ({error})") from error
         return EmbeddingResponse([list(row) for row in answer.embeddings], answer.prompt_eval_count)

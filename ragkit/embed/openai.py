@@ -20,36 +20,27 @@ class OpenAIEmbeddingProvider(ServiceEmbedder):
     """OpenAI embeddings. The API key is OPENAI_API_KEY; OPENAI_BASE_URL may hold the URL."""
 
     service = "openai"
+    options_class = OpenAIEmbeddingOptions
     model_dimensions: ClassVar[Mapping[str, int]] = {
         "text-embedding-3-small": 1536,
         "text-embedding-3-large": 3072,
         "text-embedding-ada-002": 1536,
     }
 
-    def __init__(self, options: OpenAIEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` takes precedence over the one in the environment. A server at `base_url` may need none."""
-        self._options = options or OpenAIEmbeddingOptions()
-        super().__init__(self._options, api_key=api_key)
-
     def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/embeddings`. Raises ProviderError."""
-        width = self._options.dimensions
+        width = self._options.dimensions or openai.omit
         try:
-            answer = self._client.embeddings.create(
-                model=self.model, input=list(texts), dimensions=width if width else openai.omit
-            )
+            answer = self._client.embeddings.create(model=self.model, input=list(texts), dimensions=width)
         except openai.APITimeoutError as error:
             raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error
         except openai.APIStatusError as error:
             raise error_from_status(self.service, error.status_code, error.message, error.response.headers) from error
         except (openai.APIError, httpx2.HTTPError, ValueError) as error:
-            raise ConnectionFailed(
-                self.service, f"incomplete response from {self._client.base_url} ({error})"
-            ) from error
-        ordered = sorted(answer.data, key=lambda item: item.index)
-        return EmbeddingResponse(
-            [item.embedding for item in ordered], answer.usage.total_tokens if answer.usage else None
-        )
+            reason = f"incomplete response from {self._client.base_url} ({error})"
+            raise ConnectionFailed(self.service, reason) from error
+        rows = [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]
+        return EmbeddingResponse(rows, answer.usage.total_tokens if answer.usage else None)
 
     @cached_property
     def _client(self) -> openai.OpenAI:

@@ -46,12 +46,16 @@ class ServiceEmbedder(ABC):
 
     service: ClassVar[str]
     """Name of the service in prices and messages."""
+    options_class: ClassVar[type[ModelOptions]]
+    """The class of its options."""
     model_dimensions: ClassVar[Mapping[str, int]] = {}
     """Model -> dimension, for known models."""
+    input_types: tuple[str, ...] = ()
+    """Parameters or prefixes that distinguish documents from questions; empty if there are none."""
 
-    def __init__(self, options: ModelOptions, *, api_key: str | None = None) -> None:
-        """`api_key` takes precedence over the one in the environment."""
-        self._service_options = options
+    def __init__(self, options: ModelOptions | None = None, *, api_key: str | None = None) -> None:
+        """`api_key` takes precedence over the one in the environment. A server at `base_url` may need none."""
+        self._options = options = options or self.options_class()
         self._api_key = api_key
         self._executor = RequestExecutor(self.service, options)
         self._lock = Lock()
@@ -70,7 +74,7 @@ class ServiceEmbedder(ABC):
     @property
     def model(self) -> str:
         """The model name of the service."""
-        return self._service_options.model
+        return self._options.model
 
     @property
     def dimension(self) -> int:
@@ -82,18 +86,13 @@ class ServiceEmbedder(ABC):
     @property
     def concurrency(self) -> int:
         """Maximum number of parallel requests."""
-        return self._service_options.concurrency
+        return self._options.concurrency
 
     @property
     def fingerprint(self) -> str:
         """Service, model, dimension and input types. The URL is not part of it."""
-        width = self._service_options.dimensions or self.model_dimensions.get(self.model) or "own"
+        width = self._options.dimensions or self.model_dimensions.get(self.model) or "own"
         return ":".join(str(part) for part in (self.service, self.model, width, *self.input_types) if part)
-
-    @property
-    def input_types(self) -> tuple[str, ...]:
-        """Parameters or prefixes that distinguish documents from questions; empty if there are none."""
-        return ()
 
     def batches(self, texts: Sequence[str]) -> list[list[int]]:
         """Indexes of texts, in order, split by number of texts and estimated tokens."""
@@ -111,7 +110,7 @@ class ServiceEmbedder(ABC):
         """One vector per text, in order: (len(texts), dimension).
 
         Raises:
-            ProviderError: the service rejected a request or is unreachable. `CachedEmbedder` keeps completed batches.
+            ProviderError: the service rejected a request or is unreachable. `EmbeddingJob` keeps completed batches.
         """
         if not texts:
             return np.empty((0, self.dimension), np.float32)
@@ -161,14 +160,11 @@ class ServiceEmbedder(ABC):
             self._dimension = self._dimension or max(widths, default=0)
         if len(response.rows) != len(texts) or widths != {self._dimension}:
             got = f"{len(response.rows)} vectors of dimension {' or '.join(map(str, sorted(widths)))}"
-            raise ProviderError(
-                self.service,
-                f"{self.model} must return {len(texts)} vectors of dimension {self._dimension} (got {got})",
-            )
+            expected = f"{len(texts)} vectors of dimension {self._dimension}"
+            raise ProviderError(self.service, f"{self.model} must return {expected} (got {got})")
         if not np.isfinite(np.asarray(response.rows, np.float32)).all():
-            raise ProviderError(
-                self.service, f"{self.model} returned a vector that is not finite: report it to the service"
-            )
+            reason = f"{self.model} returned a vector that is not finite: report it to the service"
+            raise ProviderError(self.service, reason)
         return response
 
     def _lower_batch_limits(self, texts: int, tokens: int) -> None:

@@ -103,9 +103,8 @@ class RequestExecutor:
         after = error.retry_after if isinstance(error, RateLimited) else None
         if after is None:
             # jitter, so that requests that failed together are not retried together
-            self._sleep_unless_stopped(
-                random.uniform(0.5, 1) * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2 ** (attempt - 1))
-            )
+            delay = min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2 ** (attempt - 1))
+            self._sleep_unless_stopped(random.uniform(0.5, 1) * delay)
             return
         if after > MAX_RETRY_AFTER_S:
             raise error

@@ -25,6 +25,8 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
     """Voyage embeddings: texts as `document`, questions as `query`. The API key is VOYAGE_API_KEY."""
 
     service = "voyage"
+    options_class = VoyageEmbeddingOptions
+    input_types = ("document", "query")
     model_dimensions: ClassVar[Mapping[str, int]] = {
         "voyage-4-large": 1024,
         "voyage-4": 1024,
@@ -37,24 +39,11 @@ class VoyageEmbeddingProvider(ServiceEmbedder):
         "voyage-law-2": 1024,
     }
 
-    def __init__(self, options: VoyageEmbeddingOptions | None = None, *, api_key: str | None = None) -> None:
-        """`api_key` takes precedence over the one in the environment."""
-        self._options = options or VoyageEmbeddingOptions()
-        super().__init__(self._options, api_key=api_key)
-
-    @property
-    def input_types(self) -> tuple[str, ...]:
-        """`document` and `query`."""
-        return ("document", "query")
-
     def request(self, texts: Sequence[str], kind: TextKind) -> EmbeddingResponse:
         """One request to `/embeddings`. Raises ProviderError."""
         try:
             answer = self._client.embed(
-                list(texts),
-                model=self.model,
-                input_type=kind,
-                output_dimension=self._options.dimensions or None,
+                list(texts), model=self.model, input_type=kind, output_dimension=self._options.dimensions or None
             )
         except errors.Timeout as error:
             raise RequestTimeout(self.service, f"no response within {self._options.timeout_s:g} s") from error

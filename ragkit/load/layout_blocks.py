@@ -21,12 +21,7 @@ class LayoutBlock:
     """Of a web page: main, article, rest or menu."""
 
 
-NEXT_LINE_KINDS: Mapping[str, tuple[str, ...]] = {
-    "dt": ("dt", "dd"),
-    "li": ("li",),
-    "line": ("line",),
-    "row": ("row",),
-}
+NEXT_LINE_KINDS: Mapping[str, tuple[str, ...]] = {"dt": ("dt", "dd"), "li": ("li",), "line": ("line",), "row": ("row",)}
 """Kind -> kinds that follow it without an empty line."""
 
 

@@ -25,14 +25,7 @@ from types import TracebackType
 
 from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded, RagkitError
 from ragkit.load.file_io import MB
-from ragkit.load.ipc import (
-    FRAME_HEADER,
-    MAX_JSON_BYTES,
-    InvalidFrame,
-    decode_json,
-    decode_result,
-    encode_request,
-)
+from ragkit.load.ipc import FRAME_HEADER, MAX_JSON_BYTES, InvalidFrame, decode_json, decode_result, encode_request
 from ragkit.load.parsing import MemoryLimitExceeded, ParsedFile, ParseFailure, ParseLimits, ParseTask, parse_file
 from ragkit.load.router import LoaderRoute, Router
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from ragkit.registry import PartSpec, Registry
 from ragkit.split.base import Splitter
 
-_SPLIT_OPTIONS = "ragkit.split.options:SplitOptions"
+_OPTIONS = "ragkit.split.options"
 
 SPLITTERS: Registry[Splitter] = Registry(
     kind="splitter",
     group="splitters",
     specs={
-        "code": PartSpec("ragkit.split.code:CodeSplitter", options=_SPLIT_OPTIONS),
-        "fixed": PartSpec("ragkit.split.fixed:FixedSplitter", options=_SPLIT_OPTIONS),
-        "markdown": PartSpec("ragkit.split.markdown:MarkdownSplitter", options=_SPLIT_OPTIONS),
-        "recursive": PartSpec(
-            "ragkit.split.recursive:RecursiveSplitter", options="ragkit.split.options:RecursiveOptions"
-        ),
-        "sentence": PartSpec("ragkit.split.sentence:SentenceSplitter", options=_SPLIT_OPTIONS),
+        "code": PartSpec("ragkit.split.code:CodeSplitter", options=f"{_OPTIONS}:SplitOptions"),
+        "fixed": PartSpec("ragkit.split.fixed:FixedSplitter", options=f"{_OPTIONS}:SplitOptions"),
+        "markdown": PartSpec("ragkit.split.markdown:MarkdownSplitter", options=f"{_OPTIONS}:SplitOptions"),
+        "recursive": PartSpec("ragkit.split.recursive:RecursiveSplitter", options=f"{_OPTIONS}:RecursiveOptions"),
+        "sentence": PartSpec("ragkit.split.sentence:SentenceSplitter", options=f"{_OPTIONS}:SplitOptions"),
     },
 )
 """Splitters by name; the only constructor argument is the options."""

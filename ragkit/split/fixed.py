@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ragkit.records import Document
-from ragkit.split.base import CharSpan, TokenStartsFunction
+from ragkit.split.base import CharSpan
+from ragkit.split.base_splitter import BaseSplitter
 from ragkit.split.lines import rstrip_end, skip_whitespace
 from ragkit.split.options import SplitOptions
+from ragkit.split.packing import ChunkLimits
 from ragkit.split.text_boundaries import last_word_end, next_word_start
 from ragkit.split.token_index import TokenIndex
 
 
-class FixedSplitter:
+class FixedSplitter(BaseSplitter[SplitOptions]):
     """Fills each chunk to `chunk_size` and starts the next one `chunk_overlap` before its end, at word boundaries.
 
     An edit moves every later boundary.
     """
 
-    def __init__(self, options: SplitOptions) -> None:
-        self._options = options
-
-    @property
-    def max_chunk_tokens(self) -> int | None:
-        """See `Splitter`."""
-        return self._options.max_chunk_tokens
-
-    def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
-        """See `Splitter`."""
-        token_index, limits = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
+    def _split(self, document: Document, token_index: TokenIndex, limits: ChunkLimits) -> list[CharSpan]:
         text, length = document.text, rstrip_end(document.text, 0, len(document.text))
         spans: list[CharSpan] = []
         start, covered = skip_whitespace(text, 0, length), 0

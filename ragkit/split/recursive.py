@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from ragkit.records import Document
-from ragkit.split.base import CharSpan, TokenStartsFunction
+from ragkit.split.base import CharSpan
+from ragkit.split.base_splitter import BaseSplitter
 from ragkit.split.code_segments import code_segments
 from ragkit.split.options import RecursiveOptions
-from ragkit.split.packing import pack_segments
+from ragkit.split.packing import ChunkLimits, pack_segments
 from ragkit.split.prose import trim_span
 from ragkit.split.segments import Segment, SegmentArray
 from ragkit.split.structure import heading_blocks, markdown_blocks, structured_segments
+from ragkit.split.token_index import TokenIndex
 
 _FIRST_SEPARATOR_COST = -200
 _SEPARATOR_COST_STEP = 200  # added for each further separator
@@ -23,21 +25,11 @@ _ROW_FORMATS = frozenset({"csv", "xlsx"})
 """Formats whose lines are table rows; an overlap never contains part of a row."""
 
 
-class RecursiveSplitter:
+class RecursiveSplitter(BaseSplitter[RecursiveOptions]):
     """Splits Markdown at headings, never inside a block that fits; code at definitions; other text at headings (if
     the loader found any), paragraphs, lines, sentences, words and characters, in this order."""
 
-    def __init__(self, options: RecursiveOptions) -> None:
-        self._options = options
-
-    @property
-    def max_chunk_tokens(self) -> int | None:
-        """See `Splitter`."""
-        return self._options.max_chunk_tokens
-
-    def spans(self, document: Document, token_starts: TokenStartsFunction, reserve: int = 0) -> Sequence[CharSpan]:
-        """See `Splitter`."""
-        token_index, limits = self._options.token_index(document, token_starts), self._options.chunk_limits(reserve)
+    def _split(self, document: Document, token_index: TokenIndex, limits: ChunkLimits) -> list[CharSpan]:
         if self._options.separators:
             pieces = _split_at_separators(document.text, self._options.separators)
             return pack_segments(SegmentArray.from_segments(pieces), token_index, limits)

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from ragkit.embed.base import Row, Rows
-from ragkit.embed.cached_embedder import CachedEmbedder, VectorCache, text_cache_key
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
-from ragkit.embed.sqlite_cache import SqliteVectorCache
 from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked
+from scripts.cached_embedder import CachedEmbedder, SqliteVectorCache, VectorCache, text_cache_key
 
 
 class Counted:
@@ -154,7 +153,7 @@ def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_lock_of_another_process_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragkit.embed.sqlite_cache.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("scripts.cached_embedder.BUSY_TIMEOUT_S", 0.05)
     with SqliteVectorCache(path) as cache:
         writer = sqlite3.connect(path)
         writer.execute("BEGIN IMMEDIATE")

@@ -12,10 +12,8 @@ import pytest
 
 from ragkit.embed import EMBEDDERS, service_requests
 from ragkit.embed.base import BatchingEmbedder, Rows
-from ragkit.embed.cached_embedder import CachedEmbedder
 from ragkit.embed.hashing import HashingEmbedder
 from ragkit.embed.options import HashingOptions
-from ragkit.embed.sqlite_cache import SqliteVectorCache
 from ragkit.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -26,6 +24,7 @@ from ragkit.errors import (
 )
 from ragkit.usage.meter import Meter, use_meter
 from ragkit.usage.pricing import PriceBook
+from scripts.cached_embedder import CachedEmbedder, SqliteVectorCache
 from tests.wire_embed.conftest import Wire
 from tests.wire_embed.dialects import DIALECTS, TOLD_THE_KIND, Asked, tokens_of
 from tests.wire_embed.server import Fault, Faults

@@ -28,13 +28,7 @@ from ragkit.store.backends.adapter_utils import (
     deduplicate_by_id,
     expected_dimension,
 )
-from ragkit.store.backends.milvus_records import (
-    MAX_PIECES,
-    join_document,
-    primary_key,
-    to_expression,
-    to_row,
-)
+from ragkit.store.backends.milvus_records import MAX_PIECES, join_document, primary_key, to_expression, to_row
 from ragkit.store.base import (
     Filter,
     Rows,

@@ -18,11 +18,7 @@ from psycopg import conninfo, errors, sql
 
 from ragkit.errors import DimensionMismatch, InvalidOption, KnowledgeBaseLocked, StoreError
 from ragkit.records import Document, SearchResult
-from ragkit.store.backends.adapter_utils import (
-    deduplicate_by_id,
-    document_from_json,
-    document_to_json,
-)
+from ragkit.store.backends.adapter_utils import deduplicate_by_id, document_from_json, document_to_json
 from ragkit.store.backends.pgvector_filters import encode_search_column, to_jsonb_sql
 from ragkit.store.base import (
     Filter,

@@ -135,11 +135,7 @@ class RAGAgent(Agent):
         return cls.from_documents(DocumentLoader.from_directory(Path(path)), provider, store, embedder=embedder)
 
     def ask(
-        self,
-        question: str,
-        *,
-        memory: ConversationMemory | None = None,
-        on_text: Callable[[str], None] | None = None,
+        self, question: str, *, memory: ConversationMemory | None = None, on_text: Callable[[str], None] | None = None
     ) -> Answer:
         """Answer a question.
 

@@ -7,18 +7,9 @@ from importlib import import_module
 
 import click
 
-from ragkit import __version__
+from ragkit import __version__, errors
 from ragkit.cli.terminal import echo
-from ragkit.errors import (
-    BudgetExceeded,
-    InvalidFilter,
-    InvalidOption,
-    PipelineError,
-    PriceUnknown,
-    RagkitError,
-    SettingsMismatch,
-    UnknownName,
-)
+from ragkit.errors import PipelineError, RagkitError, UnknownName
 
 EXIT_ERROR, EXIT_USAGE, EXIT_SETTINGS_MISMATCH, EXIT_BUDGET_EXCEEDED = 1, 2, 3, 4
 EXIT_VERIFY_FAILED, EXIT_UNSUPPORTED, EXIT_PARTIAL_FAILURE, EXIT_INTERRUPTED = 5, 6, 7, 130
@@ -104,15 +95,11 @@ def cli(ctx: click.Context, /, **flags: object) -> None:
 
 def exit_code(error: RagkitError) -> int:
     """The exit code of an error."""
-    codes: tuple[tuple[type[RagkitError], int], ...] = (
-        (SettingsMismatch, EXIT_SETTINGS_MISMATCH),
-        (BudgetExceeded, EXIT_BUDGET_EXCEEDED),
-        (PriceUnknown, EXIT_BUDGET_EXCEEDED),
-        (InvalidFilter, EXIT_USAGE),
-        (InvalidOption, EXIT_USAGE),
-        (UnknownName, EXIT_USAGE),
-    )
-    return next((code for kind, code in codes if isinstance(error, kind)), EXIT_ERROR)
+    if isinstance(error, errors.SettingsMismatch):
+        return EXIT_SETTINGS_MISMATCH
+    if isinstance(error, errors.BudgetExceeded | errors.PriceUnknown):
+        return EXIT_BUDGET_EXCEEDED
+    return EXIT_USAGE if isinstance(error, errors.InvalidFilter | errors.InvalidOption | UnknownName) else EXIT_ERROR
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -66,21 +67,18 @@ class DatasetSource:
 @with_common_options
 def command(
     context: CliContext,
+    /,
     file: str,
     questions: Path | None,
     generate: int | None,
     dim: int | None,
     hdf5: Path | None,
     stores: str | None,
-    top_k: int | None,
-    rounds: int | None,
-    threads: int | None,
-    seed: int | None,
-    store_seconds: float | None,
     scratch: Path | None,
     out: Path | None,
     check: Path | None,
     tolerance: float,
+    **overrides: Any,
 ) -> int:
     """Benchmark vector stores: recall, latency, build time, filters, memory, disk.
 
@@ -91,15 +89,8 @@ def command(
     """
     if click.get_current_context().invoked_subcommand:
         return 0
-    settings = _select_stores(read_settings(file), stores)
-    settings = replace(
-        settings,
-        top_k=settings.top_k if top_k is None else top_k,
-        rounds=settings.rounds if rounds is None else rounds,
-        threads=settings.threads if threads is None else threads,
-        seed=settings.seed if seed is None else seed,
-        store_seconds=settings.store_seconds if store_seconds is None else store_seconds,
-    )
+    given = {option: value for option, value in overrides.items() if value is not None}
+    settings = replace(_select_stores(read_settings(file), stores), **given)
     source = DatasetSource(generate is not None or dim is not None, hdf5, questions)
     if source.generated:
         data = replace(settings.data, rows=generate or settings.data.rows, dimension=dim or settings.data.dimension)

@@ -23,24 +23,12 @@ NOTABLE_CHANGE = 0.05
 """Smaller relative changes are not colored."""
 
 
-class BenchProgress:
+class BenchProgress(ProgressBar):
     """Shows the progress of a benchmark. Use it in a `with` block."""
 
     def __init__(self, context: CliContext) -> None:
-        self._context = context
-        self._bar = ProgressBar(
-            context, lambda: (BarColumn(bar_width=30), TimeElapsedColumn(), TextColumn("{task.description}"))
-        )
-
-    def __enter__(self) -> BenchProgress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Remove the bar. Idempotent."""
-        self._bar.stop()
+        columns = BarColumn(bar_width=30), TimeElapsedColumn(), TextColumn("{task.description}")
+        super().__init__(context, lambda: columns)
 
     def handle_event(self, event: BenchEvent) -> None:
         """Show one event."""
@@ -48,7 +36,7 @@ class BenchProgress:
             self._context.log(f"{event.label} dropped: {event.reason}")
         else:
             line = f"{event.number} of {event.total} steps: {event.label}, {event.action}"
-            self._bar.update(event.number, event.total, line, description=f"{event.label}: {event.action}")
+            self.update(event.number, event.total, line, description=f"{event.label}: {event.action}")
 
 
 def print_results(result: BenchResult) -> None:
@@ -77,13 +65,8 @@ def print_comparison(comparison: BenchComparison) -> None:
     last = ""
     for change in comparison.differences:
         label = change.label if change.sweep_point == "{}" else f"{change.label} {change.sweep_point}"
-        table.add_row(
-            "" if label == last else label,
-            change.metric,
-            format_number(change.before),
-            format_number(change.after),
-            _format_change(change),
-        )
+        before, after = format_number(change.before), format_number(change.after)
+        table.add_row("" if label == last else label, change.metric, before, after, _format_change(change))
         last = label
     console.print(table)
     for run, labels in comparison.only_in.items():

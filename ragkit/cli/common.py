@@ -24,6 +24,9 @@ from ragkit.records import JSON, Chunk, Citation
 _JSON_CONTROL_CHARS = re.compile("[\x7f-\x9f\u2028\u2029]")
 """Characters that are valid in JSON but that some readers treat as line ends or control characters."""
 
+PATH = click.Path(path_type=Path)
+"""The type of options and arguments that name a file or directory."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -59,10 +62,9 @@ class CliContext:
             return Pipeline.load(selected, overrides)
         if not overrides:
             return None
-        stored = read_stored_pipeline(self.kb)
-        return (
-            Pipeline.load("default", overrides) if stored is None else Pipeline.from_yaml(stored, overrides=overrides)
-        )
+        if (stored := read_stored_pipeline(self.kb)) is not None:
+            return Pipeline.from_yaml(stored, overrides=overrides)
+        return Pipeline.load("default", overrides)
 
     def open_knowledge_base(self, name: str | None = None, overrides: tuple[str, ...] = ()) -> KnowledgeBase:
         """Open the knowledge base with the selected pipeline. Raises NotAKnowledgeBase, SettingsMismatch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ import click
 
 from ragkit import __version__
 from ragkit.cli import EXIT_BUDGET_EXCEEDED, EXIT_ERROR
-from ragkit.cli.common import CliContext, with_common_options, write_file
+from ragkit.cli.common import PATH, CliContext, with_common_options, write_file
 from ragkit.cli.costs import max_cost_option
 from ragkit.cli.eval_models import EvalModels, open_eval_models
 from ragkit.errors import RagkitError
@@ -47,41 +47,25 @@ class EvalOptions:
 
 
 @click.command()
-@click.argument("questions", required=False, type=click.Path(path_type=Path))
+@click.argument("questions", required=False, type=PATH)
 @click.option("--auto", type=click.IntRange(min=1), metavar="N", help="Generate N questions from the documents.")
 @click.option("--write-with", metavar="PROVIDER:MODEL", help="Generate the questions of --auto with a model.")
 @click.option("--judge", metavar="PROVIDER:MODEL", help="Judge faithfulness and relevance of answers with a model.")
 @max_cost_option("Maximum cost of judging and generating questions")
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Random seed of generated questions and confidence intervals.",
-)
-@click.option(
-    "--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the generated questions as .jsonl."
-)
+@click.option("--seed", type=int, default=0, show_default=True,
+              help="Random seed of generated questions and confidence intervals.")  # fmt: skip
+@click.option("--write", type=PATH, metavar="FILE", help="Write the generated questions as .jsonl.")
 @click.option("-k", "--depth", type=click.IntRange(min=1), default=10, show_default=True, help="k of the metrics @k.")
 @click.option("--retrieval-only", is_flag=True, help="Evaluate retrieval only, without answers.")
 @click.option("--model", metavar="PROVIDER:MODEL", help="Model (default: that of the pipeline).")
 @click.option("--pipeline", metavar="FILE|NAME", help="Pipeline with other retrieval or answer settings.")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a setting of the pipeline.")
-@click.option(
-    "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Compare with the --out file of an earlier run."
-)
-@click.option(
-    "--max-drop",
-    type=click.FloatRange(min=0),
-    default=0.02,
-    show_default=True,
-    help="Allowed drop of a metric; exit with 1 beyond.",
-)
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JSON.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as HTML.")
-@click.option(
-    "--junit", "junit_file", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JUnit XML."
-)
+@click.option("--baseline", type=PATH, metavar="FILE", help="Compare with the --out file of an earlier run.")
+@click.option("--max-drop", type=click.FloatRange(min=0), default=0.02, show_default=True,
+              help="Allowed drop of a metric; exit with 1 beyond.")  # fmt: skip
+@click.option("--out", type=PATH, metavar="FILE", help="Write the report as JSON.")
+@click.option("--html", type=PATH, metavar="FILE", help="Write the report as HTML.")
+@click.option("--junit", "junit_file", type=PATH, metavar="FILE", help="Write the report as JUnit XML.")
 @with_common_options
 def command(
     context: CliContext,
@@ -128,15 +112,21 @@ def command(
         _open_inputs(context, options, models) as (kb, dataset),
     ):
         if write is not None:
-            write_file(
-                write, "".join(json.dumps(question.to_dict(), ensure_ascii=False) + "\n" for question in dataset)
-            )
+            lines = [json.dumps(question.to_dict(), ensure_ascii=False) + "\n" for question in dataset]
+            write_file(write, "".join(lines))
         _warn_unknown_sources(context, kb, dataset)
         _warn_unlabelled_questions(context, dataset)
         results = _run_questions(context, kb, dataset, options, models)
         report = replace(build_report(results, _settings_json(kb, options), seed), models=models.to_dict())
     changes = compare_with_baseline(report, baseline, max_drop, seed) if baseline is not None else []
-    _write_reports(report, changes, ReportFiles(out, html, junit_file), max_drop)
+    reports: list[tuple[Path | None, Callable[[], str]]] = [
+        (out, lambda: json.dumps(report.to_dict(), ensure_ascii=False) + "\n"),
+        (html, lambda: render_evaluation_report(report, changes) + "\n"),
+        (junit_file, lambda: to_junit_xml(report, changes, max_drop)),
+    ]
+    for path, render in reports:
+        if path is not None:
+            write_file(path, render())
     if context.json:
         compared: list[JSON] = [{"name": c.name, "before": c.before, "now": c.now, "p": c.p} for c in changes]
         context.write_json(
@@ -218,9 +208,7 @@ def _run_questions(
 ) -> list[QuestionResult]:
     ask = None if options.retrieval_only else (lambda question: kb.ask(question, model=options.model))
     depths = Depths(options.depth, max(50, 5 * options.depth))
-    kb.search(
-        questions[0].text, 1
-    )  # load the embedder now, so that it does not count in the latency of the first question
+    kb.search(questions[0].text, 1)  # loads the embedder, which must not count in the latency of the first question
     results: list[QuestionResult] = []
     system = EvaluatedSystem(kb.search, ask, display_name, lambda cited: _cited_text(kb, cited))
     show_progress = sys.stderr.isatty() and not context.quiet
@@ -246,26 +234,6 @@ def _settings_json(kb: KnowledgeBase, options: EvalOptions) -> dict[str, JSON]:
         "questions": f"--auto {options.auto}" if options.auto else str(options.questions),
         "seed": options.seed,
     }
-
-
-@dataclass(frozen=True)
-class ReportFiles:
-    """Files of the report; None: not written."""
-
-    json: Path | None
-    html: Path | None
-    junit: Path | None
-
-
-def _write_reports(
-    report: EvaluationReport, changes: Sequence[MetricChange], files: ReportFiles, max_drop: float
-) -> None:
-    if files.json is not None:
-        write_file(files.json, json.dumps(report.to_dict(), ensure_ascii=False) + "\n")
-    if files.html is not None:
-        write_file(files.html, render_evaluation_report(report, changes) + "\n")
-    if files.junit is not None:
-        write_file(files.junit, to_junit_xml(report, changes, max_drop))
 
 
 def _print_report(context: CliContext, report: EvaluationReport, changes: Sequence[MetricChange]) -> None:

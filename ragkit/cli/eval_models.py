@@ -115,15 +115,11 @@ def open_eval_models(
             for name in dict.fromkeys(name for name in (judge, writer) if name is not None):
                 _check_price(providers[name], name, models.meter)
             if judge is not None:
-                model = StructuredModel(
-                    providers[judge], model_name(judge), cache, ledger.call_recorder("judge", "eval")
-                )
-                models.judge = Judge(model)
+                on_call = ledger.call_recorder("judge", "eval")
+                models.judge = Judge(StructuredModel(providers[judge], model_name(judge), cache, on_call))
             if writer is not None:
-                model = StructuredModel(
-                    providers[writer], model_name(writer), cache, ledger.call_recorder("questions", "eval")
-                )
-                models.writer = QuestionWriter(model)
+                on_call = ledger.call_recorder("questions", "eval")
+                models.writer = QuestionWriter(StructuredModel(providers[writer], model_name(writer), cache, on_call))
             yield models
         finally:
             ledger.close()
@@ -131,17 +127,12 @@ def open_eval_models(
 
 def _find_provider(name: str) -> Provider:
     kind = name.partition(":")[0]
-    provider = detect_provider() if kind == AUTO else None if kind == EXTRACTIVE else _find_named_provider(name)
+    if kind not in (AUTO, EXTRACTIVE, *PROVIDERS.names()):
+        raise UnknownName("provider", kind, (AUTO, *PROVIDERS.names()))
+    provider = detect_provider() if kind == AUTO else None if kind == EXTRACTIVE else get_provider(name)
     if provider is None:
         raise RagkitError(f"{name} is not a model: use provider:model and set its API key")
     return provider
-
-
-def _find_named_provider(name: str) -> Provider:
-    kind = name.partition(":")[0]
-    if kind not in PROVIDERS.names():
-        raise UnknownName("provider", kind, (AUTO, *PROVIDERS.names()))
-    return get_provider(name)
 
 
 def _check_price(provider: Provider, name: str, meter: Meter) -> None:

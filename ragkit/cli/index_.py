@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -91,24 +92,19 @@ def command(
         if watch:
             from ragkit.cli.watch import watch_sources
 
-            return watch_sources(
-                context,
-                kb,
-                [Path(source) for source in sources],
-                run,
-                lambda report: _print_result(context, report, progress),
-            )
+            show = partial(_print_result, context, progress)
+            return watch_sources(context, kb, [Path(source) for source in sources], run, show)
         try:
             report = kb.index(*sources, options=run)
         except BudgetExceeded as error:
             if not isinstance(error, BudgetTooSmall):
                 context.log("completed embeddings are kept: run the same command to resume")
             raise
-    _print_result(context, report, progress)
+    _print_result(context, progress, report)
     return EXIT_PARTIAL_FAILURE if report.failures else 0
 
 
-def _print_result(context: CliContext, report: IndexReport, progress: IndexProgress) -> None:
+def _print_result(context: CliContext, progress: IndexProgress, report: IndexReport) -> None:
     progress.stop()
     if context.json:
         context.write_json(_report_json(report))

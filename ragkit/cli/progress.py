@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ragkit.cli.common import CliContext
 from ragkit.index.report import FileRead, IndexEvent, PlanCreated, TextsEmbedded
@@ -30,7 +30,7 @@ class ProgressBar:
         self._logged_at = time.monotonic()
         self._stopped = False
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -64,24 +64,13 @@ class ProgressBar:
         self._bar.update(self._task, completed=done, total=total, **fields)  # type: ignore[arg-type]
 
 
-class IndexProgress:
+class IndexProgress(ProgressBar):
     """Shows the progress of an index run. Use it in a `with` block."""
 
     def __init__(self, context: CliContext) -> None:
-        self._context = context
-        self._bar = ProgressBar(context, _index_columns)
+        super().__init__(context, _index_columns)
         self._total_files = self._files_read = self._chunks = self._embedded = 0
         self._started_at = time.monotonic()
-
-    def __enter__(self) -> IndexProgress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Remove the bar; later events are not shown."""
-        self._bar.stop()
 
     def handle_event(self, event: IndexEvent) -> None:
         """Show one event."""
@@ -95,9 +84,9 @@ class IndexProgress:
         elif isinstance(event, TextsEmbedded):
             self._embedded += event.texts
         if self._total_files:
-            self._update()
+            self._show_counts()
 
-    def _update(self) -> None:
+    def _show_counts(self) -> None:
         rate = self._embedded / max(time.monotonic() - self._started_at, 1e-9)
         # unread files are estimated to have as many chunks as the mean of those read
         estimate = self._chunks * self._total_files // max(self._files_read, 1)
@@ -106,7 +95,7 @@ class IndexProgress:
             f"{self._files_read} of {self._total_files} files read, {self._embedded:,} chunks embedded ({rate:.0f}/s)"
         )
         total = max(estimate, self._embedded) or None
-        self._bar.update(self._embedded, total, line, description="indexing", rate=files)
+        self.update(self._embedded, total, line, description="indexing", rate=files)
 
 
 def _index_columns() -> Sequence[ProgressColumn]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TOKEN_ENV = "RAGKIT_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 WORKER_ENV = "RAGKIT_SERVER_WORKER"
 """Environment variable with the settings for worker processes, as JSON, without tokens."""
+POSITIVE = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
@@ -39,22 +40,18 @@ WORKER_ENV = "RAGKIT_SERVER_WORKER"
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of worker processes.")
 @click.option("--max-running", type=click.IntRange(min=1), help="Maximum running answers (default: 8).")
 @click.option("--max-waiting", type=click.IntRange(min=0), help="Maximum waiting answers (default: 64).")
-@click.option(
-    "--max-seconds", type=click.FloatRange(min=0, min_open=True), help="Timeout of one answer (default: 120)."
-)
-@click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD",
+@click.option("--max-seconds", "answer_seconds", type=POSITIVE, help="Timeout of one answer (default: 120).")
+@click.option("--max-cost", "answer_usd", type=POSITIVE, metavar="USD",
               help="Maximum cost of one answer (default: 0.25).")  # fmt: skip
-@click.option("--rate", type=click.IntRange(min=1), help="Requests per minute and token (default: 600).")
-@click.option("--grace", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+@click.option("--rate", "requests_per_minute", type=click.IntRange(min=1),
+              help="Requests per minute and token (default: 600).")  # fmt: skip
+@click.option("--grace", "shutdown_seconds", type=POSITIVE, metavar="SECONDS",
               help="Time for running answers to finish at shutdown (default: 10).")  # fmt: skip
-@click.option(
-    "--keep-days",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Retention of sessions and traces in days (default: 90).",
-)
+@click.option("--keep-days", type=POSITIVE, help="Retention of sessions and traces in days (default: 90).")
 @with_common_options
 def command(
     context: CliContext,
+    /,
     host: str,
     port: int,
     models: tuple[str, ...],
@@ -62,13 +59,8 @@ def command(
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
     workers: int,
-    max_running: int | None,
-    max_waiting: int | None,
-    max_seconds: float | None,
-    max_cost: float | None,
-    rate: int | None,
-    grace: float | None,
     keep_days: float | None,
+    **overrides: Any,
 ) -> None:
     """Serve a web UI, an OpenAI-compatible API under /v1, sessions and traces.
 
@@ -84,14 +76,6 @@ def command(
         if isinstance(error, RagkitError):
             raise
         raise MissingExtra("`ragkit serve`", "server") from error
-    overrides: dict[str, Any] = {
-        "max_running": max_running,
-        "max_waiting": max_waiting,
-        "answer_seconds": max_seconds,
-        "answer_usd": max_cost,
-        "requests_per_minute": rate,
-        "shutdown_seconds": grace,
-    }
     limits = ServerLimits(**{name: value for name, value in overrides.items() if value is not None})
     retention = Retention() if keep_days is None else Retention(days=keep_days)
     tokens = load_tokens(context, token_file)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ragkit.cli.common import CliContext, with_common_options, write_file
+from ragkit.cli.common import PATH, CliContext, with_common_options, write_file
 from ragkit.cli.costs import max_cost_option
 from ragkit.errors import RagkitError
 from ragkit.tune.grid import read_grid
@@ -17,19 +17,13 @@ from ragkit.tune.search import GridSearch, TuneResult
 
 
 @click.command()
-@click.argument("grid", type=click.Path(path_type=Path))
-@click.option(
-    "--work", type=click.Path(path_type=Path), default=Path(".ragkit-tune"), show_default=True, metavar="DIR",
-    help="Directory of indexes and results, to resume an interrupted run.",
-)  # fmt: skip
-@click.option(
-    "--write", type=click.Path(path_type=Path), default=Path("tuned.yaml"), show_default=True, metavar="FILE",
-    help="Write the best settings as a pipeline file.",
-)  # fmt: skip
+@click.argument("grid", type=PATH)
+@click.option("--work", type=PATH, default=Path(".ragkit-tune"), show_default=True, metavar="DIR",
+              help="Directory of indexes and results, to resume an interrupted run.")  # fmt: skip
+@click.option("--write", type=PATH, default=Path("tuned.yaml"), show_default=True, metavar="FILE",
+              help="Write the best settings as a pipeline file.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
-@click.option(
-    "--plot", "picture", type=click.Path(path_type=Path), metavar="FILE", help="Plot quality against latency."
-)
+@click.option("--plot", "picture", type=PATH, metavar="FILE", help="Plot quality against latency.")
 @max_cost_option("Maximum cost of all trials")
 @click.option(
     "--jobs", type=click.IntRange(min=0), default=0, help="Number of worker processes that load and split files."

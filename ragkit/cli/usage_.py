@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from ragkit.cli.common import CliContext, with_common_options
+from ragkit.cli.common import CliContext, format_count, with_common_options
 from ragkit.cli.costs import format_usd
 from ragkit.records import JSON
 from ragkit.usage.ledger import GROUPS, Period, Spending
@@ -67,9 +67,8 @@ def _print_group(context: CliContext, group: str, rows: Sequence[Spending]) -> N
 
 
 def _format_row(name: str, row: Spending) -> str:
-    llm = row.prompt_tokens + row.completion_tokens
-    parts = [f"{row.runs:,} runs" if row.runs != 1 else "1 run", f"{row.calls:,} calls" if row.calls != 1 else "1 call"]
-    if llm:
+    parts = [format_count(row.runs, "run"), format_count(row.calls, "call")]
+    if row.prompt_tokens + row.completion_tokens:
         parts.append(f"{row.prompt_tokens:,} + {row.completion_tokens:,} tokens")
     if row.embedding_tokens:
         parts.append(f"{row.embedding_tokens:,} embedded")

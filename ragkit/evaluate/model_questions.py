@@ -44,11 +44,7 @@ Answer with one JSON object."""
 
 RESPONSE_SCHEMA: Mapping[str, JSON] = {
     "type": "object",
-    "properties": {
-        "usable": {"type": "boolean"},
-        "question": {"type": "string"},
-        "answer": {"type": "string"},
-    },
+    "properties": {"usable": {"type": "boolean"}, "question": {"type": "string"}, "answer": {"type": "string"}},
     "required": ["usable", "question", "answer"],
     "additionalProperties": False,
 }

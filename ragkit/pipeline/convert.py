@@ -14,15 +14,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from ragkit.errors import InvalidOption, closest_match, did_you_mean
-from ragkit.pipeline.yaml_nodes import (
-    ConfigProblem,
-    KeyNode,
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    must_be,
-)
+from ragkit.pipeline.yaml_nodes import ConfigProblem, KeyNode, MappingNode, Node, ScalarNode, SequenceNode, must_be
 from ragkit.pipeline.yaml_parser import resolve_scalar
 
 if TYPE_CHECKING:

@@ -15,17 +15,21 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.server.http_errors import invalid_request
+from ragkit.server.settings import Retention
 
+P = ParamSpec("P")
 T = TypeVar("T")
+StoreT = TypeVar("StoreT", bound="StateStore")
 
 FILE_NAME = "server.sqlite"
 LOCKS_FOLDER = "server.workers"
@@ -159,6 +163,26 @@ class StateDatabase:
         finally:
             os.close(lock)
         return False
+
+
+class StateStore:
+    """Some of the tables of a state database."""
+
+    def __init__(self, state: StateDatabase, retention: Retention) -> None:
+        self._state = state
+        self._retention = retention
+
+
+def in_transaction(
+    method: Callable[Concatenate[StoreT, sqlite3.Connection, P], T],
+) -> Callable[Concatenate[StoreT, P], Coroutine[Any, Any, T]]:
+    """Make a method asynchronous: it runs in the thread and one transaction of the database, with its connection."""
+
+    @wraps(method)
+    async def run(self: StoreT, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._state.run(lambda connection: method(self, connection, *args, **kwargs))
+
+    return run
 
 
 @contextmanager

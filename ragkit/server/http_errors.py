@@ -8,23 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ragkit.errors import (
-    AuthenticationFailed,
-    BudgetExceeded,
-    ContextTooLong,
-    GuardrailBlocked,
-    InvalidFilter,
-    InvalidOption,
-    KnowledgeBaseError,
-    PriceUnknown,
-    ProviderError,
-    RagkitError,
-    RateLimited,
-    RequestTimeout,
-    RunCancelled,
-    RunError,
-    UnknownName,
-)
+from ragkit import errors
+from ragkit.errors import RagkitError
 from ragkit.records import JSON
 
 NO_RETRY_HEADERS = {"x-should-retry": "false"}
@@ -80,21 +65,16 @@ def service_unavailable(message: str, seconds: int = 5) -> RequestRejected:
 
 
 def _rate_limit_response(error: Exception) -> ErrorResponse:
-    wait = error.retry_after if isinstance(error, RateLimited) else None
+    wait = error.retry_after if isinstance(error, errors.RateLimited) else None
     headers = {"retry-after": str(max(1, round(wait)))} if wait else {}
     message = "the rate limit of the model provider was reached: retry later"
     return ErrorResponse(429, message, "provider_rate_limited", "rate_limit_error", headers=headers)
 
 
 def _budget_response(error: Exception) -> ErrorResponse:
-    if isinstance(error, BudgetExceeded) and error.unit == "seconds":
-        return ErrorResponse(
-            504,
-            "the answer exceeded the time limit of this server",
-            "timeout",
-            "server_error",
-            headers=NO_RETRY_HEADERS,
-        )
+    if isinstance(error, errors.BudgetExceeded) and error.unit == "seconds":
+        message = "the answer exceeded the time limit of this server"
+        return ErrorResponse(504, message, "timeout", "server_error", headers=NO_RETRY_HEADERS)
     message = "the answer exceeds the cost limit of this server"
     return ErrorResponse(402, message, "budget_exceeded", "budget_error", headers=NO_RETRY_HEADERS)
 
@@ -108,31 +88,31 @@ def _fixed_response(status: int, message: str, code: str) -> Callable[[Exception
 
 
 _RESPONSES: tuple[tuple[type[Exception], Callable[[Exception], ErrorResponse]], ...] = (
-    (RateLimited, _rate_limit_response),
-    (RequestTimeout, _fixed_response(504, "the model provider timed out", "provider_timeout")),
+    (errors.RateLimited, _rate_limit_response),
+    (errors.RequestTimeout, _fixed_response(504, "the model provider timed out", "provider_timeout")),
     (
-        AuthenticationFailed,
+        errors.AuthenticationFailed,
         _fixed_response(502, "the model provider rejected the API key of this server", "provider_refused"),
     ),
     (
-        ContextTooLong,
+        errors.ContextTooLong,
         lambda _: ErrorResponse(
             400, "the conversation exceeds the context window of the model", "context_length_exceeded"
         ),
     ),
-    (ProviderError, _fixed_response(502, "the model provider failed", "provider_failed")),
-    (BudgetExceeded, _budget_response),
-    (PriceUnknown, _budget_response),
-    (GuardrailBlocked, lambda _: ErrorResponse(400, "blocked by a guardrail of this server", "content_filter")),
-    (RunCancelled, _fixed_response(503, "the answer was cancelled", "cancelled")),
-    (RunError, _fixed_response(502, "the model gave no answer in the requested format", "no_answer")),
+    (errors.ProviderError, _fixed_response(502, "the model provider failed", "provider_failed")),
+    (errors.BudgetExceeded, _budget_response),
+    (errors.PriceUnknown, _budget_response),
+    (errors.GuardrailBlocked, lambda _: ErrorResponse(400, "blocked by a guardrail of this server", "content_filter")),
+    (errors.RunCancelled, _fixed_response(503, "the answer was cancelled", "cancelled")),
+    (errors.RunError, _fixed_response(502, "the model gave no answer in the requested format", "no_answer")),
     (
-        KnowledgeBaseError,
+        errors.KnowledgeBaseError,
         _fixed_response(503, "the knowledge base is not available", "knowledge_base_unavailable"),
     ),
-    (InvalidFilter, _bad_request_response),
-    (InvalidOption, _bad_request_response),
-    (UnknownName, _bad_request_response),
+    (errors.InvalidFilter, _bad_request_response),
+    (errors.InvalidOption, _bad_request_response),
+    (errors.UnknownName, _bad_request_response),
 )
 
 

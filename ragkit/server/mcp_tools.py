@@ -30,19 +30,11 @@ from ragkit.errors import BudgetExceeded, RagkitError, RunError
 from ragkit.index.reader import DocumentSummary
 from ragkit.index.source_ids import display_name
 from ragkit.records import JSON, Citation, Document
+from ragkit.server import schemas
 from ragkit.server.base import ServedKnowledgeBase, SupportsToJson
 from ragkit.server.concurrency import ConcurrencyLimiter
 from ragkit.server.database import decode_cursor, encode_cursor
 from ragkit.server.http_errors import invalid_request
-from ragkit.server.schemas import (
-    AnswerSchema,
-    DocumentLinesSchema,
-    DocumentListSchema,
-    IndexReportSchema,
-    SearchResultSchema,
-    StatusResultSchema,
-    output_schema,
-)
 from ragkit.server.settings import ServerLimits
 from ragkit.usage.meter import use_meter
 
@@ -130,30 +122,20 @@ class McpTools:
     @property
     def specs(self) -> list[McpToolSpec]:
         """The tools, in the order in which clients list them."""
+
+        def spec(call: Callable[..., object], title: str, result: type, name: str = "") -> McpToolSpec:
+            tool, schema = Tool.from_function(call, name=name), schemas.output_schema(result)
+            return McpToolSpec(tool, title, schema, read_only=call != self.index)
+
         specs = [
-            McpToolSpec(
-                Tool.from_function(self.search, name=TOOL_NAME),
-                "Search the documents",
-                output_schema(SearchResultSchema),
-            ),
-            McpToolSpec(Tool.from_function(self.ask), "Ask the documents", output_schema(AnswerSchema)),
-            McpToolSpec(Tool.from_function(self.get_document), "Read a document", output_schema(DocumentLinesSchema)),
-            McpToolSpec(
-                Tool.from_function(self.list_documents), "List the documents", output_schema(DocumentListSchema)
-            ),
-            McpToolSpec(
-                Tool.from_function(self.status), "State of the knowledge base", output_schema(StatusResultSchema)
-            ),
+            spec(self.search, "Search the documents", schemas.SearchResultSchema, TOOL_NAME),
+            spec(self.ask, "Ask the documents", schemas.AnswerSchema),
+            spec(self.get_document, "Read a document", schemas.DocumentLinesSchema),
+            spec(self.list_documents, "List the documents", schemas.DocumentListSchema),
+            spec(self.status, "State of the knowledge base", schemas.StatusResultSchema),
         ]
         if self._run_index is not None:
-            specs.append(
-                McpToolSpec(
-                    Tool.from_function(self.index),
-                    "Update the index",
-                    output_schema(IndexReportSchema),
-                    read_only=False,
-                )
-            )
+            specs.append(spec(self.index, "Update the index", schemas.IndexReportSchema))
         return specs
 
     def search(self, query: QuestionText, top_k: Annotated[int, Field(ge=0, le=50)] = 0, where: str = "") -> ToolResult:

@@ -115,11 +115,7 @@ class RequestMiddleware:
         if error is None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             await sender.send_preflight()
             return
-        error = (
-            error
-            or self._check_rate_limit(sender.request_log)
-            or _check_content_length(headers, self._settings.limits.body_bytes)
-        )
+        error = error or self._check_rate_limit(sender.request_log) or self._check_content_length(headers)
         if error is not None:
             await sender.send_error(error)
             return
@@ -132,21 +128,18 @@ class RequestMiddleware:
     def _check_access(self, scope: Scope, headers: Mapping[str, str], request_log: _RequestLog) -> ErrorResponse | None:
         host, origin = headers.get("host", ""), headers.get("origin", "")
         if self._allowed_hosts is not None and _strip_port(host) not in self._allowed_hosts:
-            return ErrorResponse(
-                421, f"unknown host {_strip_port(host)!r}: start the server with --allow-host", "wrong_host"
-            )
+            message = f"unknown host {_strip_port(host)!r}: start the server with --allow-host"
+            return ErrorResponse(421, message, "wrong_host")
         if origin and not (_is_same_origin(origin, host) or origin in self._settings.origins):
-            return ErrorResponse(
-                403, f"origin {origin!r} is not allowed: start the server with --allow-origin", "wrong_origin"
-            )
+            message = f"origin {origin!r} is not allowed: start the server with --allow-origin"
+            return ErrorResponse(403, message, "wrong_origin")
         if not self._digests or _is_public(scope["path"]) or scope["method"] == "OPTIONS":
             return None
         request_log.token = self._match_token(headers.get("authorization", ""))
         if not request_log.token:
             message = "missing or invalid token: send it as `Authorization: Bearer TOKEN`"
-            return ErrorResponse(
-                401, message, "invalid_api_key", "authentication_error", headers={"www-authenticate": "Bearer"}
-            )
+            challenge = {"www-authenticate": "Bearer"}
+            return ErrorResponse(401, message, "invalid_api_key", "authentication_error", headers=challenge)
         return None
 
     def _match_token(self, authorization: str) -> str:
@@ -164,14 +157,15 @@ class RequestMiddleware:
         wait = self._buckets.setdefault(request_log.token, _TokenBucket(rate)).take(rate)
         if not wait:
             return None
-        headers = {"retry-after": str(max(1, round(wait)))}
-        return ErrorResponse(
-            429,
+        message, headers = (
             f"rate limit of {rate} requests per minute exceeded",
-            "rate_limited",
-            "rate_limit_error",
-            headers=headers,
+            {"retry-after": str(max(1, round(wait)))},
         )
+        return ErrorResponse(429, message, "rate_limited", "rate_limit_error", headers=headers)
+
+    def _check_content_length(self, headers: Mapping[str, str]) -> ErrorResponse | None:
+        length, limit = headers.get("content-length", ""), self._settings.limits.body_bytes
+        return _body_too_large(limit) if length.isdigit() and int(length) > limit else None
 
     async def _read_body(self, receive: Receive) -> bytes | ErrorResponse:
         """Read the whole body, within the limits of bytes and seconds."""
@@ -288,11 +282,6 @@ def _is_public(path: str) -> bool:
 
 def _is_same_origin(origin: str, host: str) -> bool:
     return urlsplit(origin).netloc.lower() == host.lower()
-
-
-def _check_content_length(headers: Mapping[str, str], limit: int) -> ErrorResponse | None:
-    length = headers.get("content-length", "")
-    return _body_too_large(limit) if length.isdigit() and int(length) > limit else None
 
 
 def _body_too_large(limit: int) -> ErrorResponse:

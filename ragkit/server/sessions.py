@@ -10,20 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragkit.records import JSON
-from ragkit.server.database import StateDatabase, decode_cursor, encode_cursor, format_time, new_id
+from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction, new_id
 from ragkit.server.http_errors import invalid_request, not_found
-from ragkit.server.settings import Retention
 
 MAX_TITLE_CHARS = 80
 NEW_TITLE = "New chat"
-EMPTY_DETAIL: dict[str, JSON] = {
-    "citations": [],
-    "evidence": None,
-    "abstained": None,
-    "model": None,
-    "usage": None,
-    "error": None,
-}
+EMPTY_DETAIL: dict[str, JSON] = {"citations": [], **dict.fromkeys(("evidence", "abstained", "model", "usage", "error"))}
 """Default values of the details of a message."""
 
 
@@ -38,137 +30,108 @@ class SessionTurn:
     """(role, content) of the earlier messages."""
 
 
-class SessionStore:
+class SessionStore(StateStore):
     """The sessions in a state database."""
 
-    def __init__(self, state: StateDatabase, retention: Retention) -> None:
-        self._state = state
-        self._retention = retention
-
-    async def start(self, title: str = "") -> dict[str, JSON]:
+    @in_transaction
+    def start(self, connection: sqlite3.Connection, title: str = "") -> dict[str, JSON]:
         """Create a session."""
+        return _load_session(connection, self._create(connection, title))
 
-        def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            return _load_session(connection, self._create(connection, title))
-
-        return await self._state.run(work)
-
-    async def end(self, session: str) -> dict[str, JSON]:
+    @in_transaction
+    def end(self, connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
         """End a session: it takes no more messages. Idempotent."""
+        _load_session(connection, session)
+        connection.execute("UPDATE sessions SET ended = coalesce(ended, ?) WHERE id = ?", (time.time(), session))
+        return _load_session(connection, session)
 
-        def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            _load_session(connection, session)
-            connection.execute("UPDATE sessions SET ended = coalesce(ended, ?) WHERE id = ?", (time.time(), session))
-            return _load_session(connection, session)
-
-        return await self._state.run(work)
-
-    async def rename(self, session: str, title: str) -> dict[str, JSON]:
+    @in_transaction
+    def rename(self, connection: sqlite3.Connection, session: str, title: str) -> dict[str, JSON]:
         """Rename a session."""
+        connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (shorten_title(title), session))
+        return _load_session(connection, session)
 
-        def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (shorten_title(title), session))
-            return _load_session(connection, session)
-
-        return await self._state.run(work)
-
-    async def get(self, session: str) -> dict[str, JSON]:
+    @in_transaction
+    def get(self, connection: sqlite3.Connection, session: str) -> dict[str, JSON]:
         """A session with its messages, under `history`."""
+        self._state.mark_interrupted(connection)
+        data = _load_session(connection, session)
+        rows = connection.execute(
+            f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key",  # noqa: S608 - own columns
+            (session,),
+        )
+        return {**data, "history": [message_json(row) for row in rows]}
 
-        def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            self._state.mark_interrupted(connection)
-            data = _load_session(connection, session)
-            rows = connection.execute(
-                f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE session = ? ORDER BY key",  # noqa: S608 - own columns
-                (session,),
-            )
-            return {**data, "history": [message_json(row) for row in rows]}
-
-        return await self._state.run(work)
-
-    async def list(self, cursor: str | None, limit: int) -> tuple[list[JSON], str | None]:
+    @in_transaction
+    def list(self, connection: sqlite3.Connection, cursor: str | None, limit: int) -> tuple[list[JSON], str | None]:
         """A page of sessions, most recently used first, and the cursor of the next page."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
+        rows = connection.execute(
+            f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE (updated, id) < (?, ?)"  # noqa: S608
+            " ORDER BY updated DESC, id DESC LIMIT ?",
+            (*after, limit + 1),
+        ).fetchall()
+        next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
+        return [_session_json(row) for row in rows[:limit]], next_cursor
 
-        def work(connection: sqlite3.Connection) -> tuple[list[JSON], str | None]:
-            rows = connection.execute(
-                f"SELECT {_SESSION_COLUMNS} FROM sessions s WHERE (updated, id) < (?, ?)"  # noqa: S608
-                " ORDER BY updated DESC, id DESC LIMIT ?",
-                (*after, limit + 1),
-            ).fetchall()
-            next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
-            return [_session_json(row) for row in rows[:limit]], next_cursor
-
-        return await self._state.run(work)
-
-    async def add_question(self, session: str | None, question: str, trace: str, *, title: str = "") -> SessionTurn:
+    @in_transaction
+    def add_question(
+        self, connection: sqlite3.Connection, session: str | None, question: str, trace: str, *, title: str = ""
+    ) -> SessionTurn:
         """Add a question and a running, empty answer to a session (None: a new one).
 
         Raises RequestRejected: the session does not exist, has ended, is full, or has a running answer.
         """
+        self._state.mark_interrupted(connection)
+        session_id = session or self._create(connection, title or question)
+        data = _load_session(connection, session_id)
+        if data["ended"] is not None:
+            raise invalid_request("the session has ended: start a new one", "session_id", "session_ended", 409)
+        rows = connection.execute(
+            "SELECT role, content, status FROM messages WHERE session = ? ORDER BY key", (session_id,)
+        ).fetchall()
+        if len(rows) + 2 > self._retention.max_messages:
+            raise invalid_request("the session is full: start a new one", "session_id", "session_full", 409)
+        if any(status == "running" for _, _, status in rows):
+            raise invalid_request("another answer is running in this session", "session_id", "session_busy", 409)
+        now, answer = time.time(), new_id("msg")
+        if question:
+            _insert_message(connection, (new_id("msg"), session_id, "user", question, now, "done", trace, None))
+        _insert_message(connection, (answer, session_id, "assistant", "", now, "running", trace, self._state.worker_id))
+        new_title = shorten_title(question) if question and data["title"] == NEW_TITLE else data["title"]
+        connection.execute("UPDATE sessions SET updated = ?, title = ? WHERE id = ?", (now, new_title, session_id))
+        history = tuple((role, content) for role, content, status in rows if content and status != "error")
+        return SessionTurn(session_id, answer, trace, history)
 
-        def work(connection: sqlite3.Connection) -> SessionTurn:
-            self._state.mark_interrupted(connection)
-            session_id = session or self._create(connection, title or question)
-            data = _load_session(connection, session_id)
-            if data["ended"] is not None:
-                raise invalid_request("the session has ended: start a new one", "session_id", "session_ended", 409)
-            rows = connection.execute(
-                "SELECT role, content, status FROM messages WHERE session = ? ORDER BY key", (session_id,)
-            ).fetchall()
-            if len(rows) + 2 > self._retention.max_messages:
-                raise invalid_request("the session is full: start a new one", "session_id", "session_full", 409)
-            if any(status == "running" for _, _, status in rows):
-                raise invalid_request("another answer is running in this session", "session_id", "session_busy", 409)
-            now, answer = time.time(), new_id("msg")
-            if question:
-                _insert_message(connection, (new_id("msg"), session_id, "user", question, now, "done", trace, None))
-            _insert_message(
-                connection, (answer, session_id, "assistant", "", now, "running", trace, self._state.worker_id)
-            )
-            new_title = shorten_title(question) if question and data["title"] == NEW_TITLE else data["title"]
-            connection.execute("UPDATE sessions SET updated = ?, title = ? WHERE id = ?", (now, new_title, session_id))
-            history = tuple((role, content) for role, content, status in rows if content and status != "error")
-            return SessionTurn(session_id, answer, trace, history)
-
-        return await self._state.run(work)
-
-    async def update_answer(self, turn: SessionTurn, content: str) -> None:
+    @in_transaction
+    def update_answer(self, connection: sqlite3.Connection, turn: SessionTurn, content: str) -> None:
         """Save the text of a running answer."""
-        await self._state.run(
-            lambda connection: connection.execute(
-                "UPDATE messages SET content = ? WHERE id = ? AND status = 'running'", (content, turn.answer_id)
-            )
+        connection.execute(
+            "UPDATE messages SET content = ? WHERE id = ? AND status = 'running'", (content, turn.answer_id)
         )
 
-    async def finish_answer(
-        self, turn: SessionTurn, status: str, content: str, detail: Mapping[str, JSON]
+    @in_transaction
+    def finish_answer(
+        self, connection: sqlite3.Connection, turn: SessionTurn, status: str, content: str, detail: Mapping[str, JSON]
     ) -> tuple[dict[str, JSON], dict[str, JSON]]:
         """Store the final answer. Returns it as MessageSchema, and its session as SessionSchema."""
+        connection.execute(
+            "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?",
+            (status, content, json.dumps(detail, default=dict), turn.answer_id),
+        )
+        connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session_id))
+        row = connection.execute(
+            f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - own columns
+            (turn.answer_id,),
+        ).fetchone()
+        return message_json(row), _load_session(connection, turn.session_id)
 
-        def work(connection: sqlite3.Connection) -> tuple[dict[str, JSON], dict[str, JSON]]:
-            connection.execute(
-                "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?",
-                (status, content, json.dumps(detail, default=dict), turn.answer_id),
-            )
-            connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session_id))
-            row = connection.execute(
-                f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - own columns
-                (turn.answer_id,),
-            ).fetchone()
-            return message_json(row), _load_session(connection, turn.session_id)
-
-        return await self._state.run(work)
-
-    async def delete_expired(self) -> None:
+    @in_transaction
+    def delete_expired(self, connection: sqlite3.Connection) -> None:
         """Delete sessions that are too old or too many."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            self._state.mark_interrupted(connection)
-            connection.execute("DELETE FROM sessions WHERE updated < ?", (time.time() - self._retention.days * 86400,))
-            self._evict(connection, self._retention.max_sessions)
-
-        await self._state.run(work)
+        self._state.mark_interrupted(connection)
+        connection.execute("DELETE FROM sessions WHERE updated < ?", (time.time() - self._retention.days * 86400,))
+        self._evict(connection, self._retention.max_sessions)
 
     def _create(self, connection: sqlite3.Connection, title: str) -> str:
         self._evict(connection, self._retention.max_sessions - 1)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import PurePath
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -66,7 +67,7 @@ class StaticFile:
     """`body`, compressed with gzip."""
     etag: str
 
-    def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request) -> Response:
         """The file, or 304 if the client has it cached."""
         headers = {**HEADERS, "etag": self.etag}
         if self.etag in (etag.strip() for etag in request.headers.get("if-none-match", "").split(",")):
@@ -79,7 +80,7 @@ class StaticFile:
 def load_static_files() -> list[StaticFile]:
     """The files of the web UI, by name."""
     folder = files(__package__) / STATIC_FOLDER
-    entries = [entry for entry in folder.iterdir() if entry.is_file() and _suffix(entry.name) in MEDIA_TYPES]
+    entries = [entry for entry in folder.iterdir() if entry.is_file() and PurePath(entry.name).suffix in MEDIA_TYPES]
     return [_create_file(entry.name, entry.read_bytes()) for entry in sorted(entries, key=lambda entry: entry.name)]
 
 
@@ -88,23 +89,10 @@ def static_routes() -> Sequence[Route]:
     routes = []
     for file in load_static_files():
         path = "/" if file.name == INDEX_FILE else f"/{STATIC_FOLDER}/{file.name}"
-        routes.append(Route(path, _endpoint(file), methods=["GET"], include_in_schema=False))
+        routes.append(Route(path, file.respond, methods=["GET"], include_in_schema=False))
     return routes
 
 
-def _endpoint(file: StaticFile) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        return file.respond(request)
-
-    return endpoint
-
-
 def _create_file(name: str, body: bytes) -> StaticFile:
-    packed = gzip.compress(body, 9, mtime=0)
-    return StaticFile(
-        name, MEDIA_TYPES[_suffix(name)], body, packed, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-    )
-
-
-def _suffix(name: str) -> str:
-    return name[name.rfind(".") :]
+    etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    return StaticFile(name, MEDIA_TYPES[PurePath(name).suffix], body, gzip.compress(body, 9, mtime=0), etag)

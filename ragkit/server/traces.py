@@ -11,108 +11,86 @@ from typing import Any
 
 from ragkit.agent.trace import AgentTrace, TraceSpan
 from ragkit.records import JSON
-from ragkit.server.database import StateDatabase, decode_cursor, encode_cursor, format_time
+from ragkit.server.database import StateStore, decode_cursor, encode_cursor, format_time, in_transaction
 from ragkit.server.http_errors import not_found
-from ragkit.server.settings import Retention
 
 _TRACE_COLUMNS = "id, session, status, started, ended, model, question, usage, spans, error"
 
 
-class TraceStore:
+class TraceStore(StateStore):
     """The traces in a state database."""
 
-    def __init__(self, state: StateDatabase, retention: Retention) -> None:
-        self._state = state
-        self._retention = retention
-
-    async def start(self, trace: str, session: str | None, model: str, question: str) -> None:
+    @in_transaction
+    def start(self, connection: sqlite3.Connection, trace: str, session: str | None, model: str, question: str) -> None:
         """Add a running trace. The question is stored only if it belongs to a session."""
         values = (trace, session, time.time(), model, question if session else "", self._state.worker_id)
-        await self._state.run(
-            lambda connection: connection.execute(
-                "INSERT INTO traces (id, session, status, started, model, question, worker, usage, spans, error)"
-                " VALUES (?,?,'running',?,?,?,?,'{}','[]','')",
-                values,
-            )
+        connection.execute(
+            "INSERT INTO traces (id, session, status, started, model, question, worker, usage, spans, error)"
+            " VALUES (?,?,'running',?,?,?,?,'{}','[]','')",
+            values,
         )
 
-    async def finish(self, trace: str, status: str, result: Mapping[str, JSON], error: str = "") -> None:
+    @in_transaction
+    def finish(
+        self, connection: sqlite3.Connection, trace: str, status: str, result: Mapping[str, JSON], error: str = ""
+    ) -> None:
         """Finish a trace. `result` may hold `model`, `usage` and `spans`."""
-        values = (
-            status,
-            time.time(),
-            result.get("model"),
-            json.dumps(result.get("usage") or {}, default=dict),
-            json.dumps(result.get("spans") or [], default=dict),
-            error,
-            trace,
-        )
-        await self._state.run(
-            lambda connection: connection.execute(
-                "UPDATE traces SET status = ?, ended = ?, model = coalesce(?, model), usage = ?, spans = ?, error = ?,"
-                " worker = NULL WHERE id = ?",
-                values,
-            )
+        usage = json.dumps(result.get("usage") or {}, default=dict)
+        spans = json.dumps(result.get("spans") or [], default=dict)
+        connection.execute(
+            "UPDATE traces SET status = ?, ended = ?, model = coalesce(?, model), usage = ?, spans = ?, error = ?,"
+            " worker = NULL WHERE id = ?",
+            (status, time.time(), result.get("model"), usage, spans, error, trace),
         )
 
-    async def get(self, trace: str) -> dict[str, JSON]:
+    @in_transaction
+    def get(self, connection: sqlite3.Connection, trace: str) -> dict[str, JSON]:
         """A trace with its spans. Raises RequestRejected if there is none."""
+        self._state.mark_interrupted(connection)
+        row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
+        if row is None:
+            raise not_found("trace", "trace_not_found")
+        return {**_trace_json(row), "spans": json.loads(row[8])}
 
-        def work(connection: sqlite3.Connection) -> dict[str, JSON]:
-            self._state.mark_interrupted(connection)
-            row = connection.execute(f"SELECT {_TRACE_COLUMNS} FROM traces WHERE id = ?", (trace,)).fetchone()  # noqa: S608
-            if row is None:
-                raise not_found("trace", "trace_not_found")
-            return {**_trace_json(row), "spans": json.loads(row[8])}
-
-        return await self._state.run(work)
-
-    async def list(self, cursor: str | None, limit: int, session: str | None) -> tuple[list[JSON], str | None]:
+    @in_transaction
+    def list(
+        self, connection: sqlite3.Connection, cursor: str | None, limit: int, session: str | None
+    ) -> tuple[list[JSON], str | None]:
         """A page of traces without spans, latest first, and the cursor of the next page."""
         after = decode_cursor(cursor, float, str) if cursor else [1e300, ""]
+        self._state.mark_interrupted(connection)
+        rows = connection.execute(
+            f"SELECT {_TRACE_COLUMNS} FROM traces WHERE (started, id) < (?, ?) AND (? IS NULL OR session = ?)"  # noqa: S608
+            " ORDER BY started DESC, id DESC LIMIT ?",
+            (*after, session, session, limit + 1),
+        ).fetchall()
+        next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
+        return [_trace_json(row) for row in rows[:limit]], next_cursor
 
-        def work(connection: sqlite3.Connection) -> tuple[list[JSON], str | None]:
-            self._state.mark_interrupted(connection)
-            rows = connection.execute(
-                f"SELECT {_TRACE_COLUMNS} FROM traces WHERE (started, id) < (?, ?) AND (? IS NULL OR session = ?)"  # noqa: S608
-                " ORDER BY started DESC, id DESC LIMIT ?",
-                (*after, session, session, limit + 1),
-            ).fetchall()
-            next_cursor = encode_cursor(float(rows[limit - 1][3]), rows[limit - 1][0]) if len(rows) > limit else None
-            return [_trace_json(row) for row in rows[:limit]], next_cursor
-
-        return await self._state.run(work)
-
-    async def delete_expired(self) -> None:
+    @in_transaction
+    def delete_expired(self, connection: sqlite3.Connection) -> None:
         """Delete traces that are too old or too many, and expired suspended runs."""
         oldest = time.time() - self._retention.days * 86400
+        connection.execute("DELETE FROM traces WHERE started < ? AND status != 'running'", (oldest,))
+        connection.execute(
+            "DELETE FROM traces WHERE status != 'running' AND id IN"
+            " (SELECT id FROM traces ORDER BY started DESC, id DESC LIMIT -1 OFFSET ?)",
+            (self._retention.max_traces,),
+        )
+        connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM traces WHERE started < ? AND status != 'running'", (oldest,))
-            connection.execute(
-                "DELETE FROM traces WHERE status != 'running' AND id IN"
-                " (SELECT id FROM traces ORDER BY started DESC, id DESC LIMIT -1 OFFSET ?)",
-                (self._retention.max_traces,),
-            )
-            connection.execute("DELETE FROM suspended WHERE created < ?", (time.time() - MAX_SUSPENDED_S,))
-
-        await self._state.run(work)
-
-    async def save_suspended_run(self, run: str) -> str:
+    @in_transaction
+    def save_suspended_run(self, connection: sqlite3.Connection, run: str) -> str:
         """Store a run that waits for tool results of the caller. Returns its id."""
         identity = secrets.token_urlsafe(16)
-        values = (identity, time.time(), run)
-        await self._state.run(lambda connection: connection.execute("INSERT INTO suspended VALUES (?,?,?)", values))
+        connection.execute("INSERT INTO suspended VALUES (?,?,?)", (identity, time.time(), run))
         return identity
 
-    async def load_suspended_run(self, identity: str) -> str | None:
+    @in_transaction
+    def load_suspended_run(self, connection: sqlite3.Connection, identity: str) -> str | None:
         """A stored run; None if it is unknown or expired."""
-
-        def work(connection: sqlite3.Connection) -> str | None:
-            row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
-            return None if row is None else str(row[0])
-
-        return await self._state.run(work)
+        row = connection.execute("SELECT run FROM suspended WHERE id = ?", (identity,)).fetchone()
+        return None if row is None else str(row[0])
 
 
 MAX_SUSPENDED_S = 3600.0

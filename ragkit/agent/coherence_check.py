@@ -32,16 +32,10 @@ class CoherenceCheck:
 
     def build_request(self, question: str, calls: Sequence[ToolCall]) -> ModelRequest:
         """The request to the model."""
-        listed = "\n".join(
-            f"{n}. {call.name} {canonical_json(dict(call.arguments))}" for n, call in enumerate(calls, 1)
-        )
-        words = f"User:\n{question}\n\nCalls:\n{listed}"
-        return ModelRequest(
-            self.model,
-            (Message.system(_SYSTEM_PROMPT), Message.user(words)),
-            (),
-            ModelSettings(temperature=0.0, max_tokens=512),
-        )
+        lines = [f"{n}. {call.name} {canonical_json(dict(call.arguments))}" for n, call in enumerate(calls, 1)]
+        text = "\n".join(["User:", question, "", "Calls:", *lines])
+        messages = (Message.system(_SYSTEM_PROMPT), Message.user(text))
+        return ModelRequest(self.model, messages, (), ModelSettings(temperature=0.0, max_tokens=512))
 
     def parse_refusals(self, completion: Completion, count: int) -> Mapping[int, str]:
         """The refused ones of `count` calls: index from 0 -> reason."""

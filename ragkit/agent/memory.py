@@ -190,9 +190,8 @@ def estimate_message_tokens(message: Message) -> int:
 
 def serialize_messages(messages: Sequence[Message]) -> str:
     """Messages in the JSON format of conversations."""
-    return json.dumps(
-        {"format": FORMAT, "version": VERSION, "messages": [one.to_dict() for one in messages]}, ensure_ascii=False
-    )
+    data = {"format": FORMAT, "version": VERSION, "messages": [one.to_dict() for one in messages]}
+    return json.dumps(data, ensure_ascii=False)
 
 
 def parse_messages(data: JSON) -> list[Message]:
@@ -203,9 +202,8 @@ def parse_messages(data: JSON) -> list[Message]:
     if not isinstance(version, int) or version > VERSION:
         raise InvalidOption("the version of a saved conversation", version, f"<= {VERSION}")
     messages = data.get("messages")
-    return (
-        [Message.from_dict(one) for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
-    )
+    found = messages if isinstance(messages, list) else []
+    return [Message.from_dict(one) for one in found if isinstance(one, Mapping)]
 
 
 def _parse_conversation(text: str) -> list[Message]:

@@ -35,13 +35,8 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
     The JSON may be in a fence or inside text. Raises InvalidStructuredOutput.
     """
     starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    value = (
-        parse_lenient_json(extract_balanced(text, min(starts)))
-        if starts
-        else parse_lenient_json(text)
-        if text.strip()
-        else None
-    )
+    source = extract_balanced(text, min(starts)) if starts else text
+    value = parse_lenient_json(source) if source.strip() else None
     if isinstance(form, Mapping):
         problems = find_violations(value, form, "the answer")
         if problems:
@@ -52,15 +47,10 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
     try:
         return form.model_validate(value)
     except ValidationError as error:
-        raise InvalidStructuredOutput(
-            "; ".join(_format_error(one["loc"], one["msg"]) for one in error.errors())
-        ) from error
+        lines = [f"{'.'.join(map(str, one['loc'])) or 'the answer'}: {one['msg']}" for one in error.errors()]
+        raise InvalidStructuredOutput("; ".join(lines)) from error
 
 
 def build_repair_prompt(error: InvalidStructuredOutput) -> str:
     """The repair request after an invalid answer."""
     return f"Your answer does not match the required format: {error}. Answer again with the corrected JSON only."
-
-
-def _format_error(place: tuple[int | str, ...], message: str) -> str:
-    return f"{'.'.join(map(str, place)) or 'the answer'}: {message}"

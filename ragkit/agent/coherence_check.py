@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragkit.agent.messages import Message, ToolCall, canonical_json
+from ragkit.agent.messages import Message, ToolCall, canonical_json, json_objects
 from ragkit.agent.parser import parse_lenient_json
 from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings, Provider
 
@@ -42,8 +42,8 @@ class CoherenceCheck:
         found = parse_lenient_json(completion.message.content) if "{" in completion.message.content else None
         refused = found.get("refused") if isinstance(found, Mapping) else None
         reasons: dict[int, str] = {}
-        for one in refused if isinstance(refused, list) else []:
-            number = one.get("call") if isinstance(one, Mapping) else None
-            if isinstance(one, Mapping) and isinstance(number, int) and 1 <= number <= count:
+        for one in json_objects(refused):
+            number = one.get("call")
+            if isinstance(number, int) and 1 <= number <= count:
                 reasons[number - 1] = str(one.get("reason") or "it does not serve the request")
         return reasons

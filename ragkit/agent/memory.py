@@ -13,7 +13,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Protocol
 
-from ragkit.agent.messages import Message, Role, canonical_json
+from ragkit.agent.messages import Message, Role, canonical_json, json_objects
 from ragkit.errors import InvalidOption, shorten
 from ragkit.records import JSON
 from ragkit.usage.tokens import estimate_tokens
@@ -201,9 +201,7 @@ def parse_messages(data: JSON) -> list[Message]:
     version = data.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise InvalidOption("the version of a saved conversation", version, f"<= {VERSION}")
-    messages = data.get("messages")
-    found = messages if isinstance(messages, list) else []
-    return [Message.from_dict(one) for one in found if isinstance(one, Mapping)]
+    return [Message.from_dict(one) for one in json_objects(data.get("messages"))]
 
 
 def _parse_conversation(text: str) -> list[Message]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from ragkit.agent.parser import extract_balanced, parse_lenient_json
+from ragkit.agent.parser import extract_balanced, next_bracket, parse_lenient_json
 from ragkit.agent.tools.function_schema import inline_references
 from ragkit.agent.tools.schema_validator import check_schema, find_violations
 from ragkit.errors import RagkitError
@@ -34,8 +34,8 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
 
     The JSON may be in a fence or inside text. Raises InvalidStructuredOutput.
     """
-    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    source = extract_balanced(text, min(starts)) if starts else text
+    start = next_bracket(text)
+    source = extract_balanced(text, start) if start >= 0 else text
     value = parse_lenient_json(source) if source.strip() else None
     if isinstance(form, Mapping):
         problems = find_violations(value, form, "the answer")

@@ -217,9 +217,8 @@ class Meter:
     @property
     def has_call_listener(self) -> bool:
         """Whether this meter or an enclosing one has an `on_call` listener."""
-        return self._on_call is not None or (
-            self._parent_scope is not None and self._parent_scope.meter.has_call_listener
-        )
+        outer = self._parent_scope
+        return self._on_call is not None or (outer is not None and outer.meter.has_call_listener)
 
     def check_budget(self) -> None:
         """Raises BudgetExceeded if the budget of this meter or an enclosing one is spent. Call it before a request."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import aclosing, suppress
-from typing import TypeVar
+from contextlib import aclosing
+from typing import Generic, TypeVar
 
 from ragkit.agent.background_tasks import THREAD_POOL
 from ragkit.agent.events import Event
@@ -62,24 +63,39 @@ async def adrive(run: RunState) -> AsyncGenerator[Event, None]:
         flow.close()
 
 
-class _AsyncInbox(asyncio.Queue[T]):
-    """A queue of one event loop."""
+class _AsyncInbox(Generic[T]):
+    """A single-consumer queue of one event loop."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._running_loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
+        self._items: deque[T] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, item: T) -> None:
+        """Add an item from the loop's thread."""
+        self._items.append(item)
+        self._wake()
 
     def put_threadsafe(self, item: T) -> None:
         """Add an item from any thread; dropped if the loop is closed."""
-        if not self._running_loop.is_closed():
-            self._running_loop.call_soon_threadsafe(self.put_nowait, item)
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.put, item)
 
-    async def get_within(self, timeout_s: float | None) -> T | None:
+    async def get(self, timeout_s: float | None) -> T | None:
         """The next item; None on timeout."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                return await self.get()
-        return None
+        if not self._items:
+            self._waiter = self.loop.create_future()
+            alarm = self.loop.call_later(timeout_s, self._wake) if timeout_s is not None else None
+            try:
+                await self._waiter
+            finally:
+                if alarm is not None:
+                    alarm.cancel()
+        return self._items.popleft() if self._items else None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class _EffectHandler:
@@ -135,10 +151,10 @@ class _EffectHandler:
         """The result of `work`; None on timeout. Raises RunCancelled."""
         inbox: _AsyncInbox[asyncio.Future[T] | BaseException] = _AsyncInbox()
         task = asyncio.ensure_future(work)
-        task.add_done_callback(inbox.put_nowait)
+        task.add_done_callback(inbox.put)
         forget = on_cancel(self.run, inbox.put_threadsafe)
         try:
-            found = await inbox.get_within(timeout_s)
+            found = await inbox.get(timeout_s)
         finally:
             task.cancel()
             forget()
@@ -152,14 +168,14 @@ class _EffectHandler:
         async def listen() -> None:
             with use_meter(self.run.meter, iteration=self.run.iteration):
                 async for delta in call.provider.astream(call.request):
-                    inbox.put_nowait(delta)
-            inbox.put_nowait(incomplete_stream_error(call))
+                    inbox.put(delta)
+            inbox.put(incomplete_stream_error(call))
 
-        task = _run_in_task(listen(), inbox.put_nowait)
+        task = _run_in_task(listen(), inbox.put)
         forget = on_cancel(self.run, inbox.put_threadsafe)
         try:
             while True:
-                item = await inbox.get_within(self.run.cap_timeout(call.timeout_s))
+                item = await inbox.get(self.run.cap_timeout(call.timeout_s))
                 if item is None:
                     raise timeout_error(call)
                 if isinstance(item, BaseException):
@@ -181,7 +197,7 @@ class _EffectHandler:
         tasks = [self._start_tool(index, job, inbox) for index, job in enumerate(effect.jobs)]
         try:
             while not board.is_done:
-                item = await inbox.get_within(board.seconds_left())
+                item = await inbox.get(board.seconds_left())
                 if item is None:
                     board.expire_overdue()
                     continue
@@ -201,13 +217,13 @@ class _EffectHandler:
         if not job.tool.is_async:
             start_tool(index, job, inbox.put_threadsafe)
             return None
-        emit = create_emitter(job, inbox.put_nowait)
+        emit = create_emitter(job, inbox.put)
 
         async def work() -> None:
             with meter_tool(job):
-                inbox.put_nowait((index, await aexecute_tool(job, emit)))
+                inbox.put((index, await aexecute_tool(job, emit)))
 
-        return _run_in_task(work(), inbox.put_nowait)
+        return _run_in_task(work(), inbox.put)
 
 
 def _run_in_task(work: Coroutine[object, object, None], put: Callable[[BaseException], None]) -> asyncio.Task[None]:

@@ -92,14 +92,8 @@ class AuditLog(AgentObserver):
             case e.RunStarted():
                 return {"agent": event.agent_name, "input": [self._redact(one.content) for one in event.messages]}
             case e.ModelCallEnded():
-                usage = event.usage.to_dict()
-                said = self._redact(event.message.content)
-                return {
-                    "model": f"{event.provider}:{event.model}",
-                    "cached": event.cached,
-                    "usage": usage,
-                    "said": said,
-                }
+                model, said = f"{event.provider}:{event.model}", self._redact(event.message.content)
+                return {"model": model, "cached": event.cached, "usage": event.usage.to_dict(), "said": said}
             case e.ToolStarted() | e.PolicyDecided() | e.ApprovalNeeded():
                 return self._call_fields(event)
             case e.ToolEnded() | e.ToolFailed():

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from concurrent.futures import Future
 from contextlib import aclosing
 from contextvars import copy_context
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Generic, TypeVar
 
@@ -29,27 +30,30 @@ class DaemonThreadPool:
         self._idle_threads = 0
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 
+    def start(self, work: Callable[[], None]) -> None:
+        """Run `work`, which must not raise, in a thread, in a copy of the caller's context."""
+        with self._lock:
+            start = self._idle_threads == 0
+            self._idle_threads -= not start
+        self._jobs.put(partial(copy_context().run, work))
+        if start:
+            Thread(target=self._run_worker, name="ragkit-worker", daemon=True).start()
+
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run `work` in a thread, in a copy of the caller's context."""
         future: Future[T] = Future()
-        context = copy_context()
 
         def job() -> None:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                found = context.run(work)
+                found = work()
             except BaseException as error:  # noqa: BLE001 - set on the future
                 future.set_exception(error)
             else:
                 future.set_result(found)
 
-        with self._lock:
-            start = self._idle_threads == 0
-            self._idle_threads -= not start
-        self._jobs.put(job)
-        if start:
-            Thread(target=self._run_worker, name="ragkit-worker", daemon=True).start()
+        self.start(job)
         return future
 
     def _run_worker(self) -> None:

@@ -51,14 +51,10 @@ class Bot:
         self.memory = ConversationMemory()
         self.last_result: AgentResult | None = None
         """The result of the last turn."""
+        config = config or AgentConfig()
+        config = replace(config, model=model) if model else config
         self.agent = Agent(
-            self.provider,
-            self.tools,
-            max_iterations,
-            _with_model(config or AgentConfig(), model),
-            self.memory,
-            name="bot",
-            instructions=system_instruction,
+            self.provider, self.tools, max_iterations, config, self.memory, name="bot", instructions=system_instruction
         )
 
     def chat(self, user_message: str) -> tuple[str, float | None]:
@@ -78,7 +74,3 @@ class Bot:
         """Clear the conversation."""
         self.agent.reset()
         self.last_result = None
-
-
-def _with_model(config: AgentConfig, model: str) -> AgentConfig:
-    return replace(config, model=model) if model else config

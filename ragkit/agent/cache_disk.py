@@ -89,13 +89,11 @@ class DiskCache:
         try:
             yield
         except OSError as error:
-            raise KnowledgeBaseDamaged(
-                str(self._path), f"cannot be made ({error.strerror})", "another place"
-            ) from error
+            reason = f"cannot be made ({error.strerror})"
+            raise KnowledgeBaseDamaged(str(self._path), reason, "another place") from error
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise KnowledgeBaseLocked(str(self._path), "another process") from error
             reason = f"cannot be used as a cache of answers ({error})"
-            raise KnowledgeBaseDamaged(
-                str(self._path), reason, f"rm {self._path}, which costs what is in it"
-            ) from error
+            fix = f"rm {self._path}, which costs what is in it"
+            raise KnowledgeBaseDamaged(str(self._path), reason, fix) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragkit.agent.messages import Message, ToolCall, canonical_json
+from ragkit.agent.messages import Message, ToolCall, canonical_json, json_objects
 from ragkit.agent.parser import parse_lenient_json
 from ragkit.agent.providers.base import Completion, ModelRequest, ModelSettings, Provider
 
@@ -32,24 +32,18 @@ class CoherenceCheck:
 
     def build_request(self, question: str, calls: Sequence[ToolCall]) -> ModelRequest:
         """The request to the model."""
-        listed = "\n".join(
-            f"{n}. {call.name} {canonical_json(dict(call.arguments))}" for n, call in enumerate(calls, 1)
-        )
-        words = f"User:\n{question}\n\nCalls:\n{listed}"
-        return ModelRequest(
-            self.model,
-            (Message.system(_SYSTEM_PROMPT), Message.user(words)),
-            (),
-            ModelSettings(temperature=0.0, max_tokens=512),
-        )
+        lines = [f"{n}. {call.name} {canonical_json(dict(call.arguments))}" for n, call in enumerate(calls, 1)]
+        text = "\n".join(["User:", question, "", "Calls:", *lines])
+        messages = (Message.system(_SYSTEM_PROMPT), Message.user(text))
+        return ModelRequest(self.model, messages, (), ModelSettings(temperature=0.0, max_tokens=512))
 
     def parse_refusals(self, completion: Completion, count: int) -> Mapping[int, str]:
         """The refused ones of `count` calls: index from 0 -> reason."""
         found = parse_lenient_json(completion.message.content) if "{" in completion.message.content else None
         refused = found.get("refused") if isinstance(found, Mapping) else None
         reasons: dict[int, str] = {}
-        for one in refused if isinstance(refused, list) else []:
-            number = one.get("call") if isinstance(one, Mapping) else None
-            if isinstance(one, Mapping) and isinstance(number, int) and 1 <= number <= count:
+        for one in json_objects(refused):
+            number = one.get("call")
+            if isinstance(number, int) and 1 <= number <= count:
                 reasons[number - 1] = str(one.get("reason") or "it does not serve the request")
         return reasons

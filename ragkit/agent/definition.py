@@ -65,6 +65,7 @@ class AgentDefinition:
         builder = self.prompt_builder or PromptBuilder(self.instructions)
         native, marked = self.provider.native_tools, config.screening.mark_as_data
         form = config.response_format
+        schema = to_json_schema(form) if form is not None else None
         prompt = builder.build(registry.list_all(), native=native, marked=marked)
         found: dict[str, object] = {
             "registry": registry.snapshot(),
@@ -73,11 +74,7 @@ class AgentDefinition:
             "system_prompt": prompt,
             "system_message": (Message(Role.SYSTEM, prompt),) if prompt else (),
             "model_settings": ModelSettings(
-                config.temperature,
-                config.top_p,
-                config.max_tokens,
-                to_json_schema(form) if form is not None else None,
-                config.request_timeout_s,
+                config.temperature, config.top_p, config.max_tokens, schema, config.request_timeout_s
             ),
         }
         for name, value in found.items():

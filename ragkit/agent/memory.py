@@ -13,7 +13,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Protocol
 
-from ragkit.agent.messages import Message, Role, canonical_json
+from ragkit.agent.messages import Message, Role, canonical_json, json_objects
 from ragkit.errors import InvalidOption, shorten
 from ragkit.records import JSON
 from ragkit.usage.tokens import estimate_tokens
@@ -190,9 +190,8 @@ def estimate_message_tokens(message: Message) -> int:
 
 def serialize_messages(messages: Sequence[Message]) -> str:
     """Messages in the JSON format of conversations."""
-    return json.dumps(
-        {"format": FORMAT, "version": VERSION, "messages": [one.to_dict() for one in messages]}, ensure_ascii=False
-    )
+    data = {"format": FORMAT, "version": VERSION, "messages": [one.to_dict() for one in messages]}
+    return json.dumps(data, ensure_ascii=False)
 
 
 def parse_messages(data: JSON) -> list[Message]:
@@ -202,10 +201,7 @@ def parse_messages(data: JSON) -> list[Message]:
     version = data.get("version")
     if not isinstance(version, int) or version > VERSION:
         raise InvalidOption("the version of a saved conversation", version, f"<= {VERSION}")
-    messages = data.get("messages")
-    return (
-        [Message.from_dict(one) for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
-    )
+    return [Message.from_dict(one) for one in json_objects(data.get("messages"))]
 
 
 def _parse_conversation(text: str) -> list[Message]:

@@ -145,12 +145,12 @@ class Message:
         return Message(
             Role(str(data["role"])),
             str(data.get("content") or ""),
-            tuple(ToolCall.from_dict(call) for call in _json_objects(data.get("tool_calls"))),
+            tuple(ToolCall.from_dict(call) for call in json_objects(data.get("tool_calls"))),
             str(data.get("tool_call_id", "")),
             str(data.get("name", "")),
             bool(data.get("is_error", False)),
             str(data.get("agent_name", "")),
-            tuple(Image(str(one["data"]), str(one["media_type"])) for one in _json_objects(data.get("images"))),
+            tuple(Image(str(one["data"]), str(one["media_type"])) for one in json_objects(data.get("images"))),
             str(data.get("reasoning", "")),
             bool(data.get("pinned", False)),
             dict(state) if isinstance(state, Mapping) else {},
@@ -172,5 +172,6 @@ def canonical_json(value: JSON) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=dict)
 
 
-def _json_objects(value: JSON) -> list[Mapping[str, JSON]]:
+def json_objects(value: JSON) -> list[Mapping[str, JSON]]:
+    """The objects in a JSON list; empty for any other value."""
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list | tuple) else []

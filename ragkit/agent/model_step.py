@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ragkit.agent import events as e
 from ragkit.agent.cache import Cache, CacheKeyBuilder
@@ -30,10 +31,14 @@ def run_model_step(run: RunState) -> EffectGenerator[tuple[Message, str]]:
         yield from _emit_budget_warnings(run)
     request = run.build_request()
     span, completion = run.trace.add_span(StepType.CACHE), None
-    if run.config.cache is not None and not run.streaming:
-        completion = yield from _read_cache(run, run.config.cache, request, span)
+    cache = None if run.streaming else run.config.cache
+    key = CacheKeyBuilder.build(run.agent.provider.name, request) if cache is not None else ""
+    if cache is not None:
+        completion = yield from _read_cache(run, cache, key, request, span)
     if completion is None:
         completion = yield from _call_with_retries(run, request)
+        if cache is not None:
+            yield from run_function(partial(cache.set, key, completion), waits=cache.blocking)
     message = completion.message
     rails = run.config.guardrails.output
     span = run.trace.add_span(StepType.OUTPUT_GUARDRAILS)
@@ -65,11 +70,10 @@ def _emit_budget_warnings(run: RunState) -> EffectGenerator[None]:
 
 
 def _read_cache(
-    run: RunState, cache: Cache, request: ModelRequest, span: TraceSpan
+    run: RunState, cache: Cache, key: str, request: ModelRequest, span: TraceSpan
 ) -> EffectGenerator[Completion | None]:
     """Step 3, cache. Streamed runs skip it."""
-    key = CacheKeyBuilder.build(run.agent.provider.name, request)
-    found = yield from _get_cached(cache, key)
+    found = yield from run_function(lambda: cache.get(key), waits=cache.blocking)
     span.attributes["hit"] = found is not None
     span.ended = run.trace.elapsed_s()
     if found is None:
@@ -81,46 +85,36 @@ def _read_cache(
     return found
 
 
-def _get_cached(cache: Cache, key: str) -> EffectGenerator[Completion | None]:
-    return (yield from run_function(lambda: cache.get(key), waits=cache.blocking))
-
-
 def _call_with_retries(run: RunState, request: ModelRequest) -> EffectGenerator[Completion]:
-    """Step 4: send the request, with retries, and store the answer in the cache."""
-    provider, cache = run.agent.provider, run.config.cache
-    held = bool(run.config.guardrails.output)
+    """Step 4: send the request, with retries."""
+    provider = run.agent.provider
+    streaming = run.streaming and not run.config.guardrails.output
     span = run.trace.start_span(StepType.LLM_CALL, request.model or provider.name)
     if run.has_listeners:
         yield e.ModelCallStarted(run.id, run.iteration, provider.name, request.model, request)
     began = time.perf_counter()
     for attempt in range(1, run.config.retry.max_attempts + 1):
         try:
-            effect = CallModel(
-                run,
-                provider,
-                request,
-                run.cap_timeout(run.config.request_timeout_s),
-                streaming=run.streaming and not held,
-            )
-            completion = yield from call_model(effect)
+            timeout = run.cap_timeout(run.config.request_timeout_s)
+            completion = yield from call_model(CallModel(run, provider, request, timeout, streaming))
             break
         except ProviderError as error:
             yield from _wait_for_retry(run, attempt, error)
-    usage = run.meter.record_chat(
-        *_provider_and_model(run, request, completion), completion.usage, iteration=run.iteration
+    name, model = _provider_and_model(run, request, completion)
+    usage = run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
+    span.attributes.update(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        cost_usd=usage.llm_cost_usd,
+        stop_reason=completion.stop_reason,
     )
-    _set_usage_attributes(span, completion, usage)
     run.trace.end_span(span)
     if completion.fallback_errors:
         yield e.ProviderFallback(run.id, completion.fallback_errors, completion.provider)
     if run.has_listeners:
-        yield _model_call_ended(
-            run, completion, usage, cached=False, request=request, seconds=time.perf_counter() - began
-        )
-    if cache is not None and not run.streaming:
-        key = CacheKeyBuilder.build(provider.name, request)
-        stored = completion
-        yield from run_function(lambda: cache.set(key, stored), waits=cache.blocking)
+        seconds = time.perf_counter() - began
+        yield _model_call_ended(run, completion, usage, cached=False, request=request, seconds=seconds)
     return completion
 
 
@@ -148,18 +142,6 @@ def _model_call_ended(
     provider, model = _provider_and_model(run, request, completion)
     return e.ModelCallEnded(
         run.id, run.iteration, provider, model, completion.message, usage, cached, completion.stop_reason, seconds
-    )
-
-
-def _set_usage_attributes(span: TraceSpan, completion: Completion, usage: UsageStats) -> None:
-    span.attributes.update(
-        {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "cost_usd": usage.llm_cost_usd,
-            "stop_reason": completion.stop_reason,
-        }
     )
 
 

@@ -125,13 +125,14 @@ def _find_bare_json(text: str) -> Iterator[str]:
     pieces = [match.group(1) for match in _FENCE.finditer(text)] or [text]
     for piece in pieces:
         position = 0
-        while (start := _next_bracket(piece, position)) >= 0:
+        while (start := next_bracket(piece, position)) >= 0:
             found = extract_balanced(piece, start)
             position = start + len(found)
             yield found
 
 
-def _next_bracket(text: str, position: int) -> int:
+def next_bracket(text: str, position: int = 0) -> int:
+    """The position of the next object or list; -1 if there is none."""
     places = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
     return min(places, default=-1)
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from io import StringIO
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.errors import InvalidOption
 from ragkit.records import JSON
 
 Decision: TypeAlias = Literal["allow", "review", "deny"]
-DECISIONS = ("allow", "review", "deny")
-_STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "review", "allow")
+DECISIONS: tuple[Decision, ...] = ("allow", "review", "deny")
+"""From the mildest to the strictest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ToolPolicy:
         by_argument = {rule.decision: rule.reason or f"its {rule.argument} matches {rule.matches!r}" for rule in rules}
         if _matches_any(call.name, self.deny):
             return PolicyDecision("deny", f"{call.name} is denied")
-        for decision in _STRICTEST_FIRST:
+        for decision in reversed(DECISIONS):
             if decision in by_argument:
                 return PolicyDecision(decision, by_argument[decision])
         if _matches_any(call.name, self.review):
@@ -105,13 +105,9 @@ class ToolPolicy:
         rules = data.get("when") or []
         if not isinstance(rules, list):
             raise InvalidOption("`when` of the policy", rules, "a list of rules")
-        return ToolPolicy(
-            _read_names(data, "allow"),
-            _read_names(data, "review"),
-            _read_names(data, "deny"),
-            tuple(_read_rule(one) for one in rules),
-            cast("Decision", str(data.get("default", "allow"))),
-        )
+        allow, review, deny = (_read_names(data, key) for key in ("allow", "review", "deny"))
+        default = cast("Decision", str(data.get("default", "allow")))
+        return ToolPolicy(allow, review, deny, tuple(map(_read_rule, rules)), default)
 
     @staticmethod
     def from_yaml(path: str | Path) -> ToolPolicy:
@@ -163,7 +159,5 @@ def _read_rule(data: JSON) -> ArgumentRule:
     for key in data:
         if key not in known:
             raise InvalidOption("a rule key", key, f"one of {', '.join(known)}")
-    decision = cast("Decision", str(data.get("decision", "deny")))
-    return ArgumentRule(
-        str(data["tool"]), str(data["argument"]), str(data["matches"]), decision, str(data.get("reason", ""))
-    )
+    values: dict[str, Any] = {key: str(value) for key, value in data.items()}
+    return ArgumentRule(**values)

@@ -94,16 +94,14 @@ class RunState:
     def switch_agent(self, agent: AgentDefinition) -> None:
         """Continue with another agent. Its observers are added to the present ones."""
         self.agent, self.config = agent, agent.config
-        self.observers = self.observers.merge(
-            ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
-        )
+        added = ObserverDispatcher.from_config(agent.config.observers, agent.config.hooks)
+        self.observers = self.observers.merge(added)
         self.has_listeners = self.streaming or self.observers.has_observers
 
     @property
     def last_user_text(self) -> str:
         """The last user message."""
-        said = (one.content for one in reversed(self.messages) if one.role is Role.USER)
-        return next(said, "")
+        return next((one.content for one in reversed(self.messages) if one.role is Role.USER), "")
 
     @property
     def elapsed_s(self) -> float:

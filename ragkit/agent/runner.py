@@ -113,15 +113,13 @@ class AgentRunner:
         self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> Generator[Event, None, None]:
         """Yield the events of one turn."""
-        run = self._prepare_turn(given, context, cancel, live=True)
-        return drive(run)
+        return drive(self._prepare_turn(given, context, cancel, live=True))
 
     def astream(
         self, given: AgentInput, *, context: RunnerContext | None = None, cancel: Cancellation | None = None
     ) -> AsyncGenerator[Event, None]:
         """Asynchronous version of `stream`."""
-        run = self._prepare_turn(given, context, cancel, live=True)
-        return adrive(run)
+        return adrive(self._prepare_turn(given, context, cancel, live=True))
 
     def select_agent(self, conversation: ConversationState) -> AgentDefinition:
         """The agent that answers next: the named one, else the last speaker, else the first of the team."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from ragkit.agent.parser import extract_balanced, parse_lenient_json
+from ragkit.agent.parser import extract_balanced, next_bracket, parse_lenient_json
 from ragkit.agent.tools.function_schema import inline_references
 from ragkit.agent.tools.schema_validator import check_schema, find_violations
 from ragkit.errors import RagkitError
@@ -34,14 +34,9 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
 
     The JSON may be in a fence or inside text. Raises InvalidStructuredOutput.
     """
-    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    value = (
-        parse_lenient_json(extract_balanced(text, min(starts)))
-        if starts
-        else parse_lenient_json(text)
-        if text.strip()
-        else None
-    )
+    start = next_bracket(text)
+    source = extract_balanced(text, start) if start >= 0 else text
+    value = parse_lenient_json(source) if source.strip() else None
     if isinstance(form, Mapping):
         problems = find_violations(value, form, "the answer")
         if problems:
@@ -52,15 +47,10 @@ def parse_structured_output(text: str, form: ResponseFormat) -> object:
     try:
         return form.model_validate(value)
     except ValidationError as error:
-        raise InvalidStructuredOutput(
-            "; ".join(_format_error(one["loc"], one["msg"]) for one in error.errors())
-        ) from error
+        lines = [f"{'.'.join(map(str, one['loc'])) or 'the answer'}: {one['msg']}" for one in error.errors()]
+        raise InvalidStructuredOutput("; ".join(lines)) from error
 
 
 def build_repair_prompt(error: InvalidStructuredOutput) -> str:
     """The repair request after an invalid answer."""
     return f"Your answer does not match the required format: {error}. Answer again with the corrected JSON only."
-
-
-def _format_error(place: tuple[int | str, ...], message: str) -> str:
-    return f"{'.'.join(map(str, place)) or 'the answer'}: {message}"

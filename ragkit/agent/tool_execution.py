@@ -58,12 +58,9 @@ class ToolExecution:
     def call_tool(self) -> object:
         """Call the tool for the next attempt. Returns its return value unchanged, also a coroutine or a generator."""
         self._attempts += 1
-        job = self._job
-        if job.tool.takes_context:
-            return job.tool.call_validated(
-                job.arguments, job.create_context(self._attempts, job.tool.retries + 1, self.emit)
-            )
-        return job.tool.call_validated(job.arguments, None)
+        job, tool = self._job, self._job.tool
+        context = job.create_context(self._attempts, tool.retries + 1, self.emit) if tool.takes_context else None
+        return tool.call_validated(job.arguments, context)
 
     def set_result(self, value: object) -> None:
         """Record the return value of the tool."""

@@ -169,10 +169,8 @@ def _check_coherence(run: RunState, plan: ToolPlan) -> EffectGenerator[None]:
             span.attributes["error"] = str(error)
             reasons = {} if check.fail_open else dict.fromkeys(range(len(indices)), f"it could not be checked: {error}")
         else:
-            model = completion.model or request.model
-            run.meter.record_chat(
-                completion.provider or provider.name, model, completion.usage, iteration=run.iteration
-            )
+            name, model = completion.provider or provider.name, completion.model or request.model
+            run.meter.record_chat(name, model, completion.usage, iteration=run.iteration)
             reasons = dict(check.parse_refusals(completion, len(indices)))
         for position, reason in reasons.items():
             call = plan.calls[indices[position]]
@@ -246,18 +244,11 @@ def _record_analytics(analytics: AgentAnalytics, outcome: ToolOutcome) -> None:
     analytics.record_tool(outcome.name, outcome.arguments, outcome.seconds, error=error, chunks=outcome.chunks)
 
 
-def _tool_event(run: RunState, outcome: ToolOutcome) -> e.ToolEnded | e.ToolFailed:
-    if outcome.error is not None:
-        return e.ToolFailed(run.id, run.iteration, outcome.call, outcome.error, outcome.content, outcome.seconds)
+def _tool_event(run: RunState, done: ToolOutcome) -> e.ToolEnded | e.ToolFailed:
+    if done.error is not None:
+        return e.ToolFailed(run.id, run.iteration, done.call, done.error, done.content, done.seconds)
     return e.ToolEnded(
-        run.id,
-        run.iteration,
-        outcome.call,
-        outcome.content,
-        outcome.data,
-        outcome.seconds,
-        outcome.attempts,
-        outcome.chunks,
+        run.id, run.iteration, done.call, done.content, done.data, done.seconds, done.attempts, done.chunks
     )
 
 
@@ -265,17 +256,9 @@ def _record_results(run: RunState, plan: ToolPlan) -> None:
     """Step 10: append the results as messages, in the order of the calls."""
     done = [outcome for outcome in plan.outcomes if outcome is not None]
     run.tool_outcomes += done
-    for outcome in done:
-        run.messages.append(
-            Message(
-                Role.TOOL,
-                outcome.content,
-                tool_call_id=outcome.call.id,
-                name=outcome.name,
-                is_error=outcome.error is not None,
-                data=outcome.data,
-            )
-        )
+    run.messages += [
+        Message(Role.TOOL, one.content, (), one.call.id, one.name, one.error is not None, data=one.data) for one in done
+    ]
     run.trace.add_span(StepType.RECORD, attributes={"results": len(done)})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TypeAlias
 
 from ragkit.agent.background_tasks import THREAD_POOL
@@ -80,12 +79,13 @@ class ToolTracker:
 def run_in_thread(work: Callable[[], None], put: Callable[[BaseException], None]) -> None:
     """Run `work` in a thread; put its exception into the inbox."""
 
-    def report(done: Future[None]) -> None:
-        error = done.exception()
-        if error is not None:
+    def job() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised again in the driver
             put(error)
 
-    THREAD_POOL.submit(work).add_done_callback(report)
+    THREAD_POOL.start(job)
 
 
 def on_cancel(run: RunState, put: Callable[[RunCancelled], None]) -> Callable[[], None]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ragkit.agent.messages import json_objects
 from ragkit.records import JSON
 
 
@@ -78,16 +79,14 @@ class TraceSpan:
     @staticmethod
     def from_dict(data: Mapping[str, JSON]) -> TraceSpan:
         """The inverse of `to_dict`."""
-        attributes, children = data.get("attributes"), data.get("children")
+        attributes = data.get("attributes")
         return TraceSpan(
             StepType(str(data["type"])),
             str(data["name"]),
             _to_float(data.get("started")),
             _to_float(data.get("ended")),
             dict(attributes) if isinstance(attributes, Mapping) else {},
-            [TraceSpan.from_dict(one) for one in children if isinstance(one, Mapping)]
-            if isinstance(children, list | tuple)
-            else [],
+            [TraceSpan.from_dict(one) for one in json_objects(data.get("children"))],
         )
 
 

@@ -62,7 +62,7 @@ class ToolExecutor:
 
     def execute(self, tool_call: ToolCall | Mapping[str, JSON]) -> str:
         """The result of a ToolCall or of OpenAI's equivalent as text; `Error executing <name>: ...` on failure."""
-        call = tool_call if isinstance(tool_call, ToolCall) else _from_openai_call(tool_call)
+        call = _to_tool_call(tool_call)
         LOG.info("Executing tool %s %s", call.name, canonical_json(dict(call.arguments)))
         try:
             value = self.registry.get(call.name).execute(call.arguments)
@@ -73,10 +73,7 @@ class ToolExecutor:
 
     def execute_all(self, tool_calls: Sequence[ToolCall | Mapping[str, JSON]]) -> list[tuple[str, str]]:
         """(id of the call, result) for each call, in order."""
-        return [
-            (one.id if isinstance(one, ToolCall) else _from_openai_call(one).id, self.execute(one))
-            for one in tool_calls
-        ]
+        return [(call.id, self.execute(call)) for call in map(_to_tool_call, tool_calls)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,9 @@ def _to_openai_call(call: ToolCall) -> dict[str, JSON]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _from_openai_call(call: Mapping[str, JSON]) -> ToolCall:
+def _to_tool_call(call: ToolCall | Mapping[str, JSON]) -> ToolCall:
+    if isinstance(call, ToolCall):
+        return call
     function = call.get("function")
     found: Mapping[str, JSON] = function if isinstance(function, Mapping) else call
     name, arguments = str(found.get("name", "")), found.get("arguments")

@@ -112,9 +112,10 @@ class AgentAnalytics:
         """Write a CSV file with one row per tool; parameters and errors as JSON."""
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        rows = [asdict(tool) for tool in self.tools()]
         writer.writerow(ToolStatistics.__dataclass_fields__)
-        writer.writerows([_escape_cell(_to_cell(value)) for value in row.values()] for row in rows)
+        for tool in self.tools():
+            cells = map(_to_cell, asdict(tool).values())
+            writer.writerow([escape_formula(cell) if isinstance(cell, str) else cell for cell in cells])
         Path(path).write_text(text.getvalue(), "utf-8")
 
     def export_duckdb(self, path: str | Path, table: str = "tool_analytics") -> None:
@@ -138,10 +139,6 @@ def escape_formula(text: str) -> str:
     except ValueError:
         return f"'{text}"
     return text if text[0] == "-" else f"'{text}"
-
-
-def _escape_cell(cell: str | int | float) -> str | int | float:
-    return escape_formula(cell) if isinstance(cell, str) else cell
 
 
 def _count_value(values: Counter[str], value: JSON) -> None:

@@ -46,14 +46,10 @@ class Limits:
     def check(self, meter: Meter, seconds: float) -> None:
         """Raises BudgetExceeded if a limit is reached, or the budget of the meter or an enclosing one."""
         meter.check_budget()
-        if not self.is_set:
-            return
         for unit, spent, limit in self.spent_by_unit(meter, seconds):
             if spent >= limit:
                 raise BudgetExceeded(unit, spent, limit)
 
     def warnings(self, meter: Meter, seconds: float) -> list[tuple[str, float, float]]:
         """The limits that are used up to `warn_at` or more."""
-        if not self.is_set:
-            return []
         return [row for row in self.spent_by_unit(meter, seconds) if row[1] >= row[2] * self.warn_at]

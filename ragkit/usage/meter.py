@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from threading import Lock
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from ragkit.errors import BudgetExceeded
 from ragkit.records import JSON
@@ -60,19 +60,12 @@ class UsageStats:
 
     def to_dict(self) -> dict[str, JSON]:
         """The fields by name, with the total cost."""
-        return {
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "embedding_tokens": self.embedding_tokens,
-            "cached_tokens": self.cached_tokens,
-            "llm_cost_usd": self.llm_cost_usd,
-            "embedding_cost_usd": self.embedding_cost_usd,
-            "total_cost_usd": self.total_cost_usd,
-            "saved_cost_usd": self.saved_cost_usd,
-        }
+        return {key: getattr(self, key) for key in (*_COUNT_KEYS, *_COST_KEYS)}
 
 
 _ZERO_USAGE = UsageStats()
+_COUNT_KEYS = ("prompt_tokens", "completion_tokens", "embedding_tokens", "cached_tokens")
+_COST_KEYS = ("llm_cost_usd", "embedding_cost_usd", "total_cost_usd", "saved_cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +111,8 @@ class AgentUsage(UsageStats):
             if isinstance(tool, Mapping)
         }
         rows = iterations if isinstance(iterations, list) else []
-        return _to_agent_usage(
-            _read_stats(data), by_tool, tuple(_read_stats(row) for row in rows if isinstance(row, Mapping))
-        )
+        by_iteration = tuple(_read_stats(row) for row in rows if isinstance(row, Mapping))
+        return _to_agent_usage(_read_stats(data), by_tool, by_iteration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +217,8 @@ class Meter:
     @property
     def has_call_listener(self) -> bool:
         """Whether this meter or an enclosing one has an `on_call` listener."""
-        return self._on_call is not None or (
-            self._parent_scope is not None and self._parent_scope.meter.has_call_listener
-        )
+        outer = self._parent_scope
+        return self._on_call is not None or (outer is not None and outer.meter.has_call_listener)
 
     def check_budget(self) -> None:
         """Raises BudgetExceeded if the budget of this meter or an enclosing one is spent. Call it before a request."""
@@ -365,17 +356,8 @@ def _record_in_scope(
 def _to_agent_usage(
     total: UsageStats, by_tool: Mapping[str, ToolUsage], iterations: tuple[UsageStats, ...]
 ) -> AgentUsage:
-    return AgentUsage(
-        total.prompt_tokens,
-        total.completion_tokens,
-        total.embedding_tokens,
-        total.cached_tokens,
-        total.llm_cost_usd,
-        total.embedding_cost_usd,
-        total.saved_cost_usd,
-        MappingProxyType(dict(by_tool)),
-        iterations,
-    )
+    values: dict[str, Any] = {stat.name: getattr(total, stat.name) for stat in fields(UsageStats)}
+    return AgentUsage(**values, by_tool=MappingProxyType(dict(by_tool)), iterations=iterations)
 
 
 def _add_costs(first: float | None, second: float | None) -> float | None:
@@ -391,12 +373,6 @@ def _read_dollars(value: JSON) -> float | None:
 
 
 def _read_stats(data: Mapping[str, JSON]) -> UsageStats:
-    return UsageStats(
-        _read_count(data.get("prompt_tokens")),
-        _read_count(data.get("completion_tokens")),
-        _read_count(data.get("embedding_tokens")),
-        _read_count(data.get("cached_tokens")),
-        _read_dollars(data.get("llm_cost_usd")),
-        _read_dollars(data.get("embedding_cost_usd")),
-        _read_dollars(data.get("saved_cost_usd")) or 0.0,
-    )
+    prompt, completion, embedding, cached = (_read_count(data.get(key)) for key in _COUNT_KEYS)
+    llm_cost, embedding_cost, _, saved = (_read_dollars(data.get(key)) for key in _COST_KEYS)
+    return UsageStats(prompt, completion, embedding, cached, llm_cost, embedding_cost, saved or 0.0)

@@ -59,18 +59,7 @@ class PriceBook:
         override = self._override_price(provider, model)
         if override is not None:
             return _override_cost(override, tokens)
-        if not _is_bundled(provider, model):
-            return None
-        return _bundled_cost(
-            provider,
-            model,
-            {
-                "input_tokens": tokens.prompt_tokens,
-                "output_tokens": tokens.completion_tokens,
-                "cache_read_tokens": tokens.cached_tokens,
-                "cache_write_tokens": tokens.cache_write_tokens,
-            },
-        )
+        return _bundled_cost(provider, model, tokens) if _is_bundled(provider, model) else None
 
     def embedding_cost(self, provider: str, model: str, tokens: int) -> float | None:
         """The cost of one embedding request in US dollars; None if the price is unknown."""
@@ -136,10 +125,15 @@ def _override_cost(price: Price, tokens: Tokens) -> float | None:
     return (dollars + tokens.completion_tokens * (price.output_usd or 0.0)) / 1e6
 
 
-def _bundled_cost(provider: str, model: str, counts: Mapping[str, int]) -> float | None:
+def _bundled_cost(provider: str, model: str, tokens: Tokens) -> float | None:
     import genai_prices  # noqa: PLC0415 - the import takes 0.3 s, which runs with local models avoid
 
-    usage = genai_prices.Usage(**{key: count for key, count in counts.items() if count})
+    usage = genai_prices.Usage(
+        input_tokens=tokens.prompt_tokens or None,
+        output_tokens=tokens.completion_tokens or None,
+        cache_read_tokens=tokens.cached_tokens or None,
+        cache_write_tokens=tokens.cache_write_tokens or None,
+    )
     try:
         calculation = _bundled_snapshot().calc(usage, model, provider or None, None, None)
     except ValueError:  # the model has no price for one of the kinds of tokens
@@ -169,16 +163,10 @@ def _bundled_snapshot() -> DataSnapshot:
 
 def _to_model_info(provider: str, known: KnownModel, at: datetime) -> ModelInfo:
     prices = known.get_prices(at)
-    fields = {key: _base_price(getattr(prices, key, None)) for key in ("input_mtok", "output_mtok", "cache_read_mtok")}
-    price = Price(fields["input_mtok"], fields["output_mtok"], fields["cache_read_mtok"])
-    return ModelInfo(
-        _PROVIDER_ALIASES.get(provider, provider),
-        known.id,
-        known.context_window,
-        None,
-        price,
-        _guess_kind(provider, known.id, price),
-    )
+    keys = ("input_mtok", "output_mtok", "cache_read_mtok")
+    price = Price(*(_base_price(getattr(prices, key, None)) for key in keys))
+    name, kind = _PROVIDER_ALIASES.get(provider, provider), _guess_kind(provider, known.id, price)
+    return ModelInfo(name, known.id, known.context_window, None, price, kind)
 
 
 def _guess_kind(provider: str, model: str, price: Price) -> ModelKind:

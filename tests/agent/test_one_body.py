@@ -19,7 +19,7 @@ ALLOWED = {
     "agent.py": {"abatch", "arun", "arun_to_completion", "one"},
     "async_driver.py": {
         *("_complete", "_run_tools", "_stream_completion", "_wait_for_result", "adrive"),
-        *("get_within", "job", "listen", "perform", "work"),
+        *("get", "job", "listen", "perform", "work"),
     },
     "background_tasks.py": {"_feed_items", "items", "iterate_in_thread", "iterate_on_loop"},
     "anthropic_.py": {"_send_request"},

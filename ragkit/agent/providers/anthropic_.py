@@ -6,7 +6,6 @@ Source: https://platform.claude.com/docs/en/api/messages
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
@@ -206,15 +205,8 @@ def _to_tokens(usage: types.Usage) -> Tokens:
 
 def _update_tokens(tokens: Tokens, usage: types.MessageDeltaUsage) -> Tokens:
     """The usage at the end of a stream covers the whole answer; counts that it omits keep their value."""
-    read = tokens.cached_tokens if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens
-    written = (
-        tokens.cache_write_tokens if usage.cache_creation_input_tokens is None else usage.cache_creation_input_tokens
-    )
+    read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    read = tokens.cached_tokens if read is None else read
+    written = tokens.cache_write_tokens if written is None else written
     sent = tokens.prompt_tokens if usage.input_tokens is None else usage.input_tokens + read + written
-    return replace(
-        tokens,
-        prompt_tokens=sent,
-        completion_tokens=usage.output_tokens,
-        cached_tokens=read,
-        cache_write_tokens=written,
-    )
+    return Tokens(sent, usage.output_tokens, read, written)

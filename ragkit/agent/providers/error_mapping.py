@@ -63,16 +63,12 @@ class ServiceErrorResponse:
     def parse(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> ServiceErrorResponse:
         """Parse the body of an error response: `{"error": {"message", "code" or "type" or "status"}}`, or text."""
         found = body.get("error", body) if isinstance(body, Mapping) else body
-        if not isinstance(found, Mapping):
-            return ServiceErrorResponse(status, _to_message(found), retry_after=parse_retry_after(headers or {}))
-        code = found.get("code") if isinstance(found.get("code"), str) else found.get("type") or found.get("status")
         wait = parse_retry_after(headers or {})
-        return ServiceErrorResponse(
-            status,
-            _to_message(found.get("message", found)),
-            str(code or ""),
-            _parse_retry_info(found.get("details")) if wait is None else wait,
-        )
+        if not isinstance(found, Mapping):
+            return ServiceErrorResponse(status, _to_message(found), retry_after=wait)
+        code = found.get("code") if isinstance(found.get("code"), str) else found.get("type") or found.get("status")
+        wait = _parse_retry_info(found.get("details")) if wait is None else wait
+        return ServiceErrorResponse(status, _to_message(found.get("message", found)), str(code or ""), wait)
 
 
 @dataclass(frozen=True, slots=True)

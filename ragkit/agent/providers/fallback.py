@@ -48,9 +48,8 @@ class FallbackProvider(Provider):
         if not providers:
             raise InvalidOption("the providers of FallbackProvider", [], "one or more")
         if models is not None and len(models) != len(providers):
-            raise InvalidOption(
-                "the number of models of FallbackProvider", len(models), f"{len(providers)}, one per provider"
-            )
+            expected = f"{len(providers)}, one per provider"
+            raise InvalidOption("the number of models of FallbackProvider", len(models), expected)
         self.providers = tuple(providers)
         self.default_model = models[0] if models else providers[0].default_model
         self.native_tools = all(one.native_tools for one in providers)

@@ -86,22 +86,19 @@ class GeminiProvider(HTTPProvider[types.GenerateContentResponse]):
     def __init__(self, api_key: str | None = None, default_model: str = "", *, base_url: str | None = None) -> None:
         self.host = find_host("gemini", base_url)
         self.default_model = default_model or GeminiProvider.default_model
-        self._client = LoopBoundClient(
-            partial(_GeminiClient, find_key("gemini", api_key), self.host), _GeminiClient.close
-        )
+        create = partial(_GeminiClient, find_key("gemini", api_key), self.host)
+        self._client = LoopBoundClient(create, _GeminiClient.close)
 
     async def _send_request(
         self, request: ModelRequest, *, live: bool
     ) -> AsyncGenerator[types.GenerateContentResponse, None]:
         models = self._client.get().models
         contents: types.ContentListUnion = list(_to_contents(request.messages))
+        name, config = request.model, _build_config(request)
         if not live:
-            yield await models.generate_content(model=request.model, contents=contents, config=_build_config(request))
+            yield await models.generate_content(model=name, contents=contents, config=config)
             return
-        pieces = await models.generate_content_stream(
-            model=request.model, contents=contents, config=_build_config(request)
-        )
-        async for piece in pieces:
+        async for piece in await models.generate_content_stream(model=name, contents=contents, config=config):
             yield piece
 
     def _add_chunk(self, chunk: types.GenerateContentResponse, draft: CompletionBuilder) -> Iterator[StreamDelta]:
@@ -139,10 +136,8 @@ def _build_config(request: ModelRequest) -> types.GenerateContentConfig:
     )
     if request.tools:
         declared = [
-            types.FunctionDeclaration(
-                name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
-            )
-            for tool in request.tools
+            types.FunctionDeclaration(name=one.name, description=one.description, parameters_json_schema=one.parameters)
+            for one in request.tools
         ]
         config.tools = [types.Tool(function_declarations=declared)]
     if form is not None and told is None:

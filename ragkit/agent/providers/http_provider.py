@@ -21,7 +21,7 @@ from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 from ragkit.agent.background_tasks import PROVIDER_LOOP, iterate_on_loop, iterate_sync
-from ragkit.agent.messages import Image, Message, Role, ToolCall, canonical_json
+from ragkit.agent.messages import Image, Message, Role, ToolCall, canonical_json, json_objects
 from ragkit.agent.parser import parse_arguments
 from ragkit.agent.providers.base import (
     Completion,
@@ -280,8 +280,7 @@ def join_system_messages(messages: tuple[Message, ...], form: Mapping[str, JSON]
 
 def get_state_blocks(message: Message, provider: str) -> list[Mapping[str, JSON]]:
     """The provider state of a message, in its order."""
-    state = message.provider_state.get(provider)
-    return [one for one in state if isinstance(one, Mapping)] if isinstance(state, list | tuple) else []
+    return json_objects(message.provider_state.get(provider))
 
 
 def decode_image(image: Image) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
 from ipaddress import ip_address
 from typing import Any, cast
@@ -65,8 +65,7 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
         if not live:
             yield await chat(**sent)
             return
-        pieces: AsyncIterator[ollama.ChatResponse] = await chat(**sent, stream=True)
-        async for piece in pieces:
+        async for piece in await chat(**sent, stream=True):
             yield piece
 
     def _add_chunk(self, chunk: ollama.ChatResponse, draft: CompletionBuilder) -> Iterator[StreamDelta]:
@@ -90,9 +89,8 @@ class OllamaProvider(HTTPProvider[ollama.ChatResponse]):
 
     def _get_client(self, timeout_s: float | None) -> ollama.AsyncClient:
         if timeout_s not in self._clients:
-            self._clients[timeout_s] = LoopBoundClient(
-                partial(ollama.AsyncClient, self.host, timeout=timeout_s), ollama.AsyncClient.close
-            )
+            create = partial(ollama.AsyncClient, self.host, timeout=timeout_s)
+            self._clients[timeout_s] = LoopBoundClient(create, ollama.AsyncClient.close)
         return self._clients[timeout_s].get()
 
     def _build_payload(self, request: ModelRequest) -> dict[str, object]:

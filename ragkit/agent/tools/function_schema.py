@@ -154,9 +154,8 @@ def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tupl
         model = build(name, __config__=config, **fields)
         schema = inline_references(model.model_json_schema())
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
-        raise InvalidOption(
-            f"the signature of {name}", str(error).splitlines()[0], "made of types with a JSON Schema"
-        ) from error
+        reason = str(error).splitlines()[0]
+        raise InvalidOption(f"the signature of {name}", reason, "made of types with a JSON Schema") from error
     schema.setdefault("properties", {})
     schema.pop("description", None)
     return model, schema
@@ -213,9 +212,7 @@ def _describe_parameter(rule: JSON) -> str:
 
 def _suggest_choice(value: object, rule: JSON) -> str:
     choices = rule.get("enum") if isinstance(rule, Mapping) else None
-    if not isinstance(choices, list | tuple):
-        return ""
-    return did_you_mean(str(value), map(str, choices))
+    return did_you_mean(str(value), map(str, choices)) if isinstance(choices, list | tuple) else ""
 
 
 class _Inliner:

@@ -156,10 +156,8 @@ def _token_terms(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...
         if index % 2:
             terms += _character_bigrams(run)
         else:
-            stems = (
-                _stem_word(word)[:MAX_TERM_CHARS] for word in _word_forms(run.strip(_JOINER_CHARS), keep_stop_words)
-            )
-            terms += dict.fromkeys(stem for stem in stems if stem)
+            forms = _word_forms(run.strip(_JOINER_CHARS), keep_stop_words)
+            terms += dict.fromkeys(stem for form in forms if (stem := _stem_word(form)[:MAX_TERM_CHARS]))
     return tuple(terms)
 
 

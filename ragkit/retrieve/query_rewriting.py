@@ -21,7 +21,6 @@ from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.embed.base import EmbeddingProvider, Row, normalize_rows
 from ragkit.errors import InvalidOption
 from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
-from ragkit.records import Hit
 from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
 from ragkit.retrieve.fusion import z_scores
 from ragkit.retrieve.options import RewriteOptions, validate_top_k
@@ -110,7 +109,7 @@ class HydeExpander:
         return NO_EXTRA_TERMS
 
 
-class MultiQueryRetriever:
+class MultiQueryRetriever(Retriever):
     """Searches with several wordings of the question. A hit's score is the mean of its standard scores over them.
 
     For a wording that does not find a hit, the lowest score of that wording counts.
@@ -120,12 +119,11 @@ class MultiQueryRetriever:
         """`rewrite` returns alternative wordings; `top_k` is the default number of hits."""
         self._inner, self._generate_queries, self._top_k = inner, rewrite, top_k
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits; `dense` and `lexical` are the scores of the first wording that found the hit."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, with the ranks and score contributions of each wording."""
+        """The best hits, with the ranks and score contributions of each wording.
+
+        `dense` and `lexical` are the scores of the first wording that found the hit.
+        """
         top_k = validate_top_k(self._top_k if top_k is None else top_k)
         if not question.strip():
             return []

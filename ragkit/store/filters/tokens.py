@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from ragkit.records import Metadata
 from ragkit.store.filters.pushdown import (
@@ -18,6 +17,7 @@ from ragkit.store.filters.pushdown import (
     FieldValue,
     Predicate,
     extract_field_values,
+    hash_name,
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
@@ -56,7 +56,7 @@ def column_name(field_name: str) -> str:
     """A column name of letters, digits and `_`: `f_` and the field if it has that form, otherwise `h_` and its hash."""
     if _PLAIN_NAME.fullmatch(field_name):
         return f"f_{field_name}"
-    return "h_" + blake2b(field_name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"h_{hash_name(field_name)}"
 
 
 def to_token_columns(metadata: Metadata) -> dict[str, TokenColumn]:

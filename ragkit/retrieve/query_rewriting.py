@@ -128,8 +128,9 @@ class MultiQueryRetriever(Retriever):
         if not question.strip():
             return []
         queries = [question, *self._generate_queries(question)]
+        labels = ["question", *(f"wording {number}" for number in range(1, len(queries)))]
         rankings = [self._inner.explain(query, max(top_k, HITS_PER_QUERY), where) for query in queries]
-        return merge_rankings(dict(zip(_query_labels(len(queries)), rankings, strict=True)))[:top_k]
+        return merge_rankings(dict(zip(labels, rankings, strict=True)))[:top_k]
 
 
 def merge_rankings(rankings: dict[str, list[Explanation]]) -> list[Explanation]:
@@ -172,7 +173,3 @@ def resolve_provider(options: RewriteOptions) -> Provider:
         expected = f"an available provider: set {keys}, or name a local model such as ollama:MODEL"
         raise InvalidOption("rewrite.provider", "auto", expected)
     return provider
-
-
-def _query_labels(count: int) -> list[str]:
-    return ["question", *(f"wording {number}" for number in range(1, count))]

@@ -19,7 +19,7 @@ from ragkit.store.backends.adapter_utils import batches_by_size
 from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_PREFIX, Payload
 from ragkit.store.base import Rows
 from ragkit.store.filters.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
-from ragkit.store.filters.tokens import NumberRange, to_column_filter
+from ragkit.store.filters.tokens import to_column_filter
 from ragkit.store.options import QdrantOptions
 
 _PAGE_POINTS = 1_000
@@ -220,12 +220,9 @@ def _to_filter(condition: Condition) -> models.Filter:
 def _to_field_filter(condition: FieldMatches | FieldMatchesNone) -> models.Filter:
     column = to_column_filter(condition)
     parts: list[models.Condition] = [
-        models.FieldCondition(key=NUMBER_PREFIX + column.name, range=_to_range(item)) for item in column.ranges
+        models.FieldCondition(key=NUMBER_PREFIX + column.name, range=models.Range(**{item.op: item.value}))
+        for item in column.ranges
     ]
     if column.tokens:
         parts.append(models.FieldCondition(key=column.name, match=models.MatchAny(any=list(column.tokens))))
     return models.Filter(should=parts) if isinstance(condition, FieldMatches) else models.Filter(must_not=parts)
-
-
-def _to_range(number_range: NumberRange) -> models.Range:
-    return models.Range(**{number_range.op: number_range.value})

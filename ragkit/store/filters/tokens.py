@@ -64,7 +64,8 @@ def to_token_columns(metadata: Metadata) -> dict[str, TokenColumn]:
     columns: dict[str, TokenColumn] = {}
     for value in extract_field_values(metadata):
         column = columns.setdefault(column_name(value.field), TokenColumn())
-        column.tokens += [token for token in _field_value_tokens(value) if token not in column.tokens[:8]]
+        tokens = [_kind_token(value)] if value.value is None else [_kind_token(value), _value_token(value)]
+        column.tokens += [token for token in tokens if token not in column.tokens[:8]]
         if value.kind == "number":
             column.numbers.append(float(value.value or 0))
     return columns
@@ -86,10 +87,6 @@ def to_column_filter(condition: FieldMatches | FieldMatchesNone | FieldPresent) 
     if isinstance(condition, FieldMatches):
         tokens.append(WILDCARD_TOKEN)
     return ColumnFilter(column_name(condition.field), tuple(tokens), tuple(ranges))
-
-
-def _field_value_tokens(value: FieldValue) -> tuple[str, ...]:
-    return (_kind_token(value),) if value.value is None else (_kind_token(value), _value_token(value))
 
 
 def _kind_token(source: FieldValue | Predicate) -> str:

@@ -23,9 +23,8 @@ def read_model_card(path: Path, keys: Set[str]) -> Mapping[str, JSON]:
     except ValueError as error:
         raise KnowledgeBaseDamaged(str(path), "is not JSON", REINSTALL_COMMAND) from error
     if not isinstance(card, dict) or not keys <= card.keys():
-        raise KnowledgeBaseDamaged(
-            str(path), f"is not a model card: it needs the keys {', '.join(sorted(keys))}", REINSTALL_COMMAND
-        )
+        reason = f"is not a model card: it needs the keys {', '.join(sorted(keys))}"
+        raise KnowledgeBaseDamaged(str(path), reason, REINSTALL_COMMAND)
     return card
 
 

@@ -147,7 +147,8 @@ class ServiceEmbedder(ABC):
                 raise
             self._lower_batch_limits(len(texts) // 2, tokens // 2)
         else:
-            self._record_usage(tokens if response.tokens is None else response.tokens)
+            used = tokens if response.tokens is None else response.tokens
+            record_embedding(self.model, used, self.request_cost(used), provider=self.service)
             return normalize_rows(np.asarray(response.rows, np.float32))
         half = len(texts) // 2
         return np.concatenate([self._embed_batch(texts[:half], kind), self._embed_batch(texts[half:], kind)])
@@ -180,9 +181,6 @@ class ServiceEmbedder(ABC):
     def close_on_finalize(self, close: Callable[[], object]) -> None:
         """Close the SDK's client when this embedder is garbage collected; its connections would stay open."""
         finalize(self, close)
-
-    def _record_usage(self, tokens: int) -> None:
-        record_embedding(self.model, tokens, self.request_cost(tokens), provider=self.service)
 
 
 def _sanitize_text(text: str) -> str:

@@ -244,10 +244,9 @@ class Build:
     def _write_complete_documents(self) -> Iterator[IndexEvent]:
         """Write the documents at the front of the queue whose vectors are complete."""
         complete: list[_PendingDocument] = []
-        while self._pending_documents and all(
-            key in self._vector_rows for key in self._pending_documents[0].text_hashes
-        ):
-            complete.append(self._pending_documents.popleft())
+        queue = self._pending_documents
+        while queue and all(key in self._vector_rows for key in queue[0].text_hashes):
+            complete.append(queue.popleft())
         if complete:
             self._pending_chunk_count -= sum(len(pending.prepared.chunks) for pending in complete)
             with self._measure_stage("store"):
@@ -405,14 +404,12 @@ class Build:
         return generation
 
     def _insert_document(self, pending: _PendingDocument, *, live: bool) -> None:
-        prepared = pending.prepared
-        key = self._catalog.add_document(
-            prepared.document, pending.file_row.content_hash, pending.file_row.recipe, live=live
-        )
+        prepared, file_row = pending.prepared, pending.file_row
+        key = self._catalog.add_document(prepared.document, file_row.content_hash, file_row.recipe, live=live)
         rows = [self._vector_rows[text_hash] for text_hash in pending.text_hashes]
         keys = self._catalog.add_chunks(key, prepared.chunks, rows, live=live)
         self._stages.lexical_index.add(keys, prepared.terms)
-        self._pending_file_rows.append(replace(pending.file_row, document=key))
+        self._pending_file_rows.append(replace(file_row, document=key))
         self._staged_documents += [] if live else [key]
 
     def _count_chunk_changes(self, pending: _PendingDocument) -> None:

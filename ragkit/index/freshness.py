@@ -50,14 +50,11 @@ class Freshness:
             scope = "" if self.is_complete else f" among the first {self.files_checked:,} files"
             lines.append(f"the sources changed since the last run ({', '.join(parts)}{scope}): run `ragkit index`")
         elif not self.is_complete:
-            lines.append(
-                f"only the first {self.files_checked:,} files were checked for changes: `ragkit status` checks all"
-            )
+            checked = f"only the first {self.files_checked:,} files were checked for changes"
+            lines.append(f"{checked}: `ragkit status` checks all")
         if self.outdated_store:
-            lines.append(
-                f"the store {self.outdated_store!r} is not synchronized, the catalog was searched instead:"
-                " run `ragkit copy`"
-            )
+            state = "is not synchronized, the catalog was searched instead"
+            lines.append(f"the store {self.outdated_store!r} {state}: run `ragkit copy`")
         return lines
 
     def to_json(self) -> dict[str, JSON]:
@@ -100,22 +97,12 @@ def check_freshness(
         return digest(path)
 
     # a new loader version is no change of the sources: keep each row's fingerprint
-    plan = make_plan(
-        deadline.take_until_expired(found),
-        roots,
-        known,
-        IndexPlanOptions(lambda recipe: recipe, compare, resolve_source_id=name_of),
-    )
+    options = IndexPlanOptions(lambda recipe: recipe, compare, resolve_source_id=name_of)
+    plan = make_plan(deadline.take_until_expired(found), roots, known, options)
     added = sum(work.previous is None for work in plan.tasks)
-    removed = 0 if deadline.stopped_early else len(plan.removed)
-    return Freshness(
-        added,
-        len(plan.tasks) - added,
-        removed,
-        deadline.file_count,
-        not deadline.stopped_early,
-        time.perf_counter() - started,
-    )
+    changed, removed = len(plan.tasks) - added, 0 if deadline.stopped_early else len(plan.removed)
+    seconds = time.perf_counter() - started
+    return Freshness(added, changed, removed, deadline.file_count, not deadline.stopped_early, seconds)
 
 
 class _Deadline:

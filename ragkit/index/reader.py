@@ -24,7 +24,7 @@ from ragkit.index.catalog.directory import CATALOG_FILE, open_catalog, open_vect
 from ragkit.index.catalog.row_checks import verify_rows
 from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum, stored_text_length
 from ragkit.index.external_store import ExternalStore, filter_metadata
-from ragkit.lexical.base import NO_EXTRA_TERMS, ChunkKeys, ExtraTerms, LexicalIndex
+from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms, LexicalIndex
 from ragkit.records import JSON, Chunk, ChunkSpan, Document, Metadata
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex
@@ -126,10 +126,8 @@ class CatalogReader:
         try:
             yield self._begin_snapshot(connection)
         except sqlite3.DatabaseError as error:
-            path = self.directory / CATALOG_FILE
-            raise KnowledgeBaseDamaged(
-                str(path), f"cannot be read ({error})", repair_command(self.directory)
-            ) from error
+            path, fix = self.directory / CATALOG_FILE, repair_command(self.directory)
+            raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error})", fix) from error
         finally:
             self._release_connection(connection)
 
@@ -164,9 +162,8 @@ class CatalogReader:
             cached = self._arrays
             if cached is not None and cached.generation == generation:
                 return cached
-            loaded = self._load_arrays(connection, generation)
-            self._arrays = loaded
-            return loaded
+            self._arrays = self._load_arrays(connection, generation)
+            return self._arrays
 
     def _load_arrays(self, connection: sqlite3.Connection, generation: int) -> SnapshotArrays:
         rows = connection.execute("SELECT key, vector, document FROM chunks WHERE live = 1 ORDER BY key").fetchall()
@@ -181,9 +178,8 @@ class CatalogReader:
         embedder = Catalog(connection).current_embedder()
         if embedder is None:
             if len(used):
-                raise KnowledgeBaseDamaged(
-                    str(self.directory / CATALOG_FILE), "has chunks but no vectors", repair_command(self.directory)
-                )
+                path, fix = self.directory / CATALOG_FILE, repair_command(self.directory)
+                raise KnowledgeBaseDamaged(str(path), "has chunks but no vectors", fix)
             return np.zeros((0, 1), np.float32), Scanner()
         name = embedder.file
         with self._lock:
@@ -246,10 +242,8 @@ class CatalogSnapshot:
         best, scores = a.scanner.search(a.matrix, query, top_k, rows)
         score_of = dict(zip(best.tolist(), scores.tolist(), strict=True))
         chosen = np.isin(a.vector_rows, best) if mask is None else np.isin(a.vector_rows, best) & mask
-        results = [
-            (key, score_of[row])
-            for key, row in zip(a.chunk_keys[chosen].tolist(), a.vector_rows[chosen].tolist(), strict=True)
-        ]
+        pairs = zip(a.chunk_keys[chosen].tolist(), a.vector_rows[chosen].tolist(), strict=True)
+        results = [(key, score_of[row]) for key, row in pairs]
         return sorted(results, key=lambda pair: (-pair[1], pair[0]))[:top_k]
 
     def _search_external_store(
@@ -293,15 +287,9 @@ class CatalogSnapshot:
         """
         mask = self._filter_mask(where)
         live = self.arrays.chunk_keys if mask is None else self.arrays.chunk_keys[mask]
+        return self._lexical_index.search(terms, top_k, lambda keys: np.isin(keys, live, assume_unique=True), extra)
 
-        def allowed(keys: ChunkKeys) -> NDArray[np.bool_]:
-            return np.isin(keys, live, assume_unique=True)
-
-        return self._lexical_index.search(terms, top_k, allowed, extra)
-
-    def term_scores(
-        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
-    ) -> NDArray[np.float32]:
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks: (len(keys),)."""
         return self._lexical_index.scores(terms, keys, extra)
 
@@ -402,11 +390,9 @@ class CatalogSnapshot:
         return (filter_metadata(*row) for row in rows)
 
     def _chunk_from_row(self, row: tuple[Any, ...]) -> Chunk:
-        key, identity, start, end, start_line, end_line, page, heading, text, crc, document_id, source, title, meta = (
-            row
-        )
-        values = (identity, start, end, start_line, end_line, page, heading, text)
+        key, *values, crc, document_id, source, title, metadata = row
         self._verify_checksum(crc, values, f"chunk {key}")
+        identity, start, end, start_line, end_line, page, heading, text = values
         self._verify_document(document_id)
         return Chunk(
             id=identity,
@@ -420,7 +406,7 @@ class CatalogSnapshot:
             page=page,
             heading=tuple(json.loads(heading)),
             title=title,
-            metadata=json.loads(meta),
+            metadata=json.loads(metadata),
         )
 
     def _verify_checksum(self, stored: object, values: Sequence[object], label: str) -> None:

@@ -57,9 +57,8 @@ class RecoveredState:
 
 def _is_intact(directory: Path, name: str) -> bool:
     """Whether a file matches its recorded checksum."""
-    return name in (read_checksums(directory) or {}) and all(
-        change.file != name for change in find_changed_files(directory)
-    )
+    is_recorded = name in (read_checksums(directory) or {})
+    return is_recorded and all(change.file != name for change in find_changed_files(directory))
 
 
 def _is_foreign_catalog(connection: sqlite3.Connection, directory: Path) -> bool:

@@ -90,9 +90,8 @@ def _read_generation(directory: Path) -> int | None:
 def _verify_once(
     directory: Path, lexicon: Callable[[sqlite3.Connection], LexicalIndex], derived: ExternalStore | None
 ) -> VerificationReport:
-    problems = [
-        VerificationProblem("files", f"{change.file} {change.reason}") for change in find_changed_files(directory)
-    ]
+    changes = find_changed_files(directory)
+    problems = [VerificationProblem("files", f"{change.file} {change.reason}") for change in changes]
     if (directory / CHECKSUM_FILE).exists() and read_checksums(directory) is None:
         problems.append(VerificationProblem("files", f"{CHECKSUM_FILE} cannot be read"))
     if (directory / MARKER_FILE).exists() and read_marker_id(directory) is None:
@@ -111,18 +110,16 @@ def _verify_once(
         problems += _find_lexical_problems(connection, lexicon(connection))
         if derived is not None:
             with closing(derived), _open_matrix(connection, None if vector_problems else directory) as matrix:
-                problems += [
-                    VerificationProblem("store", line) for line in derived.find_problems(Catalog(connection), matrix)
-                ]
+                lines = derived.find_problems(Catalog(connection), matrix)
+                problems += [VerificationProblem("store", line) for line in lines]
     except sqlite3.DatabaseError as error:
         problems.append(VerificationProblem("catalog", f"{CATALOG_FILE} cannot be read ({error})"))
         return VerificationReport(str(directory), 0, 0, 0, tuple(problems))
     except CORRUPT_DATA_ERRORS as error:
         if not problems and read_checksums(directory) is not None:  # the checksum matches: a bug, not damage
             raise
-        problems.append(
-            VerificationProblem("catalog", f"{CATALOG_FILE} cannot be parsed ({type(error).__name__}: {error})")
-        )
+        message = f"{CATALOG_FILE} cannot be parsed ({type(error).__name__}: {error})"
+        problems.append(VerificationProblem("catalog", message))
         return VerificationReport(str(directory), 0, 0, 0, tuple(problems))
     finally:
         connection.close()
@@ -191,15 +188,13 @@ def _find_vector_problems(connection: sqlite3.Connection, directory: Path) -> It
         matrix = file.matrix(embedder.rows)
         bad = find_bad_rows(connection, embedder.key, matrix)
         if bad:
-            yield VerificationProblem(
-                "vectors", f"{len(bad)} rows of {embedder.file} have a checksum mismatch (first: {bad[0]})"
-            )
+            message = f"{len(bad)} rows of {embedder.file} have a checksum mismatch (first: {bad[0]})"
+            yield VerificationProblem("vectors", message)
         with np.errstate(over="ignore", invalid="ignore"):  # a flipped bit can produce any number
             lengths = np.linalg.norm(matrix, axis=1)
         if len(wrong := np.flatnonzero(~(np.abs(lengths - 1) < 1e-3))) and not bad:
-            yield VerificationProblem(
-                "vectors", f"row {wrong[0]} of {embedder.file} must have length 1 (got {lengths[wrong[0]]:.4g})"
-            )
+            message = f"row {wrong[0]} of {embedder.file} must have length 1 (got {lengths[wrong[0]]:.4g})"
+            yield VerificationProblem("vectors", message)
         file.close()
     missing = _count_rows(
         connection,

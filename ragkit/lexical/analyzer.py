@@ -154,12 +154,10 @@ def _token_terms(token: str, *, keep_stop_words: bool = False) -> tuple[str, ...
     terms: list[str] = []
     for index, run in enumerate(_UNSPACED_RUN.split(token)):  # odd: scripts without spaces
         if index % 2:
-            terms += _character_bigrams(run)
+            terms += (run[start : start + 2] for start in range(max(1, len(run) - 1)))  # overlapping pairs
         else:
-            stems = (
-                _stem_word(word)[:MAX_TERM_CHARS] for word in _word_forms(run.strip(_JOINER_CHARS), keep_stop_words)
-            )
-            terms += dict.fromkeys(stem for stem in stems if stem)
+            forms = _word_forms(run.strip(_JOINER_CHARS), keep_stop_words)
+            terms += dict.fromkeys(stem for form in forms if (stem := _stem_word(form)[:MAX_TERM_CHARS]))
     return tuple(terms)
 
 
@@ -200,11 +198,6 @@ def _split_camel_case(piece: str) -> Iterable[str]:
         return (piece,)
     humps = _CAMEL_CASE_BOUNDARY.split(piece)
     return (piece, *humps) if len(humps) > 1 else humps
-
-
-def _character_bigrams(run: str) -> Iterator[str]:
-    """Overlapping pairs of characters; a single character is returned as it is."""
-    return (run[start : start + 2] for start in range(max(1, len(run) - 1)))
 
 
 def _fold_word(word: str) -> str:

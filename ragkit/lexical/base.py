@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 ChunkKeys: TypeAlias = NDArray[np.int64]
+Bm25Scores: TypeAlias = NDArray[np.float32]
+"""BM25 scores: (n,), float32."""
 ExtraTerms: TypeAlias = Mapping[str, float]
 """Additional query terms -> weight, relative to 1 for a term of the question."""
 NO_EXTRA_TERMS: ExtraTerms = MappingProxyType({})
@@ -37,9 +39,7 @@ class LexicalIndex(Protocol):
         matching chunks, (n,), and returns a mask of the chunks that may be returned.
         """
 
-    def scores(
-        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
-    ) -> NDArray[np.float32]:
+    def scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks, as in `search`: (len(keys),); 0 without a matching term or for unknown keys."""
 
     def keys(self) -> ChunkKeys:

@@ -18,15 +18,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from threading import Lock
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragkit.errors import InvalidOption
-from ragkit.lexical.base import NO_EXTRA_TERMS, ChunkKeys, ExtraTerms
-
-Bm25Scores: TypeAlias = NDArray[np.float32]
+from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms
 
 K1 = 1.2
 """Term frequency saturation."""

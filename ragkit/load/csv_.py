@@ -31,9 +31,8 @@ class CsvLoader:
         """The table in `data`. Raises LoadError when the csv module cannot parse it."""
         decoded = decode_bytes(data, self.options.encoding)
         text = decoded.text
-        delimiter = self.options.delimiter or (
-            "\t" if file_suffix(source) in (".tsv", ".tab") else sniff_delimiter(text)
-        )
+        is_tabbed = file_suffix(source) in (".tsv", ".tab")
+        delimiter = self.options.delimiter or ("\t" if is_tabbed else sniff_delimiter(text))
         csv.field_size_limit(2**31 - 1)  # the size of the file is limited already
         try:
             header, lines = format_table(_read_rows(text, delimiter))

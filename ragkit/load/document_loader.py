@@ -113,12 +113,9 @@ class DocumentLoader:
             LoadError: the request fails, or the response cannot be parsed.
         """
         fetched = fetch_url(url, FetchOptions(seconds, max_mb, allow_private))
-        suffix = (
-            ""
-            if file_suffix(fetched.url) in LOADER_BY_SUFFIX
-            else (mimetypes.guess_extension(fetched.media_type) or "")
-        )
-        named = fetched.url.rstrip("/") + (suffix if suffix in LOADER_BY_SUFFIX else "")
+        named, suffix = fetched.url.rstrip("/"), mimetypes.guess_extension(fetched.media_type) or ""
+        if suffix in LOADER_BY_SUFFIX and file_suffix(fetched.url) not in LOADER_BY_SUFFIX:
+            named += suffix
         _, document = load_bytes(fetched.data, named, Router(), DEFAULT_LIMITS)
         return [replace(document, source=fetched.url, id="")]
 

@@ -99,9 +99,8 @@ class _DocxReader:
     def _paragraph(self, element: etree._Element) -> Iterator[LayoutBlock]:
         text = replace_invalid_chars("".join(_iter_text(element)))
         settings = find_child(element, "pPr")
-        style = self._styles.get(
-            get_attribute(find_child(settings, "pStyle"), "val") if settings is not None else "", _ParagraphStyle()
-        )
+        style_id = get_attribute(find_child(settings, "pStyle"), "val") if settings is not None else ""
+        style = self._styles.get(style_id, _ParagraphStyle())
         level = _outline_level(settings) or style.level
         if not text.strip():
             pass

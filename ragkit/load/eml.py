@@ -42,9 +42,8 @@ class EmlLoader:
         except (RecursionError, *PARSE_ERRORS) as error:
             raise LoadError(source, "invalid e-mail message", "save it again in the mail program") from error
         headers = {name: _decode_header(message, name) for name in ("From", "To", "Cc", "Date", "Subject")}
-        attachments = [
-            collapse_whitespace(replace_invalid_chars(name)) for part in parts if (name := _attachment_name(part))
-        ]
+        names = filter(None, map(_attachment_name, parts))
+        attachments = [collapse_whitespace(replace_invalid_chars(name)) for name in names]
         head = [f"{name}: {value}" for name, value in headers.items() if value and self.options.headers]
         head += [f"Attachments: {', '.join(attachments)}"] if attachments and self.options.headers else []
         extra: dict[str, JSON] = {name.lower(): value for name, value in headers.items() if name != "Subject"}

@@ -16,13 +16,7 @@ from ragkit.load.loader_utils import collapse_whitespace
 from ragkit.load.zip_archive import SAVE_AGAIN_HINT, ZipArchive
 from ragkit.records import JSON
 
-CORE_PROPERTIES = {
-    "title": "title",
-    "creator": "author",
-    "keywords": "keywords",
-    "created": "created",
-    "modified": "modified",
-}
+CORE_PROPERTIES = {name: name for name in ("title", "keywords", "created", "modified")} | {"creator": "author"}
 """Elements of `docProps/core.xml` -> keys of the document's metadata."""
 
 
@@ -90,9 +84,8 @@ def read_relationships(archive: ZipArchive, part: str) -> Mapping[str, tuple[str
 
 def find_related_part(archive: ZipArchive, part: str, kind: str) -> str:
     """The first target of a relationship of that kind; '' when there is none."""
-    return next(
-        (path for word, path in read_relationships(archive, part).values() if word == kind and path in archive), ""
-    )
+    targets = read_relationships(archive, part).values()
+    return next((path for word, path in targets if word == kind and path in archive), "")
 
 
 def find_main_part(archive: ZipArchive, usual: str) -> str:

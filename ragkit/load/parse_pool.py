@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from ragkit.errors import InvalidOption, LoadError, LoadLimitExceeded, RagkitError
 from ragkit.load.file_io import MB
@@ -74,9 +73,7 @@ class ParsePool:
     def __enter__(self) -> ParsePool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -187,9 +184,8 @@ def _should_retry(outcome: ParsedFile | ParseFailure, exit_code: int) -> bool:
 def _exit_error(source: str, exit_code: int | None, limits: ParseLimits) -> LoadError:
     """The error of a process that exited without a result."""
     if exit_code is None or -exit_code == signal.SIGALRM:
-        return LoadLimitExceeded(
-            source, f"timed out after {limits.timeout_s:g} seconds", "raise max_seconds, or exclude it"
-        )
+        reason = f"timed out after {limits.timeout_s:g} seconds"
+        return LoadLimitExceeded(source, reason, "raise max_seconds, or exclude it")
     if -exit_code == signal.SIGKILL:
         return LoadLimitExceeded(source, "the parser was killed by the system, probably out of memory", "exclude it")
     if -exit_code == signal.SIGABRT:  # C++ aborts when it runs out of memory
@@ -206,10 +202,8 @@ class _ParserProcess:
 
     def __init__(self) -> None:
         self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `stop`
-        flags = [
-            "-P",
-            *(["-B"] if sys.dont_write_bytecode else []),
-        ]  # -P: never import a json.py of the working directory
+        # -P: never import a json.py of the working directory
+        flags = ["-P", "-B"] if sys.dont_write_bytecode else ["-P"]
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, *flags, "-c", _STARTUP_CODE, json.dumps(sys.path)],
             stdin=subprocess.PIPE,

@@ -51,9 +51,8 @@ def _process_task(replies: BinaryIO, task: ParseTask, router: Router, limits: Pa
     signal.setitimer(signal.ITIMER_REAL, limits.timeout_s)  # its signal ends the process, even inside C code
     try:
         outcome = parse_file(task, router, limits)
-        last = _exceeds_memory(limits) or (
-            isinstance(outcome, ParseFailure) and isinstance(outcome.error, LoadLimitExceeded)
-        )
+        limited = isinstance(outcome, ParseFailure) and isinstance(outcome.error, LoadLimitExceeded)
+        last = limited or _exceeds_memory(limits)
         frame = encode_result(outcome, last=last)
     except MemoryError:
         failure = ParseFailure(task, memory_limit_error(task.source, limits))

@@ -118,9 +118,8 @@ def load_bytes(data: bytes, source: str, router: Router, limits: ParseLimits, na
         reason = f"the parser failed ({type(error).__name__}{': ' if detail else ''}{detail})"
         raise LoadError(source, reason, SAVE_AGAIN_HINT) from error
     if len(document.text) > limits.max_text_mb * MB:
-        raise LoadLimitExceeded(
-            source, f"the text is longer than {limits.max_text_mb:g} million characters", "raise max_text_mb"
-        )
+        reason = f"the text is longer than {limits.max_text_mb:g} million characters"
+        raise LoadLimitExceeded(source, reason, "raise max_text_mb")
     return loader, document
 
 

@@ -57,11 +57,10 @@ class PptxLoader:
             headings += slide_headings
             length += len(text) + len(PAGE_BREAK)
         title = str(properties.pop("title", ""))
+        extra = {**properties, "slides": len(pages), "hidden_slides": hidden or None}
         return Document(
             text=PAGE_BREAK.join(pages) if any(pages) else "",
-            metadata=build_metadata(
-                "pptx", source, {**properties, "slides": len(pages), "hidden_slides": hidden or None}
-            ),
+            metadata=build_metadata("pptx", source, extra),
             source=source,
             title="" if title.lower() == "powerpoint presentation" else title,
             page_starts=tuple(starts) if any(pages) else (),

@@ -97,8 +97,7 @@ def load_fingerprint(routes: Sequence[LoaderRoute] = ()) -> str:
     for route in routes:
         if route.name not in LOADER_VERSIONS:
             parts.append(f"{route.name}={LOADERS.find(route.name).version}")
-        options = (
-            {} if route.name == "folder" else options_to_json(route.options)
-        )  # they select files and do not change their text
+        # the options of `folder` select files, and do not change their text
+        options = {} if route.name == "folder" else options_to_json(route.options)
         parts.append(json.dumps([route.name, options, list(route.suffixes)], sort_keys=True))
     return content_id("load", *parts)

@@ -8,54 +8,17 @@ from __future__ import annotations
 import re
 from fnmatch import translate
 
-SECRET_NAME_PATTERNS = [
-    "*.asc.key",
-    "*.gpg",
-    "*.jks",
-    "*.kdb",
-    "*.kdbx",
-    "*.key",
-    "*.keystore",
-    "*.p12",
-    "*.pem",
-    "*.pfx",
-    "*.ppk",
-    "*.tfstate",
-    "*.tfstate.backup",
-    ".dockercfg",
-    ".env",
-    ".env.*",
-    ".envrc",
-    ".git-credentials",
-    ".htpasswd",
-    ".my.cnf",
-    ".netrc",
-    ".npmrc",
-    ".pgpass",
-    ".pypirc",
-    ".vault-token",
-    "_netrc",
-    "client_secret*.json",
-    "credentials",
-    "credentials.json",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    "id_rsa",
-    "kubeconfig",
-    "secrets.json",
-    "secrets.toml",
-    "secrets.yaml",
-    "secrets.yml",
-    "service-account*.json",
-    "service_account*.json",
-    "wallet.dat",
-]
-"""Shell patterns of file names, in lower case."""
+SENSITIVE_FILE_PATTERNS = """
+    *.asc.key *.gpg *.jks *.kdb *.kdbx *.key *.keystore *.p12 *.pem *.pfx *.ppk *.tfstate *.tfstate.backup
+    .dockercfg .env .env.* .envrc .git-credentials .htpasswd .my.cnf .netrc .npmrc .pgpass .pypirc .vault-token
+    _netrc client_secret*.json credentials credentials.json id_dsa id_ecdsa id_ed25519 id_rsa kubeconfig
+    secrets.json secrets.toml secrets.yaml secrets.yml service-account*.json service_account*.json wallet.dat
+"""
+"""Shell patterns of file names, in lower case, separated by white space."""
 
 HARMLESS_NAMES = frozenset({".env.dist", ".env.example", ".env.sample", ".env.template"})
 
-_SECRET_NAME = re.compile("|".join(translate(pattern) for pattern in SECRET_NAME_PATTERNS))
+_SECRET_NAME = re.compile("|".join(translate(pattern) for pattern in SENSITIVE_FILE_PATTERNS.split()))
 _PRIVATE_KEY = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}-----BEGIN (?:[A-Z]{2,10} ){0,2}PRIVATE KEY(?: BLOCK)?-----")
 
 

@@ -49,7 +49,7 @@ def rst_headings(text: str) -> Iterator[Heading]:
     before, title, title_start = "", "", 0
     for start, end in zip(starts, ends, strict=True):
         line = text[start:end].rstrip() if end - start < 1000 else ""
-        if _is_adornment(line) and _is_title(title) and len(line) >= len(title.strip()):
+        if _is_adornment(line) and title.strip() and not _is_adornment(title) and len(line) >= len(title.strip()):
             over = before == line
             if title[0] != " " or over:
                 level = levels.setdefault((line[0], over), len(levels) + 1)
@@ -60,7 +60,3 @@ def rst_headings(text: str) -> Iterator[Heading]:
 
 def _is_adornment(line: str) -> bool:
     return _ADORNMENT.match(line) is not None
-
-
-def _is_title(line: str) -> bool:
-    return bool(line.strip()) and not _is_adornment(line)

@@ -53,9 +53,8 @@ class UnstructuredLoader:
             reason = f"the package unstructured needs the spaCy model {SPACY_MODEL}"
             raise LoadError(source, reason, f"python -m spacy download {SPACY_MODEL}")
         try:
-            elements = partition(
-                file=io.BytesIO(data), metadata_filename=file_name(source), strategy=self.options.strategy
-            )
+            name, strategy = file_name(source), self.options.strategy
+            elements = partition(file=io.BytesIO(data), metadata_filename=name, strategy=strategy)
         except ImportError as error:
             reason = "the package unstructured misses a dependency for this format"
             raise LoadError(source, reason, str(error)) from error

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import EmbeddingProvider, Row, Rows
-from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
+from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.records import JSON, Chunk, ChunkSpan, Hit
 
 Where: TypeAlias = Mapping[str, JSON] | None
@@ -34,9 +34,7 @@ class ChunkIndex(Protocol):
     ) -> ScoredKeys:
         """The best chunks for these terms by BM25, scores > 0: `min(top_k, number of matches)` chunks."""
 
-    def term_scores(
-        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
-    ) -> NDArray[np.float32]:
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks, as in `search_terms`: (len(keys),); 0 without a matching term."""
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
@@ -90,6 +88,7 @@ class Retriever(Protocol):
             InvalidOption: `top_k` is less than 1.
             InvalidFilter: `where` is not a valid filter.
         """
+        return [explanation.hit for explanation in self.explain(question, top_k, where)]
 
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
         """The same hits, with ranks and score contributions."""

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ragkit.records import Chunk, ChunkSpan, Hit
+from ragkit.records import Chunk, ChunkSpan
 from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
 from ragkit.retrieve.explanations import fill_top_k
 from ragkit.retrieve.options import ContextOptions, validate_top_k
 from ragkit.split.lines import LineNumbers
 
 
-class ContextRetriever:
+class ContextRetriever(Retriever):
     """Extends the text of the hits of another retriever.
 
     Texts never overlap: a hit inside the text of a higher hit is dropped, and a text ends where the text of a higher
@@ -28,12 +28,8 @@ class ContextRetriever:
         """`top_k` is the default number of hits."""
         self._inner, self._chunk_index, self._options, self._top_k = inner, passages, options, top_k
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits, by the scores of their original chunks."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, with ranks and score contributions."""
+        """The best hits by the scores of their original chunks, with ranks and score contributions."""
         top_k = validate_top_k(self._top_k if top_k is None else top_k)
         documents: dict[str, _DocumentContext] = {}
 
@@ -52,10 +48,9 @@ class ContextRetriever:
         document = documents[chunk.document_id]
         if any(start <= chunk.start and chunk.end <= end for start, end in document.covered):
             return None
-        start, end = clip_to_uncovered(
-            self._expanded_range(chunk, document.chunk_spans), (chunk.start, chunk.end), document.covered
-        )
-        if (start, end) == (chunk.start, chunk.end):
+        core, limits = (chunk.start, chunk.end), self._expanded_range(chunk, document.chunk_spans)
+        start, end = clip_to_uncovered(limits, core, document.covered)
+        if (start, end) == core:
             document.covered.append((start, end))
             return chunk
         text = document.text
@@ -63,14 +58,8 @@ class ContextRetriever:
         end -= len(text[chunk.end : end]) - len(text[chunk.end : end].rstrip())
         document.covered.append((start, end))
         lines = document.line_numbers
-        return replace(
-            chunk,
-            text=text[start:end],
-            start=start,
-            end=end,
-            start_line=lines.line_at(start),
-            end_line=lines.line_at(end - 1),
-        )
+        start_line, end_line = lines.line_at(start), lines.line_at(end - 1)
+        return replace(chunk, text=text[start:end], start=start, end=end, start_line=start_line, end_line=end_line)
 
     def _expanded_range(self, chunk: Chunk, spans: Sequence[ChunkSpan]) -> tuple[int, int]:
         """Maximum range of the extended text: (start, end)."""

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ragkit.records import Hit
 from ragkit.retrieve.base import Explanation, Retriever, Where
 from ragkit.retrieve.explanations import fill_top_k
 from ragkit.retrieve.options import DistinctOptions, validate_top_k
@@ -17,19 +16,15 @@ SHINGLE_WORDS = 3
 _WORD = re.compile(r"\w+")
 
 
-class DeduplicatingRetriever:
+class DeduplicatingRetriever(Retriever):
     """Drops each hit that is a near-duplicate of a higher one; lower hits fill the list."""
 
     def __init__(self, inner: Retriever, options: DistinctOptions, top_k: int) -> None:
         """`top_k` is the default number of hits."""
         self._inner, self._max_similarity, self._top_k = inner, options.likeness, top_k
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits, without near-duplicates."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, with ranks and score contributions."""
+        """The best hits without near-duplicates, with ranks and score contributions."""
         top_k = validate_top_k(self._top_k if top_k is None else top_k)
         return fill_top_k(lambda depth: self._inner.explain(question, depth, where), self._deduplicate, top_k)
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from ragkit.records import Hit
-from ragkit.retrieve.base import DENSE, Explanation, RetrieverDependencies, Where
+from ragkit.retrieve.base import DENSE, Explanation, Retriever, RetrieverDependencies, Where
 from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import DenseOptions, validate_top_k
 
 
-class DenseRetriever:
+class DenseRetriever(Retriever):
     """Ranks chunks by the cosine of their vector and the question's vector, in [-1, 1]."""
 
     def __init__(self, options: DenseOptions, parts: RetrieverDependencies) -> None:
         self._options, self._dependencies = options, parts
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The nearest chunks with a score of at least `min_score`."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, with their ranks."""
+        """The nearest chunks with a score of at least `min_score`, with their ranks."""
         top_k = validate_top_k(self._options.top_k if top_k is None else top_k)
         if not question.strip():
             return []

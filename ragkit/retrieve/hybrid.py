@@ -9,7 +9,7 @@ import numpy as np
 from ragkit.embed.base import Row
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Hit
-from ragkit.retrieve.base import DENSE, LEXICAL, Explanation, RetrieverDependencies, ScoredKeys, Where
+from ragkit.retrieve.base import DENSE, LEXICAL, Explanation, Retriever, RetrieverDependencies, ScoredKeys, Where
 from ragkit.retrieve.fusion import ScoreArray, convex_combination, reciprocal_rank_fusion
 from ragkit.retrieve.options import HybridOptions, validate_top_k
 
@@ -26,7 +26,7 @@ class _Candidates:
     """The keys found by each retriever, best first."""
 
 
-class HybridRetriever:
+class HybridRetriever(Retriever):
     """Fuses BM25 and cosine scores of the candidates of both retrievers.
 
     With `convex`, a score is the weighted mean of two z-scores among the candidates: 0 is an average candidate, and
@@ -36,12 +36,8 @@ class HybridRetriever:
     def __init__(self, options: HybridOptions, parts: RetrieverDependencies) -> None:
         self._options, self._dependencies = options, parts
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits, each with the scores `dense` and `lexical`."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, with the ranks and score contributions of both retrievers."""
+        """The best hits with the scores `dense` and `lexical`, the ranks and score contributions of both retrievers."""
         top_k = validate_top_k(self._options.top_k if top_k is None else top_k)
         if not question.strip():
             return []

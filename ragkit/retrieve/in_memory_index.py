@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragkit.embed.base import Row, Rows
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
+from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.records import Chunk, ChunkSpan
 from ragkit.retrieve.base import ScoredKeys, Where
@@ -47,9 +47,8 @@ class InMemoryChunkIndex:
         self._bm25_index = Bm25Index(connection)
         connection.execute("BEGIN")
         self._bm25_index.create_tables()
-        self._bm25_index.add(
-            range(len(self._chunks)), [extract_terms(f"{chunk.header}\n{chunk.text}") for chunk in self._chunks]
-        )
+        terms = [extract_terms(f"{chunk.header}\n{chunk.text}") for chunk in self._chunks]
+        self._bm25_index.add(range(len(self._chunks)), terms)
         connection.execute("COMMIT")
 
     def search_terms(
@@ -60,9 +59,7 @@ class InMemoryChunkIndex:
         with self._lock:
             return self._bm25_index.search(terms, top_k, None if mask is None else lambda keys: mask[keys], extra)
 
-    def term_scores(
-        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
-    ) -> NDArray[np.float32]:
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores of these chunks: (len(keys),)."""
         with self._lock:
             return self._bm25_index.scores(terms, keys, extra)

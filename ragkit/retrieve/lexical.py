@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from ragkit.lexical.analyzer import extract_terms
-from ragkit.records import Hit
-from ragkit.retrieve.base import LEXICAL, Explanation, RetrieverDependencies, Where
+from ragkit.retrieve.base import LEXICAL, Explanation, Retriever, RetrieverDependencies, Where
 from ragkit.retrieve.explanations import explain_ranking
 from ragkit.retrieve.options import LexicalOptions, validate_top_k
 
 
-class LexicalRetriever:
+class LexicalRetriever(Retriever):
     """Ranks chunks by the BM25 score of the question's terms: > 0, without upper bound."""
 
     def __init__(self, options: LexicalOptions, parts: RetrieverDependencies) -> None:
         self._options, self._dependencies = options, parts
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits: only chunks that contain a term of the question."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, with their ranks."""
+        """The best chunks that contain a term of the question, with their ranks."""
         top_k = validate_top_k(self._options.top_k if top_k is None else top_k)
         terms = extract_terms(question)
         ranking = self._dependencies.chunk_index.search_terms(terms, top_k, where) if terms else []

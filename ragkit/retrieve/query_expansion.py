@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragkit.embed.base import Row, Rows
-from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
+from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ExtraTerms
 from ragkit.records import Chunk, ChunkSpan, Hit
 from ragkit.retrieve.base import (
     DENSE,
@@ -56,9 +56,7 @@ class ExpandedChunkIndex:
         self._last_terms = (terms, all_terms)
         return self._chunk_index.search_terms(terms, top_k, where, all_terms)
 
-    def term_scores(
-        self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS
-    ) -> NDArray[np.float32]:
+    def term_scores(self, terms: Sequence[str], keys: Sequence[int], extra: ExtraTerms = NO_EXTRA_TERMS) -> Bm25Scores:
         """BM25 scores with the terms of the last search."""
         return self._chunk_index.term_scores(terms, keys, self._last_terms[1] if self._last_terms else extra)
 
@@ -109,7 +107,7 @@ class ExpandedChunkIndex:
         ]
 
 
-class QueryExpandingRetriever:
+class QueryExpandingRetriever(Retriever):
     """A retriever that searches with an expanded query."""
 
     def __init__(
@@ -121,12 +119,9 @@ class QueryExpandingRetriever:
         """`build` creates the inner retriever; `expanders` returns the expanders of a question."""
         self._build, self._dependencies, self._build_expanders = build, parts, expanders
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits; their scores `dense` and `lexical` are those of the original question."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits; ranks and contributions are those of the expanded query."""
+        """The best hits. Their scores `dense` and `lexical` are those of the original question, ranks and contributions
+        those of the expanded query."""
         if not question.strip():
             return []
         index = ExpandedChunkIndex(self._dependencies.chunk_index, self._build_expanders(question))

@@ -21,7 +21,6 @@ from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.embed.base import EmbeddingProvider, Row, normalize_rows
 from ragkit.errors import InvalidOption
 from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
-from ragkit.records import Hit
 from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
 from ragkit.retrieve.fusion import z_scores
 from ragkit.retrieve.options import RewriteOptions, validate_top_k
@@ -110,7 +109,7 @@ class HydeExpander:
         return NO_EXTRA_TERMS
 
 
-class MultiQueryRetriever:
+class MultiQueryRetriever(Retriever):
     """Searches with several wordings of the question. A hit's score is the mean of its standard scores over them.
 
     For a wording that does not find a hit, the lowest score of that wording counts.
@@ -120,18 +119,18 @@ class MultiQueryRetriever:
         """`rewrite` returns alternative wordings; `top_k` is the default number of hits."""
         self._inner, self._generate_queries, self._top_k = inner, rewrite, top_k
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits; `dense` and `lexical` are the scores of the first wording that found the hit."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, with the ranks and score contributions of each wording."""
+        """The best hits, with the ranks and score contributions of each wording.
+
+        `dense` and `lexical` are the scores of the first wording that found the hit.
+        """
         top_k = validate_top_k(self._top_k if top_k is None else top_k)
         if not question.strip():
             return []
         queries = [question, *self._generate_queries(question)]
+        labels = ["question", *(f"wording {number}" for number in range(1, len(queries)))]
         rankings = [self._inner.explain(query, max(top_k, HITS_PER_QUERY), where) for query in queries]
-        return merge_rankings(dict(zip(_query_labels(len(queries)), rankings, strict=True)))[:top_k]
+        return merge_rankings(dict(zip(labels, rankings, strict=True)))[:top_k]
 
 
 def merge_rankings(rankings: dict[str, list[Explanation]]) -> list[Explanation]:
@@ -174,7 +173,3 @@ def resolve_provider(options: RewriteOptions) -> Provider:
         expected = f"an available provider: set {keys}, or name a local model such as ollama:MODEL"
         raise InvalidOption("rewrite.provider", "auto", expected)
     return provider
-
-
-def _query_labels(count: int) -> list[str]:
-    return ["question", *(f"wording {number}" for number in range(1, count))]

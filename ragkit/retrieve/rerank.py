@@ -18,7 +18,7 @@ from ragkit.retrieve.options import HybridOptions, RerankOptions, validate_top_k
 RERANK_STAGE, RETRIEVE_STAGE = "rerank", "retrieve"
 
 
-class RerankingRetriever:
+class RerankingRetriever(Retriever):
     """Reranks the first hits of another retriever.
 
     The new score is (1 - weight) * retriever score + weight * reranker score. Retriever scores are standard scores:
@@ -32,12 +32,8 @@ class RerankingRetriever:
         self._top_k = int(getattr(first, "top_k", 8))
         self._is_standardized = isinstance(first, HybridOptions) and first.fusion == "convex"
 
-    def retrieve(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
-        """The best hits; the reranked ones have the additional score `rerank`."""
-        return [explanation.hit for explanation in self.explain(question, top_k, where)]
-
     def explain(self, question: str, top_k: int | None = None, where: Where = None) -> list[Explanation]:
-        """The same hits, with the ranks and score contributions of both stages."""
+        """The best hits, with ranks and score contributions of both stages; reranked ones have the score `rerank`."""
         top_k = validate_top_k(self._top_k if top_k is None else top_k)
         hits = self._inner.explain(question, max(top_k, self._options.candidates), where)
         if not hits:

@@ -38,9 +38,8 @@ class CohereReranker:
     def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
         """The relevance of each hit: (len(hits),). Raises ProviderError."""
         texts = [f"{hit.chunk.header}\n{hit.chunk.text}".strip() or "." for hit in hits]
-        scores, searches = self._executor.execute(
-            lambda: self._request_scores(question, texts), sum(map(estimate_tokens, texts))
-        )
+        tokens = sum(map(estimate_tokens, texts))
+        scores, searches = self._executor.execute(lambda: self._request_scores(question, texts), tokens)
         record_rerank(self._model, None, provider=SERVICE, searches=searches)
         return scores
 

@@ -43,7 +43,8 @@ class SentenceReranker:
 
     def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
         """The score of each hit's best sentence: (len(hits),), at most 1.3."""
-        sentences = [_split_sentences(hit.chunk.text) for hit in hits]
+        texts = [hit.chunk.text for hit in hits]
+        sentences = [[text[start:end] for start, end in sentence_spans(text)] or [text] for text in texts]
         flat = [sentence for hit_sentences in sentences for sentence in hit_sentences]
         cosines = self._embed_sentences(flat) @ self._embedder.embed_query(question)
         values = cosines + TERM_WEIGHT * _term_coverage(question, sentences)
@@ -63,11 +64,6 @@ class SentenceReranker:
             while len(self._cached_rows) > MAX_CACHED_SENTENCES:
                 self._cached_rows.popitem(last=False)
         return np.stack([rows[text] for text in texts])
-
-
-def _split_sentences(text: str) -> list[str]:
-    """The sentences of a passage; the passage itself if it has none."""
-    return [text[start:end] for start, end in sentence_spans(text)] or [text]
 
 
 def _term_coverage(question: str, sentences: Sequence[Sequence[str]]) -> RerankScores:

@@ -114,12 +114,12 @@ def _split_oversized(segments: SegmentArray, token_index: TokenIndex, limit: int
         parts.append(_split_into_words(segments, index, token_index, limit))
         done = index + 1
     parts.append(_slice_segments(segments, slice(done, None)))
-    overlap_starts = np.sort(
-        np.concatenate([segments.overlap_starts, *(part.overlap_starts for part in parts)]), kind="stable"
-    )
+    overlap_starts = np.concatenate([segments.overlap_starts, *(part.overlap_starts for part in parts)])
     columns = zip(*(_columns(part) for part in parts), strict=True)
     starts, ends, costs, starts_section, atomic = (np.concatenate(column) for column in columns)
-    return SegmentArray(starts, ends, costs, starts_section.astype(bool), atomic.astype(bool), overlap_starts)
+    return SegmentArray(
+        starts, ends, costs, starts_section.astype(bool), atomic.astype(bool), np.sort(overlap_starts, kind="stable")
+    )
 
 
 def _columns(segments: SegmentArray) -> tuple[NDArray[np.int64] | NDArray[np.bool_], ...]:
@@ -128,9 +128,8 @@ def _columns(segments: SegmentArray) -> tuple[NDArray[np.int64] | NDArray[np.boo
 
 def _slice_segments(segments: SegmentArray, rows: slice) -> SegmentArray:
     starts, ends, costs = segments.starts[rows], segments.ends[rows], segments.costs[rows]
-    return SegmentArray(
-        starts, ends, costs, segments.starts_section[rows], segments.atomic[rows], np.empty(0, np.int64)
-    )
+    starts_section, atomic = segments.starts_section[rows], segments.atomic[rows]
+    return SegmentArray(starts, ends, costs, starts_section, atomic, np.empty(0, np.int64))
 
 
 def _split_into_words(segments: SegmentArray, index: int, token_index: TokenIndex, limit: int) -> SegmentArray:
@@ -146,12 +145,8 @@ def _split_into_words(segments: SegmentArray, index: int, token_index: TokenInde
     sizes = token_index.token_counts_before(ends) - token_index.token_counts_before(starts)
     max_word_tokens = max(1, limit // 4)
     long = np.flatnonzero(sizes > max_word_tokens)
-    word_breaks = [
-        cut
-        for word in long.tolist()
-        for cut in _breaks_in_word(token_index, (int(starts[word]), int(ends[word])), limit)
-    ]
-    cuts = np.array(word_breaks, np.int64)
+    words = zip(starts[long].tolist(), ends[long].tolist(), strict=True)
+    cuts = np.array([cut for word in words for cut in _breaks_in_word(token_index, word, limit)], np.int64)
     order = np.argsort(np.concatenate([starts, cuts]), kind="stable")
     all_starts = np.concatenate([starts, cuts])[order]
     all_ends = np.sort(np.concatenate([ends, cuts]), kind="stable")
@@ -203,11 +198,5 @@ def _thin_boundaries(segments: SegmentArray, token_index: TokenIndex, limit: int
     begins = np.flatnonzero(kept)
     ends = np.append(segments.ends[begins[1:] - 1], segments.ends[-1])
     atomic = segments.atomic[np.append(begins[1:] - 1, len(kept) - 1)]
-    return SegmentArray(
-        segments.starts[begins],
-        ends,
-        segments.costs[begins],
-        segments.starts_section[begins],
-        atomic,
-        segments.overlap_starts,
-    )
+    starts, costs, starts_section = segments.starts[begins], segments.costs[begins], segments.starts_section[begins]
+    return SegmentArray(starts, ends, costs, starts_section, atomic, segments.overlap_starts)

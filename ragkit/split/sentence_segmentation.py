@@ -123,9 +123,8 @@ def _begins_block(text: str, before: TextLine, line: TextLine) -> bool:
         return False
     # "... twice a day during observing / periods: before the night": a full line without end punctuation continues
     is_full = before.end - before.text_start >= _MIN_FULL_LINE_CHARS and text[before.end - 1] not in _END_PUNCTUATION
-    return not (
-        is_full and text[line.text_start].islower() and not _KEY_VALUE_LINE.match(text, before.text_start, before.end)
-    )
+    continues = is_full and text[line.text_start].islower()
+    return not continues or _KEY_VALUE_LINE.match(text, before.text_start, before.end) is not None
 
 
 def _ended_early(text: str, before: TextLine, line: TextLine, width: int) -> bool:

@@ -74,11 +74,8 @@ def structured_segments(token_index: TokenIndex, blocks: Sequence[BlockSpan], li
             behind_heading = False
         parts = list(_block_segments(token_index, block, top, limit))
         if parts and (behind_heading or not block.level):
-            cost = (
-                LAST_RESORT_COST
-                if behind_heading
-                else boundary_cost(text, segments[-1].end if segments else 0, block.start)
-            )
+            before = segments[-1].end if segments else 0
+            cost = LAST_RESORT_COST if behind_heading else boundary_cost(text, before, block.start)
             parts[0] = parts[0]._replace(cost=cost)
         segments.extend(parts)
         overlap_starts.extend(line.start for line in _block_lines(text, block))
@@ -89,9 +86,8 @@ def structured_segments(token_index: TokenIndex, blocks: Sequence[BlockSpan], li
 def _block_segments(token_index: TokenIndex, block: BlockSpan, top: int, limit: int) -> Iterator[Segment]:
     if block.level:
         depth = max(0, block.level - top)
-        yield Segment(
-            block.start, block.end, HEADING_COSTS[min(depth, len(HEADING_COSTS) - 1)], starts_section=not depth
-        )
+        cost = HEADING_COSTS[min(depth, len(HEADING_COSTS) - 1)]
+        yield Segment(block.start, block.end, cost, starts_section=not depth)
     elif token_index.token_count_before(block.end) - token_index.token_count_before(block.start) <= limit:
         if block.end > block.start:
             yield Segment(block.start, block.end, 0, atomic=True)
@@ -103,9 +99,8 @@ def _block_segments(token_index: TokenIndex, block: BlockSpan, top: int, limit: 
 
 def _block_lines(text: str, block: BlockSpan) -> Iterator[TextLine]:
     for line in iter_lines(text[block.start : block.end]):
-        yield TextLine(
-            line.start + block.start, line.text_start + block.start, line.end + block.start, line.after_blank
-        )
+        start, text_start, end = (offset + block.start for offset in (line.start, line.text_start, line.end))
+        yield TextLine(start, text_start, end, line.after_blank)
 
 
 def _locate_headings(text: str, headings: Sequence[Heading], *, setext: bool) -> list[BlockSpan]:
@@ -113,9 +108,7 @@ def _locate_headings(text: str, headings: Sequence[Heading], *, setext: bool) ->
     for heading in headings:
         start = heading.start
         line = text.rfind("\n", max(0, start - _MAX_HEADING_MARKUP_CHARS), start) + 1
-        if (line or start <= _MAX_HEADING_MARKUP_CHARS) and not any(
-            character.isalnum() for character in text[line:start]
-        ):
+        if (line or start <= _MAX_HEADING_MARKUP_CHARS) and not any(map(str.isalnum, text[line:start])):
             start = line
         line_break = _LINE_BREAK.search(text, heading.start, heading.start + _MAX_HEADING_CHARS)
         end = line_break.start() if line_break else min(len(text), heading.start + _MAX_HEADING_CHARS)

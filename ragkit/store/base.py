@@ -106,9 +106,7 @@ def validate_query(query: NDArray[np.floating], dimension: int | None) -> Rows:
     """`query` as a float32 vector of (dimension,). Raises InvalidVector or DimensionMismatch."""
     row = query
     if type(query) is not np.ndarray or query.dtype != np.float32 or query.ndim != 1 or not query.flags.c_contiguous:
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # an overflow of float32 becomes inf, which is rejected below
+        with np.errstate(over="ignore", invalid="ignore"):  # float32 may overflow to inf, which is rejected below
             row = np.ascontiguousarray(query, np.float32).reshape(-1)
     # fast path: a search takes less than a millisecond
     if dimension in {None, len(row)} and abs(float(row.dot(row)) - 1) <= UNIT_TOLERANCE:

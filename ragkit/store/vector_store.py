@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields
-from types import TracebackType
 from typing import ClassVar, Self, cast
 
 from ragkit.errors import InvalidOption, StoreError, did_you_mean
@@ -85,7 +84,5 @@ class VectorStore(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

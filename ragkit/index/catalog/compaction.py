@@ -64,12 +64,9 @@ def _renumber_rows(catalog: Catalog, embedder: EmbedderRow, file: VectorFile, us
     with catalog.transaction():
         connection.execute("CREATE TEMP TABLE moved (old INTEGER PRIMARY KEY, new INTEGER NOT NULL)")
         connection.executemany("INSERT INTO moved VALUES (?, ?)", ((old, new) for new, old in enumerate(used.tolist())))
-        connection.execute(
-            "DELETE FROM vectors WHERE embedder = ? AND row NOT IN (SELECT old FROM moved)", (embedder.key,)
-        )
-        connection.execute(
-            "UPDATE vectors SET row = (SELECT new FROM moved WHERE old = row) WHERE embedder = ?", (embedder.key,)
-        )
+        own = (embedder.key,)
+        connection.execute("DELETE FROM vectors WHERE embedder = ? AND row NOT IN (SELECT old FROM moved)", own)
+        connection.execute("UPDATE vectors SET row = (SELECT new FROM moved WHERE old = row) WHERE embedder = ?", own)
         connection.execute("UPDATE chunks SET vector = (SELECT new FROM moved WHERE old = vector)")
         connection.execute(
             "UPDATE embedders SET file = ?, file_id = ?, rows = ? WHERE key = ?",

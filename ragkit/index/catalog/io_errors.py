@@ -42,9 +42,8 @@ def to_knowledge_base_error(error: OSError | sqlite3.DatabaseError, directory: P
     """The ragkit error for an error of the operating system or of SQLite."""
     if isinstance(error, OSError):
         path = str(error.filename or directory)
-        return KnowledgeBaseWriteFailed(
-            path, error.strerror or str(error), _HINT_BY_ERRNO.get(error.errno or 0, _NOT_WRITABLE_HINT)
-        )
+        hint = _HINT_BY_ERRNO.get(error.errno or 0, _NOT_WRITABLE_HINT)
+        return KnowledgeBaseWriteFailed(path, error.strerror or str(error), hint)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _CORRUPT_CODES:
         return KnowledgeBaseDamaged(str(directory), f"cannot be read ({error})", fix)

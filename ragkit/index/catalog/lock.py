@@ -11,7 +11,6 @@ import os
 import socket
 import time
 from pathlib import Path
-from types import TracebackType
 
 from ragkit.errors import KnowledgeBaseLocked
 
@@ -41,9 +40,7 @@ class WriterLock:
         self._handle = handle
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._handle is not None:
             os.ftruncate(self._handle, 0)
             os.close(self._handle)

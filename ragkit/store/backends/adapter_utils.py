@@ -86,14 +86,12 @@ def batches(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
         yield items[start : start + size]
 
 
-def batches_by_size(
-    items: Sequence[ItemT], sizes: Sequence[int], max_items: int, max_size: int
-) -> Iterator[list[ItemT]]:
-    """Batches of at most `max_items` items and a total size of at most `max_size`; a larger item is its own batch."""
+def batches_by_size(items: Sequence[ItemT], sizes: Sequence[int], max_items: int, limit: int) -> Iterator[list[ItemT]]:
+    """Batches of at most `max_items` items and a total size of at most `limit`; a larger item is its own batch."""
     batch: list[ItemT] = []
     total = 0
     for item, size in zip(items, sizes, strict=True):
-        if batch and (total + size > max_size or len(batch) == max_items):
+        if batch and (total + size > limit or len(batch) == max_items):
             yield batch
             batch, total = [], 0
         batch.append(item)
@@ -157,10 +155,8 @@ def collect_top_k(
         matches.sort(key=_sort_key)
         is_all = len(candidates) < limit
         # a document that was not fetched may tie with the last result, and have a lower id
-        if is_all or (
-            len(matches) >= top_k
-            and min(result.score for result in candidates) < matches[top_k - 1].score - SCORE_TOLERANCE
-        ):
+        worst = min((result.score for result in candidates), default=0.0)
+        if is_all or (len(matches) >= top_k and worst < matches[top_k - 1].score - SCORE_TOLERANCE):
             if exact is not None:
                 matches = _rescore_near_ties(matches, top_k, exact)
             return [SearchResult(result.document, max(-1.0, min(1.0, result.score))) for result in matches[:top_k]]
@@ -180,13 +176,8 @@ def _rescore_near_ties(
         if len(results) >= top_k and previous.score - result.score > SCORE_TOLERANCE:
             break
         results.append(result)
-    near_ties = {
-        index + side
-        for index, (a, b) in enumerate(pairwise(results))
-        if a.score - b.score <= SCORE_TOLERANCE
-        for side in (0, 1)
-    }
-    positions = sorted(near_ties)
+    ties = [index for index, (a, b) in enumerate(pairwise(results)) if a.score - b.score <= SCORE_TOLERANCE]
+    positions = sorted({*ties, *(index + 1 for index in ties)})
     if positions:
         scores = exact([results[position].document for position in positions])
         for position, score in zip(positions, scores, strict=True):

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -52,7 +51,7 @@ from ragkit.store.base import (
     validate_top_k,
 )
 from ragkit.store.filters.language import evaluate, parse_filter
-from ragkit.store.filters.pushdown import to_condition
+from ragkit.store.filters.pushdown import hash_name, to_condition
 from ragkit.store.options import ChromaOptions
 from ragkit.store.read_write_lock import ReadWriteLock
 from ragkit.store.vector_store import VectorStore
@@ -94,9 +93,7 @@ class ChromaStore(VectorStore):
         self._location = f"{options.host}:{options.port}" if options.host else str(options.path)
         self._collection_name = options.collection
         if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9_-]{1,98}[a-zA-Z0-9]", self._collection_name):
-            self._collection_name = (
-                f"h-{blake2b(self._collection_name.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
-            )
+            self._collection_name = f"h-{hash_name(self._collection_name)}"
         self._directory_lock = None if options.host else DirectoryLock(Path(options.path))
         self._lock = self._directory_lock.lock if self._directory_lock else ReadWriteLock()
         self._client: ClientAPI | None = None
@@ -145,9 +142,8 @@ class ChromaStore(VectorStore):
             def fetch(limit: int) -> list[SearchResult]:
                 if limit <= len(unfiltered):
                     return unfiltered
-                return self._call_collection(
-                    lambda collection: _search(collection, query, where, limit, is_small=is_small)
-                )
+                search = partial(_search, query=query, where=where, limit=limit, is_small=is_small)
+                return self._call_collection(search)
 
             def exact(documents: Sequence[Document]) -> list[float]:
                 return self._call_collection(lambda collection: _exact_scores(collection, query, documents))
@@ -158,9 +154,8 @@ class ChromaStore(VectorStore):
         """See `Store.delete`; deletes in batches of 1,000."""
         names = [escape_text(name) for name in validate_ids(ids)]
         with self._lock.write():
-            return sum(
-                self._call_collection(partial(_delete_existing, names=batch)) for batch in batches(names, _READ_BATCH)
-            )
+            deletions = (partial(_delete_existing, names=batch) for batch in batches(names, _READ_BATCH))
+            return sum(map(self._call_collection, deletions))
 
     def clear(self) -> None:
         """See `Store.clear`; recreates the collection."""
@@ -260,9 +255,8 @@ def _create_client(options: ChromaOptions) -> ClientAPI:
         try:
             return chromadb.PersistentClient(str(Path(options.path).resolve()), settings=settings)
         except (AttributeError, ValueError) as error:  # raised for damaged files
-            raise StoreError(
-                f"{options.path} cannot be opened by the store 'chroma': run `ragkit verify --repair`"
-            ) from error
+            reason = "cannot be opened by the store 'chroma': run `ragkit verify --repair`"
+            raise StoreError(f"{options.path} {reason}") from error
     headers = {"X-Chroma-Token": options.token} if options.token else None
     return chromadb.HttpClient(options.host, options.port, ssl=options.ssl, headers=headers, settings=settings)
 
@@ -318,9 +312,8 @@ def _search(
     [names], [texts], [distances] = answer["ids"], answer["documents"] or [[]], answer["distances"] or [[]]
     if len(names) < limit and len(names) < _count_matching(collection, where):
         return _fetch_hits(collection, query, _scan_nearest(collection, query, where, limit))
-    return [
-        SearchResult(document_from_json(text), 1 - distance) for text, distance in zip(texts, distances, strict=True)
-    ]
+    pairs = zip(texts, distances, strict=True)
+    return [SearchResult(document_from_json(text), 1 - distance) for text, distance in pairs]
 
 
 def _fetch_hits(collection: Collection, query: Rows, names: Sequence[str]) -> list[SearchResult]:

@@ -292,9 +292,8 @@ def _read_dimension(connection: Connection, path: Path) -> int:
     """The dimension of the stored vectors; 0 before the first ones. Raises KnowledgeBaseDamaged."""
     rows = connection.execute("SELECT format, dimension FROM state").fetchall()
     if len(rows) != 1 or rows[0][0] != LAYOUT_VERSION:
-        raise KnowledgeBaseDamaged(
-            str(path), f"has layout {rows[0][0] if rows else None}, expected {LAYOUT_VERSION}", _REPAIR_HINT
-        )
+        reason = f"has layout {rows[0][0] if rows else None}, expected {LAYOUT_VERSION}"
+        raise KnowledgeBaseDamaged(str(path), reason, _REPAIR_HINT)
     return int(rows[0][1])
 
 

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,7 +48,7 @@ from ragkit.store.base import (
     validate_top_k,
 )
 from ragkit.store.filters.language import parse_filter
-from ragkit.store.filters.pushdown import Condition, to_condition
+from ragkit.store.filters.pushdown import Condition, hash_name, to_condition
 from ragkit.store.options import LancedbOptions
 from ragkit.store.vector_store import VectorStore
 
@@ -83,9 +82,7 @@ class LancedbStore(VectorStore):
         self._path = Path(options.path)
         self._table_name = options.table
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", self._table_name):
-            self._table_name = (
-                f"t-{blake2b(self._table_name.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
-            )
+            self._table_name = f"t-{hash_name(self._table_name)}"
         self._write_lock = threading.Lock()
         self._idle_lock = threading.Lock()
         self._idle_tables: list[Table] | None = []
@@ -107,9 +104,9 @@ class LancedbStore(VectorStore):
             rows = validate_rows(embeddings, len(validated), dimension or self._options.dimension)
             unique, rows = deduplicate_by_id(validated, rows)
             schema = _table_schema(rows.shape[1])
-            table = (
-                latest if latest is not None and dimension else self._create_table(schema, exists=latest is not None)
-            )
+            table = latest
+            if table is None or not dimension:
+                table = self._create_table(schema, exists=table is not None)
             merge = table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
             merge.execute(_to_arrow(unique, rows, schema))
             self._record_write(table, len(unique))

@@ -73,9 +73,8 @@ def to_datafusion_sql(condition: Condition) -> str:
         case FieldPresent(field, expected):
             return f"{'' if expected else 'NOT '}{_render_contains([_hash_token(field)])}"
         case AllOf(parts) | AnyOf(parts):
-            return join_sql(
-                [to_datafusion_sql(part) for part in parts], "AND" if isinstance(condition, AllOf) else "OR"
-            )
+            operator = "AND" if isinstance(condition, AllOf) else "OR"
+            return join_sql([to_datafusion_sql(part) for part in parts], operator)
         case _:
             return "true" if condition else "false"
 

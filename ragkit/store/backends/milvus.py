@@ -122,9 +122,8 @@ class MilvusStore(VectorStore):
                 for record, _ in records
             ]
             for batch in batches_by_size(records, sizes, _UPSERT_ROWS, _UPSERT_BYTES):
-                self._require_client().upsert(
-                    self._collection_name, [{**record, **numbers} for record, numbers in batch]
-                )
+                values = [{**record, **numbers} for record, numbers in batch]
+                self._require_client().upsert(self._collection_name, values)
             self._flush_if_due(len(records))
         return [document.id for document in documents]
 
@@ -138,9 +137,8 @@ class MilvusStore(VectorStore):
             if condition is False or self._dimension != len(query):
                 return []
             expression, wide = to_expression(condition), query.astype(np.float64)
-            return collect_top_k(
-                lambda limit: self._search(query, limit, expression), node, top_k, partial(self._exact_scores, wide)
-            )
+            exact = partial(self._exact_scores, wide)
+            return collect_top_k(lambda limit: self._search(query, limit, expression), node, top_k, exact)
 
     def delete(self, ids: Sequence[str]) -> int:
         """See `Store.delete`."""
@@ -215,10 +213,8 @@ class MilvusStore(VectorStore):
     def _load_dimension(self) -> int:
         """The dimension of the collection; 0 if there is none. Another process may create it at any time."""
         if not self._dimension and self._require_client().has_collection(self._collection_name):
-            fields = {
-                field["name"]: field
-                for field in self._require_client().describe_collection(self._collection_name)["fields"]
-            }
+            layout = self._require_client().describe_collection(self._collection_name)
+            fields = {field["name"]: field for field in layout["fields"]}
             if set(fields) != _FIELD_NAMES:
                 raise StoreError(
                     f"the collection {self._collection_name!r} of {self._location} was not created by this store: "

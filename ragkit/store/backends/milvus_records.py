@@ -25,6 +25,7 @@ from ragkit.store.filters.pushdown import (
     FieldMatches,
     FieldMatchesNone,
     FieldPresent,
+    hash_name,
 )
 from ragkit.store.filters.tokens import to_column_filter, to_token_columns
 
@@ -85,7 +86,7 @@ def join_document(pieces: list[str]) -> Document:
 
 def primary_key(name: str) -> str:
     """The primary key of an id: a hash, because of its length and characters."""
-    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hash_name(name)
 
 
 def to_expression(condition: Condition) -> str:

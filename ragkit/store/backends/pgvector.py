@@ -279,9 +279,8 @@ def _encode_id(name: str) -> bytes:
     """An id as UTF-8, so that ids sort by code point. Raises StoreError if it is too long."""
     raw = name.encode("utf-8", "surrogatepass")
     if len(raw) > MAX_ID_BYTES:
-        raise StoreError(
-            f"the id {name[:40]!r}... is too long for the store 'pgvector': {len(raw)} bytes, at most {MAX_ID_BYTES}"
-        )
+        limit = f"{len(raw)} bytes, at most {MAX_ID_BYTES}"
+        raise StoreError(f"the id {name[:40]!r}... is too long for the store 'pgvector': {limit}")
     return raw
 
 

@@ -251,9 +251,8 @@ class PineconeStore(VectorStore):
             self._client.indexes.delete(self._options.index_name)
         spec = ServerlessSpec(cloud=self._options.cloud, region=self._options.region)
         with suppress(ConflictError):  # another process created it
-            self._client.indexes.create(
-                name=self._options.index_name, dimension=dimension, metric="dotproduct", spec=spec
-            )
+            name = self._options.index_name
+            self._client.indexes.create(name=name, dimension=dimension, metric="dotproduct", spec=spec)
         created = self._get_index()
         if created is None or self._dimension != dimension:
             raise StoreError(f"{self._location} was created but is not available: retry")
@@ -350,9 +349,8 @@ class PineconeStore(VectorStore):
 
     def _is_visible(self, write: str, keys: Sequence[str]) -> bool:
         records = self._fetch(keys)
-        return len(records) == len(keys) and all(
-            record["metadata"].get(WRITE_KEY) == write for record in records.values()
-        )
+        writes = [record["metadata"].get(WRITE_KEY) for record in records.values()]
+        return len(records) == len(keys) == writes.count(write)
 
     def _wait_until(self, is_visible: Callable[[], bool]) -> None:
         """Wait until a write is visible to readers. Raises StoreError after `wait_seconds`."""
@@ -388,6 +386,5 @@ class PineconeStore(VectorStore):
 
 
 def _to_record(vector: Vector | ScoredVector) -> PineconeRecord:
-    return PineconeRecord(
-        id=vector.id, values=list(vector.values), metadata=cast("dict[str, PineconeValue]", vector.metadata or {})
-    )
+    metadata = cast("dict[str, PineconeValue]", vector.metadata or {})
+    return PineconeRecord(id=vector.id, values=list(vector.values), metadata=metadata)

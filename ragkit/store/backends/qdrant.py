@@ -170,9 +170,8 @@ class QdrantStore(VectorStore):
         return self._dimension
 
     def _expected_dimension(self, shape: tuple[int, ...]) -> int | None:
-        return expected_dimension(
-            self._load_dimension(), shape, lambda: not self._engine.count(), self._options.dimension
-        )
+        stored = self._load_dimension()
+        return expected_dimension(stored, shape, lambda: not self._engine.count(), self._options.dimension)
 
     def _ensure_collection(self, dimension: int) -> None:
         """Create the collection, or replace an empty one of another dimension."""
@@ -184,8 +183,7 @@ class QdrantStore(VectorStore):
     def _create_indexes(self, payloads: Sequence[Payload]) -> None:
         for name in dict.fromkeys(name for payload in payloads for name in payload):
             if (
-                name in self._indexed_fields
-                or name in {DOCUMENT_KEY, NAME_KEY}
+                name in self._indexed_fields | {DOCUMENT_KEY, NAME_KEY}
                 or len(self._indexed_fields) >= MAX_INDEXED_FIELDS
             ):
                 continue

@@ -121,7 +121,7 @@ class QdrantEmbeddedEngine:
 
     def retrieve(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
         found = self._call(lambda: self._require_shard().retrieve([UUID(key) for key in keys], [DOCUMENT_KEY], True))
-        return [_document_and_vector(point) for point in found]
+        return [((point.payload or {})[DOCUMENT_KEY], cast("list[float]", point.vector)) for point in found]
 
     def count(self) -> int:
         return self._call(lambda: self._require_shard().count(edge.CountRequest(exact=True)))
@@ -159,10 +159,6 @@ class QdrantEmbeddedEngine:
 def _is_panic(error: BaseException) -> bool:
     """Whether the error is a Rust panic, as raised for damaged files: a BaseException that no module exports."""
     return (type(error).__module__, type(error).__name__) == ("pyo3_runtime", "PanicException")
-
-
-def _document_and_vector(point: edge.Record) -> tuple[str, list[float]]:
-    return (point.payload or {})[DOCUMENT_KEY], cast("list[float]", point.vector)
 
 
 def _to_filter(condition: Condition) -> edge.Filter:

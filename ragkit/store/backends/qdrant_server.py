@@ -6,6 +6,7 @@ The URL `:memory:` selects the in-memory mode of the client, which is written in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 import httpx
@@ -18,7 +19,7 @@ from ragkit.store.backends.adapter_utils import batches_by_size
 from ragkit.store.backends.qdrant_engine import DOCUMENT_KEY, NAME_KEY, NUMBER_PREFIX, Payload
 from ragkit.store.base import Rows
 from ragkit.store.filters.pushdown import AllOf, AnyOf, Condition, FieldMatches, FieldMatchesNone, FieldPresent
-from ragkit.store.filters.tokens import NumberRange, to_column_filter
+from ragkit.store.filters.tokens import to_column_filter
 from ragkit.store.options import QdrantOptions
 
 _PAGE_POINTS = 1_000
@@ -39,12 +40,14 @@ class QdrantServerEngine:
         self._collection_name = options.collection
         self._location = f"the Qdrant server at {options.url}"
         self._is_in_memory = options.url == ":memory:"
-        self._client: QdrantClient | None = self._call(lambda: self._connect(options))
+        self._client: QdrantClient | None = None
+        with self._translate_errors():
+            self._client = self._connect(options)
 
     def dimension(self) -> int:
-        if not self._call(lambda: self._require_client().collection_exists(self._collection_name)):
+        if not self._call(lambda client: client.collection_exists(self._collection_name)):
             return 0
-        rows = self._call(lambda: self._require_client().get_collection(self._collection_name)).config.params.vectors
+        rows = self._call(lambda client: client.get_collection(self._collection_name)).config.params.vectors
         if not isinstance(rows, models.VectorParams) or rows.distance != models.Distance.DOT:
             raise StoreError(
                 f"the collection {self._collection_name!r} of {self._location} was not created by this store: "
@@ -54,23 +57,23 @@ class QdrantServerEngine:
 
     def create(self, dimension: int) -> None:
         rows = models.VectorParams(size=dimension, distance=models.Distance.DOT)
-        self._call(lambda: self._require_client().create_collection(self._collection_name, vectors_config=rows))
+        self._call(lambda client: client.create_collection(self._collection_name, vectors_config=rows))
 
     def drop(self) -> None:
-        self._call(lambda: self._require_client().delete_collection(self._collection_name))
+        self._call(lambda client: client.delete_collection(self._collection_name))
 
     def delete_all(self) -> None:
         everything = models.FilterSelector(filter=models.Filter())
-        self._call(lambda: self._require_client().delete(self._collection_name, everything, wait=True))
+        self._call(lambda client: client.delete(self._collection_name, everything, wait=True))
 
     def indexed_fields(self) -> set[str]:
-        return set(self._call(lambda: self._require_client().get_collection(self._collection_name)).payload_schema)
+        return set(self._call(lambda client: client.get_collection(self._collection_name)).payload_schema)
 
     def create_index(self, name: str, kind: str) -> None:
         if self._is_in_memory:
             return  # not supported, with a warning
         schema = models.PayloadSchemaType(kind)
-        self._call(lambda: self._require_client().create_payload_index(self._collection_name, name, schema, wait=True))
+        self._call(lambda client: client.create_payload_index(self._collection_name, name, schema, wait=True))
 
     def upsert(self, keys: Sequence[str], rows: Rows, payloads: Sequence[Payload]) -> None:
         points = [
@@ -82,7 +85,7 @@ class QdrantServerEngine:
             self._upsert_batch(batch)
 
     def _upsert_batch(self, points: list[models.PointStruct]) -> None:
-        self._call(lambda: self._require_client().upsert(self._collection_name, points, wait=True))
+        self._call(lambda client: client.upsert(self._collection_name, points, wait=True))
 
     def search(self, query: Rows, limit: int, condition: Condition) -> list[tuple[str, float]]:
         if self._options.method == "hnsw":
@@ -94,7 +97,7 @@ class QdrantServerEngine:
 
     def _query(self, query: Rows, limit: int, condition: Condition, *, exact: bool) -> list[tuple[str, float]]:
         answer = self._call(
-            lambda: self._require_client().query_points(
+            lambda client: client.query_points(
                 self._collection_name,
                 query=query.tolist(),
                 limit=limit,
@@ -111,17 +114,12 @@ class QdrantServerEngine:
         return models.SearchParams(exact=exact, hnsw_ef=None if exact else max(self._options.ef, limit))
 
     def filter_existing(self, keys: Sequence[str]) -> list[str]:
-        found = self._call(
-            lambda: self._require_client().retrieve(self._collection_name, list(keys), with_payload=False)
-        )
+        found = self._call(lambda client: client.retrieve(self._collection_name, list(keys), with_payload=False))
         return [str(point.id) for point in found]
 
     def delete(self, keys: Sequence[str]) -> None:
-        self._call(
-            lambda: self._require_client().delete(
-                self._collection_name, models.PointIdsList(points=list(keys)), wait=True
-            )
-        )
+        points = models.PointIdsList(points=list(keys))
+        self._call(lambda client: client.delete(self._collection_name, points, wait=True))
 
     def scroll_names(self) -> Iterator[tuple[str, str]]:
         offset: models.ExtendedPointId | None = None
@@ -136,21 +134,21 @@ class QdrantServerEngine:
         self, offset: models.ExtendedPointId | None
     ) -> tuple[list[models.Record], models.ExtendedPointId | None]:
         return self._call(
-            lambda: self._require_client().scroll(
+            lambda client: client.scroll(
                 self._collection_name, limit=_PAGE_POINTS, offset=offset, with_payload=[NAME_KEY]
             )
         )
 
     def retrieve(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
         found = self._call(
-            lambda: self._require_client().retrieve(
+            lambda client: client.retrieve(
                 self._collection_name, list(keys), with_payload=[DOCUMENT_KEY], with_vectors=True
             )
         )
         return [(self._payload_text(point, DOCUMENT_KEY), cast("list[float]", point.vector)) for point in found]
 
     def count(self) -> int:
-        return self._call(lambda: self._require_client().count(self._collection_name, exact=True)).count
+        return self._call(lambda client: client.count(self._collection_name, exact=True)).count
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -177,19 +175,23 @@ class QdrantServerEngine:
             )
         return text
 
-    def _call(self, function: Callable[[], ResultT]) -> ResultT:
-        """Call a function, and translate the errors of the client."""
+    def _call(self, function: Callable[[QdrantClient], ResultT]) -> ResultT:
+        with self._translate_errors():
+            return function(self._require_client())
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Translate the errors of the client."""
         try:
-            return function()
+            yield
         except ResourceExhaustedResponse as error:
             raise StoreError(f"{self._location} is rate limited: retry in {error.retry_after_s} seconds") from error
         except UnexpectedResponse as error:
             raise StoreError(f"{self._location} rejected a request: {_format_response(error)}") from error
         except (ResponseHandlingException, httpx.HTTPError) as error:
             cause = error.source if isinstance(error, ResponseHandlingException) else error
-            raise StoreError(
-                f"{self._location} cannot be reached ({cause}): start it, or correct the option `url`"
-            ) from error
+            hint = "start it, or correct the option `url`"
+            raise StoreError(f"{self._location} cannot be reached ({cause}): {hint}") from error
         except (ApiException, QdrantException, ValueError) as error:
             raise StoreError(f"{self._location} failed: {error}") from error
 
@@ -218,12 +220,9 @@ def _to_filter(condition: Condition) -> models.Filter:
 def _to_field_filter(condition: FieldMatches | FieldMatchesNone) -> models.Filter:
     column = to_column_filter(condition)
     parts: list[models.Condition] = [
-        models.FieldCondition(key=NUMBER_PREFIX + column.name, range=_to_range(item)) for item in column.ranges
+        models.FieldCondition(key=NUMBER_PREFIX + column.name, range=models.Range(**{item.op: item.value}))
+        for item in column.ranges
     ]
     if column.tokens:
         parts.append(models.FieldCondition(key=column.name, match=models.MatchAny(any=list(column.tokens))))
     return models.Filter(should=parts) if isinstance(condition, FieldMatches) else models.Filter(must_not=parts)
-
-
-def _to_range(number_range: NumberRange) -> models.Range:
-    return models.Range(**{number_range.op: number_range.value})

@@ -145,9 +145,8 @@ def _parse_entry(key: object, value: object, depth: int) -> FilterNode:
 def _parse_field(field: str, condition: object, depth: int) -> FilterNode:
     if not isinstance(condition, Mapping):
         if isinstance(condition, list | tuple):
-            raise InvalidFilter(
-                f'field {field!r} cannot be compared with a list: use {{"$in": [...]}} or {{"$nin": [...]}}'
-            )
+            hint = 'use {"$in": [...]} or {"$nin": [...]}'
+            raise InvalidFilter(f"field {field!r} cannot be compared with a list: {hint}")
         return Compare(field, "eq", _parse_scalar(field, "$eq", condition))
     if depth > MAX_DEPTH:
         raise InvalidFilter(f"filters may be nested up to {MAX_DEPTH} levels deep: flatten the filter")
@@ -163,9 +162,8 @@ def _parse_operator(field: str, op: object, value: object, depth: int) -> Filter
         return Exists(field, value)
     if op == "$not":
         if not isinstance(value, Mapping):
-            raise InvalidFilter(
-                f'$not on field {field!r} requires a condition such as {{"$gt": 5}} (got {_describe_value(value)})'
-            )
+            got = _describe_value(value)
+            raise InvalidFilter(f'$not on field {field!r} requires a condition such as {{"$gt": 5}} (got {got})')
         return Not(_parse_field(field, value, depth + 1))
     if not isinstance(op, str) or op not in _COMPARISONS:
         raise InvalidFilter(_unknown_operator(op, _FIELD_OPERATORS, f"on field {field!r}"))
@@ -185,9 +183,8 @@ def _parse_scalar(field: str, op: str, value: object) -> Scalar:
         raise InvalidFilter(f"{op} on field {field!r} requires finite numbers (got {value})")
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise InvalidFilter(
-        f"{op} on field {field!r} requires a string, a number, true, false or null (got {_describe_value(value)})"
-    )
+    expected = "a string, a number, true, false or null"
+    raise InvalidFilter(f"{op} on field {field!r} requires {expected} (got {_describe_value(value)})")
 
 
 def _describe_value(value: object) -> str:

@@ -113,7 +113,12 @@ def stored_field_name(field: str) -> str:
     """
     if 0 < len(field) <= MAX_FIELD_NAME_CHARACTERS and not field.startswith("#") and _is_clean(field):
         return field
-    return "#" + blake2b(field.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"#{hash_name(field)}"
+
+
+def hash_name(name: str) -> str:
+    """A hash of any text: 32 hex digits."""
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def extract_field_values(metadata: Metadata) -> list[FieldValue]:

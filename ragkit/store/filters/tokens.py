@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from ragkit.records import Metadata
 from ragkit.store.filters.pushdown import (
@@ -18,6 +17,7 @@ from ragkit.store.filters.pushdown import (
     FieldValue,
     Predicate,
     extract_field_values,
+    hash_name,
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
@@ -56,7 +56,7 @@ def column_name(field_name: str) -> str:
     """A column name of letters, digits and `_`: `f_` and the field if it has that form, otherwise `h_` and its hash."""
     if _PLAIN_NAME.fullmatch(field_name):
         return f"f_{field_name}"
-    return "h_" + blake2b(field_name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"h_{hash_name(field_name)}"
 
 
 def to_token_columns(metadata: Metadata) -> dict[str, TokenColumn]:
@@ -64,7 +64,8 @@ def to_token_columns(metadata: Metadata) -> dict[str, TokenColumn]:
     columns: dict[str, TokenColumn] = {}
     for value in extract_field_values(metadata):
         column = columns.setdefault(column_name(value.field), TokenColumn())
-        column.tokens += [token for token in _field_value_tokens(value) if token not in column.tokens[:8]]
+        tokens = [_kind_token(value)] if value.value is None else [_kind_token(value), _value_token(value)]
+        column.tokens += [token for token in tokens if token not in column.tokens[:8]]
         if value.kind == "number":
             column.numbers.append(float(value.value or 0))
     return columns
@@ -86,10 +87,6 @@ def to_column_filter(condition: FieldMatches | FieldMatchesNone | FieldPresent) 
     if isinstance(condition, FieldMatches):
         tokens.append(WILDCARD_TOKEN)
     return ColumnFilter(column_name(condition.field), tuple(tokens), tuple(ranges))
-
-
-def _field_value_tokens(value: FieldValue) -> tuple[str, ...]:
-    return (_kind_token(value),) if value.value is None else (_kind_token(value), _value_token(value))
 
 
 def _kind_token(source: FieldValue | Predicate) -> str:

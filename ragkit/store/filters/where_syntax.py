@@ -167,7 +167,8 @@ class _Parser:
     def _parse_value(self) -> str | int | float | bool | None:
         token = self.token
         if token.kind == "string":
-            return self._unescape(self._advance().text[1:-1])
+            body = self._advance().text[1:-1]
+            return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), body, flags=re.DOTALL)
         if token.kind == "number":
             return self._parse_number()
         if token.kind == "word" and token.text in _LITERALS:
@@ -183,9 +184,6 @@ class _Parser:
             self.fail("a finite number")
         self._advance()
         return value
-
-    def _unescape(self, body: str) -> str:
-        return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), body, flags=re.DOTALL)
 
     def _accept(self, text: str) -> bool:
         """Consume the next token if it is this word or mark; whether it is."""

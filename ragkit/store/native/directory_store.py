@@ -250,9 +250,8 @@ class DirectoryStore(VectorStore):
         texts = [json.dumps(document.metadata) for document in documents]
         numbered = range(first, first + len(documents))
         sums = row_checksums(rows).tolist()
-        connection.executemany(
-            "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(encode_document, numbered, documents, sums)
-        )
+        rows_to_insert = map(encode_document, numbered, documents, sums)
+        connection.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows_to_insert)
         connection.executemany(
             "INSERT INTO metadata VALUES (?, ?, ?)",
             ((row, text, column_checksum((text,))) for row, text in zip(numbered, texts, strict=True)),
@@ -311,9 +310,8 @@ class DirectoryStore(VectorStore):
         moves = [(to, row) for to, row in enumerate(live) if to != row]
         connection.executemany("UPDATE documents SET row = ? WHERE row = ?", moves)
         connection.executemany("UPDATE metadata SET row = ? WHERE row = ?", moves)
-        compacted = replace(
-            state, generation=state.generation + 1, file=new.path.name, file_id=new.file_id, rows=new.rows
-        )
+        generation = state.generation + 1
+        compacted = replace(state, generation=generation, file=new.path.name, file_id=new.file_id, rows=new.rows)
         _write_state(connection, compacted)
 
     def _clean_up(self) -> None:

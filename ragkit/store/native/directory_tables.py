@@ -102,13 +102,11 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
 
 def read_state(connection: sqlite3.Connection, path: Path) -> StoreState:
     """The state that the connection's transaction sees. Raises KnowledgeBaseDamaged for an unknown layout."""
-    row = connection.execute(
-        "SELECT format, generation, file, file_id, dimension, rows, documents FROM state"
-    ).fetchone()
+    sql = "SELECT format, generation, file, file_id, dimension, rows, documents FROM state"
+    row = connection.execute(sql).fetchone()
     if row is None or row[0] != LAYOUT_VERSION:
-        raise KnowledgeBaseDamaged(
-            str(path), f"has layout {row[0] if row else None}, expected {LAYOUT_VERSION}", REPAIR_HINT
-        )
+        reason = f"has layout {row[0] if row else None}, expected {LAYOUT_VERSION}"
+        raise KnowledgeBaseDamaged(str(path), reason, REPAIR_HINT)
     return StoreState(*row[1:])
 
 

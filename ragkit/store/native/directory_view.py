@@ -147,22 +147,19 @@ class StoreView:
         return KnowledgeBaseDamaged(str(self.directory), reason, REPAIR_HINT)
 
 
-def open_view(
-    directory: Path, connection: sqlite3.Connection, state: StoreState, before: StoreView | None
-) -> StoreView:
-    """The view of the committed state; it reuses what it shares with the view before.
+def open_view(directory: Path, connection: sqlite3.Connection, state: StoreState, old: StoreView | None) -> StoreView:
+    """The view of the committed state; it reuses what it shares with the old view.
 
     Raises:
         KnowledgeBaseDamaged: the vector file is missing, truncated or belongs to another index.
     """
     if not state.file:
-        return StoreView(
-            directory, state, None, np.empty((0, 0), np.float32), np.empty(0, bool), MetadataIndex(), Scanner()
-        )
+        matrix, is_live = np.empty((0, 0), np.float32), np.empty(0, bool)
+        return StoreView(directory, state, None, matrix, is_live, MetadataIndex(), Scanner())
     is_live = np.ones(state.rows, bool)
-    if before is not None and before.file is not None and before.file.file_id == state.file_id:
-        file, columns, scanner, since = before.file, before.metadata_index, before.scanner, before.state.generation
-        is_live[: before.state.rows] = before.is_live
+    if old is not None and old.file is not None and old.file.file_id == state.file_id:
+        file, columns, scanner, since = old.file, old.metadata_index, old.scanner, old.state.generation
+        is_live[: old.state.rows] = old.is_live
     else:
         file, columns, since = open_vector_file(directory, state), MetadataIndex(), -1
         scanner = Scanner(file.path.with_suffix(".i8"), state.file_id)

@@ -84,7 +84,7 @@ class Scanner:
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             magic, version, dimension, file_id, rows, stored = _HEADER.unpack_from(mapping)
             is_match = (magic, version, dimension, file_id) == (_MAGIC, _VERSION, matrix.shape[1], self._file_id)
-            if not is_match or rows > len(matrix) or len(mapping) != _file_size(rows, dimension):
+            if not is_match or rows > len(matrix) or len(mapping) != _codes_offset(rows) + rows * dimension:
                 return None
             numbers = np.frombuffer(mapping, "<f4", 2 * rows, _HEADER_BYTES)
             codes = np.frombuffer(mapping, np.int8, rows * dimension, _codes_offset(rows)).reshape(rows, dimension)
@@ -119,10 +119,6 @@ class Scanner:
 
 def _codes_offset(rows: int) -> int:
     return -(-(_HEADER_BYTES + 8 * rows) // 64) * 64
-
-
-def _file_size(rows: int, dimension: int) -> int:
-    return _codes_offset(rows) + rows * dimension
 
 
 def _checksum(codes: Int8Codes, numbers: Rows) -> int:

@@ -183,9 +183,8 @@ def read_baseline(path: Path) -> BenchBaseline:
     try:
         tree = json.loads(path.read_text("utf-8"))
         if tree["format"] != FORMAT_VERSION:
-            raise InvalidOption(
-                "--check", str(path), f"a result of format {FORMAT_VERSION}; this one has format {tree['format']}"
-            )
+            expected = f"a result of format {FORMAT_VERSION}; this one has format {tree['format']}"
+            raise InvalidOption("--check", str(path), expected)
         stores = tuple(SavedStoreResult(store["label"], store["status"], store["figures"]) for store in tree["stores"])
         return BenchBaseline(
             run_id=tree["run"],

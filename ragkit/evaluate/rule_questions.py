@@ -144,12 +144,8 @@ def _definition_questions(document: Document, rare: Set[str], terms: TermExtract
             continue
         verb = "are" if match["verb"] == "are" else "is"
         answer = re.split(r",|\s(?:which|that|who|where)\s", match["rest"])[0].strip()
-        yield _QuestionDraft(
-            f"What {verb} {_article(match['subject'])}{_lowercase_first(subject)}?",
-            (answer,),
-            document.source,
-            "definition",
-        )
+        question = f"What {verb} {_article(match['subject'])}{_lowercase_first(subject)}?"
+        yield _QuestionDraft(question, (answer,), document.source, "definition")
 
 
 def _cloze_questions(

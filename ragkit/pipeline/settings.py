@@ -117,8 +117,7 @@ class Pipeline:
             raise PipelineError([problem.partition("\n")[0] for problem in error.problems]) from error
         problems: list[ConfigProblem] = []
         for section, key, component in self.components():
-            origin = self.origins.get(f"{key}.name")
-            location = origin.location if origin is not None else SourceLocation(SourceText(self.name, ()), 1, 1)
+            location = self._find_location(f"{key}.name") or SourceLocation(SourceText(self.name, ()), 1, 1)
             message = _component_error(section, component)
             problems += [ConfigProblem(location, message)] if message else []
             problems += [

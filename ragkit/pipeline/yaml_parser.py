@@ -79,9 +79,9 @@ _REPORTED_AT_START = ("found unexpected end of stream", "expected ',' or", "coul
 class ConfigReadError(Exception):  # internal to this package
     """The text cannot be parsed into a tree."""
 
-    def __init__(self, problem: ConfigProblem) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    def __init__(self, location: SourceLocation, message: str) -> None:
+        super().__init__(location, message)
+        self.problem = ConfigProblem(location, message)
 
 
 def create_source(name: str, text: str, first: int = 1) -> SourceText:
@@ -97,26 +97,19 @@ def parse_yaml(text: str, source: SourceText, problems: list[ConfigProblem]) -> 
     Raises:
         ConfigReadError: invalid YAML, or a limit is exceeded.
     """
+    start = SourceLocation(source, source.first_line, 1)
     if len(text) > MAX_CHARACTERS:
-        raise ConfigReadError(
-            ConfigProblem(
-                SourceLocation(source, source.first_line, 1),
-                f"the text must be at most {MAX_CHARACTERS:,} characters long (got {len(text):,})",
-            )
-        )
+        message = f"the text must be at most {MAX_CHARACTERS:,} characters long (got {len(text):,})"
+        raise ConfigReadError(start, message)
     try:
         return _TreeBuilder(source, YAML(typ="safe", pure=True).parse(text), problems).build_document()
     except ReaderError as error:
         at = _location_at(text, source, error.position)
-        raise ConfigReadError(
-            ConfigProblem(at, f"YAML does not allow the character U+{error.character:04X}")
-        ) from error
+        raise ConfigReadError(at, f"YAML does not allow the character U+{error.character:04X}") from error
     except MarkedYAMLError as error:
-        raise ConfigReadError(_translate_error(error, source)) from error
+        raise _translate_error(error, source) from error
     except (YAMLError, ValueError) as error:  # ValueError: an escape sequence beyond U+10FFFF
-        raise ConfigReadError(
-            ConfigProblem(SourceLocation(source, source.first_line, 1), f"invalid YAML: {error}")
-        ) from error
+        raise ConfigReadError(start, f"invalid YAML: {error}") from error
 
 
 def resolve_scalar(text: str) -> ScalarValue:
@@ -133,7 +126,7 @@ def _location_at(text: str, source: SourceText, offset: int) -> SourceLocation:
     return SourceLocation(source, source.first_line + len(before) - 1, len(before[-1]) + 1)
 
 
-def _translate_error(error: MarkedYAMLError, source: SourceText) -> ConfigProblem:
+def _translate_error(error: MarkedYAMLError, source: SourceText) -> ConfigReadError:
     problem = str(error.problem or error.context or "syntax error")
     mark = error.problem_mark or error.context_mark
     if error.context_mark is not None and any(text in problem for text in _REPORTED_AT_START):
@@ -146,7 +139,7 @@ def _translate_error(error: MarkedYAMLError, source: SourceText) -> ConfigProble
         message = 'unquoted variable: inside { } and [ ] write "${NAME}"'
     if "unexpected ':'" in message and ": " not in line[: at.column - 1]:
         message = "the line is indented too far"
-    return ConfigProblem(at, message)
+    return ConfigReadError(at, message)
 
 
 def _to_location(source: SourceText, mark: StringMark) -> SourceLocation:
@@ -234,11 +227,8 @@ class _TreeBuilder:
             try:
                 text = text.encode("utf-16", "surrogatepass").decode("utf-16")  # JSON libraries write pairs
             except UnicodeDecodeError:
-                self.problems.append(
-                    ConfigProblem(
-                        self.location(event), "unpaired surrogate: write the character itself", is_root_cause=True
-                    )
-                )
+                message = "unpaired surrogate: write the character itself"
+                self.problems.append(ConfigProblem(self.location(event), message, is_root_cause=True))
         return ScalarNode(resolve_scalar(text) if plain else text, text, plain, self.location(event))
 
     def resolve_alias(self, event: AliasEvent) -> Node:
@@ -263,7 +253,7 @@ class _TreeBuilder:
         return _to_location(self.source, event.start_mark)
 
     def read_error(self, event: Event, message: str) -> ConfigReadError:
-        return ConfigReadError(ConfigProblem(self.location(event), message))
+        return ConfigReadError(self.location(event), message)
 
 
 def _shorten_tag(tag: str) -> str:

@@ -294,9 +294,8 @@ class AnswerTask:
         elif isinstance(event, ToolEnded):
             await self.events.put(AnswerToolFinished(event.call, True, _summarize_tool_result(event), event.seconds))
         elif isinstance(event, ToolFailed):
-            await self.events.put(
-                AnswerToolFinished(event.call, False, event.content[:MAX_SUMMARY_CHARS], event.seconds)
-            )
+            summary = event.content[:MAX_SUMMARY_CHARS]
+            await self.events.put(AnswerToolFinished(event.call, False, summary, event.seconds))
         elif isinstance(event, Retrying) and event.discard_text:
             self._text_parts.clear()
             await self.events.put(AnswerTextReset())
@@ -318,10 +317,8 @@ class AnswerTask:
     async def _complete(self, answer: Answer, result: AgentResult) -> None:
         runner, data = self._runner, answer_json(answer)
         citations = await asyncio.to_thread(self._add_document_ids, data["citations"])
-        detail: dict[str, JSON] = {
-            **{key: data[key] for key in ("evidence", "abstained", "model", "usage")},
-            "citations": citations,
-        }
+        detail: dict[str, JSON] = {key: data[key] for key in ("evidence", "abstained", "model", "usage")}
+        detail["citations"] = citations
         trace = {"model": answer.model, "usage": data["usage"], "spans": spans_json(result.trace)}
         await runner.traces.finish(self.trace_id, "done", trace)
         message: Mapping[str, JSON] = {
@@ -346,9 +343,8 @@ class AnswerTask:
         status = "cancelled" if cancelled else "error"
         if not cancelled:
             known = isinstance(error, RagkitError | BudgetExceeded)
-            LOG.warning(
-                "an answer failed: %s", error, exc_info=None if known else error, extra={"trace": self.trace_id}
-            )
+            trace = {"trace": self.trace_id}
+            LOG.warning("an answer failed: %s", error, exc_info=None if known else error, extra=trace)
         usage: dict[str, JSON] = partial.usage.to_dict() if partial else {}
         spans = spans_json(partial.trace) if partial else []
         await runner.traces.finish(self.trace_id, status, {"usage": usage, "spans": spans}, response.message)

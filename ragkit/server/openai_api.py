@@ -129,19 +129,12 @@ class _CompletionWriter:
         """The response without `stream`."""
         calls = await self._pending_calls(completed)
         text = completed.answer.text
-        message: JsonObject = {
-            "role": "assistant",
-            "content": None if calls and not text else text,
-            "refusal": None,
-            "annotations": self._annotations(completed, text),
-            **({"tool_calls": [_tool_call_json(call) for call in calls]} if calls else {}),
-        }
-        choice: JsonObject = {
-            "index": 0,
-            "message": message,
-            "finish_reason": _finish_reason(completed),
-            "logprobs": None,
-        }
+        message: JsonObject = {"role": "assistant", "content": None if calls and not text else text, "refusal": None}
+        message["annotations"] = self._annotations(completed, text)
+        if calls:
+            message["tool_calls"] = [_tool_call_json(call) for call in calls]
+        finish_reason = _finish_reason(completed)
+        choice: JsonObject = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
         return {**self._envelope("chat.completion"), "choices": [choice], **_extra_fields(completed)}
 
     async def stream(self, task: AnswerTask, include_usage: bool) -> AsyncIterator[bytes]:
@@ -203,16 +196,12 @@ class _CompletionWriter:
         citations = {c["n"]: c for c in cast("list[dict[str, JSON]]", completed.message["citations"])}
         annotations: list[JSON] = []
         for match in _CITATION_MARK.finditer(text):
+            place: JsonObject = {"start_index": match.start(), "end_index": match.end()}
             for number in match[1].split(","):
                 citation = citations.get(int(number))
                 if citation is not None:
-                    url_citation: JsonObject = {
-                        "url": self._citation_url(citation),
-                        "title": str(citation["source"]),
-                        "start_index": match.start(),
-                        "end_index": match.end(),
-                    }
-                    annotations.append({"type": "url_citation", "url_citation": url_citation})
+                    target = {"url": self._citation_url(citation), "title": str(citation["source"])}
+                    annotations.append({"type": "url_citation", "url_citation": {**target, **place}})
         return annotations
 
     def _citation_url(self, citation: Mapping[str, JSON]) -> str:
@@ -234,9 +223,7 @@ def _extra_fields(completed: AnswerCompleted) -> JsonObject:
             "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
             "ragkit": message["usage"],
         },
-        "citations": message["citations"],
-        "evidence": message["evidence"],
-        "abstained": message["abstained"],
+        **{key: message[key] for key in ("citations", "evidence", "abstained")},
         "answered_by": message["model"],
         "trace_id": completed.trace_id,
         "session_id": completed.session["id"] if completed.session else None,

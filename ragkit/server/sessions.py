@@ -196,11 +196,5 @@ def _load_session(connection: sqlite3.Connection, session: str) -> dict[str, JSO
 
 def _session_json(row: tuple[Any, ...]) -> dict[str, JSON]:
     identity, title, created, updated, messages, ended = row
-    return {
-        "id": identity,
-        "title": title,
-        "created": format_time(created),
-        "updated": format_time(updated),
-        "messages": messages,
-        "ended": format_time(ended),
-    }
+    times: dict[str, JSON] = {"created": format_time(created), "updated": format_time(updated)}
+    return {"id": identity, "title": title, **times, "messages": messages, "ended": format_time(ended)}

@@ -16,15 +16,8 @@ from fastapi.responses import JSONResponse, Response
 
 from ragkit.agent.messages import ToolCall, canonical_json
 from ragkit.records import JSON
+from ragkit.server import answer_tasks
 from ragkit.server import openai_schemas as schemas
-from ragkit.server.answer_tasks import (
-    AnswerCompleted,
-    AnswerFailed,
-    AnswerStarted,
-    AnswerTask,
-    AnswerTextDelta,
-    wait_for_answer,
-)
 from ragkit.server.database import new_id
 from ragkit.server.dependencies import DEFAULT_MODEL, AppContext, ContextDep, JsonObject
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
@@ -63,7 +56,7 @@ async def create_completion(request: Request, context: ContextDep, body: schemas
     if body.stream:
         include_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
         return EventStream(writer.stream(task, include_usage), task.abandon)
-    completed = await run_while_connected(request, wait_for_answer(task))
+    completed = await run_while_connected(request, answer_tasks.wait_for_answer(task))
     return JSONResponse(await writer.response(completed))
 
 
@@ -125,7 +118,7 @@ class _CompletionWriter:
         self._id = new_id("chatcmpl").replace("_", "-", 1)
         self._created = int(time.time())
 
-    async def response(self, completed: AnswerCompleted) -> JsonObject:
+    async def response(self, completed: answer_tasks.AnswerCompleted) -> JsonObject:
         """The response without `stream`."""
         calls = await self._pending_calls(completed)
         text = completed.answer.text
@@ -137,7 +130,7 @@ class _CompletionWriter:
         choice: JsonObject = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
         return {**self._envelope("chat.completion"), "choices": [choice], **_extra_fields(completed)}
 
-    async def stream(self, task: AnswerTask, include_usage: bool) -> AsyncIterator[bytes]:
+    async def stream(self, task: answer_tasks.AnswerTask, include_usage: bool) -> AsyncIterator[bytes]:
         """The response with `stream`, as server-sent events."""
         text: list[str] = []
         while True:
@@ -147,19 +140,21 @@ class _CompletionWriter:
                 return
             frames = b": keep-alive\n\n" if not events else b""
             for event in events:
-                if isinstance(event, AnswerStarted):
+                if isinstance(event, answer_tasks.AnswerStarted):
                     frames += self._encode_chunk({"role": "assistant", "content": ""})
-                elif isinstance(event, AnswerTextDelta):
+                elif isinstance(event, answer_tasks.AnswerTextDelta):
                     text.append(event.text)
                     frames += self._encode_chunk({"content": event.text})
-                elif isinstance(event, AnswerFailed):
+                elif isinstance(event, answer_tasks.AnswerFailed):
                     frames += _encode_data(event.error.to_json())
-                elif isinstance(event, AnswerCompleted):
+                elif isinstance(event, answer_tasks.AnswerCompleted):
                     frames += b"".join(await self._final_frames(event, "".join(text), include_usage))
             if frames:
                 yield frames
 
-    async def _final_frames(self, completed: AnswerCompleted, text: str, include_usage: bool) -> list[bytes]:
+    async def _final_frames(
+        self, completed: answer_tasks.AnswerCompleted, text: str, include_usage: bool
+    ) -> list[bytes]:
         frames = []
         calls = await self._pending_calls(completed)
         if calls:
@@ -176,7 +171,7 @@ class _CompletionWriter:
             frames.append(_encode_data({**head, "choices": [choice], **_extra_fields(completed)}))
         return [*frames, b"data: [DONE]\n\n"]
 
-    async def _pending_calls(self, completed: AnswerCompleted) -> list[ToolCall]:
+    async def _pending_calls(self, completed: answer_tasks.AnswerCompleted) -> list[ToolCall]:
         """The pending calls of the caller's tools, with ids that contain the id of the suspended run."""
         suspended = completed.result.suspended
         if suspended is None:
@@ -191,7 +186,7 @@ class _CompletionWriter:
     def _envelope(self, kind: str) -> JsonObject:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
 
-    def _annotations(self, completed: AnswerCompleted, text: str) -> list[JSON]:
+    def _annotations(self, completed: answer_tasks.AnswerCompleted, text: str) -> list[JSON]:
         """Citations as url_citation annotations, with the URL of the web page or of the document on this server."""
         citations = {c["n"]: c for c in cast("list[dict[str, JSON]]", completed.message["citations"])}
         annotations: list[JSON] = []
@@ -212,7 +207,7 @@ class _CompletionWriter:
         return f"{self._base_url}/documents/{citation['document_id']}?{lines}"
 
 
-def _extra_fields(completed: AnswerCompleted) -> JsonObject:
+def _extra_fields(completed: answer_tasks.AnswerCompleted) -> JsonObject:
     """Usage, and the keys that are not OpenAI's."""
     message, usage = completed.message, completed.answer.usage
     return {
@@ -230,7 +225,7 @@ def _extra_fields(completed: AnswerCompleted) -> JsonObject:
     }
 
 
-def _finish_reason(completed: AnswerCompleted) -> str:
+def _finish_reason(completed: answer_tasks.AnswerCompleted) -> str:
     return _FINISH_REASONS.get(completed.result.stop_reason, "stop")
 
 

@@ -63,9 +63,8 @@ class BenchRun:
         self._machine = describe_machine()
         self._store_runs = [_StoreRun(StoreResult(entry), settings.store_seconds) for entry in settings.stores]
         steps = 4 + settings.rounds * (2 + len(settings.shares))
-        self._step_count = sum(
-            steps + settings.rounds * (len([*entry.sweep_points()]) - 1) for entry in settings.stores
-        )
+        sweeps = [len([*entry.sweep_points()]) - 1 for entry in settings.stores]
+        self._step_count = sum(steps + settings.rounds * points for points in sweeps)
         self._steps_done = 0
 
     @property
@@ -189,10 +188,10 @@ class BenchRun:
         return True
 
     def _drop_store(self, store_run: _StoreRun, error: StoreProcessFailed) -> None:
-        status: StoreStatus = (
-            "time limit" if isinstance(error, StoreTimeout) else "missing" if error.is_missing else "failed"
-        )
-        reason = f"exceeded {self._settings.store_seconds:g} s" if status == "time limit" else str(error)
+        status: StoreStatus = "missing" if error.is_missing else "failed"
+        reason = str(error)
+        if isinstance(error, StoreTimeout):
+            status, reason = "time limit", f"exceeded {self._settings.store_seconds:g} s"
         store_run.result.status, store_run.result.reason = status, reason
         store_run.terminate()
         self._notify(StoreDropped(store_run.result.entry.label, reason))

@@ -167,9 +167,8 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 def _allowed_methods(path: str) -> set[str]:
     """The methods of a path: those of the routes with this exact path, else of the routes that match it."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    matching = [route for route in routes if route.path == path] or [
-        route for route in routes if route.path_regex.match(path)
-    ]
+    exact = [route for route in routes if route.path == path]
+    matching = exact or [route for route in routes if route.path_regex.match(path)]
     return {method for route in matching for method in route.methods or ()} or {"GET"}
 
 

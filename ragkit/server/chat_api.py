@@ -129,15 +129,8 @@ def _to_answer_request(context: AppContext, body: schemas.ChatBody) -> answer_ta
     question = messages[-1].content
     context.check_question("".join(message.content for message in messages), "message")
     context.check_question(question, "message")
-    options = RequestOptions(
-        context.resolve_model(body.model),
-        parse_filter_param(body.where),
-        body.top_k,
-        body.temperature,
-        body.top_p,
-        body.max_tokens,
-        system,
-    )
+    model, where = context.resolve_model(body.model), parse_filter_param(body.where)
+    options = RequestOptions(model, where, body.top_k, body.temperature, body.top_p, body.max_tokens, system)
     agent_input = tuple(messages) if body.session_id is None else tuple(messages[-1:])
     return answer_tasks.AnswerRequest(question, agent_input, body.session_id, in_session=True, options=options)
 

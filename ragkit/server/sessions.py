@@ -115,10 +115,9 @@ class SessionStore(StateStore):
         self, connection: sqlite3.Connection, turn: SessionTurn, status: str, content: str, detail: Mapping[str, JSON]
     ) -> tuple[dict[str, JSON], dict[str, JSON]]:
         """Store the final answer. Returns it as MessageSchema, and its session as SessionSchema."""
-        connection.execute(
-            "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?",
-            (status, content, json.dumps(detail, default=dict), turn.answer_id),
-        )
+        values = (status, content, json.dumps(detail, default=dict), turn.answer_id)
+        finish = "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?"
+        connection.execute(finish, values)
         connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session_id))
         row = connection.execute(
             f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - own columns

@@ -150,10 +150,8 @@ def _trial_to_json(one: TrialResult, winner: TrialResult, front: set[int]) -> di
 
 def _pareto_numbers(results: Sequence[TrialResult]) -> set[int]:
     """Numbers of the trials on the Pareto front of quality and latency."""
-    return {
-        results[index].trial.number
-        for index in pareto_indices([(result.median_ms, result.quality.mean) for result in results])
-    }
+    front = pareto_indices([(result.median_ms, result.quality.mean) for result in results])
+    return {results[index].trial.number for index in front}
 
 
 def _rank_symbol(one: TrialResult, winner: TrialResult) -> str:

@@ -206,9 +206,8 @@ class GridSearch:
         if not selection:
             raise RagkitError(f"no usable question: {options.metric} needs questions with {needed}")
         if len(selection) < 20:
-            self._notes.append(
-                f"only {len(selection)} selection questions: small differences between trials will not be significant"
-            )
+            consequence = "small differences between trials will not be significant"
+            self._notes.append(f"only {len(selection)} selection questions: {consequence}")
         return selection, holdout
 
     def _load_questions(self, builder: IndexBuilder, options: TuneOptions) -> list[Question]:
@@ -217,10 +216,8 @@ class GridSearch:
             index = self._build_index(builder, self.grid.trials[0])
             with KnowledgeBase(index.directory, self.grid.trials[0].pipeline) as kb:
                 documents = [one for source, _, _ in kb.documents() if (one := kb.document(source)) is not None]
-            return [
-                one.with_display_sources(display_name)
-                for one in generate_questions(documents, extract_terms, source.auto, source.seed)
-            ]
+            generated = generate_questions(documents, extract_terms, source.auto, source.seed)
+            return [question.with_display_sources(display_name) for question in generated]
         questions = read_questions(self.grid.folder / source)
         if self._beir_folder is None:
             return questions
@@ -310,9 +307,8 @@ class GridSearch:
             if row is not None and row[0] == key:
                 return row[1], True
         rows = tuple(self._score_questions(builder, trial, index, questions))
-        line = json.dumps(
-            {"key": key, "metric": options.metric, "trial": trial.label, "rows": [_score_row(one) for one in rows]}
-        )
+        scores = [[one.id, one.value, one.search_ms, one.ask_ms, one.cost_usd] for one in rows]
+        line = json.dumps({"key": key, "metric": options.metric, "trial": trial.label, "rows": scores})
         with results.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
@@ -394,10 +390,6 @@ def pareto_indices(points: Sequence[tuple[float, float]]) -> list[int]:
 
 def _needs_answers(options: TuneOptions) -> bool:
     return options.uses_answers and not options.metric.startswith("citation")
-
-
-def _score_row(one: QuestionScore) -> list[str | float | None]:
-    return [one.id, one.value, one.search_ms, one.ask_ms, one.cost_usd]
 
 
 def _parse_result(line: str) -> tuple[str, tuple[QuestionScore, ...]] | None:

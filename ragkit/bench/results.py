@@ -145,11 +145,8 @@ def _store_json(store: StoreResult) -> dict[str, JSON]:
 
 def _public_options(options: Mapping[str, JSON]) -> dict[str, JSON]:
     """The options without secrets, and without passwords in URLs."""
-    return {
-        name: mask_passwords(value) if isinstance(value, str) else value
-        for name, value in options.items()
-        if not is_secret(name)
-    }
+    public = {name: value for name, value in options.items() if not is_secret(name)}
+    return {name: mask_passwords(value) if isinstance(value, str) else value for name, value in public.items()}
 
 
 def _round_values(figures: Mapping[str, float]) -> dict[str, JSON]:

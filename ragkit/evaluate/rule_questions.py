@@ -182,11 +182,8 @@ def _off_topic_drafts(
     candidates = [text for text in OFF_TOPIC_QUESTIONS if not any(known[term] for term in terms(text))]
     # large collections contain almost every word: accept questions with at least two unknown terms
     if len(candidates) < count:
-        candidates += [
-            text
-            for text in OFF_TOPIC_QUESTIONS
-            if text not in candidates and sum(not known[term] for term in terms(text)) >= 2
-        ]
+        others = [text for text in OFF_TOPIC_QUESTIONS if text not in candidates]
+        candidates += [text for text in others if sum(not known[term] for term in terms(text)) >= 2]
     return [_QuestionDraft(text, (), "", "off_topic") for text in rng.sample(candidates, min(count, len(candidates)))]
 
 

@@ -161,11 +161,8 @@ class PipelineComponents:
         """The loaders with options or files of their own."""
         from ragkit.load.router import LoaderRoute
 
-        return tuple(
-            LoaderRoute(component.name, component.options, component.only)
-            for component in self.pipeline.loaders
-            if not isinstance(component.options, FolderOptions)
-        )
+        loaders = [loader for loader in self.pipeline.loaders if not isinstance(loader.options, FolderOptions)]
+        return tuple(LoaderRoute(loader.name, loader.options, loader.only) for loader in loaders)
 
     @property
     def parse_limits(self) -> ParseLimits:

@@ -233,18 +233,9 @@ def _resolve_path(path_or_name: str | os.PathLike[str]) -> Path:
 
 def _create_pipeline(parsed: ParsedPipeline, name: str, path: Path | None) -> Pipeline:
     components = parsed.components
-    return Pipeline(
-        components["load"],
-        components["split"],
-        components["embed"][0],
-        components["store"][0],
-        components["retrieve"][0],
-        parsed.answer,
-        components["run"][0],
-        name,
-        path,
-        parsed.origins,
-    )
+    embedder, store, retriever, runner = (components[key][0] for key in ("embed", "store", "retrieve", "run"))
+    stages = components["load"], components["split"], embedder, store, retriever, parsed.answer, runner
+    return Pipeline(*stages, name, path, parsed.origins)
 
 
 def _component_error(section: Section, component: ComponentConfig) -> str:

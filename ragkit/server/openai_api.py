@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, cast
@@ -15,6 +14,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response
 
 from ragkit.agent.messages import ToolCall, canonical_json
+from ragkit.answer.citations import CITATION_MARK
 from ragkit.records import JSON
 from ragkit.server import answer_tasks
 from ragkit.server import openai_schemas as schemas
@@ -31,7 +31,6 @@ router = APIRouter(prefix="/v1")
 MAX_EMBEDDING_INPUTS = 256
 """Maximum texts per embeddings request."""
 _CREATED = int(time.time())
-_CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 _FINISH_REASONS = {
     "length": "length",
     "max_iterations": "length",
@@ -190,7 +189,7 @@ class _CompletionWriter:
         """Citations as url_citation annotations, with the URL of the web page or of the document on this server."""
         citations = {c["n"]: c for c in cast("list[dict[str, JSON]]", completed.message["citations"])}
         annotations: list[JSON] = []
-        for match in _CITATION_MARK.finditer(text):
+        for match in CITATION_MARK.finditer(text):
             place: JsonObject = {"start_index": match.start(), "end_index": match.end()}
             for number in match[1].split(","):
                 citation = citations.get(int(number))

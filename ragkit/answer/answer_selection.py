@@ -172,10 +172,9 @@ class _LexicalScorer:
         self.unit_terms = [frozenset(extract_terms(unit.text)) for unit in self.units]
         self._question, self._question_terms, self._answer_type = question, terms, detect_answer_type(question)
         self._passage_features = _passage_features(terms, hits)
-        rows = [self._unit_features(i) for i in range(len(self.units))]
-        self.features = np.array([[row.get(name, 0.0) for name in _LEXICAL_FEATURES] for row in rows]).reshape(
-            -1, len(_LEXICAL_FEATURES)
-        )
+        features = map(self._unit_features, range(len(self.units)))
+        rows = [[row.get(name, 0.0) for name in _LEXICAL_FEATURES] for row in features]
+        self.features = np.array(rows).reshape(-1, len(_LEXICAL_FEATURES))
 
     def _unit_features(self, i: int) -> dict[str, float]:
         unit, present, terms = self.units[i], self.unit_terms[i], self._question_terms
@@ -193,10 +192,8 @@ class _LexicalScorer:
             "length": math.log(max(3, len(unit.text.split()))),
             "open": float(unit.text.endswith(("?", ":"))),
         }
-        if self._answer_type in _ANSWER_TYPE_FEATURES:
-            row[_ANSWER_TYPE_FEATURES[self._answer_type]] = float(
-                contains_answer_type(self._answer_type, unit.text, self._question)
-            )
+        if feature := _ANSWER_TYPE_FEATURES.get(self._answer_type):
+            row[feature] = float(contains_answer_type(self._answer_type, unit.text, self._question))
         return row
 
     def _coverage_with_neighbour(self, i: int, neighbour: int) -> float:

@@ -10,7 +10,8 @@ from ragkit.lexical.analyzer import extract_terms
 from ragkit.records import Chunk, Citation, Hit
 from ragkit.split.sentence_segmentation import sentence_spans
 
-_CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
+CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
+"""`[1]` or `[1, 2]`; the group has the numbers."""
 
 
 def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation:
@@ -40,17 +41,17 @@ def cite(n: int, hit: Hit, start: int, end: int, searcher: Searcher) -> Citation
 
 def parse_citation_numbers(text: str) -> list[int]:
     """The distinct citation numbers of an answer, written as [n] or [n, m], in order of appearance."""
-    numbers = (int(number) for match in _CITATION_MARK.finditer(text) for number in match[1].split(","))
+    numbers = (int(number) for match in CITATION_MARK.finditer(text) for number in match[1].split(","))
     return list(dict.fromkeys(numbers))
 
 
 def cited_statement(text: str, n: int) -> str:
     """The sentence before the first mark [n] of an answer, without citation marks; '' without such a mark."""
-    for match in _CITATION_MARK.finditer(text):
+    for match in CITATION_MARK.finditer(text):
         if n in (int(number) for number in match[1].split(",")):
             before = text[: match.start()]
             spans = sentence_spans(before)
-            return _CITATION_MARK.sub("", before[spans[-1][0] :]) if spans else ""
+            return CITATION_MARK.sub("", before[spans[-1][0] :]) if spans else ""
     return ""
 
 

@@ -64,9 +64,8 @@ class DocumentSearcher:
         chunks = self._split_documents(documents, splitter or RecursiveSplitter(RecursiveOptions()))
         rows = self._embedder.embed_texts([embedding_text(chunk) for chunk in chunks])
         self._passages = StorePassages(chunks, rows, store)
-        self._retriever = HybridRetriever(
-            HybridOptions(top_k=top_k), RetrieverDependencies(self._passages, self._embedder)
-        )
+        dependencies = RetrieverDependencies(self._passages, self._embedder)
+        self._retriever = HybridRetriever(HybridOptions(top_k=top_k), dependencies)
 
     def search(self, question: str, top_k: int | None = None, where: Where = None) -> list[Hit]:
         """The passages relevant to a question, best first."""

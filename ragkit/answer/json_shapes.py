@@ -23,9 +23,7 @@ def hit_json(hit: Hit) -> dict[str, JSON]:
         "text": chunk.text,
         "score": round(hit.score, 6),
         "scores": {
-            "dense": _rounded_score(hit, "dense"),
-            "lexical": _rounded_score(hit, "lexical"),
-            "rerank": _rounded_score(hit, "rerank"),
+            name: round(hit.scores[name], 6) if name in hit.scores else None for name in ("dense", "lexical", "rerank")
         },
         "start": chunk.start,
         "end": chunk.end,
@@ -43,7 +41,3 @@ def explanation_json(explanation: Explanation, explain: bool) -> dict[str, JSON]
     if explain:
         tree["explain"] = {"ranks": dict(explanation.ranks), "shares": dict(explanation.contributions)}
     return tree
-
-
-def _rounded_score(hit: Hit, name: str) -> float | None:
-    return round(hit.scores[name], 6) if name in hit.scores else None

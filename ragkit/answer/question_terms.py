@@ -75,10 +75,8 @@ def _normalized_weights(terms: Sequence[str], searcher: Searcher) -> dict[str, f
 
 
 def _capitalized_terms(question: str) -> frozenset[str]:
-    tokens = _TOKEN.findall(question)[1:]
-    return frozenset(
-        term for token in tokens if token[0].isupper() or token[0].isdigit() for term in extract_terms(token)
-    )
+    names = (token for token in _TOKEN.findall(question)[1:] if token[0].isupper() or token[0].isdigit())
+    return frozenset(term for name in names for term in extract_terms(name))
 
 
 def _find_asked_noun(question: str) -> str:

@@ -79,10 +79,8 @@ def _store_regressions(before: SavedStoreResult, after: SavedStoreResult, tolera
         if metric not in after.metrics or not (metric in CHECKED_METRICS or filtered):
             continue
         change = MetricDifference(before.label, "{}", metric, value, after.metrics[metric])
-        is_recall = "recall" in metric
-        if (is_recall and change.after < change.before - RECALL_TOLERANCE) or (
-            not is_recall and change.relative_change < -tolerance
-        ):
+        dropped = change.after < change.before - RECALL_TOLERANCE
+        if dropped if "recall" in metric else change.relative_change < -tolerance:
             values = f"{change.before:.4g} -> {change.after:.4g}"
             regressions.append(f"{change.label}: {metric} {values} ({-change.relative_change:.0%} worse)")
     return regressions
@@ -116,11 +114,7 @@ def compare_runs(a: Path, b: Path | None = None) -> BenchComparison:
         import duckdb  # noqa: PLC0415 - only a comparison needs it
     except ImportError as error:
         raise MissingExtra("comparing benchmarks", extra="bench") from error
-    before, after = (
-        (_measurements_path(a, 1), _measurements_path(a))
-        if b is None
-        else (_measurements_path(a), _measurements_path(b))
-    )
+    before, after = _measurements_path(a, 0 if b else 1), _measurements_path(b or a)
     with duckdb.connect() as connection:
         rows = connection.execute(
             """
@@ -135,17 +129,12 @@ def compare_runs(a: Path, b: Path | None = None) -> BenchComparison:
             """,
             {"before": str(before), "after": str(after)},
         ).fetchall()
-        stores = {
-            side: {
-                row[0]
-                for row in connection.execute("SELECT DISTINCT label FROM read_parquet(?)", [str(side)]).fetchall()
-            }
-            for side in (before, after)
-        }
-    only = {run.stem: tuple(sorted(stores[run] - stores[other])) for run, other in ((before, after), (after, before))}
-    return BenchComparison(
-        before.stem, after.stem, tuple(MetricDifference(*row) for row in rows if row[2] not in NEUTRAL_METRICS), only
-    )
+        labels = "SELECT DISTINCT label FROM read_parquet(?)"
+        stores = {run: set(connection.execute(labels, [str(run)]).fetchall()) for run in (before, after)}
+    runs = ((before, after), (after, before))
+    only = {run.stem: tuple(label for (label,) in sorted(stores[run] - stores[other])) for run, other in runs}
+    differences = tuple(MetricDifference(*row) for row in rows if row[2] not in NEUTRAL_METRICS)
+    return BenchComparison(before.stem, after.stem, differences, only)
 
 
 def _measurements_path(place: Path, back: int = 0) -> Path:
@@ -153,9 +142,8 @@ def _measurements_path(place: Path, back: int = 0) -> Path:
     if place.suffix == ".json":
         path = place.parent.parent / "figures" / f"{place.stem}.parquet"
         if not path.is_file():
-            raise InvalidOption(
-                "bench compare: argument", str(place), "a file DIR/runs/RUN.json of `ragkit bench --out`"
-            )
+            expected = "a file DIR/runs/RUN.json of `ragkit bench --out`"
+            raise InvalidOption("bench compare: argument", str(place), expected)
         return path
     # run ids begin with the time, so they sort by age
     runs = sorted((place / "figures").glob("*.parquet"))

@@ -145,9 +145,8 @@ def write_dataset(folder: Path, vectors: ExternalVectors, *, queries: int = 200,
     np.save(folder / "queries.npy", _normalize_rows(np.asarray(query_rows[:queries], np.float32)))
     out = open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=(len(order), vectors.rows.shape[1]))
     for first in range(0, len(order), BLOCK_ROWS):
-        out[first : first + BLOCK_ROWS] = _normalize_rows(
-            np.asarray(vectors.rows[order[first : first + BLOCK_ROWS]], np.float32), first
-        )
+        block = np.asarray(vectors.rows[order[first : first + BLOCK_ROWS]], np.float32)
+        out[first : first + BLOCK_ROWS] = _normalize_rows(block, first)
     out.flush()
     texts = vectors.texts
     _write_metadata(folder, (texts[i] if texts else f"row {i}" for i in order.tolist()), len(order), seed)

@@ -45,10 +45,8 @@ class GroundTruth:
             return 1.0 if not found else 0.0
         distinct = np.fromiter((row for row in dict.fromkeys(found) if self.matching_rows[row]), np.int64)
         scores = rows[distinct].astype(np.float64) @ query.astype(np.float64)
-        return (
-            min(int((scores >= self.kth_scores[number] - TIE_TOLERANCE).sum()), self.expected_count)
-            / self.expected_count
-        )
+        right = int((scores >= self.kth_scores[number] - TIE_TOLERANCE).sum())
+        return min(right, self.expected_count) / self.expected_count
 
 
 def condition_masks(data: Dataset, shares: Sequence[float]) -> dict[str, Mask]:
@@ -106,12 +104,7 @@ def _rescore(rows: Rows, queries: Rows, best: _TopRows, mask: Mask, top_k: int) 
 def save_ground_truth(folder: Path, truths: Mapping[str, GroundTruth]) -> None:
     """Write the exact results for the processes of a benchmark."""
     for name, truth in truths.items():
-        np.savez(
-            folder / f"truth-{name}.npz",
-            kth_scores=truth.kth_scores,
-            expected_count=truth.expected_count,
-            matching_rows=truth.matching_rows,
-        )
+        np.savez(folder / f"truth-{name}.npz", **vars(truth))
 
 
 def load_ground_truth(folder: Path, name: str) -> GroundTruth:

@@ -64,10 +64,8 @@ def _render_table(table: ResultTable) -> str:
         + "</tr>"
         for number, row in enumerate(table.rows)
     )
-    return (
-        f"<h2>{escape(table.title)}</h2><p>{escape(table.note)}</p>"
-        f"<div class=scroll><table><tr>{head}</tr>{rows}</table></div>"
-    )
+    title = f"<h2>{escape(table.title)}</h2><p>{escape(table.note)}</p>"
+    return f"{title}<div class=scroll><table><tr>{head}</tr>{rows}</table></div>"
 
 
 def _render_incomplete(outcome: BenchResult) -> str:

@@ -76,9 +76,8 @@ class StoreBench:
         """Import the store's packages, pinned to the job's core."""
         self.pin_to_core(True)
         started_at = time.perf_counter()
-        store_class: type = (
-            NumpyReference if self._job.store_name == REFERENCE_NAME else STORES.find(self._job.store_name)
-        )
+        name = self._job.store_name
+        store_class: type = NumpyReference if name == REFERENCE_NAME else STORES.find(name)
         elapsed = time.perf_counter() - started_at
         return {"import_s": elapsed, "persistent": bool(getattr(store_class, "persistent", False))}
 
@@ -113,9 +112,8 @@ class StoreBench:
     def measure_filtered(self, share: float) -> dict[str, JSON]:
         """Run the queries with a filter that selects a share of the rows."""
         self._reopen_with({})
-        return self._run_queries(
-            condition_name(share), {FILTER_FIELD: {"$lt": bucket_limit(share)}}, self._job.filtered_queries
-        )
+        condition: Filter = {FILTER_FIELD: {"$lt": bucket_limit(share)}}
+        return self._run_queries(condition_name(share), condition, self._job.filtered_queries)
 
     def measure_concurrent(self) -> dict[str, JSON]:
         """Queries per second of several threads on all cores."""
@@ -236,14 +234,11 @@ class StoreBench:
     def _run_queries(self, condition: str, filter: Filter | None, queries: int) -> dict[str, JSON]:
         for number in range(self._job.warm_up):
             self._search(number % len(self._queries), filter)
-        timed = time_queries(
-            lambda number: self._search(number, filter), min(queries, len(self._queries)), self._job.round_seconds
-        )
+        count = min(queries, len(self._queries))
+        timed = time_queries(lambda number: self._search(number, filter), count, self._job.round_seconds)
         truth = load_ground_truth(self._data.folder, condition)
-        recalls = [
-            truth.recall(self._rows, self._queries[number], number, found)
-            for number, found in enumerate(timed.found_rows)
-        ]
+        found = enumerate(timed.found_rows)
+        recalls = [truth.recall(self._rows, self._queries[number], number, rows) for number, rows in found]
         _release_pages(self._rows)
         return {**timed.metrics(), "recall": float(np.mean(recalls)), "latencies_ms": timed.latencies_ms}
 

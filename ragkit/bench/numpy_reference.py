@@ -40,9 +40,8 @@ class NumpyReference:
         self._row_by_id.update((document.id, start + number) for number, document in enumerate(documents))
         self._pending.append(embeddings)
         self._live_mask = np.append(self._live_mask, np.ones(len(documents), np.bool_))
-        self._buckets = np.append(
-            self._buckets, [cast("int", document.metadata[FILTER_FIELD]) for document in documents]
-        )
+        buckets = [cast("int", document.metadata[FILTER_FIELD]) for document in documents]
+        self._buckets = np.append(self._buckets, buckets)
 
     def search(self, query_embedding: Rows, top_k: int = 5, filter: Filter | None = None) -> list[SearchResult]:
         """The nearest rows. The only supported filter is `{FILTER_FIELD: {"$lt": n}}`."""
@@ -63,10 +62,8 @@ class NumpyReference:
         best = np.argpartition(-scores, count - 1)[:count] if count else np.zeros(0, np.int64)
         best = best[np.argsort(-scores[best], kind="stable")]
         best_rows = best if rows is None else rows[best]
-        return [
-            SearchResult(self._documents[row], score)
-            for row, score in zip(best_rows.tolist(), scores[best].tolist(), strict=True)
-        ]
+        found = zip(best_rows.tolist(), scores[best].tolist(), strict=True)
+        return [SearchResult(self._documents[row], score) for row, score in found]
 
     def delete(self, ids: Sequence[str]) -> int:
         """Mark rows as deleted."""

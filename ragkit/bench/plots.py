@@ -86,12 +86,9 @@ def spread_labels(positions: Sequence[float], gap: float, low: float, high: floa
 
 
 def _plot_recall_qps(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
-    figure, axes = _new_figure(
-        "Recall against throughput",
-        f"queries per second on one thread, by recall@{outcome.settings['top_k']}; up and to the right is better",
-        outcome,
-        5.8,
-    )
+    top_k = outcome.settings["top_k"]
+    subtitle = f"queries per second on one thread, by recall@{top_k}; up and to the right is better"
+    figure, axes = _new_figure("Recall against throughput", subtitle, outcome, 5.8)
     ends: list[tuple[str, float, float]] = []
     all_points: list[tuple[float, float]] = []
     for store in stores:
@@ -106,7 +103,7 @@ def _plot_recall_qps(outcome: BenchResult, stores: Sequence[StoreResult], styles
     span = max(1 - low, 0.002)
     axes.set_xlim(low - 0.06 * span, 1 + 0.03 * span)
     axes.set_yscale("log")
-    axes.set_xlabel(f"recall@{outcome.settings['top_k']}")
+    axes.set_xlabel(f"recall@{top_k}")
     axes.set_ylabel("queries per second, one thread")
     front = pareto_front(all_points)
     if len(front) > 1:
@@ -118,14 +115,9 @@ def _plot_recall_qps(outcome: BenchResult, stores: Sequence[StoreResult], styles
     if read:
         axes.axhline(1e3 / read[0], color=PALE, lw=1, ls=(0, (5, 3)), zorder=0)
         axes.annotate(
-            f"reading all rows once ({read[1]:.0f} GB/s)",
-            (0.008, 1e3 / read[0]),
-            (0, 4),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            color=PALE,
-            fontsize=8.5,
-        )
+            f"reading all rows once ({read[1]:.0f} GB/s)", (0.008, 1e3 / read[0]), (0, 4),
+            xycoords=("axes fraction", "data"), textcoords="offset points", color=PALE, fontsize=8.5,
+        )  # fmt: skip
     _format_ticks(axes, "y")
     _label_lines(axes, ends, styles)
     return figure
@@ -133,14 +125,8 @@ def _plot_recall_qps(outcome: BenchResult, stores: Sequence[StoreResult], styles
 
 def _plot_latency(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure:
     ordered = sorted(stores, key=lambda store: -store.medians()["p50_ms"])
-    figure, axes = _new_figure(
-        "Query latency",
-        "one thread; large marker: p50, ring: p95, bar: p99",
-        outcome,
-        1.9 + 0.36 * len(ordered),
-        across=(0.2, 0.96),
-        grid="x",
-    )
+    subtitle, height = "one thread; large marker: p50, ring: p95, bar: p99", 1.9 + 0.36 * len(ordered)
+    figure, axes = _new_figure("Query latency", subtitle, outcome, height, across=(0.2, 0.96), grid="x")
     for place, store in enumerate(ordered):
         colour, marker = styles[store.entry.label]
         medians = store.medians()
@@ -172,17 +158,12 @@ def _plot_latency(outcome: BenchResult, stores: Sequence[StoreResult], styles: P
 
 def _plot_filters(outcome: BenchResult, stores: Sequence[StoreResult], styles: PlotStyles) -> Figure | None:
     shares = [*cast("Sequence[float]", outcome.settings["shares"])]
-    measured = [
-        store for store in stores if any(f"{condition_name(share)}:p50_ms" in store.medians() for share in shares)
-    ]
+    names = [f"{condition_name(share)}:p50_ms" for share in shares]
+    measured = [store for store in stores if any(name in store.medians() for name in names)]
     if not measured:
         return None
-    figure, axes = _new_figure(
-        "Filtered queries",
-        "median latency, by the share of the rows that the filter selects; ring: recall below 0.99",
-        outcome,
-        5.4,
-    )
+    subtitle = "median latency, by the share of the rows that the filter selects; ring: recall below 0.99"
+    figure, axes = _new_figure("Filtered queries", subtitle, outcome, 5.4)
     ends: list[tuple[str, float, float]] = []
     for store in measured:
         colour, marker = styles[store.entry.label]
@@ -217,17 +198,10 @@ def _plot_storage(outcome: BenchResult, stores: Sequence[StoreResult], styles: P
     ordered = sorted(stores, key=lambda store: store.medians().get("build_rate", 0.0))
     figure = Figure(figsize=(WIDTH_INCHES, 2.1 + 0.33 * len(ordered)), dpi=DPI)
     panels = figure.subplots(1, 3, sharey=True)
-    for axes, title, name in zip(
-        panels,
-        ("build rate, rows per second", "disk usage / size of the rows", "peak memory / size of the rows"),
-        ("build_rate", "disk", "memory"),
-        strict=True,
-    ):
-        _draw_bars(
-            axes,
-            [_storage_value(store.medians(), name) for store in ordered],
-            [styles[store.entry.label][0] for store in ordered],
-        )
+    colours = [styles[store.entry.label][0] for store in ordered]
+    titles = ("build rate, rows per second", "disk usage / size of the rows", "peak memory / size of the rows")
+    for axes, title, name in zip(panels, titles, ("build_rate", "disk", "memory"), strict=True):
+        _draw_bars(axes, [_storage_value(store.medians(), name) for store in ordered], colours)
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
     panels[0].set_ylim(-0.6, len(ordered) - 0.4)
     _label_stores(panels[0], ordered, styles)

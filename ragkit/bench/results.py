@@ -145,11 +145,8 @@ def _store_json(store: StoreResult) -> dict[str, JSON]:
 
 def _public_options(options: Mapping[str, JSON]) -> dict[str, JSON]:
     """The options without secrets, and without passwords in URLs."""
-    return {
-        name: mask_passwords(value) if isinstance(value, str) else value
-        for name, value in options.items()
-        if not is_secret(name)
-    }
+    public = {name: value for name, value in options.items() if not is_secret(name)}
+    return {name: mask_passwords(value) if isinstance(value, str) else value for name, value in public.items()}
 
 
 def _round_values(figures: Mapping[str, float]) -> dict[str, JSON]:
@@ -183,9 +180,8 @@ def read_baseline(path: Path) -> BenchBaseline:
     try:
         tree = json.loads(path.read_text("utf-8"))
         if tree["format"] != FORMAT_VERSION:
-            raise InvalidOption(
-                "--check", str(path), f"a result of format {FORMAT_VERSION}; this one has format {tree['format']}"
-            )
+            expected = f"a result of format {FORMAT_VERSION}; this one has format {tree['format']}"
+            raise InvalidOption("--check", str(path), expected)
         stores = tuple(SavedStoreResult(store["label"], store["status"], store["figures"]) for store in tree["stores"])
         return BenchBaseline(
             run_id=tree["run"],

@@ -63,9 +63,8 @@ class BenchRun:
         self._machine = describe_machine()
         self._store_runs = [_StoreRun(StoreResult(entry), settings.store_seconds) for entry in settings.stores]
         steps = 4 + settings.rounds * (2 + len(settings.shares))
-        self._step_count = sum(
-            steps + settings.rounds * (len([*entry.sweep_points()]) - 1) for entry in settings.stores
-        )
+        sweeps = [len([*entry.sweep_points()]) - 1 for entry in settings.stores]
+        self._step_count = sum(steps + settings.rounds * points for points in sweeps)
         self._steps_done = 0
 
     @property
@@ -78,17 +77,14 @@ class BenchRun:
             "queries": len(self._data.queries),
             "fingerprint": self._data.fingerprint(),
         }
-        return BenchResult(
-            self._run_id, self._machine, data, self._settings_json(), tuple(run.result for run in self._store_runs)
-        )
+        stores = tuple(run.result for run in self._store_runs)
+        return BenchResult(self._run_id, self._machine, data, self._settings_json(), stores)
 
     def run(self) -> BenchResult:
         """Run all measurements. After an interrupt, all processes have ended and `result` is partial."""
         try:
-            ground_truth.save_ground_truth(
-                self._data.folder,
-                ground_truth.compute_ground_truth(self._data, self._settings.shares, self._settings.top_k),
-            )
+            truths = ground_truth.compute_ground_truth(self._data, self._settings.shares, self._settings.top_k)
+            ground_truth.save_ground_truth(self._data.folder, truths)
             for store_run in self._store_runs:
                 self._build_store(store_run)
             for number in range(self._settings.rounds):
@@ -114,10 +110,9 @@ class BenchRun:
             self._drop_store(store_run, StoreProcessFailed(str(error), missing=True))
             return
         folder = self._work_dir(entry)
-        store_run.start(job, folder)
+        store_run.process = StoreProcess(job, folder)
         if not self._run_step(store_run, "starting", "load_backend"):
             return
-        assert store_run.process is not None  # noqa: S101 - it was started above
         baseline_bytes = store_run.process.memory.reset_peak()
         if not self._run_step(store_run, "building", "build"):
             return
@@ -130,7 +125,7 @@ class BenchRun:
             store_run.add_measurements({"disk_bytes": folder_bytes(files)})
             drop_page_cache(files)
         store_run.terminate()
-        store_run.start(job, folder)
+        store_run.process = StoreProcess(job, folder)
         if self._run_step(store_run, "", "load_backend"):
             store_run.memory_before_open = store_run.process.memory.reset_peak()
             self._run_step(store_run, "opening", "open", setting={})
@@ -142,9 +137,8 @@ class BenchRun:
             if store_run.result.entry.name == REFERENCE_NAME:
                 self._run_step(store_run, "", "measure_bandwidth", number)
             for share in self._settings.shares:
-                self._run_step(
-                    store_run, f"querying with a {share:.1%} filter", "measure_filtered", number, share=share
-                )
+                action = f"querying with a {share:.1%} filter"
+                self._run_step(store_run, action, "measure_filtered", number, share=share)
             self._run_step(store_run, "querying with several threads", "measure_concurrent", number)
             if number == 0 and store_run.persistent:
                 self._record_memory(store_run, "query_memory", store_run.memory_before_open)
@@ -186,20 +180,18 @@ class BenchRun:
         condition = ground_truth.condition_name(cast("float", share)) if share else "all"
         latencies = cast("list[float]", figures.pop("latencies_ms", []))
         if latencies:
-            store_run.result.latencies.append(
-                QueryLatencies(cast("SweepPoint", setting), condition, number, tuple(latencies))
-            )
+            queries = QueryLatencies(cast("SweepPoint", setting), condition, number, tuple(latencies))
+            store_run.result.latencies.append(queries)
         prefix = f"{condition}:" if share else ""
-        store_run.add_measurements(
-            {prefix + name: cast("float", value) for name, value in figures.items()}, setting, number
-        )
+        values = {prefix + name: cast("float", value) for name, value in figures.items()}
+        store_run.add_measurements(values, setting, number)
         return True
 
     def _drop_store(self, store_run: _StoreRun, error: StoreProcessFailed) -> None:
-        status: StoreStatus = (
-            "time limit" if isinstance(error, StoreTimeout) else "missing" if error.is_missing else "failed"
-        )
-        reason = f"exceeded {self._settings.store_seconds:g} s" if status == "time limit" else str(error)
+        status: StoreStatus = "missing" if error.is_missing else "failed"
+        reason = str(error)
+        if isinstance(error, StoreTimeout):
+            status, reason = "time limit", f"exceeded {self._settings.store_seconds:g} s"
         store_run.result.status, store_run.result.reason = status, reason
         store_run.terminate()
         self._notify(StoreDropped(store_run.result.entry.label, reason))
@@ -268,9 +260,6 @@ class _StoreRun:
         self.memory_before_open = 0
         self._seconds_left = seconds
 
-    def start(self, job: BenchJob, folder: Path) -> None:
-        self.process = StoreProcess(job, folder)
-
     def request(self, method: str, arguments: Mapping[str, JSON]) -> dict[str, JSON]:
         assert self.process is not None  # noqa: S101 - checked by the caller
         started_at = time.monotonic()
@@ -281,9 +270,7 @@ class _StoreRun:
 
     def add_measurements(self, figures: Mapping[str, float], setting: object = None, number: int = 0) -> None:
         point = cast("SweepPoint", setting or {})
-        self.result.measurements.extend(
-            Measurement(point, name, float(value), number) for name, value in figures.items()
-        )
+        self.result.measurements += [Measurement(point, name, float(v), number) for name, v in figures.items()]
 
     def terminate(self) -> None:
         if self.process is not None:

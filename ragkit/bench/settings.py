@@ -171,9 +171,8 @@ def parse_settings(tree: object) -> BenchSettings:
         raise InvalidOption("stores", listed, "a list of stores")
     values["stores"] = tuple(_parse_entry(entry, f"stores[{number}]") for number, entry in enumerate(listed))
     if "data" in table:
-        values["data"] = GeneratedData(
-            **_parse_numbers(GeneratedData, _require_mapping("data", table["data"]), "data.")
-        )
+        data = _check_keys(GeneratedData, _require_mapping("data", table["data"]), "data.")
+        values["data"] = GeneratedData(**{key: int(_parse_number(f"data.{key}", n, int)) for key, n in data.items()})
     if "shares" in table:
         if not isinstance(table["shares"], list):
             raise InvalidOption("shares", table["shares"], "a list of shares")
@@ -230,10 +229,6 @@ def _check_keys(
         if key not in table:
             raise InvalidOption(f"{where}{key}", None, "set")
     return dict(table)
-
-
-def _parse_numbers(kind: type[GeneratedData], table: Mapping[str, object], where: str) -> dict[str, int]:
-    return {key: int(_parse_number(where + key, value, int)) for key, value in _check_keys(kind, table, where).items()}
 
 
 def _parse_number(option: str, value: object, kind: type[int] | type[float]) -> float:

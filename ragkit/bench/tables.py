@@ -50,20 +50,15 @@ def describe_conditions(outcome: BenchResult) -> list[str]:
     read = read_lower_bound(outcome)
     if read:
         milliseconds, bandwidth = read
-        notes.append(
-            f"lower bound for exact search over float32 rows on one thread: {milliseconds:.3g} ms,"
-            f" the time to read all rows once ({bandwidth:.1f} GB/s)"
-        )
+        time = f"{milliseconds:.3g} ms, the time to read all rows once ({bandwidth:.1f} GB/s)"
+        notes.append(f"lower bound for exact search over float32 rows on one thread: {time}")
     return notes
 
 
 def incomplete_stores(outcome: BenchResult) -> list[tuple[str, str, str]]:
     """(label, status, reason) of every store that is not or only partly measured."""
-    return [
-        (store.entry.label, "" if store.status == "ok" else store.status, store.reason)
-        for store in outcome.stores
-        if store.reason
-    ]
+    stores = [store for store in outcome.stores if store.reason]
+    return [(store.entry.label, "" if store.status == "ok" else store.status, store.reason) for store in stores]
 
 
 def read_lower_bound(outcome: BenchResult) -> tuple[float, float] | None:
@@ -143,11 +138,8 @@ def _make_table(
     title: str, note: str, columns: Sequence[tuple[str, Callable[[MedianValues], str]]], stores: Sequence[StoreResult]
 ) -> ResultTable:
     medians = [store.medians() for store in stores]
-    used = [
-        (name, cell)
-        for name, cell in columns
-        if name == "recall" or any(cell(values) != NO_VALUE for values in medians)
-    ]
+    is_measured = [any(cell(values) != NO_VALUE for values in medians) for _, cell in columns]
+    used = [column for column, measured in zip(columns, is_measured, strict=True) if measured or column[0] == "recall"]
     rows = tuple(
         (store.entry.label, *(cell(values) for _, cell in used)) for store, values in zip(stores, medians, strict=True)
     )

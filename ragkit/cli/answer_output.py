@@ -18,9 +18,8 @@ def print_answer(context: CliContext, answer: Answer, *, streamed: bool) -> None
     context.write("" if streamed else answer.text)
     context.write()
     for citation in answer.citations:
-        context.write(
-            f"  {click.style(f'[{citation.n}]', bold=True)} {format_location(citation)}{_format_status(citation)}"
-        )
+        mark = click.style(f"[{citation.n}]", bold=True)
+        context.write(f"  {mark} {format_location(citation)}{_format_status(citation)}")
         quote = " ".join(citation.quote.split())
         context.write(f'      "{quote[:MAX_QUOTE_CHARS]}{"..." if len(quote) > MAX_QUOTE_CHARS else ""}"')
     context.log(f"\nevidence {answer.evidence:.2f}, {answer.model}, {format_usd(answer.usage.total_cost_usd)}")

@@ -220,11 +220,8 @@ def _load_chunks(kb: KnowledgeBase, directory: Path, questions: Path | None) -> 
         arrays = view.arrays
         keys = arrays.chunk_keys.tolist()
         rows = arrays.matrix[arrays.vector_rows]
-        texts = [
-            chunk.text
-            for first in range(0, len(keys), BATCH_SIZE)
-            for chunk in view.chunks(keys[first : first + BATCH_SIZE])
-        ]
+        batches = (keys[first : first + BATCH_SIZE] for first in range(0, len(keys), BATCH_SIZE))
+        texts = [chunk.text for batch in batches for chunk in view.chunks(batch)]
     queries = None
     if questions is not None:
         queries = np.stack([kb.embed_question(line) for line in _read_questions(questions)])
@@ -238,9 +235,8 @@ def _read_questions(file: Path) -> list[str]:
         if file.suffix == ".jsonl":
             lines = [str(json.loads(line)["question"]) for line in lines]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidOption(
-            "--questions", str(file), f"a file with one question or JSON object with `question` per line: {error}"
-        ) from error
+        expected = f"a file with one question or JSON object with `question` per line: {error}"
+        raise InvalidOption("--questions", str(file), expected) from error
     if not lines:
         raise InvalidOption("--questions", str(file), "a file with one question per line")
     return lines

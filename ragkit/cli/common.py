@@ -100,13 +100,8 @@ def with_common_options(function: Callable[Concatenate[CliContext, P], R]) -> Ca
             ctx.color = False
         kb = own["kb"] or parent.get("kb") or os.environ.get("RAGKIT_KB") or ".ragkit"
         config = own["config"] or parent.get("config")
-        context = CliContext(
-            Path(str(kb)),
-            str(config) if config else None,
-            bool(own["quiet"] or parent.get("quiet")),
-            bool(own["verbose"] or parent.get("verbose")),
-            bool(own["json"]),
-        )
+        quiet, verbose = (bool(own[name] or parent.get(name)) for name in ("quiet", "verbose"))
+        context = CliContext(Path(str(kb)), str(config) if config else None, quiet, verbose, bool(own["json"]))
         return function(context, *args, **kwargs)
 
     return command

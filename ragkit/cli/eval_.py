@@ -129,9 +129,8 @@ def command(
             write_file(path, render())
     if context.json:
         compared: list[JSON] = [{"name": c.name, "before": c.before, "now": c.now, "p": c.p} for c in changes]
-        context.write_json(
-            {**report.to_dict(), "compared": compared, "dropped": [c.name for c in changes if c.dropped]}
-        )
+        dropped: list[JSON] = [change.name for change in changes if change.dropped]
+        context.write_json({**report.to_dict(), "compared": compared, "dropped": dropped})
     else:
         _print_report(context, report, changes)
         for line in models.summary_lines():
@@ -170,10 +169,8 @@ def _open_inputs(
             generated = models.write_questions(kb, options.auto, options.seed)
         else:
             documents = [d for source, _, _ in kb.documents() if (d := kb.document(source)) is not None]
-            generated = [
-                question.with_display_sources(display_name)
-                for question in generate_questions(documents, extract_terms, options.auto, options.seed)
-            ]
+            drafts = generate_questions(documents, extract_terms, options.auto, options.seed)
+            generated = [question.with_display_sources(display_name) for question in drafts]
         if len(generated) < options.auto:
             context.log(f"only {len(generated)} of {options.auto} questions could be generated from the documents")
         if not generated:
@@ -187,10 +184,8 @@ def _warn_unknown_sources(context: CliContext, kb: KnowledgeBase, questions: Seq
     suffixes = {"/".join(name.split("/")[at:]) for name in known for at in range(name.count("/") + 1)} | set(known)
     missing = sorted({name for question in questions for name in question.sources} - suffixes)
     if missing:
-        context.log(
-            f"{len(missing)} sources of the questions are not in the knowledge base (such as {missing[0]!r}): "
-            "they count as missed"
-        )
+        example = f"(such as {missing[0]!r}): they count as missed"
+        context.log(f"{len(missing)} sources of the questions are not in the knowledge base {example}")
 
 
 def _warn_unlabelled_questions(context: CliContext, questions: Sequence[Question]) -> None:

@@ -23,18 +23,15 @@ def command(context: CliContext, chunks: bool, failed: bool) -> None:
                 if context.json:
                     context.write_json(chunk_json(chunk))
                 else:
-                    context.write(
-                        f"{chunk.id}  {format_location(chunk)}  {' '.join(chunk.text.split())[:PREVIEW_CHARS]}"
-                    )
+                    preview = " ".join(chunk.text.split())[:PREVIEW_CHARS]
+                    context.write(f"{chunk.id}  {format_location(chunk)}  {preview}")
         elif failed:
             for row in kb.failures():
                 failure: dict[str, JSON] = {"source": display_name(row.source), "error": row.reason, "hint": row.hint}
-                context.write_json(failure) if context.json else context.write(
-                    f"{failure['source']}: {row.reason} ({row.hint})"
-                )
+                text = f"{failure['source']}: {row.reason} ({row.hint})"
+                context.write_json(failure) if context.json else context.write(text)
         else:
             for source, title, count in kb.documents():
                 line: dict[str, JSON] = {"source": display_name(source), "title": title, "chunks": count}
-                context.write_json(line) if context.json else context.write(
-                    f"{count:6}  {display_name(source)}  {title}"
-                )
+                text = f"{count:6}  {display_name(source)}  {title}"
+                context.write_json(line) if context.json else context.write(text)

@@ -49,11 +49,8 @@ def show(
     """Show a pipeline: a file, a built-in one, or the active one."""
     loaded = Pipeline.load(pipeline or context.config or Pipeline.find() or "default", overrides, profile)
     text = loaded.to_yaml(hide=True)
-    for requested, draw in (
-        (resolved, render_resolved),
-        (diagram, render_text_diagram),
-        (mermaid, render_mermaid_diagram),
-    ):
+    views = ((resolved, render_resolved), (diagram, render_text_diagram), (mermaid, render_mermaid_diagram))
+    for requested, draw in views:
         if requested:
             text = draw(loaded)
     context.write_json({"name": loaded.name, "text": text}) if context.json else context.write(text.rstrip("\n"))

@@ -50,10 +50,8 @@ def command(
 
 def _print_hit(context: CliContext, explanation: Explanation, explain: bool) -> None:
     hit = explanation.hit
-    heading = " > ".join(hit.chunk.heading)
-    context.write(
-        f"{hit.rank}. {click.style(format_location(hit.chunk), bold=True)}" + (f"  {heading}" if heading else "")
-    )
+    heading = f"  {' > '.join(hit.chunk.heading)}" if hit.chunk.heading else ""
+    context.write(f"{hit.rank}. {click.style(format_location(hit.chunk), bold=True)}{heading}")
     if explain:
         scores = ", ".join(f"{name} {score:.3f}" for name, score in hit.scores.items())
         ranks = ", ".join(f"{name} #{rank}" for name, rank in explanation.ranks.items())

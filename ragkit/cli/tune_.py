@@ -60,9 +60,8 @@ def command(
     if picture is not None:
         write_file(picture, _load_plotter()(result))
     if context.json:
-        context.write_json(
-            {**tune_result_to_json(result), "written": str(write), "plot": str(picture) if picture else None}
-        )
+        plot = str(picture) if picture else None
+        context.write_json({**tune_result_to_json(result), "written": str(write), "plot": plot})
         return 0
     _print_table(context, result)
     context.log(f"wrote {write}" + (f", {picture}" if picture else ""))

@@ -49,14 +49,8 @@ RESPONSE_SCHEMA: Mapping[str, JSON] = {
     "additionalProperties": False,
 }
 _SELF_REFERENCES = (
-    "the passage",
-    "the text",
-    "this text",
-    "this document",
-    "this passage",
-    "the document",
-    "the excerpt",
-)
+    "the passage", "the text", "this text", "this document", "this passage", "the document", "the excerpt",
+)  # fmt: skip
 
 
 @dataclass

@@ -98,9 +98,8 @@ def read_beir_questions(folder: Path) -> list[Question]:
     for number, line in enumerate(_read_text(judgements).splitlines()[1:], start=2):
         parts = line.split("\t")
         if len(parts) != 3 or not parts[2].lstrip("-").isdigit():
-            raise QuestionsInvalid(
-                f"{judgements}:{number}", f"expected 3 columns (got {len(parts)})", "write query, document, grade"
-            )
+            problem = f"expected 3 columns (got {len(parts)})"
+            raise QuestionsInvalid(f"{judgements}:{number}", problem, "write query, document, grade")
         if int(parts[2]) > 0:
             grades.setdefault(parts[0], {})[parts[1]] = int(parts[2])
     questions = []

@@ -91,9 +91,8 @@ def compare_with_baseline(now: EvaluationReport, baseline: Path, max_drop: float
     rows = {outcome.question.id: outcome.metrics for outcome in now.outcomes}
     shared = [question for question in rows if question in before]
     if not shared:
-        raise QuestionsInvalid(
-            str(baseline), "no question in common with this run", "use a report of the same questions"
-        )
+        problem = "no question in common with this run"
+        raise QuestionsInvalid(str(baseline), problem, "use a report of the same questions")
     changes = []
     for name in dict.fromkeys(name for question in shared for name in rows[question]):
         pairs = [(before[q][name], rows[q][name]) for q in shared if name in rows[q] and name in before[q]]

@@ -144,12 +144,8 @@ def _definition_questions(document: Document, rare: Set[str], terms: TermExtract
             continue
         verb = "are" if match["verb"] == "are" else "is"
         answer = re.split(r",|\s(?:which|that|who|where)\s", match["rest"])[0].strip()
-        yield _QuestionDraft(
-            f"What {verb} {_article(match['subject'])}{_lowercase_first(subject)}?",
-            (answer,),
-            document.source,
-            "definition",
-        )
+        question = f"What {verb} {_article(match['subject'])}{_lowercase_first(subject)}?"
+        yield _QuestionDraft(question, (answer,), document.source, "definition")
 
 
 def _cloze_questions(
@@ -186,11 +182,8 @@ def _off_topic_drafts(
     candidates = [text for text in OFF_TOPIC_QUESTIONS if not any(known[term] for term in terms(text))]
     # large collections contain almost every word: accept questions with at least two unknown terms
     if len(candidates) < count:
-        candidates += [
-            text
-            for text in OFF_TOPIC_QUESTIONS
-            if text not in candidates and sum(not known[term] for term in terms(text)) >= 2
-        ]
+        others = [text for text in OFF_TOPIC_QUESTIONS if text not in candidates]
+        candidates += [text for text in others if sum(not known[term] for term in terms(text)) >= 2]
     return [_QuestionDraft(text, (), "", "off_topic") for text in rng.sample(candidates, min(count, len(candidates)))]
 
 

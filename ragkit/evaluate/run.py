@@ -121,19 +121,11 @@ def _evaluate_question(system: EvaluatedSystem, question: Question, depths: Dept
     ranking = tuple(dict.fromkeys(match_source_name(name, question.sources) for name in names))
     metrics: dict[str, float] = {}
     if question.sources and question.answerable:
-        metrics = {
-            f"{name}@{depths.k}": metric(ranking, question.sources, depths.k)
-            for name, metric in RANKING_METRICS.items()
-        }
+        for name, metric in RANKING_METRICS.items():
+            metrics[f"{name}@{depths.k}"] = metric(ranking, question.sources, depths.k)
     reported = tuple(
-        ReportedHit(
-            name,
-            hit.chunk.start_line,
-            hit.chunk.text[:MAX_EXCERPT_CHARS],
-            hit.score,
-            match_source_name(name, question.sources) in question.sources,
-        )
-        for name, hit in list(zip(names, hits, strict=True))[: depths.k]
+        ReportedHit(name, c.start_line, c.text[:MAX_EXCERPT_CHARS], hit.score, _is_right(name, question))
+        for name, hit, c in list(zip(names, hits, [hit.chunk for hit in hits], strict=True))[: depths.k]
     )
     result = QuestionResult(question, ranking, metrics, reported, search_ms=search_ms)
     return result if system.ask is None else _evaluate_answer(system, system.ask, result)
@@ -149,16 +141,10 @@ def _evaluate_answer(
     except RagkitError as error:
         return replace(result, error=str(error), ask_ms=1000 * (time.perf_counter() - started_at))
     ask_ms = 1000 * (time.perf_counter() - started_at)
+    named = [(display_name(citation.source), citation) for citation in answer.citations]
     citations = tuple(
-        ReportedHit(
-            display_name(citation.source),
-            citation.start_line,
-            citation.quote,
-            citation.score,
-            match_source_name(display_name(citation.source), question.sources) in question.sources,
-            citation.verified and not citation.stale,
-        )
-        for citation in answer.citations
+        ReportedHit(name, c.start_line, c.quote, c.score, _is_right(name, question), c.verified and not c.stale)
+        for name, c in named
     )
     return replace(
         result,
@@ -194,6 +180,10 @@ def _answer_metrics(question: Question, answer: EvaluatedAnswer, citations: Sequ
     elif question.sources:
         metrics["citation_recall"] = 0.0
     return metrics
+
+
+def _is_right(name: str, question: Question) -> bool:
+    return match_source_name(name, question.sources) in question.sources
 
 
 _CITATION_MARKS = re.compile(r"\s?\[\d+(?:,\s*\d+)*\]")

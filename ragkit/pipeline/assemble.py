@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -92,10 +92,8 @@ class PipelineComponents:
     @property
     def folder_options(self) -> FolderOptions:
         """Options of the directory walk."""
-        for component in self.pipeline.loaders:
-            if isinstance(component.options, FolderOptions):
-                return component.options
-        return FolderOptions()
+        options = (component.options for component in self.pipeline.loaders)
+        return next((found for found in options if isinstance(found, FolderOptions)), FolderOptions())
 
     @cached_property
     def embedder(self) -> EmbeddingProvider:
@@ -163,11 +161,8 @@ class PipelineComponents:
         """The loaders with options or files of their own."""
         from ragkit.load.router import LoaderRoute
 
-        return tuple(
-            LoaderRoute(component.name, component.options, component.only)
-            for component in self.pipeline.loaders
-            if not isinstance(component.options, FolderOptions)
-        )
+        loaders = [loader for loader in self.pipeline.loaders if not isinstance(loader.options, FolderOptions)]
+        return tuple(LoaderRoute(loader.name, loader.options, loader.only) for loader in loaders)
 
     @property
     def parse_limits(self) -> ParseLimits:
@@ -192,18 +187,14 @@ class PipelineComponents:
             options = replace(options, path=path or str(default_path))
         config = ComponentConfig(component.name, options)
         identity = f"{component.name}:{content_id(json.dumps(component_options_json(component), sort_keys=True))}"
-        return ExternalStore(
-            StoreLocation(
-                identity, lambda: create_component(STORES, config, Store), default_path if is_inside else None
-            )
-        )
+        own_path = default_path if is_inside else None
+        return ExternalStore(StoreLocation(identity, lambda: create_component(STORES, config, Store), own_path))
 
     @property
     def new_knowledge_base(self) -> NewKnowledgeBase:
         """The initial content of a new knowledge base."""
-        return NewKnowledgeBase(
-            self.build_fingerprint.to_json(), lambda connection: Bm25Index(connection).create_tables()
-        )
+        fingerprint = self.build_fingerprint.to_json()
+        return NewKnowledgeBase(fingerprint, lambda connection: Bm25Index(connection).create_tables())
 
     @property
     def top_k(self) -> int:
@@ -225,17 +216,14 @@ class PipelineComponents:
         if not isinstance(component.options, SearchOptions):  # a plugin without ragkit's stages
             return build(component.options, dependencies)
         stages = StageFactory(self._get_reranker, self._get_rewriter)
-        return build_staged_retriever(
-            lambda given: build(component.options, given), dependencies, component.options, stages
-        )
+        create = partial(build, component.options)
+        return build_staged_retriever(create, dependencies, component.options, stages)
 
     def _get_reranker(self, options: RerankOptions) -> Reranker:
         """The reranker with these options; cached, because it holds a model or connections."""
         if options not in self._rerankers:
-            build = cast(
-                "Callable[[RerankOptions, EmbeddingProvider], Reranker]",
-                _find_component(RERANKERS, options.name, Reranker),
-            )
+            reranker = _find_component(RERANKERS, options.name, Reranker)
+            build = cast("Callable[[RerankOptions, EmbeddingProvider], Reranker]", reranker)
             self._rerankers[options] = build(options, self.embedder)
         return self._rerankers[options]
 

@@ -50,11 +50,11 @@ class ExtendsResolver:
         extends = tree.get("extends")
         if extends is None:
             return tree
-        own, above = tree.without("extends"), (*above, path.resolve())
+        above = (*above, path.resolve())
         base = self._find_base(extends, path, above)
-        return (
-            tree if base is None else merge_trees(self.apply_extends(read_file(base, self.problems), base, above), own)
-        )
+        if base is None:
+            return tree
+        return merge_trees(self.apply_extends(read_file(base, self.problems), base, above), tree.without("extends"))
 
     def _find_base(self, extends: Node, path: Path, above: tuple[Path, ...]) -> Path | None:
         """The file that `extends` names, or None after adding to `problems`."""
@@ -82,9 +82,8 @@ class ExtendsResolver:
         elif len(above) >= MAX_EXTENDS_DEPTH:
             message = f"at most {MAX_EXTENDS_DEPTH} files can extend one another"
         elif not is_shipped and not self._is_allowed(base):
-            message = (
-                f"extends must name a file below {display_path(self.root_path.parent)}/, links resolved (got {named!r})"
-            )
+            folder = display_path(self.root_path.parent)
+            message = f"extends must name a file below {folder}/, links resolved (got {named!r})"
         elif not base.is_file():
             message = f"extends names a file that does not exist: {named!r}"
         return message
@@ -106,14 +105,12 @@ def read_utf8(path: Path) -> str:
     try:
         return _read_limited(path, start).decode("utf-8-sig")
     except OSError as error:
-        raise ConfigReadError(ConfigProblem(start, f"cannot read the file: {error.strerror or error}")) from error
+        raise ConfigReadError(start, f"cannot read the file: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         message = f"invalid UTF-8 (byte 0x{error.object[error.start]:02x}): save the file as UTF-8"
         before = error.object[: error.start].decode("utf-8").split("\n")
         source = create_source(name, error.object.decode("utf-8", "replace"))
-        raise ConfigReadError(
-            ConfigProblem(SourceLocation(source, len(before), len(before[-1]) + 1), message)
-        ) from error
+        raise ConfigReadError(SourceLocation(source, len(before), len(before[-1]) + 1), message) from error
 
 
 def parse_mapping(text: str, name: str, problems: list[ConfigProblem]) -> MappingNode:
@@ -121,18 +118,11 @@ def parse_mapping(text: str, name: str, problems: list[ConfigProblem]) -> Mappin
     source = create_source(name, text)
     tree = parse_yaml(text, source, problems)
     if tree is None:
-        raise ConfigReadError(
-            ConfigProblem(
-                SourceLocation(source, 1, 1), "the file is empty: the shortest pipeline is `extends: default`"
-            )
-        )
+        message = "the file is empty: the shortest pipeline is `extends: default`"
+        raise ConfigReadError(SourceLocation(source, 1, 1), message)
     if not isinstance(tree, MappingNode):
-        raise ConfigReadError(
-            ConfigProblem(
-                tree.location,
-                "a pipeline file must be a mapping of sections: load, split, embed, store, retrieve, answer",
-            )
-        )
+        message = "a pipeline file must be a mapping of sections: load, split, embed, store, retrieve, answer"
+        raise ConfigReadError(tree.location, message)
     return tree
 
 
@@ -175,9 +165,8 @@ def apply_profile(
     if chosen is None:
         key = tree.find_key("profiles")
         location = requested_at or (key or tree).location
-        problems.append(
-            ConfigProblem(location, f"unknown profile {profile!r}{did_you_mean(profile, known)}{available}")
-        )
+        message = f"unknown profile {profile!r}{did_you_mean(profile, known)}{available}"
+        problems.append(ConfigProblem(location, message))
     return tree
 
 
@@ -185,11 +174,11 @@ def _read_limited(path: Path, start: SourceLocation) -> bytes:
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):
         kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-        raise ConfigReadError(ConfigProblem(start, f"{kind}: give the path of a pipeline file"))
+        raise ConfigReadError(start, f"{kind}: give the path of a pipeline file")
     with path.open("rb") as file:
         data = file.read(MAX_CHARACTERS + 1)
     if len(data) > MAX_CHARACTERS:
-        raise ConfigReadError(ConfigProblem(start, f"the file must have at most {MAX_CHARACTERS:,} bytes"))
+        raise ConfigReadError(start, f"the file must have at most {MAX_CHARACTERS:,} bytes")
     return data
 
 

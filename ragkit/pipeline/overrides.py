@@ -62,14 +62,11 @@ def _parse_override(text: str, number: int, problems: list[ConfigProblem]) -> Ov
     start = SourceLocation(source, number, 1)
     path, equals, value = text.partition("=")
     keys = _split_path(KeyNode(path, start))
-    if not equals or not all(key.text for key in keys):
-        message = "an override must be section.option=value, for example split.chunk_size=300"
-        problems.append(ConfigProblem(start, message))
-        return None
-    if keys[0].text in ("extends", "profiles"):
-        problems.append(ConfigProblem(start, f"{keys[0].text} cannot be overridden: set it in the pipeline file"))
-        return None
     try:
+        if not equals or not all(key.text for key in keys):
+            raise ConfigReadError(start, "an override must be section.option=value, for example split.chunk_size=300")
+        if keys[0].text in ("extends", "profiles"):
+            raise ConfigReadError(start, f"{keys[0].text} cannot be overridden: set it in the pipeline file")
         # the value keeps its columns, so that locations in it are right
         node = parse_yaml(" " * (len(path) + 1) + value, source, problems)
     except ConfigReadError as error:
@@ -104,7 +101,7 @@ def _set_value(below: Node, path: tuple[KeyNode, ...], value: Node) -> Node:
         return below.with_pair(step, _set_value(inner, rest, value))
     if isinstance(below, SequenceNode):
         return _set_list_entry(below, path, value)
-    raise ConfigReadError(ConfigProblem(step.location, f"cannot set {step.text!r}: the value above it has no options"))
+    raise ConfigReadError(step.location, f"cannot set {step.text!r}: the value above it has no options")
 
 
 def _set_list_entry(below: SequenceNode, path: tuple[KeyNode, ...], value: Node) -> Node:
@@ -112,12 +109,8 @@ def _set_list_entry(below: SequenceNode, path: tuple[KeyNode, ...], value: Node)
     if not step.text.isdecimal() and len(below.entries) == 1:
         return replace(below, entries=(_set_value(below.entries[0], path, value),))
     if not step.text.isdecimal() or int(step.text) >= len(below.entries):
-        last = len(below.entries) - 1
-        raise ConfigReadError(
-            ConfigProblem(
-                step.location, f"the section is a list: name an entry by its index, 0 to {last} (got {step.text!r})"
-            )
-        )
+        expected = f"name an entry by its index, 0 to {len(below.entries) - 1}"
+        raise ConfigReadError(step.location, f"the section is a list: {expected} (got {step.text!r})")
     entries = list(below.entries)
     entries[int(step.text)] = _set_value(entries[int(step.text)], path[1:], value)
     return replace(below, entries=tuple(entries))

@@ -168,9 +168,8 @@ def _check_keys(tree: MappingNode, known: Sequence[str], beside: Sequence[str], 
     for key, _ in tree.pairs:
         if key.text not in (*known, *beside):
             hint = did_you_mean(key.text, [*known, *beside])
-            problems.append(
-                ConfigProblem(key.location, f"unknown section {key.text!r}{hint}; available: {', '.join(known)}")
-            )
+            message = f"unknown section {key.text!r}{hint}; available: {', '.join(known)}"
+            problems.append(ConfigProblem(key.location, message))
 
 
 @dataclass
@@ -213,9 +212,8 @@ class _SectionReader:
         if provider not in BUILT_IN_PROVIDERS and (registry is None or provider not in registry):
             names = section.provider_names()
             near = closest_match(provider, names)
-            message = must_be(
-                "provider", f"one of {', '.join(names)}, or provider:model", value, repr(near) if near else ""
-            )
+            expected = f"one of {', '.join(names)}, or provider:model"
+            message = must_be("provider", expected, value, repr(near) if near else "")
         elif self.request.thorough and registry is not None and provider not in BUILT_IN_PROVIDERS:
             message = describe_import_error(registry, provider, registry.find)
         self.problems += [ConfigProblem(value.location, message)] if message else []

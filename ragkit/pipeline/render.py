@@ -79,13 +79,10 @@ def _option_groups(pipeline: Pipeline) -> Iterator[tuple[str, list[tuple[str, st
     for section, key, component in pipeline.components():
         if section.key == "run":
             yield "answer", _option_rows(pipeline, "answer", pipeline.answer)
-        rows = [
-            (
-                f"{name}: {_format_value(pipeline, key, name, value)}",
-                str(pipeline.find_origin(f"{key}.{name}", value) or CODE_ORIGIN),
-            )
-            for name, value in component.head().items()
-        ]
+        rows = []
+        for name, value in component.head().items():
+            origin = pipeline.find_origin(f"{key}.{name}", value) or CODE_ORIGIN
+            rows.append((f"{name}: {_format_value(pipeline, key, name, value)}", str(origin)))
         yield key, rows + _option_rows(pipeline, key, component.options)
 
 

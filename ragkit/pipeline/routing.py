@@ -27,9 +27,8 @@ def parse_only(section: Section, name: str, node: Node, problems: list[ConfigPro
     except ConversionError as error:
         problems += error.to_problems("only", node)
         return ()
-    entries = (
-        [entry for entry in node.entries if isinstance(entry, ScalarNode)] if isinstance(node, SequenceNode) else []
-    )
+    listed = node.entries if isinstance(node, SequenceNode) else ()
+    entries = [entry for entry in listed if isinstance(entry, ScalarNode)]
     patterns = section.key == "split"
     expected = "a suffix such as .md, or a pattern of file names" if patterns else "a suffix such as .md"
     for entry in entries:
@@ -50,10 +49,8 @@ def _unreachable_entries(components: Sequence[tuple[ComponentConfig, Node]]) -> 
     problems: list[ConfigProblem] = []
     for component, entry in components[:-1]:
         if not component.only:
-            message = (
-                f"{component.name!r} matches every file, which hides the entries below: add `only`, or move it last"
-            )
-            problems.append(ConfigProblem(entry.location, message))
+            message = "matches every file, which hides the entries below: add `only`, or move it last"
+            problems.append(ConfigProblem(entry.location, f"{component.name!r} {message}"))
     if components[-1][0].only:
         message = "the last entry must match every remaining file: remove its `only`, or add an entry without one"
         problems.append(ConfigProblem(components[-1][1].location, message))

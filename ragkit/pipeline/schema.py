@@ -100,9 +100,8 @@ def _component_schema(section: Section, components: Mapping[str, Schema]) -> Sch
         properties = schema["properties"]
         assert isinstance(properties, dict)  # noqa: S101 - `_options_schema` creates a dict
         for option, definition in properties.items():
-            definitions.setdefault(option, {}).setdefault(
-                json.dumps(definition), f"#/$defs/{section.key}.{component}/properties/{option}"
-            )
+            path = f"#/$defs/{section.key}.{component}/properties/{option}"
+            definitions.setdefault(option, {}).setdefault(json.dumps(definition), path)
     options: Schema = {
         option: _any_of([{"$ref": path} for path in distinct.values()]) for option, distinct in definitions.items()
     }

@@ -117,8 +117,7 @@ class Pipeline:
             raise PipelineError([problem.partition("\n")[0] for problem in error.problems]) from error
         problems: list[ConfigProblem] = []
         for section, key, component in self.components():
-            origin = self.origins.get(f"{key}.name")
-            location = origin.location if origin is not None else SourceLocation(SourceText(self.name, ()), 1, 1)
+            location = self._find_location(f"{key}.name") or SourceLocation(SourceText(self.name, ()), 1, 1)
             message = _component_error(section, component)
             problems += [ConfigProblem(location, message)] if message else []
             problems += [
@@ -234,18 +233,9 @@ def _resolve_path(path_or_name: str | os.PathLike[str]) -> Path:
 
 def _create_pipeline(parsed: ParsedPipeline, name: str, path: Path | None) -> Pipeline:
     components = parsed.components
-    return Pipeline(
-        components["load"],
-        components["split"],
-        components["embed"][0],
-        components["store"][0],
-        components["retrieve"][0],
-        parsed.answer,
-        components["run"][0],
-        name,
-        path,
-        parsed.origins,
-    )
+    embedder, store, retriever, runner = (components[key][0] for key in ("embed", "store", "retrieve", "run"))
+    stages = components["load"], components["split"], embedder, store, retriever, parsed.answer, runner
+    return Pipeline(*stages, name, path, parsed.origins)
 
 
 def _component_error(section: Section, component: ComponentConfig) -> str:

@@ -21,9 +21,8 @@ def substitute_variables(node: Node, environ: Mapping[str, str], problems: list[
     if isinstance(node, SequenceNode):
         return replace(node, entries=tuple(substitute_variables(entry, environ, problems) for entry in node.entries))
     if isinstance(node, MappingNode):
-        return replace(
-            node, pairs=tuple((key, substitute_variables(value, environ, problems)) for key, value in node.pairs)
-        )
+        pairs = tuple((key, substitute_variables(value, environ, problems)) for key, value in node.pairs)
+        return replace(node, pairs=pairs)
     if not isinstance(node.value, str) or "$" not in node.text:
         return node
     return _expand_scalar(node, environ, problems)
@@ -37,13 +36,8 @@ def _expand_scalar(node: ScalarNode, environ: Mapping[str, str], problems: list[
         if match[0] == "$$":
             return "$"
         if name is None:
-            problems.append(
-                ConfigProblem(
-                    node.location,
-                    "invalid variable: write ${NAME} or ${NAME:-default}, or $$ for a '$'",
-                    is_root_cause=True,
-                )
-            )
+            message = "invalid variable: write ${NAME} or ${NAME:-default}, or $$ for a '$'"
+            problems.append(ConfigProblem(node.location, message, is_root_cause=True))
             return ""
         used.append(name)
         value = environ.get(name)

@@ -98,9 +98,8 @@ class MappingNode:
         """A copy in which `key` has this value; a new key is appended."""
         if self.find_key(key.text) is None:
             return replace(self, pairs=(*self.pairs, (key, node)))
-        return replace(
-            self, pairs=tuple((key, node) if old.text == key.text else (old, was) for old, was in self.pairs)
-        )
+        pairs = tuple((key, node) if old.text == key.text else (old, was) for old, was in self.pairs)
+        return replace(self, pairs=pairs)
 
     def without(self, *names: str) -> MappingNode:
         """A copy without these keys."""
@@ -116,11 +115,9 @@ def assign_profile(node: Node, profile: str) -> Node:
     if isinstance(node, SequenceNode):
         return SequenceNode(tuple(assign_profile(entry, profile) for entry in node.entries), location)
     if isinstance(node, MappingNode):
-        pairs = (
-            (replace(key, location=replace(key.location, profile=profile)), assign_profile(value, profile))
-            for key, value in node.pairs
-        )
-        return MappingNode(tuple(pairs), location)
+        keys = [replace(key, location=replace(key.location, profile=profile)) for key, _ in node.pairs]
+        values = [assign_profile(value, profile) for _, value in node.pairs]
+        return MappingNode(tuple(zip(keys, values, strict=True)), location)
     return replace(node, location=location)
 
 

@@ -10,20 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ruamel.yaml import YAML
+from ruamel.yaml import events as yaml_events
 from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentEndEvent,
-    DocumentStartEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-    StreamStartEvent,
-)
 from ruamel.yaml.reader import ReaderError
 
 from ragkit.pipeline.yaml_nodes import (
@@ -79,9 +67,9 @@ _REPORTED_AT_START = ("found unexpected end of stream", "expected ',' or", "coul
 class ConfigReadError(Exception):  # internal to this package
     """The text cannot be parsed into a tree."""
 
-    def __init__(self, problem: ConfigProblem) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    def __init__(self, location: SourceLocation, message: str) -> None:
+        super().__init__(location, message)
+        self.problem = ConfigProblem(location, message)
 
 
 def create_source(name: str, text: str, first: int = 1) -> SourceText:
@@ -97,26 +85,19 @@ def parse_yaml(text: str, source: SourceText, problems: list[ConfigProblem]) -> 
     Raises:
         ConfigReadError: invalid YAML, or a limit is exceeded.
     """
+    start = SourceLocation(source, source.first_line, 1)
     if len(text) > MAX_CHARACTERS:
-        raise ConfigReadError(
-            ConfigProblem(
-                SourceLocation(source, source.first_line, 1),
-                f"the text must be at most {MAX_CHARACTERS:,} characters long (got {len(text):,})",
-            )
-        )
+        message = f"the text must be at most {MAX_CHARACTERS:,} characters long (got {len(text):,})"
+        raise ConfigReadError(start, message)
     try:
         return _TreeBuilder(source, YAML(typ="safe", pure=True).parse(text), problems).build_document()
     except ReaderError as error:
         at = _location_at(text, source, error.position)
-        raise ConfigReadError(
-            ConfigProblem(at, f"YAML does not allow the character U+{error.character:04X}")
-        ) from error
+        raise ConfigReadError(at, f"YAML does not allow the character U+{error.character:04X}") from error
     except MarkedYAMLError as error:
-        raise ConfigReadError(_translate_error(error, source)) from error
+        raise _translate_error(error, source) from error
     except (YAMLError, ValueError) as error:  # ValueError: an escape sequence beyond U+10FFFF
-        raise ConfigReadError(
-            ConfigProblem(SourceLocation(source, source.first_line, 1), f"invalid YAML: {error}")
-        ) from error
+        raise ConfigReadError(start, f"invalid YAML: {error}") from error
 
 
 def resolve_scalar(text: str) -> ScalarValue:
@@ -133,7 +114,7 @@ def _location_at(text: str, source: SourceText, offset: int) -> SourceLocation:
     return SourceLocation(source, source.first_line + len(before) - 1, len(before[-1]) + 1)
 
 
-def _translate_error(error: MarkedYAMLError, source: SourceText) -> ConfigProblem:
+def _translate_error(error: MarkedYAMLError, source: SourceText) -> ConfigReadError:
     problem = str(error.problem or error.context or "syntax error")
     mark = error.problem_mark or error.context_mark
     if error.context_mark is not None and any(text in problem for text in _REPORTED_AT_START):
@@ -146,7 +127,7 @@ def _translate_error(error: MarkedYAMLError, source: SourceText) -> ConfigProble
         message = 'unquoted variable: inside { } and [ ] write "${NAME}"'
     if "unexpected ':'" in message and ": " not in line[: at.column - 1]:
         message = "the line is indented too far"
-    return ConfigProblem(at, message)
+    return ConfigReadError(at, message)
 
 
 def _to_location(source: SourceText, mark: StringMark) -> SourceLocation:
@@ -156,7 +137,7 @@ def _to_location(source: SourceText, mark: StringMark) -> SourceLocation:
 @dataclass
 class _TreeBuilder:
     source: SourceText
-    events: Iterator[Event]
+    events: Iterator[yaml_events.Event]
     problems: list[ConfigProblem]
     anchors: dict[str, tuple[Node, int]] = field(default_factory=dict)
     node_count: int = 0
@@ -165,26 +146,28 @@ class _TreeBuilder:
         node: Node | None = None
         documents = 0
         for event in self.events:
-            if isinstance(event, DocumentStartEvent):
+            if isinstance(event, yaml_events.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
                     raise self.read_error(event, "second document after '---': only one is allowed")
-            elif not isinstance(event, StreamStartEvent | DocumentEndEvent | StreamEndEvent):
+            elif not isinstance(
+                event, yaml_events.StreamStartEvent | yaml_events.DocumentEndEvent | yaml_events.StreamEndEvent
+            ):
                 node = self.build_node(event, 1)
         is_empty = isinstance(node, ScalarNode) and node.plain and not node.text
         return None if is_empty else node
 
-    def build_node(self, event: Event, depth: int) -> Node:
+    def build_node(self, event: yaml_events.Event, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise self.read_error(event, f"mappings and lists must be nested at most {MAX_DEPTH} levels deep")
-        if isinstance(event, AliasEvent):
+        if isinstance(event, yaml_events.AliasEvent):
             return self.resolve_alias(event)
         before = self.node_count
         self.count_nodes(event, 1)
         self.reject_tag(event)
-        if isinstance(event, MappingStartEvent):
+        if isinstance(event, yaml_events.MappingStartEvent):
             node: Node = self.build_mapping(event, depth)
-        elif isinstance(event, SequenceStartEvent):
+        elif isinstance(event, yaml_events.SequenceStartEvent):
             node = self.build_sequence(event, depth)
         else:
             node = self.build_scalar(event)
@@ -193,9 +176,9 @@ class _TreeBuilder:
             self.anchors[anchor] = (node, self.node_count - before)
         return node
 
-    def build_mapping(self, event: MappingStartEvent, depth: int) -> MappingNode:
+    def build_mapping(self, event: yaml_events.MappingStartEvent, depth: int) -> MappingNode:
         table = MappingNode((), self.location(event))
-        while not isinstance(start := next(self.events), MappingEndEvent):
+        while not isinstance(start := next(self.events), yaml_events.MappingEndEvent):
             key_node = self.build_node(start, depth + 1)
             value = self.build_node(next(self.events), depth + 1)
             key = self.build_key(key_node, table)
@@ -220,50 +203,47 @@ class _TreeBuilder:
         self.problems.append(ConfigProblem(node.location, message, is_root_cause=True))
         return None
 
-    def build_sequence(self, event: SequenceStartEvent, depth: int) -> SequenceNode:
+    def build_sequence(self, event: yaml_events.SequenceStartEvent, depth: int) -> SequenceNode:
         entries: list[Node] = []
-        while not isinstance(start := next(self.events), SequenceEndEvent):
+        while not isinstance(start := next(self.events), yaml_events.SequenceEndEvent):
             entries.append(self.build_node(start, depth + 1))
         return SequenceNode(tuple(entries), self.location(event))
 
-    def build_scalar(self, event: Event) -> ScalarNode:
-        assert isinstance(event, ScalarEvent)  # noqa: S101 - the parser emits no other event here
+    def build_scalar(self, event: yaml_events.Event) -> ScalarNode:
+        assert isinstance(event, yaml_events.ScalarEvent)  # noqa: S101 - the parser emits no other event here
         plain = event.style is None and event.tag is None
         text = event.value
         if _SURROGATE.search(text):
             try:
                 text = text.encode("utf-16", "surrogatepass").decode("utf-16")  # JSON libraries write pairs
             except UnicodeDecodeError:
-                self.problems.append(
-                    ConfigProblem(
-                        self.location(event), "unpaired surrogate: write the character itself", is_root_cause=True
-                    )
-                )
+                message = "unpaired surrogate: write the character itself"
+                self.problems.append(ConfigProblem(self.location(event), message, is_root_cause=True))
         return ScalarNode(resolve_scalar(text) if plain else text, text, plain, self.location(event))
 
-    def resolve_alias(self, event: AliasEvent) -> Node:
+    def resolve_alias(self, event: yaml_events.AliasEvent) -> Node:
         if event.anchor not in self.anchors:
             raise self.read_error(event, f"unknown alias '*{event.anchor}': no '&{event.anchor}' ends above it")
         node, size = self.anchors[event.anchor]
         self.count_nodes(event, size)
         return node
 
-    def count_nodes(self, event: Event, size: int) -> None:
+    def count_nodes(self, event: yaml_events.Event, size: int) -> None:
         self.node_count += size
         if self.node_count > MAX_NODES:
             raise self.read_error(event, f"a file must have at most {MAX_NODES:,} values, repeated aliases included")
 
-    def reject_tag(self, event: Event) -> None:
+    def reject_tag(self, event: yaml_events.Event) -> None:
         tag = getattr(event, "tag", None)
         if tag is not None:
             message = f"tags are not allowed (got {_shorten_tag(str(tag))!r}): write a plain value"
             self.problems.append(ConfigProblem(self.location(event), message, is_root_cause=True))
 
-    def location(self, event: Event) -> SourceLocation:
+    def location(self, event: yaml_events.Event) -> SourceLocation:
         return _to_location(self.source, event.start_mark)
 
-    def read_error(self, event: Event, message: str) -> ConfigReadError:
-        return ConfigReadError(ConfigProblem(self.location(event), message))
+    def read_error(self, event: yaml_events.Event, message: str) -> ConfigReadError:
+        return ConfigReadError(self.location(event), message)
 
 
 def _shorten_tag(tag: str) -> str:

@@ -83,9 +83,8 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         state = StateDatabase(directory)
         sessions, traces = SessionStore(state, chosen.retention), TraceStore(state, chosen.retention)
-        runner = AnswerRunner(
-            kb, sessions, traces, ConcurrencyLimiter(chosen.limits, metrics.set_queue), metrics, chosen.limits
-        )
+        limiter = ConcurrencyLimiter(chosen.limits, metrics.set_queue)
+        runner = AnswerRunner(kb, sessions, traces, limiter, metrics, chosen.limits)
         app.state.service = AppContext(kb, chosen, state, sessions, traces, runner, metrics)
         background = (asyncio.create_task(_run_cleanup(sessions, traces)), asyncio.create_task(trim_periodically()))
         async with AsyncExitStack() as stack:
@@ -152,9 +151,8 @@ async def _handle_validation_error(request: Request, error: Exception) -> Respon
     first: Mapping[str, Any] = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:])
     param = where if where and first["type"] != "json_invalid" else None
-    return _to_response(
-        ErrorResponse(400, f"{param or first['loc'][0]}: {first['msg']}", "invalid_request", param=param)
-    )
+    message = f"{param or first['loc'][0]}: {first['msg']}"
+    return _to_response(ErrorResponse(400, message, "invalid_request", param=param))
 
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
@@ -169,9 +167,8 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 def _allowed_methods(path: str) -> set[str]:
     """The methods of a path: those of the routes with this exact path, else of the routes that match it."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    matching = [route for route in routes if route.path == path] or [
-        route for route in routes if route.path_regex.match(path)
-    ]
+    exact = [route for route in routes if route.path == path]
+    matching = exact or [route for route in routes if route.path_regex.match(path)]
     return {method for route in matching for method in route.methods or ()} or {"GET"}
 
 

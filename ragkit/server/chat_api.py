@@ -12,20 +12,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from ragkit.agent.messages import Message, Role
 from ragkit.answer.base import Where
 from ragkit.records import JSON
-from ragkit.server import schemas
-from ragkit.server.answer_tasks import (
-    AnswerCompleted,
-    AnswerEvent,
-    AnswerFailed,
-    AnswerRequest,
-    AnswerStarted,
-    AnswerTask,
-    AnswerTextDelta,
-    AnswerTextReset,
-    AnswerToolFinished,
-    AnswerToolStarted,
-    wait_for_answer,
-)
+from ragkit.server import answer_tasks, schemas
 from ragkit.server.dependencies import AppContext, ContextDep, JsonObject
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.request_options import RequestOptions
@@ -48,7 +35,7 @@ async def chat(request: Request, context: ContextDep, body: schemas.ChatBody) ->
     task = await run_while_connected(request, context.runner.start(_to_answer_request(context, body)))
     if body.stream:
         return EventStream(_event_frames(task), task.abandon)
-    completed = await run_while_connected(request, wait_for_answer(task))
+    completed = await run_while_connected(request, answer_tasks.wait_for_answer(task))
     content: JsonObject = {
         "session_id": str(completed.session["id"]) if completed.session else "",
         "message": completed.message,
@@ -131,7 +118,7 @@ def parse_filter_param(where: Mapping[str, Any] | str | None) -> Where:
     return where
 
 
-def _to_answer_request(context: AppContext, body: schemas.ChatBody) -> AnswerRequest:
+def _to_answer_request(context: AppContext, body: schemas.ChatBody) -> answer_tasks.AnswerRequest:
     messages = [Message(Role(message.role), message.content) for message in body.messages or ()]
     if body.message is not None:
         messages.append(Message.user(body.message))
@@ -142,20 +129,13 @@ def _to_answer_request(context: AppContext, body: schemas.ChatBody) -> AnswerReq
     question = messages[-1].content
     context.check_question("".join(message.content for message in messages), "message")
     context.check_question(question, "message")
-    options = RequestOptions(
-        context.resolve_model(body.model),
-        parse_filter_param(body.where),
-        body.top_k,
-        body.temperature,
-        body.top_p,
-        body.max_tokens,
-        system,
-    )
+    model, where = context.resolve_model(body.model), parse_filter_param(body.where)
+    options = RequestOptions(model, where, body.top_k, body.temperature, body.top_p, body.max_tokens, system)
     agent_input = tuple(messages) if body.session_id is None else tuple(messages[-1:])
-    return AnswerRequest(question, agent_input, body.session_id, in_session=True, options=options)
+    return answer_tasks.AnswerRequest(question, agent_input, body.session_id, in_session=True, options=options)
 
 
-async def _event_frames(task: AnswerTask) -> AsyncIterator[bytes]:
+async def _event_frames(task: answer_tasks.AnswerTask) -> AsyncIterator[bytes]:
     while True:
         try:
             events = await task.events.get_batch(HEARTBEAT_SECONDS)
@@ -164,27 +144,27 @@ async def _event_frames(task: AnswerTask) -> AsyncIterator[bytes]:
         yield b"".join(_encode_event(event) for event in events) or b": keep-alive\n\n"
 
 
-def _encode_event(event: AnswerEvent) -> bytes:
+def _encode_event(event: answer_tasks.AnswerEvent) -> bytes:
     name, data = _event_payload(event)
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, default=dict)}\n\n".encode()
 
 
-def _event_payload(event: AnswerEvent) -> tuple[str, JsonObject]:  # noqa: PLR0911 - one per event
+def _event_payload(event: answer_tasks.AnswerEvent) -> tuple[str, JsonObject]:  # noqa: PLR0911 - one per event
     match event:
-        case AnswerStarted():
+        case answer_tasks.AnswerStarted():
             return "start", {"session_id": event.session_id, "trace_id": event.trace_id, "model": event.model}
-        case AnswerToolStarted(call):
+        case answer_tasks.AnswerToolStarted(call):
             return "tool", {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}
-        case AnswerToolFinished(call, ok, summary, seconds):
+        case answer_tasks.AnswerToolFinished(call, ok, summary, seconds):
             result: JsonObject = {"id": call.id, "name": call.name, "ok": ok, "summary": summary}
             return "tool_result", {**result, "seconds": round(seconds, 4)}
-        case AnswerTextDelta(text):
+        case answer_tasks.AnswerTextDelta(text):
             return "text", {"delta": text}
-        case AnswerTextReset():
+        case answer_tasks.AnswerTextReset():
             return "discard", {}
-        case AnswerCompleted():
+        case answer_tasks.AnswerCompleted():
             return "done", {"message": event.message, "session": event.session, "trace_id": event.trace_id}
-        case AnswerFailed():
+        case answer_tasks.AnswerFailed():
             return "error", {**event.error.to_json(), "trace_id": event.trace_id, "session_id": event.session_id}
 
 

@@ -133,9 +133,8 @@ class StateDatabase:
                     " WHERE status = 'running' AND worker = ?",
                     (now, worker),
                 )
-                connection.execute(
-                    "UPDATE messages SET status = 'interrupted' WHERE status = 'running' AND worker = ?", (worker,)
-                )
+                interrupted = "UPDATE messages SET status = 'interrupted' WHERE status = 'running' AND worker = ?"
+                connection.execute(interrupted, (worker,))
                 self._lock_path(worker).unlink(missing_ok=True)
 
     def _run_in_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -211,9 +210,8 @@ def _open(path: Path) -> sqlite3.Connection:
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise KnowledgeBaseDamaged(
-            str(path), f"cannot be read ({error})", f"`mv {path} {path}.old` to start with a new one"
-        ) from error
+        fix = f"`mv {path} {path}.old` to start with a new one"
+        raise KnowledgeBaseDamaged(str(path), f"cannot be read ({error})", fix) from error
     if version > SCHEMA_VERSION:
         connection.close()
         raise KnowledgeBaseDamaged(str(path), "was written by a later version of ragkit", "that version")

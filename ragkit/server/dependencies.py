@@ -55,9 +55,8 @@ class AppContext:
         if not text.strip():
             raise invalid_request("the question is empty", param, "empty")
         if len(text) > limit:
-            raise invalid_request(
-                f"the text is too long: at most {limit} characters (got {len(text)})", param, "too_long"
-            )
+            message = f"the text is too long: at most {limit} characters (got {len(text)})"
+            raise invalid_request(message, param, "too_long")
 
 
 async def get_context(request: Request) -> AppContext:

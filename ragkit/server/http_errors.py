@@ -47,9 +47,8 @@ def invalid_request(
     message: str, param: str | None = None, code: str = "invalid_value", status: int = 400
 ) -> RequestRejected:
     """The error for an invalid request; 409 responses tell clients not to retry."""
-    return RequestRejected(
-        ErrorResponse(status, message, code, param=param, headers=NO_RETRY_HEADERS if status == 409 else {})
-    )
+    headers = NO_RETRY_HEADERS if status == 409 else {}
+    return RequestRejected(ErrorResponse(status, message, code, param=param, headers=headers))
 
 
 def not_found(what: str, code: str = "not_found") -> RequestRejected:
@@ -59,9 +58,8 @@ def not_found(what: str, code: str = "not_found") -> RequestRejected:
 
 def service_unavailable(message: str, seconds: int = 5) -> RequestRejected:
     """A 503 error; clients may retry after `seconds`."""
-    return RequestRejected(
-        ErrorResponse(503, message, "overloaded", "server_error", headers={"retry-after": str(seconds)})
-    )
+    headers = {"retry-after": str(seconds)}
+    return RequestRejected(ErrorResponse(503, message, "overloaded", "server_error", headers=headers))
 
 
 def _rate_limit_response(error: Exception) -> ErrorResponse:

@@ -90,11 +90,8 @@ async def get_document(
 async def get_status(context: ContextDep) -> Any:
     """Get the status of the knowledge base, and the version, models and limits of the server."""
     report = await asyncio.to_thread(context.kb.status)
-    limits = context.settings.limits
-    shown_limits: dict[str, JSON] = {
-        name: getattr(limits, name)
-        for name in ("question_chars", "body_bytes", "top_k", "answer_seconds", "answer_usd", "requests_per_minute")
-    }
+    shown = ("question_chars", "body_bytes", "top_k", "answer_seconds", "answer_usd", "requests_per_minute")
+    shown_limits: dict[str, JSON] = {name: getattr(context.settings.limits, name) for name in shown}
     server: JsonObject = {"version": __version__, "models": list(context.models), "limits": shown_limits}
     return JSONResponse({**report.to_json(), "server": server})
 

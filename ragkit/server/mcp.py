@@ -10,7 +10,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from ragkit import __version__
 from ragkit.agent.background_tasks import THREAD_POOL
@@ -22,29 +22,12 @@ from ragkit.server.http_errors import to_error_response
 from ragkit.server.mcp_tools import DOCUMENT_URI_PREFIX, McpTools, McpToolSpec
 
 try:
+    import mcp_types as types
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.shared.exceptions import MCPError
-    from mcp_types import (
-        INTERNAL_ERROR,
-        INVALID_PARAMS,
-        CallToolRequestParams,
-        CallToolResult,
-        ListResourcesResult,
-        ListResourceTemplatesResult,
-        ListToolsResult,
-        PaginatedRequestParams,
-        ReadResourceRequestParams,
-        ReadResourceResult,
-        Resource,
-        ResourceTemplate,
-        TextContent,
-        TextResourceContents,
-        Tool,
-        ToolAnnotations,
-    )
 except ImportError as error:
     raise MissingExtra("the MCP server", extra="mcp") from error
 
@@ -52,6 +35,7 @@ __all__ = ["McpServer", "StreamableHTTPSessionManager", "error_line"]
 
 T = TypeVar("T")
 Context = ServerRequestContext[dict[str, object]]
+PageParams: TypeAlias = types.PaginatedRequestParams | None
 
 INSTRUCTIONS = """\
 Answers come from the user's own documents. Search for passages with search_knowledge_base, or let `ask` write an \
@@ -88,31 +72,28 @@ class McpServer:
         async with stdio_server() as (reader, writer):
             await self.protocol.run(reader, writer, self.protocol.create_initialization_options())
 
-    async def _list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[_to_mcp_tool(spec) for spec in self._specs.values()])
+    async def _list_tools(self, _: Context, __: PageParams) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_to_mcp_tool(spec) for spec in self._specs.values()])
 
-    async def _call_tool(self, _: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def _call_tool(self, _: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         spec = self._specs.get(params.name)
         if spec is None:
-            raise MCPError(INVALID_PARAMS, str(UnknownName("tool", params.name, tuple(self._specs))))
+            raise MCPError(types.INVALID_PARAMS, str(UnknownName("tool", params.name, tuple(self._specs))))
         try:
             arguments = spec.tool.validate(cast("dict[str, JSON]", params.arguments or {}))
             result = await self._run_in_worker(partial(spec.tool.call_validated, arguments, ToolContext()))
         except RagkitError as error:
-            return _error_result(error)
+            return _error_result(error_line(error))
         except Exception:  # boundary: a tool call
             LOG.exception("the tool %s failed", params.name)
-            return CallToolResult(
-                content=[TextContent(text=f"{params.name} failed with an internal error: see the log of the server")],
-                is_error=True,
-            )
+            return _error_result(f"{params.name} failed with an internal error: see the log of the server")
         assert isinstance(result, ToolResult)  # noqa: S101 - every tool returns one
-        return CallToolResult(content=[TextContent(text=result.content)], structured_content=result.data)
+        return types.CallToolResult(content=[types.TextContent(text=result.content)], structured_content=result.data)
 
-    async def _list_resources(self, _: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def _list_resources(self, _: Context, params: PageParams) -> types.ListResourcesResult:
         page = await self._run_for_resource(partial(self._tools.list_page, params.cursor or "" if params else ""))
         resources = [
-            Resource(
+            types.Resource(
                 uri=f"{DOCUMENT_URI_PREFIX}{document.id}",
                 name=display_name(document.source),
                 title=document.title or None,
@@ -120,31 +101,31 @@ class McpServer:
             )
             for document in page.documents
         ]
-        return ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
+        return types.ListResourcesResult(resources=resources, next_cursor=page.next_cursor)
 
-    async def _list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        template = ResourceTemplate(
+    async def _list_templates(self, _: Context, __: PageParams) -> types.ListResourceTemplatesResult:
+        template = types.ResourceTemplate(
             uri_template=f"{DOCUMENT_URI_PREFIX}{{id}}{{?start_line,end_line}}",
             name="document",
             description="The text of a document, or some of its lines, counted from 1.",
             mime_type="text/plain",
         )
-        return ListResourceTemplatesResult(resource_templates=[template])
+        return types.ListResourceTemplatesResult(resource_templates=[template])
 
-    async def _read_resource(self, _: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def _read_resource(self, _: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         text = await self._run_for_resource(partial(self._tools.read_resource, params.uri))
-        content = TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
-        return ReadResourceResult(contents=[content])
+        content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
+        return types.ReadResourceResult(contents=[content])
 
     async def _run_for_resource(self, work: Callable[[], T]) -> T:
         """The result of `work`; its exceptions as MCPError."""
         try:
             return cast("T", await self._run_in_worker(work))
         except RagkitError as error:
-            raise MCPError(INVALID_PARAMS, error_line(error)) from error
+            raise MCPError(types.INVALID_PARAMS, error_line(error)) from error
         except Exception as error:
             LOG.exception("a resource could not be read")
-            raise MCPError(INTERNAL_ERROR, "internal error: see the log of the server") from error
+            raise MCPError(types.INTERNAL_ERROR, "internal error: see the log of the server") from error
 
     async def _run_in_worker(self, work: Callable[[], object]) -> object:
         """Run `work` in a thread, and await its result if it is awaitable."""
@@ -153,14 +134,14 @@ class McpServer:
         return await result if inspect.isawaitable(result) else result
 
 
-def _to_mcp_tool(spec: McpToolSpec) -> Tool:
-    return Tool(
+def _to_mcp_tool(spec: McpToolSpec) -> types.Tool:
+    return types.Tool(
         name=spec.tool.name,
         title=spec.title,
         description=spec.tool.description,
         input_schema=dict(spec.tool.parameters),
         output_schema=dict(spec.output_schema),
-        annotations=ToolAnnotations(
+        annotations=types.ToolAnnotations(
             title=spec.title,
             read_only_hint=spec.read_only,
             destructive_hint=False,
@@ -170,8 +151,8 @@ def _to_mcp_tool(spec: McpToolSpec) -> Tool:
     )
 
 
-def _error_result(error: RagkitError) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=error_line(error))], is_error=True)
+def _error_result(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
 
 
 def error_line(error: RagkitError) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -42,23 +41,16 @@ class McpEndpoint:
         """Serve one request."""
         await self._manager.handle_request(scope, receive, send)
 
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncGenerator[None, None]:
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
         """Accept requests; close all sessions at the end. Can be entered once."""
-        async with self._manager.run():
-            yield
+        return self._manager.run()
 
 
 def create_mcp_app(server: McpServer, settings: ServerSettings) -> ASGIApp:
     """An application with the MCP server at MCP_PATH, behind RequestMiddleware."""
     endpoint = McpEndpoint(server)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
-        async with endpoint.lifespan():
-            yield
-
-    return RequestMiddleware(Starlette(routes=[Route(MCP_PATH, endpoint)], lifespan=lifespan), settings, Metrics())
+    app = Starlette(routes=[Route(MCP_PATH, endpoint)], lifespan=lambda _: endpoint.lifespan())
+    return RequestMiddleware(app, settings, Metrics())
 
 
 def create_mcp_endpoint(kb: ServedKnowledgeBase, settings: ServerSettings, *, stateless: bool = False) -> McpEndpoint:

@@ -266,9 +266,8 @@ class McpTools:
         if document is None:
             raise invalid_request(f"unknown document {uri[:120]!r}: resources/list lists all documents", status=404)
         lines = dict(parse_qsl(parts.query))
-        window = self._select_lines(
-            document, _parse_line_number(lines, "start_line") or 1, _parse_line_number(lines, "end_line")
-        )
+        start, end = (_parse_line_number(lines, name) for name in ("start_line", "end_line"))
+        window = self._select_lines(document, start or 1, end)
         if window.next_line and "end_line" not in lines:
             raise invalid_request(
                 f"{display_name(document.source)} has more than {MAX_TEXT_CHARS:,} characters: read it in parts, first "
@@ -288,9 +287,8 @@ class McpTools:
         """The lines from `start` to `end`, up to MAX_TEXT_CHARS characters."""
         lines = document.text.split("\n")  # as citations count them
         if start > len(lines):
-            raise invalid_request(
-                f"start_line must be <= {len(lines)}, the lines of {display_name(document.source)} (got {start})"
-            )
+            limit = f"{len(lines)}, the lines of {display_name(document.source)}"
+            raise invalid_request(f"start_line must be <= {limit} (got {start})")
         if end is not None and end < start:
             raise invalid_request(f"end_line must be >= start_line, {start} (got {end})")
         last, room = start - 1, MAX_TEXT_CHARS

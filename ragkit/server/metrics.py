@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -20,37 +21,20 @@ class Metrics:
     """The metrics of one application."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        registry = self.registry
+        self.registry = registry = CollectorRegistry()
+        latency = partial(Histogram, buckets=_LATENCY_BUCKETS, registry=registry)
+        gauge = partial(Gauge, registry=registry, multiprocess_mode="livesum")
         self.requests = Counter("ragkit_requests", "Requests.", ("route", "status"), registry=registry)
-        self.request_seconds = Histogram(
-            "ragkit_request_seconds",
-            "Time from the request to the end of the response.",
-            ("route",),
-            buckets=_LATENCY_BUCKETS,
-            registry=registry,
-        )
+        request_help = "Time from the request to the end of the response."
+        self.request_seconds = latency("ragkit_request_seconds", request_help, ("route",))
         self.answers = Counter("ragkit_answers", "Answers by final status.", ("status",), registry=registry)
-        self.answer_seconds = Histogram(
-            "ragkit_answer_seconds",
-            "Time from the start of an answer to its end.",
-            buckets=_LATENCY_BUCKETS,
-            registry=registry,
-        )
-        self.first_text_seconds = Histogram(
-            "ragkit_first_text_seconds",
-            "Time from the start of an answer to its first text.",
-            buckets=_LATENCY_BUCKETS,
-            registry=registry,
-        )
+        self.answer_seconds = latency("ragkit_answer_seconds", "Time from the start of an answer to its end.")
+        first_text_help = "Time from the start of an answer to its first text."
+        self.first_text_seconds = latency("ragkit_first_text_seconds", first_text_help)
         self.tokens = Counter("ragkit_tokens", "Tokens used by answers and searches.", ("kind",), registry=registry)
         self.cost = Counter("ragkit_cost_usd", "US dollars spent, for models with a known price.", registry=registry)
-        self.running = Gauge(
-            "ragkit_answers_running", "Running answers.", registry=registry, multiprocess_mode="livesum"
-        )
-        self.waiting = Gauge(
-            "ragkit_answers_waiting", "Waiting answers.", registry=registry, multiprocess_mode="livesum"
-        )
+        self.running = gauge("ragkit_answers_running", "Running answers.")
+        self.waiting = gauge("ragkit_answers_waiting", "Waiting answers.")
 
     def set_queue(self, running: int, waiting: int) -> None:
         """Set the numbers of running and waiting answers."""

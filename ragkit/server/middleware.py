@@ -157,10 +157,8 @@ class RequestMiddleware:
         wait = self._buckets.setdefault(request_log.token, _TokenBucket(rate)).take(rate)
         if not wait:
             return None
-        message, headers = (
-            f"rate limit of {rate} requests per minute exceeded",
-            {"retry-after": str(max(1, round(wait)))},
-        )
+        message = f"rate limit of {rate} requests per minute exceeded"
+        headers = {"retry-after": str(max(1, round(wait)))}
         return ErrorResponse(429, message, "rate_limited", "rate_limit_error", headers=headers)
 
     def _check_content_length(self, headers: Mapping[str, str]) -> ErrorResponse | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, cast
@@ -15,16 +14,10 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response
 
 from ragkit.agent.messages import ToolCall, canonical_json
+from ragkit.answer.citations import CITATION_MARK
 from ragkit.records import JSON
+from ragkit.server import answer_tasks
 from ragkit.server import openai_schemas as schemas
-from ragkit.server.answer_tasks import (
-    AnswerCompleted,
-    AnswerFailed,
-    AnswerStarted,
-    AnswerTask,
-    AnswerTextDelta,
-    wait_for_answer,
-)
 from ragkit.server.database import new_id
 from ragkit.server.dependencies import DEFAULT_MODEL, AppContext, ContextDep, JsonObject
 from ragkit.server.http_errors import ErrorResponse, RequestRejected, invalid_request
@@ -38,7 +31,6 @@ router = APIRouter(prefix="/v1")
 MAX_EMBEDDING_INPUTS = 256
 """Maximum texts per embeddings request."""
 _CREATED = int(time.time())
-_CITATION_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 _FINISH_REASONS = {
     "length": "length",
     "max_iterations": "length",
@@ -63,7 +55,7 @@ async def create_completion(request: Request, context: ContextDep, body: schemas
     if body.stream:
         include_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
         return EventStream(writer.stream(task, include_usage), task.abandon)
-    completed = await run_while_connected(request, wait_for_answer(task))
+    completed = await run_while_connected(request, answer_tasks.wait_for_answer(task))
     return JSONResponse(await writer.response(completed))
 
 
@@ -125,26 +117,19 @@ class _CompletionWriter:
         self._id = new_id("chatcmpl").replace("_", "-", 1)
         self._created = int(time.time())
 
-    async def response(self, completed: AnswerCompleted) -> JsonObject:
+    async def response(self, completed: answer_tasks.AnswerCompleted) -> JsonObject:
         """The response without `stream`."""
         calls = await self._pending_calls(completed)
         text = completed.answer.text
-        message: JsonObject = {
-            "role": "assistant",
-            "content": None if calls and not text else text,
-            "refusal": None,
-            "annotations": self._annotations(completed, text),
-            **({"tool_calls": [_tool_call_json(call) for call in calls]} if calls else {}),
-        }
-        choice: JsonObject = {
-            "index": 0,
-            "message": message,
-            "finish_reason": _finish_reason(completed),
-            "logprobs": None,
-        }
+        message: JsonObject = {"role": "assistant", "content": None if calls and not text else text, "refusal": None}
+        message["annotations"] = self._annotations(completed, text)
+        if calls:
+            message["tool_calls"] = [_tool_call_json(call) for call in calls]
+        finish_reason = _finish_reason(completed)
+        choice: JsonObject = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
         return {**self._envelope("chat.completion"), "choices": [choice], **_extra_fields(completed)}
 
-    async def stream(self, task: AnswerTask, include_usage: bool) -> AsyncIterator[bytes]:
+    async def stream(self, task: answer_tasks.AnswerTask, include_usage: bool) -> AsyncIterator[bytes]:
         """The response with `stream`, as server-sent events."""
         text: list[str] = []
         while True:
@@ -154,19 +139,21 @@ class _CompletionWriter:
                 return
             frames = b": keep-alive\n\n" if not events else b""
             for event in events:
-                if isinstance(event, AnswerStarted):
+                if isinstance(event, answer_tasks.AnswerStarted):
                     frames += self._encode_chunk({"role": "assistant", "content": ""})
-                elif isinstance(event, AnswerTextDelta):
+                elif isinstance(event, answer_tasks.AnswerTextDelta):
                     text.append(event.text)
                     frames += self._encode_chunk({"content": event.text})
-                elif isinstance(event, AnswerFailed):
+                elif isinstance(event, answer_tasks.AnswerFailed):
                     frames += _encode_data(event.error.to_json())
-                elif isinstance(event, AnswerCompleted):
+                elif isinstance(event, answer_tasks.AnswerCompleted):
                     frames += b"".join(await self._final_frames(event, "".join(text), include_usage))
             if frames:
                 yield frames
 
-    async def _final_frames(self, completed: AnswerCompleted, text: str, include_usage: bool) -> list[bytes]:
+    async def _final_frames(
+        self, completed: answer_tasks.AnswerCompleted, text: str, include_usage: bool
+    ) -> list[bytes]:
         frames = []
         calls = await self._pending_calls(completed)
         if calls:
@@ -183,7 +170,7 @@ class _CompletionWriter:
             frames.append(_encode_data({**head, "choices": [choice], **_extra_fields(completed)}))
         return [*frames, b"data: [DONE]\n\n"]
 
-    async def _pending_calls(self, completed: AnswerCompleted) -> list[ToolCall]:
+    async def _pending_calls(self, completed: answer_tasks.AnswerCompleted) -> list[ToolCall]:
         """The pending calls of the caller's tools, with ids that contain the id of the suspended run."""
         suspended = completed.result.suspended
         if suspended is None:
@@ -198,21 +185,17 @@ class _CompletionWriter:
     def _envelope(self, kind: str) -> JsonObject:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
 
-    def _annotations(self, completed: AnswerCompleted, text: str) -> list[JSON]:
+    def _annotations(self, completed: answer_tasks.AnswerCompleted, text: str) -> list[JSON]:
         """Citations as url_citation annotations, with the URL of the web page or of the document on this server."""
         citations = {c["n"]: c for c in cast("list[dict[str, JSON]]", completed.message["citations"])}
         annotations: list[JSON] = []
-        for match in _CITATION_MARK.finditer(text):
+        for match in CITATION_MARK.finditer(text):
+            place: JsonObject = {"start_index": match.start(), "end_index": match.end()}
             for number in match[1].split(","):
                 citation = citations.get(int(number))
                 if citation is not None:
-                    url_citation: JsonObject = {
-                        "url": self._citation_url(citation),
-                        "title": str(citation["source"]),
-                        "start_index": match.start(),
-                        "end_index": match.end(),
-                    }
-                    annotations.append({"type": "url_citation", "url_citation": url_citation})
+                    target = {"url": self._citation_url(citation), "title": str(citation["source"])}
+                    annotations.append({"type": "url_citation", "url_citation": {**target, **place}})
         return annotations
 
     def _citation_url(self, citation: Mapping[str, JSON]) -> str:
@@ -223,7 +206,7 @@ class _CompletionWriter:
         return f"{self._base_url}/documents/{citation['document_id']}?{lines}"
 
 
-def _extra_fields(completed: AnswerCompleted) -> JsonObject:
+def _extra_fields(completed: answer_tasks.AnswerCompleted) -> JsonObject:
     """Usage, and the keys that are not OpenAI's."""
     message, usage = completed.message, completed.answer.usage
     return {
@@ -234,16 +217,14 @@ def _extra_fields(completed: AnswerCompleted) -> JsonObject:
             "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
             "ragkit": message["usage"],
         },
-        "citations": message["citations"],
-        "evidence": message["evidence"],
-        "abstained": message["abstained"],
+        **{key: message[key] for key in ("citations", "evidence", "abstained")},
         "answered_by": message["model"],
         "trace_id": completed.trace_id,
         "session_id": completed.session["id"] if completed.session else None,
     }
 
 
-def _finish_reason(completed: AnswerCompleted) -> str:
+def _finish_reason(completed: answer_tasks.AnswerCompleted) -> str:
     return _FINISH_REASONS.get(completed.result.stop_reason, "stop")
 
 

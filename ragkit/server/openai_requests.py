@@ -94,9 +94,8 @@ def _create_tool(body: ToolBody) -> Tool:
     name = body.function.name
     if name == TOOL_NAME:
         raise invalid_request(f"{name} is a tool of this server: rename yours", "tools")
-    return Tool(
-        name, body.function.description, _client_tool_placeholder, body.function.parameters or dict(_NO_PARAMETERS)
-    )
+    parameters = body.function.parameters or dict(_NO_PARAMETERS)
+    return Tool(name, body.function.description, _client_tool_placeholder, parameters)
 
 
 def _client_tool_placeholder(**arguments: object) -> str:

@@ -115,10 +115,9 @@ class SessionStore(StateStore):
         self, connection: sqlite3.Connection, turn: SessionTurn, status: str, content: str, detail: Mapping[str, JSON]
     ) -> tuple[dict[str, JSON], dict[str, JSON]]:
         """Store the final answer. Returns it as MessageSchema, and its session as SessionSchema."""
-        connection.execute(
-            "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?",
-            (status, content, json.dumps(detail, default=dict), turn.answer_id),
-        )
+        values = (status, content, json.dumps(detail, default=dict), turn.answer_id)
+        finish = "UPDATE messages SET status = ?, content = ?, detail = ?, worker = NULL WHERE id = ?"
+        connection.execute(finish, values)
         connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (time.time(), turn.session_id))
         row = connection.execute(
             f"SELECT {_MESSAGE_COLUMNS} FROM messages WHERE id = ?",  # noqa: S608 - own columns
@@ -196,11 +195,5 @@ def _load_session(connection: sqlite3.Connection, session: str) -> dict[str, JSO
 
 def _session_json(row: tuple[Any, ...]) -> dict[str, JSON]:
     identity, title, created, updated, messages, ended = row
-    return {
-        "id": identity,
-        "title": title,
-        "created": format_time(created),
-        "updated": format_time(updated),
-        "messages": messages,
-        "ended": format_time(ended),
-    }
+    times: dict[str, JSON] = {"created": format_time(created), "updated": format_time(updated)}
+    return {"id": identity, "title": title, **times, "messages": messages, "ended": format_time(ended)}

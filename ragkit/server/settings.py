@@ -89,9 +89,8 @@ class ServerSettings:
             if len(token) < 16 or not token.isascii() or not token.isprintable():
                 raise InvalidOption("token", f"{len(token)} characters", "at least 16 printable ASCII characters")
         if not self.tokens and not is_loopback(self.host):
-            raise InvalidOption(
-                "host", self.host, "a loopback address, unless a token is required (set RAGKIT_SERVER_TOKEN)"
-            )
+            expected = "a loopback address, unless a token is required (set RAGKIT_SERVER_TOKEN)"
+            raise InvalidOption("host", self.host, expected)
         if not self.tokens and "*" in self.hosts:
             raise InvalidOption("hosts", "*", "a list of names, unless a token is required (set RAGKIT_SERVER_TOKEN)")
         if "*" in self.origins:

@@ -103,17 +103,9 @@ def spans_json(trace: AgentTrace) -> list[JSON]:
 
     def add(span: TraceSpan, parent: int | None) -> None:
         identity = len(spans)
-        spans.append(
-            {
-                "id": identity,
-                "parent": parent,
-                "type": span.type.value,
-                "name": str(span.name),
-                "start": round(span.started, 6),
-                "end": round(max(span.ended, span.started), 6),
-                "attributes": dict(span.attributes),
-            }
-        )
+        start, end = round(span.started, 6), round(max(span.ended, span.started), 6)
+        head: dict[str, JSON] = {"id": identity, "parent": parent, "type": span.type.value, "name": str(span.name)}
+        spans.append({**head, "start": start, "end": end, "attributes": dict(span.attributes)})
         for child in span.children:
             add(child, identity)
 

@@ -189,7 +189,7 @@ def _read_tree(path: Path, problems: list[ConfigProblem]) -> MappingNode:
     tree = parse_yaml(text, create_source(name, text), problems)
     if not isinstance(tree, MappingNode):
         message = "a grid file must be a mapping with `documents`, `questions` and `grid`"
-        raise ConfigReadError(ConfigProblem(SourceLocation(SourceText(name, ()), 1, 1), message))
+        raise ConfigReadError(SourceLocation(SourceText(name, ()), 1, 1), message)
     return tree
 
 
@@ -206,9 +206,8 @@ def _find_base(tree: MappingNode, path: Path, problems: list[ConfigProblem]) -> 
         return None
     file = path.parent / node.value
     if not file.is_file():
-        problems.append(
-            ConfigProblem(node.location, f"pipeline names a file that does not exist: {describe_node(node)}")
-        )
+        message = f"pipeline names a file that does not exist: {describe_node(node)}"
+        problems.append(ConfigProblem(node.location, message))
         return None
     return file
 
@@ -228,9 +227,8 @@ def _iter_combinations(tree: MappingNode, problems: list[ConfigProblem]) -> Iter
         axes = [axis for pair in table.pairs if (axis := _axis_values(*pair, problems))]
         count = prod(len(axis) for axis in axes)
         if count > MAX_TRIALS:
-            problems.append(
-                ConfigProblem(table.location, f"the grid must have at most {MAX_TRIALS:,} combinations (got {count:,})")
-            )
+            message = f"the grid must have at most {MAX_TRIALS:,} combinations (got {count:,})"
+            problems.append(ConfigProblem(table.location, message))
         else:
             yield from product(*axes)
 
@@ -324,9 +322,8 @@ def _check_files(tree: MappingNode, path: Path, problems: list[ConfigProblem]) -
             problems.append(ConfigProblem(questions.location, message))
         if documents is None and ((file / "corpus.jsonl").exists() or not file.exists()):
             return
-    entries = (
-        documents.entries if isinstance(documents, SequenceNode) else (documents,) if documents is not None else ()
-    )
+    listed = documents.entries if isinstance(documents, SequenceNode) else (documents,)
+    entries = [entry for entry in listed if entry is not None]
     for entry in entries:
         if isinstance(entry, ScalarNode) and not (path.parent / entry.text).exists():
             message = f"documents names a file or directory that does not exist: {describe_node(entry)}"

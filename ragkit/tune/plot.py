@@ -40,9 +40,8 @@ def render_plot(tuned: TuneResult) -> bytes:
     if tuned.holdout_results:
         first = tuned.holdout_results[0].quality
         held = f"; winner on {first.n} held-out questions: {first.mean:.4f} ({first.low:.4f} to {first.high:.4f})"
-    figure.suptitle(
-        f"{len(tuned.trial_results)} pipelines of {tuned.grid.path.name}", x=0.01, ha="left", fontweight="bold"
-    )
+    title = f"{len(tuned.trial_results)} pipelines of {tuned.grid.path.name}"
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
     unit = "an answer" if tuned.grid.options.uses_answers else "a search"
     labels = [f"median milliseconds of {unit}", f"US dollars for the index and {COST_QUESTIONS:,} questions"]
     for axes, value, label in zip(panels, values, labels, strict=False):
@@ -95,19 +94,8 @@ def _draw_legend(figure: Figure, tuned: TuneResult) -> None:
     figure.legend(handles=marks, loc="outside upper right", fontsize=8, frameon=False, ncols=4)
     numbers = dict.fromkeys(at for value in _cost_getters(tuned) for at in _front_indices(tuned, value))
     named = sorted(numbers)[:MAX_LABELS]
-    lines = [
-        Line2D(
-            [],
-            [],
-            ls="",
-            marker=f"${tuned.trial_results[at].trial.number}$",
-            color=INK,
-            ms=7,
-            mew=0,
-            label=tuned.trial_results[at].trial.label,
-        )
-        for at in named
-    ]
+    trials = [tuned.trial_results[at].trial for at in named]
+    lines = [Line2D([], [], ls="", marker=f"${t.number}$", color=INK, ms=7, mew=0, label=t.label) for t in trials]
     figure.legend(handles=lines, loc="outside lower left", fontsize=8, frameon=False, ncols=1 if len(lines) < 5 else 2)
 
 
@@ -124,9 +112,8 @@ def _draw_numbers(
 
 def _cost_getters(tuned: TuneResult) -> list[CostGetter]:
     """The x value of each plot: latency, and cost if it is known."""
-    priced = any(one.cost_usd for one in tuned.trial_results) and all(
-        one.cost_usd is not None for one in tuned.trial_results
-    )
+    costs = [one.cost_usd for one in tuned.trial_results]
+    priced = any(costs) and None not in costs
     return [lambda one: one.median_ms, *([lambda one: one.cost_usd or 0.0] if priced else [])]
 
 

@@ -16,19 +16,8 @@ def format_trial_table(tuned: TuneResult) -> list[str]:
     """The table: a header and a line per trial, best first."""
     names = list(dict.fromkeys(name for result in tuned.trial_results for name in result.trial.changes))
     metric, lead = tuned.grid.options.metric, "" if tuned.grid.options.uses_answers else "search "
-    head = [
-        "",
-        "#",
-        *names,
-        metric,
-        "95 % interval",
-        "behind",
-        f"{lead}ms p50",
-        "index s",
-        "chunks",
-        "bytes",
-        f"$/index+{COST_QUESTIONS}",
-    ]
+    head = ["", "#", *names, metric, "95 % interval", "behind", f"{lead}ms p50", "index s", "chunks", "bytes"]
+    head.append(f"$/index+{COST_QUESTIONS}")
     rows = [
         [
             _rank_symbol(one, tuned.winner),
@@ -161,10 +150,8 @@ def _trial_to_json(one: TrialResult, winner: TrialResult, front: set[int]) -> di
 
 def _pareto_numbers(results: Sequence[TrialResult]) -> set[int]:
     """Numbers of the trials on the Pareto front of quality and latency."""
-    return {
-        results[index].trial.number
-        for index in pareto_indices([(result.median_ms, result.quality.mean) for result in results])
-    }
+    front = pareto_indices([(result.median_ms, result.quality.mean) for result in results])
+    return {results[index].trial.number for index in front}
 
 
 def _rank_symbol(one: TrialResult, winner: TrialResult) -> str:

@@ -158,9 +158,8 @@ class _StoredDocuments:
             return None
         if (row.mtime_ns, row.ctime_ns, row.inode) != (stat.mtime_ns, stat.ctime_ns, stat.inode):
             try:
-                same = (
-                    bool(row.content_hash) and hash_content(read_bytes(work.path, None, stat.size)) == row.content_hash
-                )
+                content = read_bytes(work.path, None, stat.size) if row.content_hash else None
+                same = content is not None and hash_content(content) == row.content_hash
             except (LoadError, OSError):
                 same = False
             row = replace(row, mtime_ns=stat.mtime_ns, ctime_ns=stat.ctime_ns, inode=stat.inode) if same else None

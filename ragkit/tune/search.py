@@ -206,9 +206,8 @@ class GridSearch:
         if not selection:
             raise RagkitError(f"no usable question: {options.metric} needs questions with {needed}")
         if len(selection) < 20:
-            self._notes.append(
-                f"only {len(selection)} selection questions: small differences between trials will not be significant"
-            )
+            consequence = "small differences between trials will not be significant"
+            self._notes.append(f"only {len(selection)} selection questions: {consequence}")
         return selection, holdout
 
     def _load_questions(self, builder: IndexBuilder, options: TuneOptions) -> list[Question]:
@@ -217,10 +216,8 @@ class GridSearch:
             index = self._build_index(builder, self.grid.trials[0])
             with KnowledgeBase(index.directory, self.grid.trials[0].pipeline) as kb:
                 documents = [one for source, _, _ in kb.documents() if (one := kb.document(source)) is not None]
-            return [
-                one.with_display_sources(display_name)
-                for one in generate_questions(documents, extract_terms, source.auto, source.seed)
-            ]
+            generated = generate_questions(documents, extract_terms, source.auto, source.seed)
+            return [question.with_display_sources(display_name) for question in generated]
         questions = read_questions(self.grid.folder / source)
         if self._beir_folder is None:
             return questions
@@ -237,31 +234,23 @@ class GridSearch:
             found, resumed = self._score_trial(builder, trial, index, questions)
             rows[trial.number] = (found, index, resumed)
             mean = float(np.mean([one.value for one in found]))
-            latency = (
-                "from an earlier run" if resumed else f"{np.median([one.search_ms for one in found]):.1f} ms a search"
-            )
-            self.on_progress(
-                f"{place + 1} of {len(order)}: {trial.label}: {self.grid.options.metric} {mean:.4f}, {latency}"
-            )
+            median = np.median([one.search_ms for one in found])
+            latency = "from an earlier run" if resumed else f"{median:.1f} ms a search"
+            score = f"{self.grid.options.metric} {mean:.4f}"
+            self.on_progress(f"{place + 1} of {len(order)}: {trial.label}: {score}, {latency}")
         best = max(rows.values(), key=lambda one: sum(row.value for row in one[0]))[0]
         return [self._create_result(trial, *rows[trial.number], best, builder) for trial in self.grid.trials]
 
     def _order_trials(self, builder: IndexBuilder) -> list[Trial]:
         """The trials in an order that keeps those with shared stages together."""
-        keys = {
-            trial.number: StageKeys.from_components(builder.components(trial.pipeline)) for trial in self.grid.trials
-        }
+        keys: dict[int, tuple[str, ...]] = {}
         first: dict[str, int] = {}
         for trial in self.grid.trials:
-            for key in (keys[trial.number].load, keys[trial.number].split, keys[trial.number].index):
+            stages = StageKeys.from_components(builder.components(trial.pipeline))
+            keys[trial.number] = (stages.load, stages.split, stages.index)
+            for key in keys[trial.number]:
                 first.setdefault(key, trial.number)
-        return sorted(
-            self.grid.trials,
-            key=lambda trial: (
-                *(first[one] for one in (keys[trial.number].load, keys[trial.number].split, keys[trial.number].index)),
-                trial.number,
-            ),
-        )
+        return sorted(self.grid.trials, key=lambda one: (*(first[key] for key in keys[one.number]), one.number))
 
     def _build_index(self, builder: IndexBuilder, trial: Trial, order: Sequence[Trial] = ()) -> TrialIndex:
         before = builder.counts["indexes"]
@@ -318,9 +307,8 @@ class GridSearch:
             if row is not None and row[0] == key:
                 return row[1], True
         rows = tuple(self._score_questions(builder, trial, index, questions))
-        line = json.dumps(
-            {"key": key, "metric": options.metric, "trial": trial.label, "rows": [_score_row(one) for one in rows]}
-        )
+        scores = [[one.id, one.value, one.search_ms, one.ask_ms, one.cost_usd] for one in rows]
+        line = json.dumps({"key": key, "metric": options.metric, "trial": trial.label, "rows": scores})
         with results.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
@@ -332,14 +320,8 @@ class GridSearch:
         asked = [json.dumps(one.to_dict(), sort_keys=True) for one in questions]
         options = self.grid.options
         depth = "own" if TOP_K_OPTION in self.grid.varied_options else str(CHUNK_DEPTH)
-        return content_id(
-            trial.pipeline.to_yaml(complete=True),
-            index.fingerprint,
-            index.content_digest,
-            options.metric,
-            depth,
-            *asked,
-        )
+        settings = trial.pipeline.to_yaml(complete=True)
+        return content_id(settings, index.fingerprint, index.content_digest, options.metric, depth, *asked)
 
     def _score_questions(
         self, builder: IndexBuilder, trial: Trial, index: TrialIndex, questions: Sequence[Question]
@@ -358,21 +340,16 @@ class GridSearch:
                 query_embedder.reset_savings()
                 with use_meter(Meter()) as meter:
                     hits = kb.search(question, depth)
-                spent.append(
-                    (
-                        query_embedder.saved_seconds,
-                        _add_costs(meter.usage().total_cost_usd, query_embedder.saved_cost_usd),
-                    )
-                )
+                cost = _add_costs(meter.usage().total_cost_usd, query_embedder.saved_cost_usd)
+                spent.append((query_embedder.saved_seconds, cost))
                 return hits
 
             ask = None
             if options.uses_answers:
                 answers = KnowledgeBase(index.directory, trial.pipeline, builder.components(trial.pipeline))
                 ask = stack.enter_context(answers).ask
-            outcomes = evaluate_questions(
-                EvaluatedSystem(search, ask, display_name), questions, Depths(options.depth, CHUNK_DEPTH)
-            )
+            system = EvaluatedSystem(search, ask, display_name)
+            outcomes = evaluate_questions(system, questions, Depths(options.depth, CHUNK_DEPTH))
             for outcome, (seconds, cost) in zip(outcomes, spent, strict=False):
                 yield _to_score(outcome, options, seconds, cost)
 
@@ -413,10 +390,6 @@ def pareto_indices(points: Sequence[tuple[float, float]]) -> list[int]:
 
 def _needs_answers(options: TuneOptions) -> bool:
     return options.uses_answers and not options.metric.startswith("citation")
-
-
-def _score_row(one: QuestionScore) -> list[str | float | None]:
-    return [one.id, one.value, one.search_ms, one.ask_ms, one.cost_usd]
 
 
 def _parse_result(line: str) -> tuple[str, tuple[QuestionScore, ...]] | None:

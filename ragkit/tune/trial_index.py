@@ -189,9 +189,8 @@ class IndexBuilder:
 def _describe_index(directory: Path, keys: StageKeys, fingerprint: str, record: BuildRecord) -> TrialIndex:
     with closing(open_catalog(directory, verify_checksums=False)) as connection:
         files = [f"{row.source} {row.content_hash}" for row in Catalog(connection).files().values()]
-        chunks, characters = connection.execute(
-            "SELECT count(*), coalesce(sum(length(text)), 0) FROM chunks WHERE live = 1"
-        ).fetchone()
+        counts = "SELECT count(*), coalesce(sum(length(text)), 0) FROM chunks WHERE live = 1"
+        chunks, characters = connection.execute(counts).fetchone()
     return TrialIndex(directory, keys, fingerprint, content_id(*files)[:16], chunks, characters, record)
 
 

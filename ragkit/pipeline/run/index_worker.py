@@ -38,12 +38,11 @@ class IndexWorker:
         """The result for each file, in order. Parsers work ahead: load seconds are the time spent waiting for them."""
         started_at = time.perf_counter()
         for outcome in self._pool.parse(tasks):
-            loaded = time.perf_counter()
-            yield (
-                prepare_document(self._components, outcome, loaded - started_at)
-                if isinstance(outcome, ParsedFile)
-                else outcome
-            )
+            seconds = time.perf_counter() - started_at
+            if isinstance(outcome, ParsedFile):
+                yield prepare_document(self._components, outcome, seconds)
+            else:
+                yield outcome
             started_at = time.perf_counter()
 
     def embed(self, texts: Sequence[str]) -> EmbeddedTexts:
@@ -60,17 +59,8 @@ def prepare_document(components: PipelineComponents, parsed: ParsedFile, load_se
     texts = tuple(components.embedding_text(chunk) for chunk in chunks)
     name = Path(parsed.task.source).stem  # the lexical index finds files by name too
     terms = tuple(tuple(extract_terms(f"{text}\n{name}")) for text in texts)
-    return PreparedFile(
-        parsed.document,
-        parsed.content_hash,
-        parsed.stat,
-        parsed.loader,
-        chunks,
-        texts,
-        terms,
-        load_seconds,
-        time.perf_counter() - started_at,
-    )
+    file = parsed.document, parsed.content_hash, parsed.stat, parsed.loader
+    return PreparedFile(*file, chunks, texts, terms, load_seconds, time.perf_counter() - started_at)
 
 
 def strip_origins(pipeline: Pipeline) -> Pipeline:

@@ -96,9 +96,8 @@ class _WorkerPool:
         waiting: deque[tuple[FileTask, Future[PreparedFile | ParseFailure]]] = deque()
         ahead = 0
         for file in work:
-            while waiting and (
-                len(waiting) >= LOOKAHEAD_FILES * self._size or ahead + file.stat.size > LOOKAHEAD_BYTES
-            ):
+            most = LOOKAHEAD_FILES * self._size
+            while waiting and (len(waiting) >= most or ahead + file.stat.size > LOOKAHEAD_BYTES):
                 ahead -= waiting[0][0].stat.size
                 yield _oldest_result(waiting)
             waiting.append((file, self._executor.submit(self._prepare_file, file)))

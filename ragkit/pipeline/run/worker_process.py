@@ -44,10 +44,8 @@ class WorkerProcess:
     def __init__(self, pipeline: Pipeline) -> None:
         """Raises WorkerError if the process cannot start, WorkerExited if it is killed before it is ready."""
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `stop`
-        flags = [
-            "-P",
-            *(["-B"] if sys.dont_write_bytecode else []),
-        ]  # -P: do not import a json.py of the working directory
+        # -P: do not import a json.py of the working directory
+        flags = ["-P", *(["-B"] if sys.dont_write_bytecode else [])]
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter and package
             [sys.executable, *flags, "-c", _BOOTSTRAP, json.dumps(sys.path)],
             stdin=subprocess.PIPE,

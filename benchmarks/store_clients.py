@@ -316,11 +316,7 @@ def ask_milvus(directory: Path, stack: ExitStack) -> Ask:
 
     def ask(query: Rows) -> list[Hit]:
         [hits] = client.search(
-            "documents",
-            data=[query.tolist()],
-            anns_field="vector",
-            limit=TOP_K,
-            output_fields=["id", "text", *FIELDS],
+            "documents", data=[query.tolist()], anns_field="vector", limit=TOP_K, output_fields=["id", "text", *FIELDS]
         )
         held = [(hit["entity"], hit["distance"]) for hit in hits]
         return [(fields["id"], fields["text"], _fields(fields), score) for fields, score in held]

@@ -18,7 +18,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True)
-class PartSpec:
+class ComponentSpec:
     """The import path of a component, and its requirements."""
 
     target: str
@@ -41,7 +41,7 @@ class Registry(Generic[Component]):
     """The kind of component, for messages: loader, splitter, embedder, store, retriever, provider."""
     group: str
     """The entry point group, without its `ragkit.` prefix."""
-    specs: Mapping[str, PartSpec] = field(default_factory=dict)
+    specs: Mapping[str, ComponentSpec] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """All registered names, plugins included, sorted."""
@@ -103,13 +103,13 @@ class Registry(Generic[Component]):
         required_by = f"{protocol.__module__}.{protocol.__qualname__}"
         return f"the {self.kind} {name!r}{package} lacks {', '.join(missing)} (required by {required_by})"
 
-    def _spec(self, name: str) -> PartSpec:
+    def _spec(self, name: str) -> ComponentSpec:
         if name in self.specs:
             return self.specs[name]
         plugin = self._plugins().get(name)
         if plugin is None:
             raise UnknownName(self.kind, name, tuple(self.names()))
-        return PartSpec(plugin.value)
+        return ComponentSpec(plugin.value)
 
     def _plugins(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and only plugins need it

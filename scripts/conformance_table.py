@@ -50,10 +50,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "bad input": ("bad_input_is_refused_and_changes_nothing",),
     "threads": ("readers_see_whole_batches_while_one_thread_writes",),
     "reopening, crash": ("what_was_added_is_there_after_reopening", "a_writer_that_is_killed_leaves_whole_batches"),
-    "processes": (
-        "another_process_sees_what_is_committed",
-        "a_second_handle_follows_while_all_is_replaced",
-    ),
+    "processes": ("another_process_sees_what_is_committed", "a_second_handle_follows_while_all_is_replaced"),
 }
 """What the columns of the table hold: every check of `ragkit.testing.stores`, once."""
 

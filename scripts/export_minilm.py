@@ -96,9 +96,7 @@ def dense(graph: Graph, inputs: str, weights: Floats, bias: Floats) -> str:
     eight_bits = graph.node("QuantizeLinear", graph.node("Mul", inputs, stretch), one, zero)
     column_scales = graph.constant((scales[0] / INT8_MAX).astype(np.float32))
     product = graph.node(
-        "MatMulIntegerToFloat",
-        *(eight_bits, graph.constant(values), one, column_scales, zero),
-        domain="com.microsoft",
+        "MatMulIntegerToFloat", *(eight_bits, graph.constant(values), one, column_scales, zero), domain="com.microsoft"
     )
     return graph.node("Add", graph.node("Mul", product, largest), graph.constant(bias))
 

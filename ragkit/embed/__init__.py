@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from ragkit.embed.base import EmbeddingProvider
-from ragkit.registry import PartSpec, Registry
+from ragkit.registry import ComponentSpec, Registry
 
 _OPTIONS = "ragkit.embed.service_options"
 
 
-def _service(vendor: str, extra: str) -> PartSpec:
-    return PartSpec(f"ragkit.embed.{extra}:{vendor}EmbeddingProvider", extra, f"{_OPTIONS}:{vendor}EmbeddingOptions")
+def _service(vendor: str, extra: str) -> ComponentSpec:
+    return ComponentSpec(
+        f"ragkit.embed.{extra}:{vendor}EmbeddingProvider", extra, f"{_OPTIONS}:{vendor}EmbeddingOptions"
+    )
 
 
 EMBEDDERS: Registry[EmbeddingProvider] = Registry(
@@ -18,16 +20,16 @@ EMBEDDERS: Registry[EmbeddingProvider] = Registry(
     {
         "cohere": _service("Cohere", "cohere"),
         "gemini": _service("Gemini", "gemini"),
-        "hashing": PartSpec("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
-        "minilm": PartSpec("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
+        "hashing": ComponentSpec("ragkit.embed.hashing:HashingEmbedder", options="ragkit.embed.options:HashingOptions"),
+        "minilm": ComponentSpec("ragkit.embed.minilm:MiniLM", options="ragkit.embed.options:MiniLMOptions"),
         "ollama": _service("Ollama", "ollama"),
         "openai": _service("OpenAI", "openai"),
-        "sentence_transformers": PartSpec(
+        "sentence_transformers": ComponentSpec(
             "ragkit.embed.sentence_transformers:SentenceTransformersEmbedder",
             "sentence-transformers",
             f"{_OPTIONS}:SentenceTransformersOptions",
         ),
-        "static": PartSpec("ragkit.embed.static:StaticEmbedder"),
+        "static": ComponentSpec("ragkit.embed.static:StaticEmbedder"),
         "voyage": _service("Voyage", "voyage"),
     },
 )

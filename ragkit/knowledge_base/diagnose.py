@@ -96,18 +96,7 @@ def diagnose(kb: KnowledgeBase, query: DiagnosisQuery, file: str, line: int | No
     best = _best_chunk(deep[None], expected)
     rank = next((hit.rank for hit in hits if _contains_expected(hit.chunk, expected)), None)
     shared, missing = _compare_words(query.question, f"{best.header}\n{best.text}")
-    diagnosis = Diagnosis(
-        query.question,
-        source,
-        line,
-        best,
-        "",
-        stages,
-        top_k,
-        rank,
-        shared,
-        missing,
-    )
+    diagnosis = Diagnosis(query.question, source, line, best, "", stages, top_k, rank, shared, missing)
     return _add_advice(kb, query, diagnosis, expected)
 
 

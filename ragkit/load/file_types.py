@@ -99,14 +99,7 @@ LANGUAGE_BY_FILE_NAME: Mapping[str, str] = _invert(
 """File name, in lower case -> language."""
 
 LANGUAGE_BY_INTERPRETER: Mapping[str, str] = _invert(
-    {
-        "javascript": "node",
-        "perl": "perl",
-        "php": "php",
-        "python": "python",
-        "ruby": "ruby",
-        "shell": "bash sh zsh",
-    }
+    {"javascript": "node", "perl": "perl", "php": "php", "python": "python", "ruby": "ruby", "shell": "bash sh zsh"}
 )
 """Interpreter of a `#!` line, without its version -> language."""
 

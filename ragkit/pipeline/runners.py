@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from ragkit.errors import InvalidOption
 from ragkit.index.build_runner import BuildRunner
-from ragkit.registry import PartSpec, Registry
+from ragkit.registry import ComponentSpec, Registry
 
 RUNNERS: Registry[BuildRunner] = Registry(
     "runner",
     "runners",
     {
-        "local": PartSpec("ragkit.pipeline.run.local:LocalRunner", options="ragkit.pipeline.runners:LocalOptions"),
-        "ray": PartSpec("ragkit.pipeline.run.ray:RayRunner", "ray", "ragkit.pipeline.runners:RayOptions"),
+        "local": ComponentSpec("ragkit.pipeline.run.local:LocalRunner", options="ragkit.pipeline.runners:LocalOptions"),
+        "ray": ComponentSpec("ragkit.pipeline.run.ray:RayRunner", "ray", "ragkit.pipeline.runners:RayOptions"),
     },
 )
 

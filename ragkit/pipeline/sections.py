@@ -15,7 +15,7 @@ from ragkit.load import LOADERS
 from ragkit.load.base import Loader
 from ragkit.pipeline.components import AnswerOptions
 from ragkit.pipeline.runners import RUNNERS
-from ragkit.registry import PartSpec
+from ragkit.registry import ComponentSpec
 from ragkit.retrieve import RETRIEVERS
 from ragkit.retrieve.base import Retriever
 from ragkit.split import SPLITTERS
@@ -42,7 +42,7 @@ class ComponentRegistry(Protocol):
         """The kind of component, for messages."""
 
     @property
-    def specs(self) -> Mapping[str, PartSpec]:
+    def specs(self) -> Mapping[str, ComponentSpec]:
         """The built-in components."""
 
     def __contains__(self, name: object) -> bool:

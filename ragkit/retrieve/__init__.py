@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragkit.registry import PartSpec, Registry
+from ragkit.registry import ComponentSpec, Registry
 from ragkit.retrieve.base import Reranker, Retriever
 
 _OPTIONS = "ragkit.retrieve.options"
@@ -11,9 +11,9 @@ RETRIEVERS: Registry[Retriever] = Registry(
     "retriever",
     "retrievers",
     {
-        "dense": PartSpec("ragkit.retrieve.dense:DenseRetriever", options=f"{_OPTIONS}:DenseOptions"),
-        "hybrid": PartSpec("ragkit.retrieve.hybrid:HybridRetriever", options=f"{_OPTIONS}:HybridOptions"),
-        "lexical": PartSpec("ragkit.retrieve.lexical:LexicalRetriever", options=f"{_OPTIONS}:LexicalOptions"),
+        "dense": ComponentSpec("ragkit.retrieve.dense:DenseRetriever", options=f"{_OPTIONS}:DenseOptions"),
+        "hybrid": ComponentSpec("ragkit.retrieve.hybrid:HybridRetriever", options=f"{_OPTIONS}:HybridOptions"),
+        "lexical": ComponentSpec("ragkit.retrieve.lexical:LexicalRetriever", options=f"{_OPTIONS}:LexicalOptions"),
     },
 )
 
@@ -21,9 +21,11 @@ RERANKERS: Registry[Reranker] = Registry(
     "reranker",
     "rerankers",
     {
-        "cohere": PartSpec("ragkit.retrieve.rerank_cohere:CohereReranker", "cohere"),
-        "cross_encoder": PartSpec("ragkit.retrieve.rerank_cross_encoder:CrossEncoderReranker", "sentence-transformers"),
-        "mmr": PartSpec("ragkit.retrieve.rerank:MmrReranker"),
-        "sentences": PartSpec("ragkit.retrieve.rerank_sentences:SentenceReranker"),
+        "cohere": ComponentSpec("ragkit.retrieve.rerank_cohere:CohereReranker", "cohere"),
+        "cross_encoder": ComponentSpec(
+            "ragkit.retrieve.rerank_cross_encoder:CrossEncoderReranker", "sentence-transformers"
+        ),
+        "mmr": ComponentSpec("ragkit.retrieve.rerank:MmrReranker"),
+        "sentences": ComponentSpec("ragkit.retrieve.rerank_sentences:SentenceReranker"),
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragkit.registry import PartSpec, Registry
+from ragkit.registry import ComponentSpec, Registry
 from ragkit.split.base import Splitter
 
 _OPTIONS = "ragkit.split.options"
@@ -11,11 +11,11 @@ SPLITTERS: Registry[Splitter] = Registry(
     kind="splitter",
     group="splitters",
     specs={
-        "code": PartSpec("ragkit.split.code:CodeSplitter", options=f"{_OPTIONS}:SplitOptions"),
-        "fixed": PartSpec("ragkit.split.fixed:FixedSplitter", options=f"{_OPTIONS}:SplitOptions"),
-        "markdown": PartSpec("ragkit.split.markdown:MarkdownSplitter", options=f"{_OPTIONS}:SplitOptions"),
-        "recursive": PartSpec("ragkit.split.recursive:RecursiveSplitter", options=f"{_OPTIONS}:RecursiveOptions"),
-        "sentence": PartSpec("ragkit.split.sentence:SentenceSplitter", options=f"{_OPTIONS}:SplitOptions"),
+        "code": ComponentSpec("ragkit.split.code:CodeSplitter", options=f"{_OPTIONS}:SplitOptions"),
+        "fixed": ComponentSpec("ragkit.split.fixed:FixedSplitter", options=f"{_OPTIONS}:SplitOptions"),
+        "markdown": ComponentSpec("ragkit.split.markdown:MarkdownSplitter", options=f"{_OPTIONS}:SplitOptions"),
+        "recursive": ComponentSpec("ragkit.split.recursive:RecursiveSplitter", options=f"{_OPTIONS}:RecursiveOptions"),
+        "sentence": ComponentSpec("ragkit.split.sentence:SentenceSplitter", options=f"{_OPTIONS}:SplitOptions"),
     },
 )
 """Splitters by name; the only constructor argument is the options."""

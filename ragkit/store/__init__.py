@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragkit.errors import StoreError
-from ragkit.registry import PartSpec, Registry
+from ragkit.registry import ComponentSpec, Registry
 from ragkit.store.base import REQUIRED_METHODS, Store, missing_methods
 
 
@@ -28,8 +28,8 @@ class StoreRegistry(Registry[Store]):
         return store
 
 
-def _spec(target: str, options: str, extra: str = "") -> PartSpec:
-    return PartSpec(f"ragkit.store.backends.{target}", extra, f"ragkit.store.options:{options}")
+def _spec(target: str, options: str, extra: str = "") -> ComponentSpec:
+    return ComponentSpec(f"ragkit.store.backends.{target}", extra, f"ragkit.store.options:{options}")
 
 
 STORES: Registry[Store] = StoreRegistry(

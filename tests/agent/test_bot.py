@@ -126,11 +126,7 @@ def test_the_executor_keeps_the_order_and_the_ids() -> None:
     executor = ToolExecutor(ToolRegistry([add, fail]))
     assert executor.execute_all(
         [call("add", "a", a=1, b=2), call("fail", "b"), ToolCall("add", {"a": 3, "b": 4}, "c")]
-    ) == [
-        ("a", "3"),
-        ("b", "Error executing fail: no reason"),
-        ("c", "7"),
-    ]
+    ) == [("a", "3"), ("b", "Error executing fail: no reason"), ("c", "7")]
 
 
 def test_the_tracker_adds_costs_up() -> None:

@@ -36,14 +36,7 @@ from ragkit.agent.providers.scripted import (
     ScriptExhausted,
 )
 from ragkit.agent.tools.base import tool
-from ragkit.errors import (
-    ConnectionFailed,
-    InvalidOption,
-    InvalidRequest,
-    ProviderError,
-    RateLimited,
-    RequestTimeout,
-)
+from ragkit.errors import ConnectionFailed, InvalidOption, InvalidRequest, ProviderError, RateLimited, RequestTimeout
 from ragkit.usage.meter import Meter, record_embedding, use_meter
 from ragkit.usage.tokens import Tokens
 from tests.agent.parts import add, call, ended, scripted

@@ -347,7 +347,7 @@ def perform(tool_context: ToolContext, input: str) -> str:
     tool_context.state["last_action"] = result
 
     return result
-""",
+"""
     )
     provider = ScriptedProvider([call("custom_action", input="pay"), "done"])
     result = ragkit.Agent(provider, [space["perform"]]).run("x", context={"user_id": 7})  # type: ignore[list-item]

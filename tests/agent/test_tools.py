@@ -111,10 +111,7 @@ def test_every_kind_of_hint_has_its_schema() -> None:
     assert found["table"] == {"additionalProperties": {"type": "number"}, "type": "object", "default": {}}
     place = {"properties": {"x": {"type": "number"}, "y": {"default": 0.0, "type": "number"}}}
     assert found["point"] == {
-        "anyOf": [
-            {**place, "required": ["x"], "type": "object", "additionalProperties": False},
-            {"type": "null"},
-        ],
+        "anyOf": [{**place, "required": ["x"], "type": "object", "additionalProperties": False}, {"type": "null"}],
         "default": None,
     }
     assert found["bounded"] == {

@@ -181,11 +181,7 @@ class ByMode(Shelf):
     modes: list[str | None]
 
     def search(
-        self,
-        question: str,
-        top_k: int | None = None,
-        where: Mapping[str, JSON] | None = None,
-        mode: str | None = None,
+        self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None, mode: str | None = None
     ) -> list[Hit]:
         self.modes = [*getattr(self, "modes", []), mode]
         return super().search(question, top_k, where)

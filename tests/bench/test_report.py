@@ -87,8 +87,7 @@ def test_what_must_be_said_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.12345, "0.123"), (1.5, "1.5"), (12.34, "12.3"), (123.4, "123"), (1234.5, "1,234"), (0, "0")],
+    ("value", "text"), [(0.12345, "0.123"), (1.5, "1.5"), (12.34, "12.3"), (123.4, "123"), (1234.5, "1,234"), (0, "0")]
 )
 def test_numbers_have_the_digits_that_count(value: float, text: str) -> None:
     assert format_number(value) == text

@@ -19,14 +19,7 @@ from pptx import Presentation
 
 def text_of(path: Path) -> str:
     """All words of a file, in reading order; formats that are text already are returned as they stand."""
-    take = {
-        ".pdf": _pdf,
-        ".docx": _docx,
-        ".xlsx": _xlsx,
-        ".pptx": _pptx,
-        ".eml": _eml,
-        ".html": _html,
-    }.get(path.suffix)
+    take = {".pdf": _pdf, ".docx": _docx, ".xlsx": _xlsx, ".pptx": _pptx, ".eml": _eml, ".html": _html}.get(path.suffix)
     return take(path) if take else path.read_text(encoding="utf-8")
 
 

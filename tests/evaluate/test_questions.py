@@ -57,11 +57,7 @@ def test_a_folder_in_the_shape_of_beir_has_its_judged_questions(tmp_path: Path) 
         ("q.jsonl", '{"id": 1}', r"q\.jsonl:1: `question` is missing; write one question per line"),
         ("q.jsonl", '{"question": "a"}\n{', r"q\.jsonl:2: invalid JSON \(.*\); write one object per line"),
         ("q.jsonl", "[1]", r"q\.jsonl:1: not a JSON object"),
-        (
-            "q.jsonl",
-            '{"question": "a", "answers": [1]}',
-            r"q\.jsonl:1: invalid `answers` \[1\]; write a list",
-        ),
+        ("q.jsonl", '{"question": "a", "answers": [1]}', r"q\.jsonl:1: invalid `answers` \[1\]; write a list"),
         ("q.jsonl", '{"question": "a", "answerable": "no"}', r"invalid `answerable` 'no'; write true or false"),
         ("q.jsonl", '{"question": "a", "sources": {"x": 0.5}}', "grades in `sources` must be integers"),
         ("q.jsonl", '{"id": "x", "question": "a"}\n{"id": "x", "question": "b"}', "duplicate id 'x'"),

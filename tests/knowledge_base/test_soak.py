@@ -55,8 +55,7 @@ def test_a_slope_needs_two_moments(figures: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "by", "held"),
-    [(100, 9.9, True), (100, 10.5, False), (400, 19, True), (400, 22, False), (100, -50, True)],
+    ("start", "by", "held"), [(100, 9.9, True), (100, 10.5, False), (400, 19, True), (400, 22, False), (100, -50, True)]
 )
 def test_memory_may_grow_by_a_twentieth_or_ten_megabytes_an_hour(
     figures: ModuleType, start: float, by: float, held: bool

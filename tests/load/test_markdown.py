@@ -126,7 +126,4 @@ def test_a_text_too_long_for_the_parser_has_headings() -> None:
     filler = "words and words\n" * (MAX_PARSED_CHARS // 16 + 1)
     text = f"# One #\n```\n# no\n````\n{filler}## Two\n#\n~~~~\n~~~\n# no\n"
     document = load(text)
-    assert [(h.start, h.level, h.text) for h in document.headings] == [
-        (0, 1, "One"),
-        (text.index("## Two"), 2, "Two"),
-    ]
+    assert [(h.start, h.level, h.text) for h in document.headings] == [(0, 1, "One"), (text.index("## Two"), 2, "Two")]

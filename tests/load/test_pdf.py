@@ -35,13 +35,7 @@ def test_page_starts_are_offsets_into_the_text(loader: Loader) -> None:
 def test_title_and_metadata_come_from_the_file(loader: Loader) -> None:
     document = loader.load(THREE, "/x/a.pdf")
     assert (document.title, document.format) == ("The Report", "pdf")
-    assert document.metadata == {
-        "author": "anonymous",
-        "pages": 3,
-        "format": "pdf",
-        "name": "a.pdf",
-        "suffix": ".pdf",
-    }
+    assert document.metadata == {"author": "anonymous", "pages": 3, "format": "pdf", "name": "a.pdf", "suffix": ".pdf"}
 
 
 def test_outline_entries_become_headings_at_the_text_of_their_title(loader: Loader) -> None:

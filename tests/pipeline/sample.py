@@ -9,7 +9,7 @@ from typing import Literal
 
 from ragkit.errors import InvalidOption
 from ragkit.pipeline.sections import Section
-from ragkit.registry import PartSpec, Registry
+from ragkit.registry import ComponentSpec, Registry
 
 HERE = "tests.pipeline.sample"
 
@@ -119,11 +119,11 @@ class Part:
     """Stands for every component; it is never run."""
 
 
-def _place(options: str = "", target: str = "Part", extra: str = "") -> PartSpec:
-    return PartSpec(f"{HERE}:{target}", extra, f"{HERE}:{options}" if options else "")
+def _place(options: str = "", target: str = "Part", extra: str = "") -> ComponentSpec:
+    return ComponentSpec(f"{HERE}:{target}", extra, f"{HERE}:{options}" if options else "")
 
 
-def _registry(kind: str, **places: PartSpec) -> Registry[Part]:
+def _registry(kind: str, **places: ComponentSpec) -> Registry[Part]:
     return Registry(kind, f"tests-{kind}", places)
 
 
@@ -132,13 +132,13 @@ LOADERS = _registry(
     folder=_place("FolderOptions"),
     markdown=_place(),
     pdf=_place("PdfOptions"),
-    scans=PartSpec("tests.pipeline.no_such_package:Scans", "scans"),
+    scans=ComponentSpec("tests.pipeline.no_such_package:Scans", "scans"),
 )
 SPLITTERS = _registry("splitter", recursive=_place("RecursiveOptions"), lines=_place())
 EMBEDDERS = _registry("embedder", small=_place(), remote=_place("RemoteOptions"))
 STORES = _registry("store", files=_place("FilesOptions"), server=_place("ServerOptions"))
 RETRIEVERS = _registry("retriever", mixed=_place("MixedOptions"), words=_place())
-PROVIDERS = _registry("provider", big=_place(), far=PartSpec("tests.pipeline.no_such_package:Far", "far"))
+PROVIDERS = _registry("provider", big=_place(), far=ComponentSpec("tests.pipeline.no_such_package:Far", "far"))
 
 SECTIONS = (
     Section("load", "loaders", LOADERS, allows_list=True),

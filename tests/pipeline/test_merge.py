@@ -245,10 +245,7 @@ def test_a_thorough_reading_looks_into_every_profile(write: Write) -> None:
         (lambda path: path.mkdir(), "a directory: give the path of a pipeline file"),
         (lambda path: None, "cannot read the file: No such file or directory"),
         (lambda path: path.symlink_to("/dev/zero"), "not a regular file: give the path of a pipeline file"),
-        (
-            lambda path: path.write_bytes(b"#" * 100_000_000),
-            "the file must have at most 1,000,000 bytes",
-        ),
+        (lambda path: path.write_bytes(b"#" * 100_000_000), "the file must have at most 1,000,000 bytes"),
     ],
 )
 def test_what_is_no_file_of_a_sensible_size_is_refused_unread(write: Write, make: object, said: str) -> None:

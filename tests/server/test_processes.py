@@ -79,11 +79,7 @@ def test_workers_share_sessions_and_figures_and_see_when_one_is_killed(base: Pat
         made = {_alone(server, "POST", "/session/start")["id"] for _ in range(5)}
         until(_listed(server) == made and len(_pids(server)) == 2 for _ in iter(int, 1))
         assert 'ragkit_requests_total{route="/session/start",status="200"} 5.0' in _text(server, "/metrics")
-        with (
-            server.client() as client,
-            server.client() as other,
-            client.stream("POST", "/chat", json=ASK) as stream,
-        ):
+        with server.client() as client, server.client() as other, client.stream("POST", "/chat", json=ASK) as stream:
             told = events(stream)
             session = until_some_text_is_kept(other, told)
             assert _state(server, session) == "running"

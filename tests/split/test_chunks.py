@@ -66,11 +66,7 @@ def test_without_pages_there_is_no_page() -> None:
 def test_the_heading_path_is_that_of_the_first_new_character() -> None:
     filling = " ".join(["word"] * 20) + "."
     document = with_headings(f"# Book\n\n## One\n\n{filling}\n\n### Part\n\n{filling}\n\n## Two\n\n{filling}", "Book")
-    assert [chunk.heading for chunk in chunks(document, 30, 5)] == [
-        ("Book",),
-        ("Book", "One", "Part"),
-        ("Book", "Two"),
-    ]
+    assert [chunk.heading for chunk in chunks(document, 30, 5)] == [("Book",), ("Book", "One", "Part"), ("Book", "Two")]
     assert [chunk.header for chunk in chunks(document, 30, 5)] == ["Book", "Book > One > Part", "Book > Two"]
 
 

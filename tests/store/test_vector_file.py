@@ -183,8 +183,7 @@ def test_checksums_detect_the_altered_rows(path: Path, dimension: int) -> None:
 
 
 @given(
-    arrays.arrays(np.float32, st.tuples(st.just(1), st.integers(1, 9)), elements=st.floats(-1, 1, width=32)),
-    st.data(),
+    arrays.arrays(np.float32, st.tuples(st.just(1), st.integers(1, 9)), elements=st.floats(-1, 1, width=32)), st.data()
 )
 def test_every_single_flipped_bit_changes_the_checksum(rows: Rows, data: st.DataObject) -> None:
     flipped = bytearray(rows.tobytes())

@@ -14,7 +14,7 @@ from hypothesis import Phase, settings
 
 from ragkit.errors import DimensionMismatch, InvalidOption, InvalidVector, StoreError, UnknownName
 from ragkit.records import Document, SearchResult
-from ragkit.registry import PartSpec
+from ragkit.registry import ComponentSpec
 from ragkit.store import STORES, StoreRegistry
 from ragkit.store.backends.memory import MemoryStore
 from ragkit.store.backends.sqlite import SqliteStore
@@ -135,14 +135,10 @@ class Standalone:
 
 @pytest.mark.parametrize(
     ("store", "missing"),
-    [
-        (Upside, "count, scan"),
-        (Countable, "scan"),
-        (Standalone, "add_documents, delete, clear, count, scan, close"),
-    ],
+    [(Upside, "count, scan"), (Countable, "scan"), (Standalone, "add_documents, delete, clear, count, scan, close")],
 )
 def test_a_registered_store_that_lacks_methods_is_rejected_by_name(store: type[Store], missing: str) -> None:
-    registry = StoreRegistry("store", "stores", {"mine": PartSpec(f"{__name__}:{store.__name__}")})
+    registry = StoreRegistry("store", "stores", {"mine": ComponentSpec(f"{__name__}:{store.__name__}")})
     message = (
         rf"the store 'mine' \({__name__}\.{store.__name__}\) lacks the methods {missing}: "
         "a registered store implements add_documents, search, delete, clear, count, scan, close"
@@ -152,7 +148,7 @@ def test_a_registered_store_that_lacks_methods_is_rejected_by_name(store: type[S
 
 
 def test_a_registered_store_with_all_methods_is_accepted() -> None:
-    assert StoreRegistry("store", "stores", {"mine": PartSpec(f"{__name__}:Complete")}).find("mine") is Complete
+    assert StoreRegistry("store", "stores", {"mine": ComponentSpec(f"{__name__}:Complete")}).find("mine") is Complete
     assert [name for name in STORES.specs if missing_methods(STORES.find(name))] == []
 
 

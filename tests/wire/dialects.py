@@ -149,10 +149,7 @@ class AnthropicWire:
     def pieces(self, turn: Turn) -> list[bytes]:
         start = {**self.usage(turn), "output_tokens": 1}
         found: list[tuple[str, Any]] = [
-            (
-                "message_start",
-                {"message": {**self.frame(turn), "content": [], "stop_reason": None, "usage": start}},
-            ),
+            ("message_start", {"message": {**self.frame(turn), "content": [], "stop_reason": None, "usage": start}}),
             ("ping", {}),
         ]
         index = 0

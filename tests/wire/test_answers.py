@@ -56,10 +56,7 @@ def test_the_four_methods_give_the_same_answer(service: str) -> None:
     message = found[0].message
     assert (message.content, message.reasoning) == ("Let me s\xe9e \N{WAVING HAND SIGN}.", "add them, then look")
     ids = ("", "") if service == "ollama" else ("c1", "c2")
-    assert message.tool_calls == (
-        ToolCall("add", {"a": 1, "b": [2.5, None]}, ids[0]),
-        ToolCall("now", {}, ids[1]),
-    )
+    assert message.tool_calls == (ToolCall("add", {"a": 1, "b": [2.5, None]}, ids[0]), ToolCall("now", {}, ids[1]))
     cached, cost = (0, 0.0) if service == "ollama" else (100, None)
     assert found[0].usage == Tokens(120, 40, cached, cost_usd=cost)
     assert (found[0].stop_reason, found[0].model) == ("tool_calls", MODELS[service])

@@ -204,11 +204,7 @@ def test_ollama(live: bool) -> None:
 @pytest.mark.parametrize("model", ["o4-mini", "gpt-5.4-mini", "gpt-6-sol", "openai/gpt-5-mini"])
 def test_models_that_reason_take_no_temperature_and_call_their_limit_otherwise(model: str) -> None:
     body = sent("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
-    assert body == {
-        "model": model,
-        "messages": [{"role": "user", "content": "hi"}],
-        "max_completion_tokens": 99,
-    }
+    assert body == {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_completion_tokens": 99}
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "openai/gpt-oss-120b", "qwen3:8b"])

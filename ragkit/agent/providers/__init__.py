@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragkit.registry import PartSpec, Registry
+from ragkit.registry import ComponentSpec, Registry
 
 if TYPE_CHECKING:
     from ragkit.agent.providers.base import Provider
@@ -13,12 +13,12 @@ PROVIDERS: Registry[Provider] = Registry(
     "provider",
     "providers",
     {
-        "anthropic": PartSpec("ragkit.agent.providers.anthropic_:AnthropicProvider", "anthropic"),
-        "echo": PartSpec("ragkit.agent.providers.scripted:EchoProvider"),
-        "gemini": PartSpec("ragkit.agent.providers.gemini_:GeminiProvider", "gemini"),
-        "groq": PartSpec("ragkit.agent.providers.groq_:GroqProvider", "groq"),
-        "local": PartSpec("ragkit.agent.providers.scripted:LocalProvider"),
-        "ollama": PartSpec("ragkit.agent.providers.ollama_:OllamaProvider", "ollama"),
-        "openai": PartSpec("ragkit.agent.providers.openai_:OpenAIProvider", "openai"),
+        "anthropic": ComponentSpec("ragkit.agent.providers.anthropic_:AnthropicProvider", "anthropic"),
+        "echo": ComponentSpec("ragkit.agent.providers.scripted:EchoProvider"),
+        "gemini": ComponentSpec("ragkit.agent.providers.gemini_:GeminiProvider", "gemini"),
+        "groq": ComponentSpec("ragkit.agent.providers.groq_:GroqProvider", "groq"),
+        "local": ComponentSpec("ragkit.agent.providers.scripted:LocalProvider"),
+        "ollama": ComponentSpec("ragkit.agent.providers.ollama_:OllamaProvider", "ollama"),
+        "openai": ComponentSpec("ragkit.agent.providers.openai_:OpenAIProvider", "openai"),
     },
 )

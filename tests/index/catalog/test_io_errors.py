@@ -49,10 +49,7 @@ def test_locked_and_corrupt_databases_have_their_own_errors(tmp_path: Path) -> N
     first, second = (sqlite3.connect(tmp_path / "x", timeout=0, isolation_level=None) for _ in range(2))
     first.execute("CREATE TABLE t (x)")
     first.execute("BEGIN EXCLUSIVE")
-    with (
-        pytest.raises(KnowledgeBaseLocked, match="is locked by another process"),
-        translate_io_errors(tmp_path, ""),
-    ):
+    with pytest.raises(KnowledgeBaseLocked, match="is locked by another process"), translate_io_errors(tmp_path, ""):
         second.execute("INSERT INTO t VALUES (1)")
     first.close()
     second.close()

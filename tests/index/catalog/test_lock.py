@@ -26,10 +26,7 @@ with WriterLock(Path(sys.argv[1])):
 def test_a_second_writer_gets_the_name_of_the_first(tmp_path: Path) -> None:
     with WriterLock(tmp_path):
         assert is_locked(tmp_path)
-        with (
-            pytest.raises(KnowledgeBaseLocked, match=f"process {os.getpid()} on"),
-            WriterLock(tmp_path, timeout_s=0),
-        ):
+        with pytest.raises(KnowledgeBaseLocked, match=f"process {os.getpid()} on"), WriterLock(tmp_path, timeout_s=0):
             pass
     assert not is_locked(tmp_path)
 

@@ -156,12 +156,9 @@ class Bm25Index:
         """
         asked, lengths = tuple(terms), self._load_lengths()
         query = (*asked, *sorted(extra.items()))
-        if (
-            self._last_scores is not None
-            and self._last_scores[0] == query
-            and self._last_scores[1].stamp == lengths.stamp
-        ):
-            return lengths, self._last_scores[2]
+        last = self._last_scores
+        if last is not None and last[0] == query and last[1].stamp == lengths.stamp:
+            return lengths, last[2]
         scores = np.zeros(len(lengths.keys))
         positions = {term: self._term_positions(term) for term in dict.fromkeys(asked)}
         for term, times in Counter(asked).items():

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ragkit.errors import LoadError
 from ragkit.load.encoding import decode_bytes
 from ragkit.load.file_types import file_suffix
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, CsvOptions
 from ragkit.load.table_text import format_table
 from ragkit.records import JSON, Document
@@ -41,12 +41,8 @@ class CsvLoader:
             raise LoadError(source, f"invalid CSV ({error})", "rename it to .txt to load it as plain text") from error
         columns: list[JSON] = list(header[:100])
 
-        return Document(
-            text=joined,
-            metadata=build_metadata("csv", source, {"columns": columns, "encoding": decoded.legacy_encoding}),
-            source=source,
-            format="csv",
-        )
+        extra: dict[str, JSON] = {"columns": columns, "encoding": decoded.legacy_encoding}
+        return build_document("csv", source, joined, extra)
 
 
 def _read_rows(text: str, delimiter: str) -> Iterator[Sequence[str]]:

@@ -10,7 +10,7 @@ from lxml import etree
 
 from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.ooxml import (
     find_child,
     find_main_part,
@@ -68,14 +68,7 @@ class DocxLoader:
         text, headings = join_blocks(blocks)
         known = read_core_properties(archive)
         title = str(known.pop("title", "")) or reader.title
-        return Document(
-            text=text,
-            metadata=build_metadata("docx", source, known),
-            source=source,
-            title=title,
-            headings=headings,
-            format="docx",
-        )
+        return build_document("docx", source, text, known, title, headings)
 
 
 class _DocxReader:

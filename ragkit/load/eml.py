@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ragkit.errors import LoadError
 from ragkit.load.encoding import decode_bytes, replace_invalid_chars
 from ragkit.load.html import read_page
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, EmlOptions
 from ragkit.records import JSON, Document
 
@@ -49,13 +49,8 @@ class EmlLoader:
         extra: dict[str, JSON] = {name.lower(): value for name, value in headers.items() if name != "Subject"}
         extra["date"] = _iso_date(headers["Date"])
         extra["attachments"] = list[JSON](attachments)
-        return Document(
-            text="\n\n".join(block for block in ("\n".join(head), _body_text(parts, source)) if block),
-            metadata=build_metadata("eml", source, extra),
-            source=source,
-            title=headers["Subject"],
-            format="eml",
-        )
+        text = "\n\n".join(block for block in ("\n".join(head), _body_text(parts, source)) if block)
+        return build_document("eml", source, text, extra, headers["Subject"])
 
 
 def _iter_parts(message: MessagePart) -> Iterator[MessagePart]:

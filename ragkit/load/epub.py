@@ -10,7 +10,7 @@ from lxml import etree
 
 from ragkit.errors import LoadError
 from ragkit.load.html import read_page
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.ooxml import find_child, iter_elements, local_name, parse_part
 from ragkit.load.options import LOADER_VERSIONS, EpubOptions
 from ragkit.load.zip_archive import ZipArchive
@@ -59,14 +59,8 @@ class EpubLoader:
             headings += [Heading(length + node.start, node.level, node.text) for node in headings_of_page]
             texts.append(page.text)
             length += len(page.text) + 2
-        return Document(
-            text="\n\n".join(texts),
-            metadata=build_metadata("epub", source, {**metadata, "title": None}),
-            source=source,
-            title=str(metadata.get("title", "")),
-            headings=tuple(headings),
-            format="epub",
-        )
+        title = str(metadata.pop("title", ""))
+        return build_document("epub", source, "\n\n".join(texts), metadata, title, headings)
 
 
 def _find_package(archive: ZipArchive) -> str:

@@ -10,7 +10,7 @@ from lxml import etree
 from ragkit.errors import InvalidOption, LoadError
 from ragkit.load.encoding import BYTE_ORDER_MARKS, decode_bytes, guess_encoding, normalize_codec, replace_invalid_chars
 from ragkit.load.html_text import PageReader, PageText, extract_page_text
-from ragkit.load.loader_utils import build_metadata
+from ragkit.load.loader_utils import build_document
 from ragkit.load.options import LOADER_VERSIONS, HtmlOptions
 from ragkit.records import Document
 
@@ -37,14 +37,8 @@ class HtmlLoader:
     def load(self, data: bytes, source: str) -> Document:
         """The page in `data`; invalid markup is repaired as in a browser."""
         page = read_page(data, source, navigation=self.options.navigation)
-        return Document(
-            text=page.text,
-            metadata=build_metadata("html", source, {key: page.meta.get(key) for key in META_NAMES}),
-            source=source,
-            title=page.title,
-            headings=page.headings,
-            format="html",
-        )
+        extra = {key: page.meta.get(key) for key in META_NAMES}
+        return build_document("html", source, page.text, extra, page.title, page.headings)
 
 
 def read_page(data: bytes | str, source: str, *, navigation: bool = False) -> PageText:

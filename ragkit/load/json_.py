@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ragkit.errors import LoadLimitExceeded
 from ragkit.load.encoding import decode_bytes, replace_invalid_chars
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, JsonlOptions, JsonOptions
 from ragkit.records import JSON, Document
 
@@ -63,7 +63,7 @@ class JsonlLoader:
 
 
 def _build_document(text: str, kind: str, source: str, extra: dict[str, JSON]) -> Document:
-    return Document(text=text, metadata=build_metadata(kind, source, extra), source=source, format=kind)
+    return build_document(kind, source, text, extra)
 
 
 def _parse_json(text: str, source: str) -> JsonValue:

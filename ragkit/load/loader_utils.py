@@ -1,15 +1,23 @@
-"""Helpers of the loaders: metadata, line starts, white space."""
+"""Helpers of the loaders: documents, metadata, line starts, white space."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ragkit.load.file_types import file_name, file_suffix
-from ragkit.records import JSON, Metadata
+from ragkit.records import JSON, Document, Heading, Metadata
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _WHITESPACE = re.compile(r"\s+")
+
+
+def build_document(
+    kind: str, source: str, text: str, extra: Mapping[str, JSON], title: str = "", headings: Sequence[Heading] = ()
+) -> Document:
+    """A document with the metadata of `build_metadata`."""
+    metadata = build_metadata(kind, source, extra)
+    return Document(text, metadata, source, title, headings=tuple(headings), format=kind)
 
 
 def build_metadata(kind: str, source: str, extra: Mapping[str, JSON] | None = None) -> Metadata:

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from ragkit.load.encoding import decode_bytes
 from ragkit.load.front_matter import FrontMatter, parse_front_matter
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace, line_starts
+from ragkit.load.loader_utils import build_document, collapse_whitespace, line_starts
 from ragkit.load.options import LOADER_VERSIONS, MarkdownOptions
 from ragkit.records import Document, Heading
 
@@ -39,14 +39,9 @@ class MarkdownLoader:
         headings = tuple(self._headings(decoded.text, front_matter.length))
         front_title = front_matter.values.get("title")
         first = min(headings, key=lambda heading: (heading.level, heading.start), default=None)
-        return Document(
-            text=decoded.text,
-            metadata=build_metadata("markdown", source, {**front_matter.values, "encoding": decoded.legacy_encoding}),
-            source=source,
-            title=collapse_whitespace(str(front_title)) if front_title else (first.text if first else ""),
-            headings=headings,
-            format="markdown",
-        )
+        title = collapse_whitespace(str(front_title)) if front_title else (first.text if first else "")
+        extra = {**front_matter.values, "encoding": decoded.legacy_encoding}
+        return build_document("markdown", source, decoded.text, extra, title, headings)
 
     def _headings(self, text: str, offset: int) -> Iterator[Heading]:
         body = text[offset:]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ragkit.load.encoding import decode_bytes
 from ragkit.load.file_types import file_suffix
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace, line_starts
+from ragkit.load.loader_utils import build_document, collapse_whitespace, line_starts
 from ragkit.load.options import LOADER_VERSIONS, TextOptions
 from ragkit.records import Document, Heading
 
@@ -28,14 +28,8 @@ class TextLoader:
 
         rst = file_suffix(source) == ".rst"
         headings = tuple(rst_headings(decoded.text)) if rst else ()
-        return Document(
-            text=decoded.text,
-            metadata=build_metadata("rst" if rst else "text", source, {"encoding": decoded.legacy_encoding}),
-            source=source,
-            title=headings[0].text if headings else "",
-            headings=headings,
-            format="rst" if rst else "text",
-        )
+        kind, title = "rst" if rst else "text", headings[0].text if headings else ""
+        return build_document(kind, source, decoded.text, {"encoding": decoded.legacy_encoding}, title, headings)
 
 
 def rst_headings(text: str) -> Iterator[Heading]:

@@ -14,7 +14,7 @@ from ragkit.errors import LoadError, MissingExtra
 from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.file_types import file_name, file_suffix
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.options import LOADER_VERSIONS, UnstructuredOptions
 from ragkit.load.zip_archive import SAVE_AGAIN_HINT
 from ragkit.records import Document
@@ -62,14 +62,7 @@ class UnstructuredLoader:
             reason = f"unstructured cannot parse it ({collapse_whitespace(str(error))[:200]})"
             raise LoadError(source, reason, SAVE_AGAIN_HINT) from error
         text, headings = join_blocks(_layout_blocks(elements))
-        return Document(
-            text=text,
-            metadata=build_metadata("unstructured", source),
-            source=source,
-            title=headings[0].text if headings else "",
-            headings=headings,
-            format="unstructured",
-        )
+        return build_document("unstructured", source, text, {}, headings[0].text if headings else "", headings)
 
 
 def _layout_blocks(elements: list[Element]) -> Iterator[LayoutBlock]:

@@ -14,7 +14,7 @@ from openpyxl.utils.exceptions import InvalidFileException
 from ragkit.errors import LoadError, LoadLimitExceeded
 from ragkit.load.encoding import replace_invalid_chars
 from ragkit.load.layout_blocks import LayoutBlock, join_blocks
-from ragkit.load.loader_utils import build_metadata, collapse_whitespace
+from ragkit.load.loader_utils import build_document, collapse_whitespace
 from ragkit.load.ooxml import read_core_properties
 from ragkit.load.options import LOADER_VERSIONS, XlsxOptions
 from ragkit.load.table_text import format_table
@@ -54,14 +54,8 @@ class XlsxLoader:
             raise LoadError(source, reason, "open it in a spreadsheet program and save it again") from error
         properties = read_core_properties(archive)
         text, headings = join_blocks(blocks)
-        return Document(
-            text=text,
-            metadata=build_metadata("xlsx", source, {**properties, "title": None, "hidden_sheets": hidden or None}),
-            source=source,
-            title=str(properties.get("title", "")),
-            headings=headings,
-            format="xlsx",
-        )
+        title = str(properties.pop("title", ""))
+        return build_document("xlsx", source, text, {**properties, "hidden_sheets": hidden or None}, title, headings)
 
     def _blocks(self, data: bytes, source: str) -> tuple[list[LayoutBlock], int]:
         """The blocks of the sheets, and the number of hidden sheets."""

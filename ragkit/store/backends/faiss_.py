@@ -144,11 +144,7 @@ class FaissScanner(Scanner):
     def _reload_if_stale(self, matrix: Rows) -> None:
         """Load the index that another process has written, if there is none here, or it lacks many rows."""
         missing = len(matrix) - (self._faiss_index.rows if self._faiss_index else 0)
-        if (
-            missing <= _RELOAD_ROWS
-            or missing <= _RELOAD_SHARE * len(matrix)
-            or len(matrix) < min_index_rows(self._options)
-        ):
+        if missing <= max(_RELOAD_ROWS, _RELOAD_SHARE * len(matrix)) or len(matrix) < min_index_rows(self._options):
             return
         if self._update_lock.acquire(blocking=False):
             try:

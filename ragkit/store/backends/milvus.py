@@ -281,11 +281,8 @@ class MilvusStore(VectorStore):
     def _exact_scores(self, query: NDArray[np.float64], documents: Sequence[Document]) -> list[float]:
         """Exact scores; -1 for documents that another client has deleted."""
         keys = [primary_key(document.id) for document in documents]
-        scores = {
-            row["key"]: _score(row, query)
-            for batch in batches(keys, _READ_BATCH)
-            for row in self._get(batch, ["key", "row"])
-        }
+        found = (row for batch in batches(keys, _READ_BATCH) for row in self._get(batch, ["key", "row"]))
+        scores = {row["key"]: _score(row, query) for row in found}
         return [scores.get(key, -1.0) for key in keys]
 
     def _count(self, expression: str) -> int:

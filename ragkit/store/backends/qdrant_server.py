@@ -133,18 +133,12 @@ class QdrantServerEngine:
     def _scroll_page(
         self, offset: models.ExtendedPointId | None
     ) -> tuple[list[models.Record], models.ExtendedPointId | None]:
-        return self._call(
-            lambda client: client.scroll(
-                self._collection_name, limit=_PAGE_POINTS, offset=offset, with_payload=[NAME_KEY]
-            )
-        )
+        name, keys = self._collection_name, [NAME_KEY]
+        return self._call(lambda client: client.scroll(name, limit=_PAGE_POINTS, offset=offset, with_payload=keys))
 
     def retrieve(self, keys: Sequence[str]) -> list[tuple[str, list[float]]]:
-        found = self._call(
-            lambda client: client.retrieve(
-                self._collection_name, list(keys), with_payload=[DOCUMENT_KEY], with_vectors=True
-            )
-        )
+        name, payload = self._collection_name, [DOCUMENT_KEY]
+        found = self._call(lambda client: client.retrieve(name, list(keys), with_payload=payload, with_vectors=True))
         return [(self._payload_text(point, DOCUMENT_KEY), cast("list[float]", point.vector)) for point in found]
 
     def count(self) -> int:

@@ -252,18 +252,11 @@ class DirectoryStore(VectorStore):
         sums = row_checksums(rows).tolist()
         rows_to_insert = map(encode_document, numbered, documents, sums)
         connection.executemany("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows_to_insert)
-        connection.executemany(
-            "INSERT INTO metadata VALUES (?, ?, ?)",
-            ((row, text, column_checksum((text,))) for row, text in zip(numbered, texts, strict=True)),
-        )
-        state = StoreState(
-            generation,
-            file.path.name,
-            file.file_id,
-            file.dimension,
-            rows=file.rows,
-            documents=state.documents + len(documents) - replaced,
-        )
+        pairs = zip(numbered, texts, strict=True)
+        metadata = ((row, text, column_checksum((text,))) for row, text in pairs)
+        connection.executemany("INSERT INTO metadata VALUES (?, ?, ?)", metadata)
+        total = state.documents + len(documents) - replaced
+        state = StoreState(generation, file.path.name, file.file_id, file.dimension, rows=file.rows, documents=total)
         _write_state(connection, state)
         return state
 

@@ -1,0 +1,39 @@
+"""Module Dependencies: the public classes"""
+
+# --- The snippet ---
+from ragkit import (
+    Agent,
+    AgentAnalytics,
+    AgentConfig,
+    AgentUsage,
+    Cache,
+    CacheKeyBuilder,
+    CacheStats,
+    ConversationMemory,
+    Document,
+    DocumentLoader,
+    EmbeddingProvider,
+    InMemoryCache,
+    Message,
+    ModelInfo,
+    PromptBuilder,
+    Provider,
+    RAGAgent,
+    RAGTool,
+    RecursiveTextSplitter,
+    RedisCache,
+    Role,
+    SearchResult,
+    SemanticSearchTool,
+    TextSplitter,
+    Tool,
+    ToolCall,
+    ToolCallParser,
+    ToolRegistry,
+    UsageStats,
+    VectorStore,
+    tool,
+)
+from ragkit.models import OpenAI
+
+model = OpenAI.GPT_4O

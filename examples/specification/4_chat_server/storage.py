@@ -1,0 +1,6 @@
+"""Session Storage"""
+
+# --- The snippet ---
+# In-memory storage
+traces = []
+sessions = {}

@@ -1,0 +1,21 @@
+"""Context Isolation Pattern"""
+
+# --- Head: names that the snippet leaves out ---
+from copy import deepcopy as deep_copy_context
+
+from ragkit import Agent, RunContext, ScriptedProvider
+
+# --- The snippet ---
+# Thread-safe execution flow
+def run(input, context={}):
+    # 1. Deep copy context for isolation
+    context_copy = deep_copy_context(context)
+
+    # 2. Create execution wrapper
+    run_context = RunContext(context_copy)
+
+    # 3. Execute with isolated state
+    result = execute_with_context(run_context)
+
+    # 4. Return serializable result
+    return result

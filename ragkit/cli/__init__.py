@@ -15,7 +15,7 @@ EXIT_ERROR, EXIT_USAGE, EXIT_SETTINGS_MISMATCH, EXIT_BUDGET_EXCEEDED = 1, 2, 3, 
 EXIT_VERIFY_FAILED, EXIT_UNSUPPORTED, EXIT_PARTIAL_FAILURE, EXIT_INTERRUPTED = 5, 6, 7, 130
 
 VERBS = {
-    "init": "write a commented ragkit.yaml and .ragkitignore, and a sample folder on request",
+    "init": "write ragkit.yaml, .ragkitignore and a sample folder",
     "index": "index files, folders and web pages",
     "search": "search for passages",
     "ask": "answer a question with citations",

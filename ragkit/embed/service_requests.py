@@ -167,7 +167,7 @@ def resolve_api_key(service: str, given: str | None, *variables: str, optional: 
     key = given or next((os.environ[name] for name in variables if os.environ.get(name)), "")
     key = key.strip()  # keys read from files often end with a line break
     if not key and not optional:
-        raise AuthenticationFailed(service, f"no API key is set: export {variables[0]}=...")
+        raise AuthenticationFailed(service, f"no API key: set {' or '.join(variables)}, or pass api_key")
     if not is_valid_key(key):
         raise AuthenticationFailed(service, "the API key contains an invalid character: copy it again")
     register_secret(key)

@@ -74,7 +74,7 @@ def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Pa
     assert again["data"] == asked["data"]
     as_json.write_text("{}\n")
     said = ragkit("bench", "--settings", settings, "--questions", as_json, code=2)
-    assert "--questions is" in said.err
+    assert "--questions must be" in said.err
     assert "lines of text, or JSON with a `question`" in said.err
 
 

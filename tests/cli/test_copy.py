@@ -83,7 +83,7 @@ def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ra
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--to", "qdrnat"), 1, "'qdrnat' is not the name of a store (did you mean 'qdrant'?)"),
+        (("--to", "qdrnat"), 1, "unknown store 'qdrnat' (did you mean 'qdrant'?)"),
         (("--to", "qdrant", "--set", "store.colection=x"), 1, "(did you mean 'collection'?)"),
         (("--to", "pinecone"), 1, "api_key"),
         (("--set", "split.chunk_size=9"), 2, "'split.chunk_size' is not a store option"),

@@ -179,7 +179,7 @@ def test_changed_settings_are_an_error_with_the_command_that_helps(docs: Path, r
     ragkit("index", "docs", "--kb", "kb", "-q")
     before = ragkit("list", "--chunks", "--json", "--kb", "kb").out
     said = ragkit("index", "docs", "--kb", "kb", "--set", setting, code=3)
-    assert "was built with other settings" in said.err
+    assert "was built with different settings" in said.err
     assert "ragkit index --rebuild" in said.err
     assert ragkit("list", "--chunks", "--json", "--kb", "kb").out == before
     ragkit("index", "docs", "--kb", "kb", "--set", setting, "--rebuild", "-q")
@@ -276,7 +276,7 @@ def test_a_second_writer_gets_the_lock_holder_and_nothing_is_duplicated(
     ended = [(process.wait(timeout=120), process.communicate()[1]) for process in both]
     assert 0 in [code for code, _ in ended]
     for code, err in ended:
-        assert code == 0 or "is being written by process" in err
+        assert code == 0 or "is locked by process" in err
     same_as_fresh("docs")
 
 

@@ -44,7 +44,7 @@ def test_the_winner_is_written_as_a_pipeline_that_can_be_used(house: Path, ragki
     assert any("4 held-out questions: mrr@5 1.0000" in row for row in rows)
     assert any("texts embedded 3, distinct (text, embedder) 3" in row for row in rows)
     assert "note: only 5 selection questions: small differences" in said.out
-    assert "written: tuned.yaml, out/tuned.png" in said.err
+    assert "wrote tuned.yaml, out/tuned.png" in said.err
     assert (house / "out" / "tuned.png").read_bytes().startswith(b"\x89PNG")
     assert Pipeline.load(house / "tuned.yaml").retriever.name == "hybrid"
     ragkit("index", "house", "--pipeline", "tuned.yaml")

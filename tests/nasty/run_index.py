@@ -23,7 +23,7 @@ def main() -> None:
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, DROPPED: "1"})
     from ragkit.cli import main as ragkit
-    from ragkit.knowledge_base import indexing
+    from ragkit.knowledge_base import source_files
     from ragkit.load.walk import FolderOptions, FoundFile, SkippedPath, walk_files
     from tests.nasty.places import change
 
@@ -33,7 +33,7 @@ def main() -> None:
                 change(item.path)
             yield item
 
-    indexing.walk_files = changing  # type: ignore[attr-defined]
+    source_files.walk_files = changing  # type: ignore[attr-defined]
     ragkit(sys.argv[1:])
 
 

@@ -156,7 +156,7 @@ def test_a_source_that_became_a_link_is_refused_in_one_line(house: Path, ragkit:
     by_a_link_to_the_source(house)
     said = ragkit("index", "docs", code=1)
     assert said.err.count("\n") == 1
-    assert f"{house}/docs: leads to {house}/twin by now, through a link" in said.err
+    assert f"{house}/docs: is now a link to {house}/twin" in said.err
     assert "ragkit rm" in said.err
     ragkit("rm", "docs")
     assert ragkit("index", "docs", "--json").json["files"]["added"] == 2
@@ -168,7 +168,7 @@ def test_a_damaged_knowledge_base_is_not_built_again_from_what_a_link_leads_to(h
         file.seek(4096)
         file.write(b"\xff" * 4096)
     said = ragkit("verify", "--repair", code=1)
-    assert "through a link" in said.err
+    assert "is now a link to" in said.err
     ragkit("index", "--rebuild", "docs", code=1)
     (house / "docs").unlink()
     (house / "old").rename(house / "docs")
@@ -181,7 +181,7 @@ def test_a_file_that_was_named_by_itself_and_became_a_link_is_not_followed(house
         kb.index(house / "docs/in/guide.md")
         by_a_link(house)
         for run in (IndexOptions(), IndexOptions(dry_run=True), IndexOptions(rebuild=True)):
-            with pytest.raises(LoadError, match="through a link"):
+            with pytest.raises(LoadError, match="is now a link to"):
                 kb.index(*kb.status().sources, options=run)  # as the tool `index` of an MCP server does
         assert [chunk.text for chunk in kb.chunks()] == [GUIDE.strip()]
 
@@ -196,7 +196,7 @@ def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
             yield item
 
     (house / "docs/in/guide.md").write_text("changed\n")
-    monkeypatch.setattr("ragkit.knowledge_base.indexing.walk", swapping)
+    monkeypatch.setattr("ragkit.knowledge_base.source_files.walk_files", swapping)
     with KnowledgeBase.open(house / ".ragkit") as kb:
         report = kb.index(house / "docs")
         assert [(Path(one.source).name, one.error) for one in report.failures] == [

@@ -95,7 +95,9 @@ def test_scores_stand_in_the_order_of_the_hits_after_refusals(serve: Callable[[i
 def test_a_missing_api_key_names_the_variable_to_set() -> None:
     from ragkit.retrieve.rerank_cohere import CohereReranker
 
-    with pytest.raises(AuthenticationFailed, match=r"^cohere: no API key is set: export COHERE_API_KEY=\.\.\.$"):
+    with pytest.raises(
+        AuthenticationFailed, match="^cohere: no API key: set COHERE_API_KEY or CO_API_KEY, or pass api_key$"
+    ):
         CohereReranker(RerankOptions("cohere"), HashingEmbedder()).scores("which?", HITS)
 
 

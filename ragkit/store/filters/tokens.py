@@ -21,7 +21,7 @@ from ragkit.store.filters.pushdown import (
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
-WILDCARD_TOKEN = "#wild"  # noqa: S105  # not a password
+WILDCARD = "#wild"
 """The token of a value that may satisfy any predicate."""
 
 
@@ -85,7 +85,7 @@ def to_column_filter(condition: FieldMatches | FieldMatchesNone | FieldPresent) 
         elif isinstance(condition, FieldMatches):
             tokens.append(_kind_token(predicate))
     if isinstance(condition, FieldMatches):
-        tokens.append(WILDCARD_TOKEN)
+        tokens.append(WILDCARD)
     return ColumnFilter(column_name(condition.field), tuple(tokens), tuple(ranges))
 
 

@@ -75,7 +75,7 @@ def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Pa
     as_json.write_text("{}\n")
     said = ragkit("bench", "--settings", settings, "--questions", as_json, code=2)
     assert "--questions must be" in said.err
-    assert "lines of text, or JSON with a `question`" in said.err
+    assert "JSON object with `question` per line" in said.err
 
 
 def test_a_knowledge_base_that_is_not_there_is_an_error_when_it_was_named(settings: Path, ragkit: Ragkit) -> None:

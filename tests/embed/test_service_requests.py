@@ -149,7 +149,7 @@ def test_a_given_api_key_takes_precedence_over_the_environment(monkeypatch: pyte
     assert resolve_api_key("x", "given", "ONE_KEY", "OTHER_KEY") == "given"
     assert resolve_api_key("x", None, "ONE_KEY", "OTHER_KEY") == "from-outside"
     assert resolve_api_key("x", None, "ONE_KEY", optional=True) == "none"
-    with pytest.raises(AuthenticationFailed, match="^x: no API key: set ONE_KEY, or pass api_key$"):
+    with pytest.raises(AuthenticationFailed, match=r"^x: no API key: set ONE_KEY, or pass api_key$"):
         resolve_api_key("x", None, "ONE_KEY")
 
 

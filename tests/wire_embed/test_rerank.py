@@ -96,7 +96,7 @@ def test_a_missing_api_key_names_the_variable_to_set() -> None:
     from ragkit.retrieve.rerank_cohere import CohereReranker
 
     with pytest.raises(
-        AuthenticationFailed, match="^cohere: no API key: set COHERE_API_KEY or CO_API_KEY, or pass api_key$"
+        AuthenticationFailed, match=r"^cohere: no API key: set COHERE_API_KEY or CO_API_KEY, or pass api_key$"
     ):
         CohereReranker(RerankOptions("cohere"), HashingEmbedder()).scores("which?", HITS)
 

@@ -23,7 +23,7 @@ demo: $(DEMO)
 .venv-docs/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[server]' --group docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mcp,redis,server]' --group docs
 	touch .venv-docs/.ready
 
 docs: .venv-docs/.ready

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import griffe
 
-import ragkit
+from ragkit import _modules
 
 
 def table(*rows: tuple[str, ...]) -> str:
@@ -16,8 +16,8 @@ def table(*rows: tuple[str, ...]) -> str:
 
 
 def object_path(name: str) -> str:
-    """`module.name` of a public name: where it is defined."""
-    return f"{getattr(ragkit, name).__module__}.{name}"
+    """`module.name` of a public name: where it is defined. Imports nothing, so that no extra is needed."""
+    return f"{_modules()[name]}.{name}"
 
 
 def summary(package: griffe.Module, path: str) -> str:

@@ -7,7 +7,7 @@ endpoints from the FastAPI application. No place of a name is written here.
 import json
 import sys
 from collections.abc import Iterator
-from inspect import cleandoc, isclass
+from inspect import cleandoc
 from pathlib import Path
 
 import click
@@ -17,8 +17,8 @@ from markdown_pages import object_path, summary, table, walk
 from options import options, undocumented_options
 
 import ragkit
+from ragkit import errors as errors_module
 from ragkit.cli import cli as command_group
-from ragkit.errors import RagkitError
 
 GROUPS = json.loads(Path(__file__).with_name("groups.json").read_text())  # page: title, public names
 ERRORS = "errors"
@@ -26,12 +26,9 @@ ERRORS = "errors"
 
 def public_names() -> set[str]:
     """The names of `ragkit`, errors excluded: they have a page of their own."""
-    names = set(dir(ragkit)) - {"__version__"}
-    return {name for name in names if not _is_error(getattr(ragkit, name))}
-
-
-def _is_error(thing: object) -> bool:
-    return isclass(thing) and issubclass(thing, RagkitError)
+    return {
+        name for name in set(dir(ragkit)) - {"__version__"} if object_path(name) != f"{errors_module.__name__}.{name}"
+    }
 
 
 def api(package: griffe.Module) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ def test_cosines_are_those_of_search() -> None:
 
 
 def test_a_row_too_few_is_refused() -> None:
-    with pytest.raises(InvalidVector, match=r"has shape \(2, 2\) where \(3, dimension\) is wanted"):
+    with pytest.raises(InvalidVector, match=r"has shape \(2, 2\) instead of \(3, dimension\)"):
         InMemoryChunkIndex(CHUNKS, ROWS[:2])
 
 

@@ -125,7 +125,7 @@ def test_an_answer_of_another_form_is_asked_for_once_more_and_both_are_paid() ->
 
 def test_a_judge_that_cannot_judge_the_first_answer_is_an_error_and_later_ones_are_noted() -> None:
     mine, _ = judge("nonsense", "nonsense again")
-    with pytest.raises(RunError, match="not the form that was asked for"):
+    with pytest.raises(RunError, match="does not match response_format"):
         mine.judge(outcome())
     mine, _ = judge(GOOD, "nonsense", "nonsense again", GOOD)
     found = [mine.judge(outcome(number)) for number in (1, 2, 3)]

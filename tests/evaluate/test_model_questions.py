@@ -114,7 +114,7 @@ def test_short_passages_are_not_shown() -> None:
 
 
 def test_a_model_that_fails_at_once_is_an_error() -> None:
-    with pytest.raises(RunError, match="not the form that was asked for"):
+    with pytest.raises(RunError, match="does not match response_format"):
         written("nonsense", "nonsense", count=1)
 
 

@@ -259,7 +259,7 @@ def test_variables_stay_variables_in_the_settings(
     KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: sqlite, path: '${WHERE}'}\n")).copy()
     assert 'path: "${WHERE}"' in str(read_stored_pipeline(indexed))
     monkeypatch.delenv("WHERE")
-    with pytest.raises(PipelineError, match="the variable WHERE is not set"):
+    with pytest.raises(PipelineError, match="the environment variable WHERE is not set"):
         KnowledgeBase.open(indexed)
     report = KnowledgeBase.open(indexed, Pipeline.from_yaml(HASHING + "store: {name: memory}\n")).copy()
     assert (report.previous_store, report.store) == ("", "memory")

@@ -100,8 +100,8 @@ def test_a_pipeline_that_needs_a_model_says_so_when_it_is_validated(
     text = "extends: default\nretrieve:\n  name: hybrid\n  rewrite: {name: hyde}\n"
     Path("mine.yaml").write_text(text)
     said = ragkit("pipeline", "validate", "mine.yaml", code=1).err.splitlines()
-    assert said[0].startswith("mine.yaml:4:12: rewrite.provider must be a model")
-    with pytest.raises(PipelineError, match=r"4:12: rewrite.provider must be a model"):
+    assert said[0].startswith("mine.yaml:4:12: rewrite.provider must be an available provider")
+    with pytest.raises(PipelineError, match=r"4:12: rewrite.provider must be an available provider"):
         Pipeline.load("mine.yaml").validate()
     monkeypatch.setenv("RAGKIT_MOCK_JSON", "[]")
     assert ragkit("pipeline", "validate", "mine.yaml").out == "mine.yaml: valid\n"

@@ -79,13 +79,13 @@ def test_answers_leave_no_object_behind(base: Path) -> None:
 def test_free_memory_is_returned_and_threads_share_arenas() -> None:
     script = """
 import ctypes, os, threading
-from ragkit.server.malloc_trim import share_arenas, trim
+from ragkit.server.malloc_trim import limit_arenas, trim_heap
 
 def size():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
-share_arenas()
+limit_arenas()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 blocks = [libc.malloc(1000) for _ in range(100_000)]
@@ -94,7 +94,7 @@ for block in blocks:
 for block in blocks[:-1]:
     libc.free(block)  # the last one keeps the heap from shrinking by itself
 full = size()
-print(os.environ["MALLOC_ARENA_MAX"], trim(), full - size() > 60)
+print(os.environ["MALLOC_ARENA_MAX"], trim_heap(), full - size() > 60)
 """
     environment = {name: value for name, value in os.environ.items() if name != ARENA_MAX_ENV}
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)

@@ -2,7 +2,7 @@
 
 # --- Head: names that the snippet leaves out ---
 from ragkit import ToolRegistry
-from ragkit.agent.bot import Groqqy
+from ragkit.compat.components import Groqqy
 
 custom_registry = ToolRegistry()
 

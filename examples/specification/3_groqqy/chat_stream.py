@@ -2,7 +2,7 @@
 
 # --- Head: names that the snippet leaves out ---
 from ragkit import ScriptedProvider
-from ragkit.agent.bot import Groqqy
+from ragkit.compat.components import Groqqy
 
 bot = Groqqy(provider=ScriptedProvider(["one two"]))
 agent = bot.agent

@@ -2,7 +2,7 @@
 
 # --- Head: names that the snippet leaves out ---
 from ragkit import ToolRegistry
-from ragkit.agent.bot import Groqqy
+from ragkit.compat.components import Groqqy
 
 # --- The snippet ---
 def analyze_contracts(pdf_path: str) -> str:

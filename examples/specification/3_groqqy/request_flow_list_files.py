@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from ragkit import ScriptedProvider, ToolCall
-from ragkit.agent.bot import Groqqy
+from ragkit.compat.components import Groqqy
 from ragkit.agent.tools.builtin import FolderTools
 
 for name in ("app.py", "test.py", "notes.txt"):

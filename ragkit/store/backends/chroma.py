@@ -189,7 +189,7 @@ class ChromaStore(VectorStore):
             if isinstance(client, Client):
                 client.close()
                 for user in (client, client._admin_client):
-                    session = getattr(getattr(user, "_import_server", None), "_session", None)
+                    session = getattr(getattr(user, "_server", None), "_session", None)
                     if isinstance(session, httpx.Client):  # Chroma leaves the connections to a server open
                         session.close()
         if self._directory_lock is not None:

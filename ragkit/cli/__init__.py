@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -40,6 +41,10 @@ VERBS = {
 }
 
 
+SHORT_COMMANDS = frozenset({"status", "search", "ask", "list", "show", "usage"})
+"""Commands that multiply no large matrices."""
+
+
 class VerbGroup(click.Group):
     """The group of all commands. They are in `ragkit.cli.<name>_`, and --help imports none of them."""
 
@@ -51,6 +56,9 @@ class VerbGroup(click.Group):
         """Import a command."""
         if cmd_name not in VERBS:
             return None
+        if cmd_name in SHORT_COMMANDS:
+            # threads that OpenBLAS starts when numpy is imported spin longer than these commands compute
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command = import_module(f"ragkit.cli.{cmd_name}_").command
         assert isinstance(command, click.Command)  # noqa: S101 - every module defines it
         return command

@@ -24,8 +24,6 @@ from ragkit.load.file_io import FileStat
 from ragkit.pipeline.assemble import PipelineComponents
 from ragkit.pipeline.settings import Pipeline
 from ragkit.records import JSON
-from ragkit.usage.ledger import FILE_NAME, Ledger
-from ragkit.usage.meter import Meter, current_meter, use_meter
 
 if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loads no agent, no loader
     import numpy as np
@@ -42,6 +40,8 @@ if TYPE_CHECKING:  # imported by the methods that need them: `ragkit status` loa
     from ragkit.knowledge_base.migrate import CopyOptions, CopyReport
     from ragkit.records import Chunk, Document, Hit
     from ragkit.retrieve.base import Explanation
+    from ragkit.usage.ledger import Ledger
+    from ragkit.usage.meter import Meter
 
 SearchMode = Literal["dense", "lexical", "hybrid"]
 Where = Mapping[str, JSON] | None
@@ -95,8 +95,6 @@ class KnowledgeBase:
         self.path = path
         self.pipeline = pipeline
         self._components = components or PipelineComponents(pipeline)
-        self.ledger = Ledger(path / FILE_NAME)
-        """The cost ledger: one row for each call that used tokens."""
         self._reader_lock = Lock()
         self._reader: CatalogReader | None = None
         self._weights_checked = False
@@ -158,7 +156,15 @@ class KnowledgeBase:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-        self.ledger.close()
+        if "ledger" in self.__dict__:  # opened on first use
+            self.ledger.close()
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The cost ledger: one row for each call that used tokens."""
+        from ragkit.usage.ledger import FILE_NAME, Ledger
+
+        return Ledger(self.path / FILE_NAME)
 
     # indexing
 
@@ -277,6 +283,8 @@ class KnowledgeBase:
 
     def _use_ledger(self, verb: str) -> AbstractContextManager[object]:
         """Record the calls of a block in the ledger, unless an enclosing meter does that already."""
+        from ragkit.usage.meter import current_meter, use_meter
+
         meter = current_meter()
         if meter is not None and meter.has_call_listener:
             return nullcontext()
@@ -374,6 +382,7 @@ class KnowledgeBase:
             PriceUnknown: a price is unknown, and `known` is set.
         """
         from ragkit.knowledge_base.cost_estimate import agent_model_name, check_estimate
+        from ragkit.usage.meter import current_meter
 
         meter = current_meter()
         limits = (agent.config.limits.max_cost_usd, meter.remaining_usd if meter is not None else None)
@@ -497,6 +506,8 @@ class KnowledgeBase:
 
     def create_meter(self, verb: str) -> Meter:
         """A meter that records its calls in the ledger under `verb`."""
+        from ragkit.usage.meter import Meter
+
         return Meter(on_call=self.ledger.call_recorder(verb, self.pipeline.name))
 
     def term_weights(self, terms: Sequence[str]) -> NDArray[np.float32]:

@@ -164,7 +164,9 @@ class KnowledgeBase:
         """The cost ledger: one row for each call that used tokens."""
         from ragkit.usage.ledger import FILE_NAME, Ledger
 
-        return Ledger(self.path / FILE_NAME)
+        # from Python 3.12 on, cached_property lets threads compute at once: all of them get one ledger
+        ledger: Ledger = self.__dict__.setdefault("ledger", Ledger(self.path / FILE_NAME))
+        return ledger
 
     # indexing
 

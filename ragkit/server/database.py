@@ -26,6 +26,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from ragkit.errors import KnowledgeBaseDamaged
 from ragkit.server.http_errors import invalid_request
 from ragkit.server.settings import Retention
+from ragkit.store.sqlite_files import enable_wal
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -199,7 +200,7 @@ def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         path.chmod(0o600)  # conversations are private
-        connection.execute("PRAGMA journal_mode=WAL")
+        enable_wal(connection, BUSY_TIMEOUT_S)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
         with _transaction(connection):

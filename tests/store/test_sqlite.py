@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from ragkit.store.backends.sqlite import SqliteStore
 from ragkit.store.native.scanner import MIN_ROWS
 from ragkit.store.native.vector_file import HEADER_BYTES
 from ragkit.store.options import SqliteOptions
+from ragkit.store.sqlite_files import enable_wal
 from ragkit.testing.store_factory import unit_rows
 from ragkit.testing.store_under_test import (
     DIMENSION,
@@ -359,6 +361,27 @@ def test_two_processes_may_create_the_store_at_once(tmp_path: Path) -> None:
     store = SqliteStore(SqliteOptions(tmp_path / "sqlite"))
     assert store.count() == 60
     store.close()
+
+
+def test_wal_is_enabled_when_another_connection_has_finished_its_switch(tmp_path: Path) -> None:
+    path = tmp_path / "new.sqlite"
+    first, second = (sqlite3.connect(path, isolation_level=None, check_same_thread=False) for _ in range(2))
+    with closing(first), closing(second):
+        first.execute("BEGIN EXCLUSIVE")
+        timer = threading.Timer(0.2, first.execute, ["COMMIT"])
+        timer.start()
+        second.execute("PRAGMA busy_timeout=0")  # what SQLite does when two connections switch at once
+        enable_wal(second, 20)
+        assert second.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        timer.join()
+
+
+def test_wal_is_refused_when_another_connection_keeps_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "new.sqlite"
+    with closing(sqlite3.connect(path)) as first, closing(sqlite3.connect(path, timeout=0)) as second:
+        first.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            enable_wal(second, 0.1)
 
 
 def test_a_failed_write_leaves_everything_as_it_was(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ class DirectoryStore(VectorStore):
         self._pool = _SqliteConnectionPool(path / DATABASE_FILE, busy_seconds)
         try:
             with translate_errors(self._path), self._pool.connection() as connection:
-                create_tables(connection)
+                create_tables(connection, busy_seconds)
                 validate_stored_dimension(read_state(connection, self._path).dimension, dimension)
         except BaseException:
             self._pool.close()

@@ -83,11 +83,11 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def create_tables(connection: sqlite3.Connection) -> None:
+def create_tables(connection: sqlite3.Connection, busy_seconds: float) -> None:
     """Create the tables if they do not exist; several processes may call this at once."""
     if _has_tables(connection):
         return
-    connection.execute("PRAGMA journal_mode=WAL")
+    sqlite_files.enable_wal(connection, busy_seconds)
     connection.execute("BEGIN IMMEDIATE")
     if not _has_tables(connection):  # another process may have created them
         for statement in TABLES:

@@ -123,7 +123,8 @@ class Bm25Index:
 
     def idf(self, terms: Sequence[str]) -> Bm25Scores:
         """Inverse document frequency of each term: (len(terms),)."""
-        counts = [len(np.unique(self._term_positions(term) // _POSITIONS_PER_KEY)) for term in terms]
+        keys = (self._term_positions(term) // _POSITIONS_PER_KEY for term in terms)
+        counts = [np.count_nonzero(np.diff(ascending, prepend=-1)) for ascending in keys]
         return np.asarray(inverse_document_frequency(counts, self.count()), np.float32)
 
     def count(self) -> int:

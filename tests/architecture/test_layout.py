@@ -23,7 +23,17 @@ NEVER = {
     "search": STDLIB_HEAVY
     | VENDORS - {"onnxruntime"}
     | {"ragkit.agent.agent", "ragkit.index.build", "ragkit.load.fetch"},
-    "ask": {"charset_normalizer", "http.client", "jsonschema_rs", "lxml", "openpyxl", "pypdfium2", "rich"}
+    "ask": {
+        "charset_normalizer",
+        "http.client",
+        "jsonschema_rs",
+        "lxml",
+        "numpy.ma",
+        "openpyxl",
+        "pydantic",
+        "pypdfium2",
+        "rich",
+    }
     | {"ragkit.index.build", "ragkit.load.fetch", "ragkit.load.document_loader", "ragkit.store.backends.memory"},
 }
 """Verb -> modules that it must not import: each costs milliseconds at every start."""

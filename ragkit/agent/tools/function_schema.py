@@ -6,20 +6,26 @@ Uses pydantic for type hints and docstring-parser for docstrings. Error messages
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import docstring_parser
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from ragkit.agent.tools.schema_validator import find_violations
 from ragkit.errors import InvalidOption, RagkitError, did_you_mean, shorten
 from ragkit.records import JSON
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
 ToolSchema = Mapping[str, JSON]
+
+_BASIC_TYPES: Mapping[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+"""Types whose JSON Schema needs no pydantic: importing it takes half of the start-up time of an agent."""
 
 _OPEN_KEYWORDS = (
     *("patternProperties", "unevaluatedProperties", "$ref", "$dynamicRef"),
@@ -40,26 +46,59 @@ class InvalidToolArguments(RagkitError):
         return f"invalid arguments for {self.tool}: {'; '.join(self.problems)}"
 
 
+@dataclass(frozen=True, slots=True)
+class ToolParameter:
+    """A parameter that the model sees."""
+
+    name: str
+    hint: object
+    default: object
+    """`inspect.Parameter.empty` if it is required."""
+    description: str
+
+    @property
+    def has_basic_type(self) -> bool:
+        """Whether its JSON Schema needs no pydantic."""
+        if not isinstance(self.hint, type) or self.hint not in _BASIC_TYPES:
+            return False
+        if self.default is inspect.Parameter.empty:
+            return True
+        return type(self.default) is self.hint and (not isinstance(self.default, float) or math.isfinite(self.default))
+
+    def matches(self, value: object) -> bool:
+        """Whether a value needs no conversion: False for values that pydantic has to judge."""
+        return (
+            type(value) is self.hint and type(value) in _BASIC_TYPES and (not isinstance(value, str) or _is_text(value))
+        )
+
+
 @dataclass(frozen=True)
 class ToolSignature:
     """The parameters of a function: those that the model sees, and the context."""
 
-    schema: ToolSchema
-    """JSON Schema of the parameters that the model sees."""
-    model: type[BaseModel]
-    """Validates and converts the arguments."""
-    parameter_names: tuple[str, ...]
-    """The parameters that the model sees, in order; field i of `model` is `p<i>`."""
+    name: str
+    """The name of the function."""
+    parameters: tuple[ToolParameter, ...]
+    """The parameters that the model sees, in order."""
     context_parameter: str = ""
     """The parameter that takes the ToolContext; empty if there is none."""
     summary: str = ""
     """The docstring without its parameters."""
-    parameter_by_field: Mapping[str, str] = field(init=False, repr=False)
-    """The parameter of each field of `model`."""
 
-    def __post_init__(self) -> None:
-        fields = {f"p{index}": name for index, name in enumerate(self.parameter_names)}
-        object.__setattr__(self, "parameter_by_field", fields)
+    @cached_property
+    def schema(self) -> ToolSchema:
+        """JSON Schema of the parameters that the model sees. Raises InvalidOption for a type without one."""
+        if not all(parameter.has_basic_type for parameter in self.parameters):
+            return _build_schema(self)
+        schema: dict[str, JSON] = {"additionalProperties": False}
+        schema["properties"] = {parameter.name: _build_basic_schema(parameter) for parameter in self.parameters}
+        required: list[JSON] = [item.name for item in self.parameters if item.default is inspect.Parameter.empty]
+        return {**schema, **({"required": required} if required else {}), "type": "object"}
+
+    @cached_property
+    def model(self) -> type[BaseModel]:
+        """Validates and converts the arguments; field i, `p<i>`, is parameter i."""
+        return _build_model(self)
 
 
 def read_signature(
@@ -78,35 +117,37 @@ def read_signature(
     name = getattr(function, "__name__", type(function).__name__)
     hints = _get_type_hints(function, name)
     doc = docstring_parser.parse(inspect.getdoc(function) or "")
-    descriptions = {one.arg_name: one.description for one in doc.params}
-    fields: dict[str, tuple[object, object]] = {}
-    names: list[str] = []
+    descriptions = {item.arg_name: item.description or "" for item in doc.params}
+    parameters: list[ToolParameter] = []
     context_parameter = ""
     for parameter in inspect.signature(function).parameters.values():
         hint = hints.get(parameter.name, _infer_type(parameter))
         if hint is context_type:
             context_parameter = parameter.name
         elif parameter.name not in hidden and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            default = ... if parameter.default is parameter.empty else parameter.default
-            # fields get generated names: a parameter may have the name of a method of BaseModel
-            described = Field(default, alias=parameter.name)
-            if descriptions.get(parameter.name):
-                described = Field(default, alias=parameter.name, description=descriptions[parameter.name])
-            fields[f"p{len(names)}"] = (hint, described)
-            names.append(parameter.name)
-    model, schema = _build_model(name, fields)
+            description = descriptions.get(parameter.name, "")
+            parameters.append(ToolParameter(parameter.name, hint, parameter.default, description))
     summary = "\n\n".join(part for part in (doc.short_description, doc.long_description) if part)
-    return ToolSignature(schema, model, tuple(names), context_parameter, summary)
+    signature = ToolSignature(name, tuple(parameters), context_parameter, summary)
+    _ = signature.schema  # raises InvalidOption
+    return signature
 
 
 def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
     """Validate and convert arguments; omitted parameters stay omitted. Raises InvalidToolArguments."""
+    parameters = {parameter.name: parameter for parameter in signature.parameters}
+    required = {parameter.name for parameter in signature.parameters if parameter.default is inspect.Parameter.empty}
+    matches = (name in parameters and parameters[name].matches(value) for name, value in arguments.items())
+    if required <= arguments.keys() and all(matches):
+        return dict(arguments)
+    from pydantic import ValidationError
+
     try:
-        found = signature.model.model_validate(dict(arguments))
+        result = signature.model.model_validate(dict(arguments))
     except ValidationError as error:
         raise InvalidToolArguments(tool, list(_describe_errors(error, signature))) from error
-    names, given = signature.parameter_by_field, found.__dict__
-    return {names[one]: given[one] for one in found.__pydantic_fields_set__}
+    values, names = result.__dict__, {f"p{index}": item.name for index, item in enumerate(signature.parameters)}
+    return {names[field]: values[field] for field in result.__pydantic_fields_set__}
 
 
 def validate_with_schema(schema: ToolSchema, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
@@ -147,18 +188,50 @@ def inline_references(schema: ToolSchema) -> dict[str, JSON]:
     return result
 
 
-def _build_model(name: str, fields: Mapping[str, tuple[object, object]]) -> tuple[type[BaseModel], ToolSchema]:
+def _build_basic_schema(parameter: ToolParameter) -> JSON:
+    schema: dict[str, JSON] = {}
+    if parameter.default is not inspect.Parameter.empty:
+        schema["default"] = cast("JSON", parameter.default)
+    if parameter.description:
+        schema["description"] = parameter.description
+    return {**schema, "type": _BASIC_TYPES[parameter.hint]}
+
+
+def _build_model(signature: ToolSignature) -> type[BaseModel]:
+    from pydantic import ConfigDict, Field, create_model
+
+    fields: dict[str, tuple[object, object]] = {}
+    for index, parameter in enumerate(signature.parameters):
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        # fields get generated names: a parameter may have the name of a method of BaseModel
+        field = Field(default, alias=parameter.name)
+        if parameter.description:
+            field = Field(default, alias=parameter.name, description=parameter.description)
+        fields[f"p{index}"] = (parameter.hint, field)
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, use_enum_values=False)
-    build = cast("Callable[..., type[BaseModel]]", create_model)
+    return cast("Callable[..., type[BaseModel]]", create_model)(signature.name, __config__=config, **fields)
+
+
+def _build_schema(signature: ToolSignature) -> ToolSchema:
+    from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
     try:
-        model = build(name, __config__=config, **fields)
-        schema = inline_references(model.model_json_schema())
+        schema = inline_references(signature.model.model_json_schema())
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         reason = str(error).splitlines()[0]
-        raise InvalidOption(f"the signature of {name}", reason, "made of types with a JSON Schema") from error
+        raise InvalidOption(f"the signature of {signature.name}", reason, "made of types with a JSON Schema") from error
     schema.setdefault("properties", {})
     schema.pop("description", None)
-    return model, schema
+    return schema
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string is valid Unicode; pydantic rejects lone surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def unwrap_callable(function: Callable[..., object]) -> Callable[..., object]:
@@ -188,7 +261,7 @@ def _describe_errors(error: ValidationError, signature: ToolSignature) -> Iterat
         if one["type"] == "missing":
             yield f"parameter {place!r} is missing{_describe_parameter(known.get(place))}"
         elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
-            yield _describe_unknown(place, signature.parameter_names)
+            yield _describe_unknown(place, [parameter.name for parameter in signature.parameters])
         else:
             words = one["msg"][:1].lower() + one["msg"][1:]
             got = shorten(repr(one["input"]), 80)

@@ -41,10 +41,14 @@ class StorePassages(InMemoryChunkIndex):
 
     def search_dense(self, query: Row, top_k: int, where: Where = None) -> ScoredKeys:
         """The nearest chunks in the store; its other documents are skipped."""
-        if not self._keys:
-            return []
-        results = self._store.search(query, top_k, where)
-        return [(self._keys[r.document.id], r.score) for r in results if r.document.id in self._keys]
+        depth = top_k
+        while self._keys:
+            results = self._store.search(query, depth, where)
+            own = [(self._keys[r.document.id], r.score) for r in results if r.document.id in self._keys]
+            if len(own) >= min(top_k, len(self._keys)) or len(results) < depth:
+                return own[:top_k]
+            depth *= 4
+        return []
 
 
 class DocumentSearcher:

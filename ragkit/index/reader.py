@@ -25,6 +25,7 @@ from ragkit.index.catalog.row_checks import verify_rows
 from ragkit.index.catalog.sqlite import Catalog, document_from_row, row_checksum, stored_text_length
 from ragkit.index.external_store import ExternalStore, filter_metadata
 from ragkit.lexical.base import NO_EXTRA_TERMS, Bm25Scores, ChunkKeys, ExtraTerms, LexicalIndex
+from ragkit.lru_cache import LruCache
 from ragkit.records import JSON, Chunk, ChunkSpan, Document, Metadata
 from ragkit.store.filters.language import parse_filter
 from ragkit.store.native.metadata_index import MetadataIndex
@@ -35,6 +36,8 @@ Where = Mapping[str, JSON] | None
 MAX_IDLE_CONNECTIONS = 8
 """Idle connections kept for the next snapshot, each with its page cache. They are not bound to threads: a server has
 more threads than concurrent readers."""
+MAX_FILTER_MASKS = 64
+"""Masks of recent filters kept in memory: one byte per chunk each."""
 INT8_COPY_SUFFIX = ".i8"
 """Suffix of the 8-bit copy of a vector file: a cache, safe to delete."""
 
@@ -56,8 +59,8 @@ class SnapshotArrays:
     scanner: Scanner
     metadata_index: MetadataIndex = field(default_factory=MetadataIndex)
     """Metadata of the documents, one row each by key; filled on the first filter."""
-    filter_masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
-    """Filter as JSON -> mask of matching chunks, (n,)."""
+    filter_masks: LruCache[str, NDArray[np.bool_]] = field(default_factory=lambda: LruCache(MAX_FILTER_MASKS))
+    """Parsed filter as text -> mask of matching chunks, (n,)."""
     verified_documents: set[str] = field(default_factory=set)
     """Ids of documents whose rows were verified; used if there is no checksum file."""
 
@@ -371,14 +374,16 @@ class CatalogSnapshot:
         """Mask of the live chunks that match a filter; None for all. Raises InvalidFilter."""
         if not where:
             return None
-        name = json.dumps(where, sort_keys=True, default=str)
-        if name not in self.arrays.filter_masks:
-            condition = parse_filter(where)
+        condition = parse_filter(where)
+        name = repr(condition)  # not the condition itself: True equals 1, and their masks differ
+        mask = self.arrays.filter_masks.get(name)
+        if mask is None:
             documents = np.unique(self.arrays.document_keys)
             self.arrays.metadata_index.extend_to(len(documents), self._iter_metadata)
             matching = documents[self.arrays.metadata_index.mask(condition, len(documents))]
-            self.arrays.filter_masks[name] = np.isin(self.arrays.document_keys, matching)
-        return self.arrays.filter_masks[name]
+            mask = np.isin(self.arrays.document_keys, matching)
+            self.arrays.filter_masks.set(name, mask)
+        return mask
 
     def _iter_metadata(self, first: int) -> Iterator[Metadata]:
         """Filter metadata of live documents with chunks, by key, starting at position `first`."""

@@ -38,6 +38,7 @@ from ragkit.knowledge_base.cost_estimate import (
     estimate_embedding_cost,
 )
 from ragkit.knowledge_base.source_files import FILE_FILTERS_KEY, SourceFiles
+from ragkit.knowledge_base.spooled_files import SpooledFiles
 from ragkit.knowledge_base.stored_settings import check_settings, read_build_fingerprint
 from ragkit.lexical.bm25_index import Bm25Index
 from ragkit.load.fetch import FetchOptions
@@ -93,9 +94,9 @@ class Indexer:
         roots, failures = self._resolve_sources(sources)
         on_call = self._ledger.call_recorder("index", self._components.pipeline.name)
         meter = Meter(budget_usd=run.max_cost_usd, on_call=on_call)
-        with use_meter(meter), closing(self._ledger):
+        with use_meter(meter), closing(self._ledger), SpooledFiles() as spool:
             notes = self._rebuild_if_damaged()
-            self._check_budget(roots, run)
+            run = self._check_budget(roots, run, spool)
             with WriteSession(self.path, self._components.new_knowledge_base) as session:
                 report = self._run_build(session, roots, run, started)
         return replace(_add_failures(report, failures), notes=(*notes, *report.notes), usage=meter.usage().to_dict())
@@ -120,17 +121,22 @@ class Indexer:
                 roots += [before] if before.exists() else []
         return roots, failures
 
-    def _check_budget(self, roots: Sequence[Path], run: IndexOptions) -> None:
-        """Raises BudgetTooSmall or PriceUnknown if the run must not start; a free embedder always may."""
+    def _check_budget(self, roots: Sequence[Path], run: IndexOptions, spool: SpooledFiles) -> IndexOptions:
+        """Estimate the cost of a run; returns its options, with the files that the estimate has read.
+
+        Raises BudgetTooSmall or PriceUnknown if the run must not start; a free embedder always may.
+        """
         embedder = self._components.embedder
         price = embedding_cost(embedder, 1_000_000)
         if run.dry_run or run.max_cost_usd is None or price == 0:
-            return
+            return run
         tokens = 0
         if price is not None:
+            run = replace(run, runner_factory=spool.wrap(run.runner_factory))
             dry_run = replace(run, dry_run=True, max_cost_usd=None, on_event=lambda event: None)
             tokens = self.index(roots, dry_run).tokens
         check_estimate(embedder_name(embedder), price and embedding_cost(embedder, tokens), run.max_cost_usd)
+        return run
 
     def remove(self, names: Sequence[str]) -> int:
         """Remove sources and everything below them. Returns the number of removed documents."""

@@ -6,10 +6,8 @@ The generated texts are only used to search. Tokens and cost count towards the s
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import Lock
 
 import numpy as np
 
@@ -21,6 +19,7 @@ from ragkit.agent.providers.lookup import detect_provider, get_provider
 from ragkit.embed.base import EmbeddingProvider, Row, normalize_rows
 from ragkit.errors import InvalidOption
 from ragkit.lexical.base import NO_EXTRA_TERMS, ExtraTerms
+from ragkit.lru_cache import LruCache
 from ragkit.retrieve.base import ChunkIndex, Explanation, Retriever, Where
 from ragkit.retrieve.fusion import z_scores
 from ragkit.retrieve.options import RewriteOptions, validate_top_k
@@ -65,8 +64,7 @@ class QueryRewriter:
             instructions=PROMPTS[options.name].format(number=options.number),
         )
         self._max_rewrites = options.number
-        self._cached_rewrites: OrderedDict[str, tuple[str, ...]] = OrderedDict()
-        self._lock = Lock()
+        self._cached_rewrites: LruCache[str, tuple[str, ...]] = LruCache(MAX_CACHED_QUESTIONS)
 
     def rewrite(self, question: str) -> tuple[str, ...]:
         """Up to `options.number` distinct texts, without the question itself; may be empty.
@@ -75,16 +73,11 @@ class QueryRewriter:
             ProviderError: the service rejected the request or is unreachable.
             BudgetExceeded: the cost exceeds `options.max_cost_usd`.
         """
-        with self._lock:
-            if question in self._cached_rewrites:
-                self._cached_rewrites.move_to_end(question)
-                return self._cached_rewrites[question]
-        output = self._agent.run(question).content
-        rewrites = parse_rewrites(output, question)[: self._max_rewrites]
-        with self._lock:
-            self._cached_rewrites[question] = rewrites
-            while len(self._cached_rewrites) > MAX_CACHED_QUESTIONS:
-                self._cached_rewrites.popitem(last=False)
+        rewrites = self._cached_rewrites.get(question)
+        if rewrites is None:
+            output = self._agent.run(question).content
+            rewrites = parse_rewrites(output, question)[: self._max_rewrites]
+            self._cached_rewrites.set(question, rewrites)
         return rewrites
 
 

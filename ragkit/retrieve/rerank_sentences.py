@@ -5,9 +5,8 @@ The vector of a passage averages over its sentences; separate sentence vectors k
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
-from threading import Lock
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ragkit.embed.base import EmbeddingProvider, Row, Rows
 from ragkit.embed.minilm import MiniLM
 from ragkit.lexical.analyzer import extract_terms
 from ragkit.lexical.bm25_index import inverse_document_frequency
+from ragkit.lru_cache import LruCache
 from ragkit.records import Hit
 from ragkit.retrieve.base import RerankScores
 from ragkit.retrieve.options import RerankOptions
@@ -38,8 +38,7 @@ class SentenceReranker:
     def __init__(self, options: RerankOptions, embedder: EmbeddingProvider) -> None:
         """Uses `embedder` if it is the bundled one. Others may cost money: then a new `MiniLM` is used."""
         self._embedder = embedder if isinstance(embedder, MiniLM) else MiniLM()
-        self._cached_rows: OrderedDict[str, Row] = OrderedDict()
-        self._lock = Lock()
+        self._cached_rows: LruCache[str, Row] = LruCache(MAX_CACHED_SENTENCES)
 
     def scores(self, question: str, hits: Sequence[Hit]) -> RerankScores:
         """The score of each hit's best sentence: (len(hits),), at most 1.3."""
@@ -53,16 +52,11 @@ class SentenceReranker:
 
     def _embed_sentences(self, texts: Sequence[str]) -> Rows:
         """The vector of each sentence: (len(texts), dimension)."""
-        with self._lock:
-            rows = {text: self._cached_rows[text] for text in texts if text in self._cached_rows}
+        rows = {text: row for text in texts if (row := self._cached_rows.get(text)) is not None}
         new = list(dict.fromkeys(text for text in texts if text not in rows))
-        rows |= zip(new, self._embedder.embed_texts(new), strict=True) if new else ()
-        with self._lock:
-            for text in dict.fromkeys(texts):
-                self._cached_rows[text] = rows[text]
-                self._cached_rows.move_to_end(text)
-            while len(self._cached_rows) > MAX_CACHED_SENTENCES:
-                self._cached_rows.popitem(last=False)
+        for text, row in zip(new, self._embedder.embed_texts(new) if new else (), strict=True):
+            rows[text] = row
+            self._cached_rows.set(text, row)
         return np.stack([rows[text] for text in texts])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import ExitStack
+from datetime import date
 from pathlib import Path
 from threading import Thread
 
@@ -11,10 +12,17 @@ import pytest
 
 import ragkit
 from ragkit.embed.hashing import HashingEmbedder
-from ragkit.errors import KnowledgeBaseDamaged, KnowledgeBaseLocked, LoadError, NotAKnowledgeBase, SettingsMismatch
+from ragkit.errors import (
+    InvalidFilter,
+    KnowledgeBaseDamaged,
+    KnowledgeBaseLocked,
+    LoadError,
+    NotAKnowledgeBase,
+    SettingsMismatch,
+)
 from ragkit.index.build_fingerprint import check_embedder_weights
 from ragkit.index.catalog.lock import WriterLock
-from ragkit.index.reader import MAX_IDLE_CONNECTIONS
+from ragkit.index.reader import MAX_FILTER_MASKS, MAX_IDLE_CONNECTIONS
 from ragkit.knowledge_base.indexing import IndexOptions
 from ragkit.knowledge_base.knowledge_base import KnowledgeBase
 from ragkit.pipeline import assemble
@@ -245,3 +253,35 @@ def _is_open(connection: sqlite3.Connection) -> bool:
 def _open_files(below: Path) -> int:
     found = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
     return sum(path.is_relative_to(below) for path in found)
+
+
+def test_masks_and_columns_of_filters_are_bounded(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        for number in range(3 * MAX_FILTER_MASKS):
+            assert kb.search("hedge", where={f"field{number}": number}) == []
+        assert [hit.chunk.title for hit in kb.search("cut", where={"year": 2019})] == ["House"]
+        with kb.reader.snapshot() as snapshot:
+            assert len(snapshot.arrays.filter_masks) == MAX_FILTER_MASKS
+            assert list(snapshot.arrays.metadata_index._built_columns) == ["year"]
+
+
+def test_a_cached_filter_does_not_answer_for_another(tmp_path: Path, docs: Path) -> None:
+    (docs / "flags.md").write_text("---\nopen: true\nyear: 1\n---\nThe gate is open.\n")
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        assert len(kb.search("gate", where={"open": True})) == 1
+        assert kb.search("gate", where={"open": 1}) == []
+        assert kb.search("gate", where={"year": "2024-01-01"}) == []
+        for invalid in ({"year": date(2024, 1, 1)}, {"year": 2024, 7: 1}):
+            with pytest.raises(InvalidFilter):
+                kb.search("gate", where=invalid)  # type: ignore[arg-type]
+
+
+def test_more_hits_than_sqlite_has_variables(tmp_path: Path, docs: Path) -> None:
+    with KnowledgeBase.open(tmp_path / "kb", pipeline()) as kb:
+        kb.index(docs)
+        assert len(kb.search("hedge", top_k=33_000)) == 3
+        with kb.reader.snapshot() as snapshot:
+            keys = snapshot.arrays.chunk_keys.tolist() * 11_000
+            assert len(snapshot.chunks(keys)) == 33_000

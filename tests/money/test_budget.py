@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +16,11 @@ import pytest
 
 from ragkit import KnowledgeBase
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
+from ragkit.index.build_runner import BuildRunner, PreparedFile
+from ragkit.index.plan import FileTask
 from ragkit.knowledge_base.indexing import IndexOptions
+from ragkit.load.parsing import ParseFailure
+from ragkit.pipeline.assemble import PipelineComponents
 from tests.money.conftest import Ragkit
 from tests.money.wire import Wire
 
@@ -55,6 +60,34 @@ def test_an_index_run_that_is_likely_to_cost_too_much_does_not_begin(shop: Path,
     assert "nothing was spent; raise the limit to continue" in refused.err
     assert (wire.requests, Path(".ragkit").exists()) == ([], False)
     assert ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"], "-q").code == 0
+
+
+def test_a_run_with_a_limit_reads_each_file_once(shop: Path, wire: Wire) -> None:
+    read: list[str] = []
+
+    def create_runner(components: PipelineComponents, jobs: int) -> BuildRunner:
+        runner = components.create_runner(jobs)
+        prepare_files = runner.prepare_files
+
+        def record(work: Sequence[FileTask]) -> Iterator[tuple[FileTask, PreparedFile | ParseFailure]]:
+            read.extend(Path(task.source).name for task in work)
+            return prepare_files(work)
+
+        runner.prepare_files = record  # type: ignore[method-assign]
+        return runner
+
+    (shop / "empty.md").write_text("")
+    (shop / "bad.pdf").write_bytes(b"%PDF-1.7 nothing")
+    options = IndexOptions(max_cost_usd=10.0, runner_factory=create_runner)
+    with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
+        report = kb.index("docs", options=options)
+        assert sorted(read) == sorted(path.name for path in shop.iterdir())
+        assert (report.files["added"], report.files["failed"], report.embedded) == (20, 1, 20)
+        (shop / "00.md").write_text("Boiler 0 was replaced.\n")
+        read.clear()
+        assert kb.index("docs", options=options).files["updated"] == 1
+        assert read == ["00.md"]
+        assert kb.search("Which boiler was replaced?")[0].chunk.text == "Boiler 0 was replaced."
 
 
 def test_a_budget_may_come_from_the_environment(

@@ -86,3 +86,12 @@ def test_a_likeness_out_of_range_is_refused(likeness: float) -> None:
 def test_less_than_one_hit_is_refused() -> None:
     with pytest.raises(InvalidOption, match="top_k must be an integer >= 1"):
         found(Given("a"), 0)
+
+
+def test_templated_documents_are_searched_to_a_bounded_depth() -> None:
+    inner = Given(*["the same line"] * 10_000)
+    assert found(inner, 8) == [("the same line", 1)]
+    assert inner.asked == [16, 32, 64, 128]
+    inner = Given(*["the same line"] * 10_000)
+    assert found(inner, 20) == [("the same line", 1)]
+    assert inner.asked[-1] == 320

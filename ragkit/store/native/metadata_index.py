@@ -91,7 +91,9 @@ class MetadataIndex:
     def _get_column(self, field: str, rows: int) -> _IndexedColumn:
         column = self._built_columns.get(field)
         if column is None or len(column.codes) < rows:
-            column = self._built_columns[field] = self._build_column(field)
+            column = self._build_column(field)
+            if (column.codes >= 0).any():  # a client may name any number of fields that no document has
+                self._built_columns[field] = column
         return column
 
     def _build_column(self, field: str) -> _IndexedColumn:

@@ -43,6 +43,23 @@ def test_it_is_measured_once() -> None:
     assert searcher.calls == 1
 
 
+def test_a_stored_calibration_is_that_of_its_embedder() -> None:
+    calibration = ScoreCalibration(0.6, 0.01, 0.05)
+    assert ScoreCalibration.from_json(calibration.to_json("a"), "a") == calibration
+    assert ScoreCalibration.from_json(calibration.to_json("a"), "b") is None
+    assert ScoreCalibration.from_json("{}", "a") is None
+
+
+def test_a_stored_calibration_is_not_measured_again() -> None:
+    class Stored(Meanings):
+        def stored_calibration(self) -> ScoreCalibration | None:
+            return ScoreCalibration(0.6, 0.01, 0.05)
+
+    searcher = Stored()
+    assert get_calibration(searcher) == searcher.stored_calibration()
+    assert searcher.calls == 0
+
+
 def test_nearness_is_the_same_for_embedders_whose_cosines_differ_by_scale_and_offset() -> None:
     narrow, wide = ScoreCalibration(0.9, 0.7, 0.02), ScoreCalibration(0.6, 0.0, 0.06)
     assert narrow.is_discriminative and wide.is_discriminative

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ragkit import KnowledgeBase
+from ragkit.answer.score_calibration import CALIBRATION_TEXTS
 from ragkit.errors import BudgetExceeded, BudgetTooSmall, PriceUnknown
 from ragkit.knowledge_base.indexing import IndexOptions
 from tests.money.conftest import Ragkit
@@ -57,6 +58,15 @@ def test_an_index_run_that_is_likely_to_cost_too_much_does_not_begin(shop: Path,
     assert ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"], "-q").code == 0
 
 
+def test_a_question_pays_for_itself_only(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+    ragkit("index", "docs", "-q")
+    before = embedded(wire)
+    assert before == 20 + 1 + len(CALIBRATION_TEXTS)
+    for _ in range(2):
+        ragkit("ask", "How long does boiler 7 take?")
+    assert embedded(wire) == before + 2
+
+
 def test_a_budget_may_come_from_the_environment(
     shop: Path, wire: Wire, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +96,7 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_th
     kept = len(ragkit("list", "--json").lines)
     assert 0 < kept < 20
     assert ragkit("index", "docs", "--json").json["embedded"] == 20 - kept
-    assert embedded(wire) == 20 + 2  # each run asks for one more: the probe, which tells whose vectors these are
+    assert embedded(wire) == 20 + 2 + len(CALIBRATION_TEXTS)  # each run also embeds the probe of the model
 
 
 def test_what_was_embedded_before_the_budget_was_spent_is_not_paid_again(
@@ -104,7 +114,7 @@ def test_what_was_embedded_before_the_budget_was_spent_is_not_paid_again(
     assert len(ragkit("list", "--json").lines) == first
     rest = ragkit("index", "docs", "--json").json
     assert rest["embedded"] == 600 - first
-    assert embedded(wire) == 600 + 2
+    assert embedded(wire) == 600 + 2 + len(CALIBRATION_TEXTS)
     assert rest["files"]["added"] == 600 - first
 
 

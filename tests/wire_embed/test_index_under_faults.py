@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from ragkit.answer.score_calibration import CALIBRATION_TEXTS
 from ragkit.embed.base import PROBE_TEXT
 from tests.wire_embed.dialects import Asked, tokens_of
 from tests.wire_embed.server import Fault, WireServer
@@ -83,9 +84,10 @@ def wait_for_silence(server: WireServer, process: subprocess.Popen[str]) -> None
 
 
 def assert_all_there_once(workplace: Path, server: WireServer, runs: int) -> None:
-    """Every chunk is in the knowledge base, was embedded once, and the probe of the model once in each run."""
+    """Every chunk and calibration text was embedded once, and the probe of the model once in each run."""
     probes = server.answered.pop(("", PROBE_TEXT))
     assert probes == runs
+    assert [server.answered.pop(("", text)) for text in CALIBRATION_TEXTS] == [1] * len(CALIBRATION_TEXTS)
     assert Counter(server.answered.values()) == {1: FILES * PARAGRAPHS}
     status = said(ragkit("status", "--json", folder=workplace, server=server))
     assert (status["chunks"], status["vectors"], status["failed"]) == (5000, 5000, 0)

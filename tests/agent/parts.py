@@ -44,17 +44,21 @@ def scripted(
 
 def shown(provider: ScriptedProvider, request: int = -1) -> list[tuple[str, str]]:
     """(role, content) of what the model was shown, without the system prompt."""
-    return [(one.role.value, one.content) for one in provider.requests[request].messages if one.role is not Role.SYSTEM]
+    return [
+        (message.role.value, message.content)
+        for message in provider.requests[request].messages
+        if message.role is not Role.SYSTEM
+    ]
 
 
 def tool_messages(result: AgentResult) -> list[str]:
     """What tools answered, in order."""
-    return [one.content for one in result.messages if one.role is Role.TOOL]
+    return [message.content for message in result.messages if message.role is Role.TOOL]
 
 
 def names(events: Sequence[Event]) -> list[str]:
     """The kinds of events."""
-    return [type(one).__name__ for one in events]
+    return [type(event).__name__ for event in events]
 
 
 def ended(events: Sequence[Event]) -> AgentResult:

@@ -19,10 +19,10 @@ NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
 def test_work_is_done_in_another_thread_with_the_context_of_the_caller() -> None:
     NAME.set("anna")
-    found = (
+    result = (
         DaemonThreadPool().submit(lambda: (NAME.get(), threading.current_thread() is threading.main_thread())).result(2)
     )
-    assert found == ("anna", False)
+    assert result == ("anna", False)
 
 
 def test_a_thread_that_is_free_is_used_again() -> None:

@@ -52,8 +52,8 @@ def test_a_bot_takes_a_model_tools_an_instruction_and_a_limit() -> None:
     provider = ScriptedProvider([call("add", a=1, b=2), "never"])
     bot = Groqqy("llama-3.3-70b", registry, "Be brief.", 1, provider=provider)
     assert bot.chat("1 + 2?") == ("[Max iterations reached]", 0.0)
-    [asked] = provider.requests
-    assert (asked.model, asked.tools, asked.messages[0].content.split("\n")[0]) == (
+    [request] = provider.requests
+    assert (request.model, request.tools, request.messages[0].content.split("\n")[0]) == (
         "llama-3.3-70b",
         (add,),
         "Be brief.",
@@ -135,7 +135,7 @@ def test_the_tracker_adds_costs_up() -> None:
     tracker.add(0.5, {"iteration": 2})
     tracker.add(0.125)
     assert tracker.get_total() == 0.875
-    assert [(one.cost, one.metadata) for one in tracker.get_entries()] == [
+    assert [(entry.cost, entry.metadata) for entry in tracker.get_entries()] == [
         (0.25, {"iteration": 1, "model": "llama-3.1"}),
         (0.5, {"iteration": 2}),
         (0.125, {}),

@@ -176,9 +176,9 @@ def test_lines_are_found_in_text_files_of_the_folder_only(folder: FolderTools) -
 
 def test_a_search_that_finds_too_much_says_so(folder: FolderTools) -> None:
     (folder.root / "many.txt").write_text("hit\n" * 500)
-    found = folder.search_files("hit")
-    assert len(said(found)) == 201
-    assert said(found)[-1] == "[the first 200 of more]"
+    result = folder.search_files("hit")
+    assert len(said(result)) == 201
+    assert said(result)[-1] == "[the first 200 of more]"
 
 
 class Engine:
@@ -190,8 +190,8 @@ def test_the_search_on_the_web_is_there_only_with_an_engine(tmp_path: Path) -> N
     assert create_default_registry().list_names() == ["calculator"]
     registry = create_default_registry(tmp_path, search=Engine())
     assert registry.list_names() == ["calculator", "read_file", "list_files", "search_files", "web_search"]
-    found = create_web_search_tool(Engine()).execute(query="cats", num_results=2)
-    assert found == ToolResult(
+    result = create_web_search_tool(Engine()).execute(query="cats", num_results=2)
+    assert result == ToolResult(
         "1. cats 0\nhttp://x/0\nwords\n\n2. cats 1\nhttp://x/1\nwords",
         [["cats 0", "http://x/0", "words"], ["cats 1", "http://x/1", "words"]],
     )
@@ -203,4 +203,4 @@ def test_the_tools_of_a_folder_work_in_a_run(folder: FolderTools) -> None:
     agent, _ = scripted([call("search_files", text="beta"), call("read_file", "c2", path="../x"), "ok"], folder.tools())
     result = agent.run("x")
     assert tool_messages(result) == ["docs/a.md:3: beta", "Error executing read_file: '../x' is outside the directory"]
-    assert [one.data for one in result.messages if one.role is Role.TOOL] == [["docs/a.md:3: beta"], None]
+    assert [message.data for message in result.messages if message.role is Role.TOOL] == [["docs/a.md:3: beta"], None]

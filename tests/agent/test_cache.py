@@ -166,11 +166,11 @@ def test_everything_that_matters_changes_the_key(change: Callable[[], ModelReque
 
 
 def test_the_ids_of_calls_do_not_change_the_key() -> None:
-    def asked(call_id: str) -> ModelRequest:
+    def build_request(call_id: str) -> ModelRequest:
         result = Message(Role.TOOL, "3", tool_call_id=call_id, name="add")
         return replace(BASE, messages=(*BASE.messages, Message.assistant("", [call("add", call_id, a=1)]), result))
 
-    assert CacheKeyBuilder.build("p", asked("c1")) == CacheKeyBuilder.build("p", asked("c2"))
+    assert CacheKeyBuilder.build("p", build_request("c1")) == CacheKeyBuilder.build("p", build_request("c2"))
 
 
 def test_the_entry_used_longest_ago_goes_first() -> None:
@@ -221,10 +221,10 @@ def test_threads_may_use_one_cache() -> None:
 
 
 def test_a_second_process_finds_what_the_first_stored(redis_url: str) -> None:
-    one, other = RedisCache(redis_url, prefix="two:"), RedisCache(redis_url, prefix="two:")
-    one.set("k", FULL)
-    assert other.get("k") == FULL
-    for client in (one, other):
+    first, second = RedisCache(redis_url, prefix="two:"), RedisCache(redis_url, prefix="two:")
+    first.set("k", FULL)
+    assert second.get("k") == FULL
+    for client in (first, second):
         client.close()
 
 
@@ -238,11 +238,11 @@ def test_redis_forgets_when_the_time_is_over(redis_url: str) -> None:
 
 
 def test_prefixes_keep_caches_apart(redis_url: str) -> None:
-    one, other = RedisCache(redis_url, prefix="one:"), RedisCache(redis_url, prefix="other:")
-    one.set("k", FULL)
-    other.clear()
-    assert (other.get("k"), one.get("k")) == (None, FULL)
-    for client in (one, other):
+    first, second = RedisCache(redis_url, prefix="one:"), RedisCache(redis_url, prefix="other:")
+    first.set("k", FULL)
+    second.clear()
+    assert (second.get("k"), first.get("k")) == (None, FULL)
+    for client in (first, second):
         client.close()
 
 
@@ -280,17 +280,17 @@ def test_a_hit_is_an_event_like_any_answer(tmp_path: Path) -> None:
 
 
 def test_a_file_outlives_the_process_that_wrote_it(tmp_path: Path) -> None:
-    said = Completion(Message.assistant("yes"), Tokens(7, 3), "stop", "m", "p")
+    completion = Completion(Message.assistant("yes"), Tokens(7, 3), "stop", "m", "p")
     with DiskCache(tmp_path / "a.sqlite") as first:
-        first.set("k", said)
+        first.set("k", completion)
     with DiskCache(tmp_path / "a.sqlite") as second:
-        assert (second.get("k"), second.get("other")) == (said, None)
+        assert (second.get("k"), second.get("other")) == (completion, None)
         assert second.stats == CacheStats(1, 1, 0, 1)
 
 
 def test_a_file_that_is_no_cache_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "a.sqlite").write_text("a diary, and no database at all")
     with pytest.raises(
-        KnowledgeBaseDamaged, match=r"a\.sqlite cannot be used as a cache of answers \(file is not a database\)"
+        KnowledgeBaseDamaged, match=r"a\.sqlite is not a valid response cache \(file is not a database\)"
     ):
         DiskCache(tmp_path / "a.sqlite")

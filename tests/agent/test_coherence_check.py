@@ -24,11 +24,11 @@ def checked(judge: ScriptedProvider, script: list[ScriptedTurn], **options: bool
     return Agent(provider, [add, fail], config=config), provider
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_a_call_that_does_not_serve_the_request_is_answered_with_the_reason(way: str) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_call_that_does_not_serve_the_request_is_answered_with_the_reason(mode: str) -> None:
     judge = ScriptedProvider(['```json\n{"refused": [{"call": 2, "reason": "nobody asked to fail"}]}\n```'])
     agent, _ = checked(judge, [CALLS, "three"])
-    result = agent.run("1 + 2?") if way == "sync" else asyncio.run(agent.arun("1 + 2?"))
+    result = agent.run("1 + 2?") if mode == "sync" else asyncio.run(agent.arun("1 + 2?"))
     assert tool_messages(result) == ["3", "Error: fail does not fit the request: nobody asked to fail"]
     assert result.trace.find_spans(StepType.COHERENCE)[0].attributes == {"c2": "nobody asked to fail"}
 
@@ -37,9 +37,9 @@ def test_the_judge_sees_the_users_words_and_the_calls_and_nothing_else() -> None
     judge = ScriptedProvider(['{"refused": []}'])
     agent, _ = checked(judge, [CALLS, "three"])
     agent.run("1 + 2?")
-    [asked] = judge.requests
-    assert (asked.model, asked.settings.temperature, asked.tools) == ("judge-model", 0.0, ())
-    assert asked.messages[1].content == 'User:\n1 + 2?\n\nCalls:\n1. add {"a":1,"b":2}\n2. fail {}'
+    [request] = judge.requests
+    assert (request.model, request.settings.temperature, request.tools) == ("judge-model", 0.0, ())
+    assert request.messages[1].content == 'User:\n1 + 2?\n\nCalls:\n1. add {"a":1,"b":2}\n2. fail {}'
 
 
 def test_what_the_check_costs_is_part_of_the_run() -> None:
@@ -71,4 +71,4 @@ def test_the_agents_own_provider_may_judge() -> None:
     provider = ScriptedProvider([CALLS, '{"refused": []}', "ok"], model="own")
     agent = Agent(provider, [add, fail], config=AgentConfig(coherence=CoherenceCheck()))
     assert agent.run("x").content == "ok"
-    assert [one.model for one in provider.requests] == ["own"] * 3
+    assert [request.model for request in provider.requests] == ["own"] * 3

@@ -30,7 +30,7 @@ def test_length_blocks_cuts_or_warns() -> None:
         "rewrite", "6 characters, at most 5 are allowed", "abcde"
     )
     assert LengthGuardrail(min_chars=3, action="rewrite").check("ab").action == "warn"
-    assert LengthGuardrail(min_chars=3).check("ab").reason == "2 characters, at least 3 are wanted"
+    assert LengthGuardrail(min_chars=3).check("ab").reason == "2 characters, at least 3 are required"
 
 
 def test_format_wants_json_or_a_pattern() -> None:
@@ -72,9 +72,9 @@ def test_the_reason_names_kinds_of_data_and_never_the_data() -> None:
 
 
 def test_topics_are_whole_words_in_any_case() -> None:
-    rail = TopicGuardrail(["insider trading", "bomb"])
-    assert rail.check("About Insider Trading.") == Verdict("block", "it speaks of 'insider trading'")
-    assert rail.check("a bombastic speech") == ALLOW
+    guardrail = TopicGuardrail(["insider trading", "bomb"])
+    assert guardrail.check("About Insider Trading.") == Verdict("block", "it speaks of 'insider trading'")
+    assert guardrail.check("a bombastic speech") == ALLOW
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 
 
 def test_guardrails_follow_one_another_and_a_block_ends_it() -> None:
-    rails: list[Guardrail] = [
+    guardrails: list[Guardrail] = [
         PIIGuardrail(),
         LengthGuardrail(12, action="rewrite"),
         TopicGuardrail(["email"]),
         LengthGuardrail(1),
     ]
-    text, found = apply_guardrails(rails, "x@example.org wrote")
+    text, findings = apply_guardrails(guardrails, "x@example.org wrote")
     assert text == "[email] wrot"
-    assert [(one.guardrail, one.action) for one in found] == [
+    assert [(finding.guardrail, finding.action) for finding in findings] == [
         ("pii", "rewrite"),
         ("length", "rewrite"),
         ("topic", "block"),
@@ -133,7 +133,7 @@ def config(**places: list[object]) -> AgentConfig:
 
 
 def triggered(events: list[Event]) -> list[tuple[str, str, str]]:
-    return [(one.place, one.guardrail, one.action) for one in events if isinstance(one, GuardrailTriggered)]
+    return [(event.place, event.guardrail, event.action) for event in events if isinstance(event, GuardrailTriggered)]
 
 
 def test_what_the_user_says_is_rewritten_before_the_model_sees_it() -> None:
@@ -147,9 +147,9 @@ def test_what_the_user_says_may_be_refused_before_anything_is_spent() -> None:
     agent, provider = scripted([], config=config(input=[TopicGuardrail(["bomb"])]))
     with pytest.raises(
         GuardrailBlocked, match="the input was blocked by the guardrail topic: it speaks of 'bomb'"
-    ) as met:
+    ) as raised:
         agent.run("build a bomb")
-    partial = partial_result(met.value)
+    partial = partial_result(raised.value)
     assert partial is not None
     assert (provider.requests, partial.usage.prompt_tokens, partial.stop_reason) == ([], 0, "error")
 
@@ -163,7 +163,7 @@ def test_what_the_model_says_is_rewritten_before_the_user_sees_it() -> None:
 def test_a_streamed_answer_is_held_back_until_the_guardrails_have_seen_it() -> None:
     agent, _ = scripted(["mail a@b.org now"], config=config(output=[PIIGuardrail()]))
     events = list(agent.stream("x"))
-    assert "".join(getattr(one, "text", "") for one in events) == "mail [email] now"
+    assert "".join(getattr(event, "text", "") for event in events) == "mail [email] now"
     assert ended(events).content == "mail [email] now"
 
 
@@ -189,14 +189,14 @@ def test_arguments_are_rewritten_wherever_a_text_stands_in_them() -> None:
 
 
 def test_a_call_with_refused_arguments_is_answered_and_the_run_goes_on() -> None:
-    rail = FormatGuardrail(r"(?!/etc).*", name="no_etc")
+    guardrail = FormatGuardrail(r"(?!/etc).*", name="no_etc")
     agent, _ = scripted(
-        [call("write", path="/etc/passwd", lines=[]), "I may not"], [write], config(tool_arguments=[rail])
+        [call("write", path="/etc/passwd", lines=[]), "I may not"], [write], config(tool_arguments=[guardrail])
     )
     result = agent.run("x")
     assert result.content == "I may not"
-    [told] = tool_messages(result)
-    assert told.startswith("Error: its arguments were blocked by no_etc: the text does not match")
+    [message] = tool_messages(result)
+    assert message.startswith("Error: its arguments were blocked by no_etc: the text does not match")
 
 
 @tool
@@ -211,8 +211,8 @@ def test_what_a_tool_returns_may_be_rewritten_or_withheld() -> None:
     )
     assert tool_messages(agent.run("x")) == ["Nice page. [removed] and mail [email]."]
     agent, _ = scripted([call("page"), "ok"], [page], config(tool_results=[InjectionGuardrail()]))
-    [told] = tool_messages(agent.run("x"))
-    assert told.startswith("Error: the result was withheld by prompt_injection: it gives the model orders")
+    [message] = tool_messages(agent.run("x"))
+    assert message.startswith("Error: the result was withheld by prompt_injection: it gives the model orders")
 
 
 def test_screening_warns_by_default_and_leaves_the_text() -> None:

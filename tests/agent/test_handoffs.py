@@ -37,7 +37,7 @@ def team(*scripts: list[ScriptedTurn]) -> tuple[AgentRunner, list[ScriptedProvid
             name=name,
             instructions=f"You are {name}.",
             description=f"Knows all about {name.lower()}.",
-            handoffs=[other for other in names if other != name],
+            handoffs=[target for target in names if target != name],
         )
         for name, provider in zip(names, providers, strict=True)
     ]
@@ -45,7 +45,7 @@ def team(*scripts: list[ScriptedTurn]) -> tuple[AgentRunner, list[ScriptedProvid
 
 
 def speakers(result: AgentResult) -> list[str]:
-    return [one.agent_name for one in result.messages if one.role is Role.ASSISTANT]
+    return [message.agent_name for message in result.messages if message.role is Role.ASSISTANT]
 
 
 def test_a_handoff_is_a_tool_and_the_other_agent_answers() -> None:
@@ -55,8 +55,8 @@ def test_a_handoff_is_a_tool_and_the_other_agent_answers() -> None:
     assert speakers(result) == ["Triage", "Billing"]
     assert tool_messages(result) == ["handed over to Billing: an invoice"]
     assert providers[1].requests[0].messages[0].content.startswith("You are Billing.")
-    assert [one.name for one in providers[0].requests[0].tools] == ["add", "handoff_to_billing", "handoff_to_support"]
-    assert [one.attributes for one in result.trace.find_spans(StepType.HANDOFF)] == [{"from": "Triage"}]
+    assert [tool.name for tool in providers[0].requests[0].tools] == ["add", "handoff_to_billing", "handoff_to_support"]
+    assert [span.attributes for span in result.trace.find_spans(StepType.HANDOFF)] == [{"from": "Triage"}]
 
 
 def test_the_first_handoff_wins_and_later_ones_are_answered_as_ignored() -> None:
@@ -95,17 +95,17 @@ def test_a_handoff_to_nobody_is_an_error_that_keeps_what_there_was() -> None:
     agent = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=["Billing"])
     with pytest.raises(
         HandoffFailed, match=r"unknown handoff target 'Billing' \(available: none\): add the agent to the AgentRunner"
-    ) as met:
+    ) as raised:
         agent.run("x")
-    partial = partial_result(met.value)
+    partial = partial_result(raised.value)
     assert partial is not None
     assert partial.messages[0].content == "x"
 
 
 def test_agents_that_hand_over_forever_end_at_the_last_iteration() -> None:
-    there = [call("handoff_to_billing", f"c{n}") for n in range(9)]
+    to_billing = [call("handoff_to_billing", f"c{n}") for n in range(9)]
     back = [call("handoff_to_triage", f"d{n}") for n in range(9)]
-    runner, _ = team(there, back)  # type: ignore[arg-type]
+    runner, _ = team(to_billing, back)  # type: ignore[arg-type]
     result = runner.run("x")
     assert (result.stop_reason, result.iterations) == ("max_iterations", 10)
 
@@ -122,7 +122,7 @@ def test_the_policy_speaks_about_handoffs_too() -> None:
 def test_observers_hear_of_a_handoff() -> None:
     runner, _ = team([call("handoff_to_billing", reason="money")], ["ok"])
     events = list(runner.stream("x"))
-    assert [(one.source, one.target, one.reason) for one in events if isinstance(one, HandedOff)] == [
+    assert [(event.source, event.target, event.reason) for event in events if isinstance(event, HandedOff)] == [
         ("Triage", "Billing", "money")
     ]
     assert ended(events).content == "ok"
@@ -138,8 +138,8 @@ class Listener(AgentObserver):
         self.heard.append(type(event).__name__)
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
-def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(way: str) -> None:
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(mode: str) -> None:
     first, second, both = Listener(), Listener(), Listener()
     hooked: list[int] = []
     hooks = {"on_iteration_start": hooked.append}
@@ -152,7 +152,7 @@ def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(way: 
         handoffs=[billing],
         config=AgentConfig(observers=(first, both), hooks=dict(hooks)),
     )
-    assert (triage.run("x") if way == "run" else asyncio.run(triage.arun("x"))).content == "ok"
+    assert (triage.run("x") if mode == "run" else asyncio.run(triage.arun("x"))).content == "ok"
     assert second.heard == [
         "HandedOff",
         "IterationStarted",
@@ -185,8 +185,8 @@ def test_the_next_turn_goes_to_who_spoke_last() -> None:
 
 def test_who_spoke_last_is_read_from_the_messages_themselves() -> None:
     runner, _ = team(["triage"], ["billing"])
-    spoken = Message(Role.ASSISTANT, "hello", agent_name="Billing")
-    state = ConversationState((Message.user("hi"), spoken))
+    last_message = Message(Role.ASSISTANT, "hello", agent_name="Billing")
+    state = ConversationState((Message.user("hi"), last_message))
     assert runner.select_agent(state).name == "Billing"
     assert runner.select_agent(ConversationState()).name == "Triage"
     gone = Message(Role.ASSISTANT, "hello", agent_name="Dismissed")
@@ -274,13 +274,13 @@ def test_many_conversations_on_one_runner_stay_apart() -> None:
     triage = Agent(FunctionProvider(answer), name="Triage", handoffs=["Billing"])  # type: ignore[arg-type]
     runner = AgentRunner([triage, billing])
     with ThreadPoolExecutor(20) as pool:
-        found = list(pool.map(lambda n: runner.run(f"q{n}").content, range(200)))
-    assert found == [f"for q{n}" for n in range(200)]
+        answers = list(pool.map(lambda n: runner.run(f"q{n}").content, range(200)))
+    assert answers == [f"for q{n}" for n in range(200)]
 
     async def everyone() -> list[str]:
-        return [one.content for one in await asyncio.gather(*(runner.arun(f"q{n}") for n in range(200)))]
+        return [result.content for result in await asyncio.gather(*(runner.arun(f"q{n}") for n in range(200)))]
 
-    assert asyncio.run(everyone()) == found
+    assert asyncio.run(everyone()) == answers
 
 
 def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
@@ -294,5 +294,5 @@ def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
 
 def test_the_tools_of_an_agent_alone_do_not_know_the_others() -> None:
     agent, _ = scripted([call("handoff_to_nobody"), "ok"])
-    [told] = tool_messages(agent.run("x"))
-    assert told.startswith("Error: unknown tool 'handoff_to_nobody'")
+    [message] = tool_messages(agent.run("x"))
+    assert message.startswith("Error: unknown tool 'handoff_to_nobody'")

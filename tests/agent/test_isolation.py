@@ -20,7 +20,7 @@ Secrets = set[str]
 
 
 def secrets_in(request: ModelRequest) -> Secrets:
-    text = " ".join(one.content for one in request.messages if one.role is not Role.SYSTEM)
+    text = " ".join(message.content for message in request.messages if message.role is not Role.SYSTEM)
     return {word for word in text.replace("\n", " ").split() if word.startswith("secret-")}
 
 
@@ -66,7 +66,7 @@ def check(results: list[AgentResult], provider: Keeper) -> None:
         secret = f"secret-{number}"
         assert (result.content, result.state, result.context) == (secret, {"seen": secret}, {"secret": secret})
         assert (result.usage.embedding_tokens, result.usage.by_tool["look"].calls) == (number, 1)
-        assert [one.content for one in result.messages if one.role is Role.TOOL] == [f"{secret} after 2"]
+        assert [message.content for message in result.messages if message.role is Role.TOOL] == [f"{secret} after 2"]
     assert len({result.run_id for result in results}) == len(results)
 
 
@@ -78,12 +78,12 @@ def test_a_thousand_runs_in_threads_keep_their_secrets() -> None:
     provider = Keeper()
     agent = Agent(provider, [look])
 
-    def one(number: int) -> AgentResult:
+    def run_one(number: int) -> AgentResult:
         words, context = given(number)
         return agent.run(words, context=context)
 
     with ThreadPoolExecutor(100) as pool:
-        check(list(pool.map(one, range(RUNS))), provider)
+        check(list(pool.map(run_one, range(RUNS))), provider)
 
 
 @pytest.mark.parametrize("looking", [look, alook], ids=["tools in threads", "tools in tasks"])
@@ -111,7 +111,7 @@ def test_batch_and_abatch_keep_the_secrets_of_a_thousand_inputs() -> None:
     provider = Echo()
     agent = Agent(provider)
     inputs = [f"mine is secret-{number}" for number in range(RUNS)]
-    wanted = [f"secret-{number}" for number in range(RUNS)]
-    assert [one.content for one in agent.batch(inputs, max_concurrency=50)] == wanted
-    assert [one.content for one in asyncio.run(agent.abatch(inputs, max_concurrency=200))] == wanted
+    expected = [f"secret-{number}" for number in range(RUNS)]
+    assert [result.content for result in agent.batch(inputs, max_concurrency=50)] == expected
+    assert [result.content for result in asyncio.run(agent.abatch(inputs, max_concurrency=200))] == expected
     assert (provider.mixed, provider.asked) == ([], 2 * RUNS)

@@ -33,11 +33,11 @@ def test_a_run_calls_tools_until_the_model_answers() -> None:
     agent, provider = scripted([call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4), "three and seven"])
     result = agent.run("Add.")
     assert (result.content, result.stop_reason, result.iterations) == ("three and seven", "stop", 3)
-    assert [(one.name, one.arguments, one.content) for one in result.tool_calls] == [
+    assert [(call.name, call.arguments, call.content) for call in result.tool_calls] == [
         ("add", {"a": 1, "b": 2}, "3"),
         ("add", {"a": 3, "b": 4}, "7"),
     ]
-    assert [one.role.value for one in result.messages] == [
+    assert [message.role.value for message in result.messages] == [
         "user",
         "assistant",
         "tool",
@@ -79,7 +79,10 @@ def test_the_trace_is_a_tree_with_tools_below_their_step() -> None:
     agent, _ = scripted([[call("add", "c1", a=1, b=2), call("fail", "c2")], "ok"])
     trace = agent.run("x").trace
     [step] = trace.find_spans(StepType.TOOL_EXECUTION)
-    assert [(one.name, one.attributes.get("error")) for one in step.children] == [("add", None), ("fail", "no reason")]
+    assert [(child.name, child.attributes.get("error")) for child in step.children] == [
+        ("add", None),
+        ("fail", "no reason"),
+    ]
     assert trace.root.type is StepType.RUN
     assert all(span.ended >= span.started >= 0 for span in trace.root.walk())
     assert trace.seconds == trace.root.ended > 0
@@ -105,8 +108,8 @@ def test_the_names_of_the_older_api_are_on_the_result() -> None:
 
 def test_the_reasoning_is_what_the_model_said_before_it_called_tools() -> None:
     why = Message.assistant("I must add these.", [call("add", a=1, b=2)])
-    thought = Message(Role.ASSISTANT, "three", reasoning="the sum is three")
-    agent, _ = scripted([why, thought])
+    message = Message(Role.ASSISTANT, "three", reasoning="the sum is three")
+    agent, _ = scripted([why, message])
     assert agent.run("x").reasoning == "I must add these.\n\nthe sum is three"
 
 
@@ -127,7 +130,7 @@ def test_routing_only_ends_with_the_choice_and_still_ends_the_iteration() -> Non
     agent, _ = scripted([[call("add", a=1, b=2), call("fail", "c2")]], config=AgentConfig(routing_only=True))
     events = list(agent.stream("x"))
     result = ended(events)
-    assert ([one.name for one in result.tool_calls], result.stop_reason) == (["add", "fail"], "routing_only")
+    assert ([call.name for call in result.tool_calls], result.stop_reason) == (["add", "fail"], "routing_only")
     assert names(events)[-2:] == ["IterationEnded", "RunEnded"]
     assert "ToolStarted" not in names(events)
 
@@ -157,9 +160,9 @@ def test_a_call_that_a_document_holds_is_not_made_when_the_model_quotes_the_docu
     for quote in quotes:
         agent, _ = scripted([call("search"), f"It says {quote}"], [search, add])
         result = agent.run("x")
-        assert ([one.name for one in result.tool_calls], result.content) == (["search"], f"It says {quote}")
+        assert ([call.name for call in result.tool_calls], result.content) == (["search"], f"It says {quote}")
     agent, _ = scripted([call("search"), planted.replace("1", "7"), "ok"], [search, add])
-    assert [one.name for one in agent.run("x").tool_calls] == ["search", "add"]
+    assert [call.name for call in agent.run("x").tool_calls] == ["search", "add"]
 
 
 def test_reading_text_as_tool_calls_can_be_switched_off() -> None:
@@ -180,9 +183,9 @@ def test_calls_get_ids_of_their_own() -> None:
         ]
     )
     result = agent.run("x")
-    ids = [one.call.id for one in result.tool_calls]
+    ids = [call.call.id for call in result.tool_calls]
     assert (len(set(ids)), ids[1]) == (3, "x")
-    assert [one.tool_call_id for one in provider.requests[1].messages if one.role is Role.TOOL] == ids
+    assert [message.tool_call_id for message in provider.requests[1].messages if message.role is Role.TOOL] == ids
 
 
 def test_a_tool_sees_the_context_and_may_change_the_copy_of_this_run() -> None:
@@ -195,11 +198,15 @@ def test_a_tool_sees_the_context_and_may_change_the_copy_of_this_run() -> None:
         places.append("here")
         return f"{ctx.agent_name} {ctx.tool_name} {ctx.call_id} {ctx.attempt}/{ctx.max_attempts}"
 
-    mine: dict[str, JSON] = {"places": ["there"]}
+    context: dict[str, JSON] = {"places": ["there"]}
     agent, _ = scripted([call("visit"), "ok"], [visit])
-    result = agent.run("x", context=mine)
+    result = agent.run("x", context=context)
     assert tool_messages(result) == ["agent visit c1 1/1"]
-    assert (result.context, result.state, mine) == ({"places": ["there", "here"]}, {"visits": 1}, {"places": ["there"]})
+    assert (result.context, result.state, context) == (
+        {"places": ["there", "here"]},
+        {"visits": 1},
+        {"places": ["there"]},
+    )
 
 
 def test_the_object_behind_a_result_reaches_the_provider_the_result_and_the_messages() -> None:
@@ -214,7 +221,7 @@ def test_the_object_behind_a_result_reaches_the_provider_the_result_and_the_mess
     result = agent.run("x")
     assert provider.requests[1].messages[-1].data is hits
     assert result.tool_calls[0].data is hits
-    assert [one.data for one in result.messages if one.role is Role.TOOL] == [hits]
+    assert [message.data for message in result.messages if message.role is Role.TOOL] == [hits]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +250,10 @@ def test_embeddings_made_inside_a_tool_are_folded_into_the_usage_of_the_run() ->
     assert (usage.prompt_tokens, usage.completion_tokens, usage.embedding_tokens) == (300, 30, 7)
     assert (usage.llm_cost_usd, usage.embedding_cost_usd, usage.total_cost_usd) == (1.5, 0.25, 1.75)
     assert (usage.by_tool["search"].calls, usage.by_tool["search"].stats.embedding_tokens) == (1, 7)
-    assert [(one.prompt_tokens, one.embedding_tokens) for one in usage.iterations] == [(100, 7), (200, 0)]
+    assert [(iteration.prompt_tokens, iteration.embedding_tokens) for iteration in usage.iterations] == [
+        (100, 7),
+        (200, 0),
+    ]
 
 
 def test_an_agent_inside_a_tool_adds_to_the_usage_of_the_outer_run() -> None:
@@ -282,17 +292,17 @@ def test_a_limit_is_checked_before_each_request() -> None:
 def test_a_run_warns_once_when_a_limit_is_near() -> None:
     turn = Completion(Message.assistant("", [call("add", a=1, b=2)]), Tokens(45, 0, cost_usd=0.0))
     agent, _ = scripted([turn, turn, "ok"], config=AgentConfig(limits=Limits(max_tokens=200, warn_at=0.2)))
-    warnings = [one for one in agent.stream("x") if isinstance(one, BudgetWarning)]
-    assert [(one.unit, one.spent, one.limit) for one in warnings] == [("tokens", 45.0, 200.0)]
+    warnings = [event for event in agent.stream("x") if isinstance(event, BudgetWarning)]
+    assert [(warning.unit, warning.spent, warning.limit) for warning in warnings] == [("tokens", 45.0, 200.0)]
 
 
 def test_the_waits_between_attempts_grow_with_jitter_and_have_an_upper_bound() -> None:
     retry = RetryPolicy(max_attempts=9, initial_wait_s=1.0, max_wait_s=4.0)
     error = RateLimited("p", "slow down")
     for attempt, most in [(1, 1.0), (2, 2.0), (3, 4.0), (8, 4.0)]:
-        waits = [retry.next_wait_s(attempt, error) or 0.0 for _ in range(200)]
-        assert max(waits) <= most
-        assert min(waits) < most / 4 < max(waits)
+        delays = [retry.next_wait_s(attempt, error) or 0.0 for _ in range(200)]
+        assert max(delays) <= most
+        assert min(delays) < most / 4 < max(delays)
     assert retry.next_wait_s(9, error) is None
     assert retry.next_wait_s(1, RateLimited("p", "x", retry_after=3.5)) == 3.5
     assert retry.next_wait_s(1, RateLimited("p", "x", retry_after=5.0)) is None
@@ -343,16 +353,16 @@ def kinds(agent: Agent) -> tuple[list[Event], list[Event]]:
 
 def comparable(events: list[Event]) -> list[object]:
     """Events without what differs from run to run."""
-    kept = [one for one in events if not isinstance(one, ToolChunk)]
-    return [(type(one).__name__, getattr(one, "text", ""), getattr(one, "content", "")) for one in kept]
+    kept = [event for event in events if not isinstance(event, ToolChunk)]
+    return [(type(event).__name__, getattr(event, "text", ""), getattr(event, "content", "")) for event in kept]
 
 
 def test_a_stream_gives_the_same_events_synchronously_and_asynchronously() -> None:
     script: list[ScriptedTurn] = [[call("add", "c1", a=1, b=2), call("fail", "c2")], "the sum is three"]
     agent, _ = scripted([*script, *script])
-    one, other = kinds(agent)
-    assert comparable(one) == comparable(other)
-    assert names(one) == [
+    sync_events, async_events = kinds(agent)
+    assert comparable(sync_events) == comparable(async_events)
+    assert names(sync_events) == [
         "RunStarted",
         "IterationStarted",
         "ModelCallStarted",
@@ -371,19 +381,19 @@ def test_a_stream_gives_the_same_events_synchronously_and_asynchronously() -> No
         "IterationEnded",
         "RunEnded",
     ]
-    assert [one_.text for one_ in one if isinstance(one_, TextChunk)] == ["the ", "sum ", "is ", "three"]
-    assert [event.arguments for event in one if isinstance(event, ToolCallChunk)] == ['{"a":1,"b":2}', "{}"]
+    assert [event.text for event in sync_events if isinstance(event, TextChunk)] == ["the ", "sum ", "is ", "three"]
+    assert [event.arguments for event in sync_events if isinstance(event, ToolCallChunk)] == ['{"a":1,"b":2}', "{}"]
 
 
 def test_run_arun_and_the_streams_come_to_the_same_result() -> None:
     script: list[ScriptedTurn] = [call("add", a=1, b=2), "three"]
     agent, _ = scripted(script * 4)
-    one, other = agent.run("x"), asyncio.run(agent.arun("x"))
+    sync_result, async_result = agent.run("x"), asyncio.run(agent.arun("x"))
     streams = [ended(events) for events in kinds(agent)]
-    for result in (other, *streams):
-        assert result.messages == one.messages
-        assert result.usage == one.usage
-        assert [span.type for span in result.trace.steps] == [span.type for span in one.trace.steps]
+    for result in (async_result, *streams):
+        assert result.messages == sync_result.messages
+        assert result.usage == sync_result.usage
+        assert [span.type for span in result.trace.steps] == [span.type for span in sync_result.trace.steps]
 
 
 def test_a_stream_that_nobody_reads_to_its_end_lets_go_of_the_memory() -> None:
@@ -428,9 +438,9 @@ def test_a_memory_that_cannot_be_written_is_an_error_that_keeps_the_answer(tmp_p
     memory = ConversationMemory()
     memory._store = FileConversationStore(tmp_path / "taken" / "chat.json")
     agent, _ = scripted(["the answer"])
-    with pytest.raises(OSError, match="taken") as met:
+    with pytest.raises(OSError, match="taken") as raised:
         agent.run("x", memory=memory)
-    partial = partial_result(met.value)
+    partial = partial_result(raised.value)
     assert partial is not None
     assert partial.messages[-1].content == "the answer"
 
@@ -439,8 +449,8 @@ def test_batch_keeps_the_order_and_every_conversation_apart() -> None:
     provider = ScriptedProvider([lambda request: f"{len(request.messages)} {request.messages[-1].content}"] * 40)
     agent = Agent(provider, memory=ConversationMemory())
     inputs = [f"q{n}" for n in range(20)]
-    assert [one.content for one in agent.batch(inputs)] == [f"2 q{n}" for n in range(20)]
-    assert [one.content for one in asyncio.run(agent.abatch(inputs))] == [f"2 q{n}" for n in range(20)]
+    assert [result.content for result in agent.batch(inputs)] == [f"2 q{n}" for n in range(20)]
+    assert [result.content for result in asyncio.run(agent.abatch(inputs))] == [f"2 q{n}" for n in range(20)]
     assert agent.memory is not None
     assert len(agent.memory) == 0
 
@@ -466,4 +476,4 @@ def test_tools_may_run_one_after_the_other() -> None:
     )
     events = list(agent.stream("x"))
     assert tool_messages(ended(events)) == ["3", "Error executing fail: no reason"]
-    assert sum(isinstance(one, ToolStarted) for one in events) == 2
+    assert sum(isinstance(event, ToolStarted) for event in events) == 2

@@ -25,13 +25,13 @@ GOLDEN = Path(__file__).parent / "golden" / "conversation-v1.json"
 
 
 def texts(memory: ConversationMemory) -> list[str]:
-    return [one.content for one in memory.get_history()]
+    return [message.content for message in memory.get_history()]
 
 
 def exchange(number: int) -> list[Message]:
     """A tool call with two results."""
     calls = [ToolCall("t", {}, f"{number}a"), ToolCall("t", {}, f"{number}b")]
-    results = [Message(Role.TOOL, "r", tool_call_id=one.id, name="t") for one in calls]
+    results = [Message(Role.TOOL, "r", tool_call_id=call.id, name="t") for call in calls]
     return [Message.assistant(f"call {number}", calls), *results]
 
 
@@ -39,7 +39,7 @@ def test_the_oldest_messages_go_when_there_are_too_many() -> None:
     memory = ConversationMemory(max_messages=2)
     dropped = [memory.add(user(text)) for text in "abcd"]
     assert texts(memory) == ["c", "d"]
-    assert [[one.content for one in some] for some in dropped] == [[], [], ["a"], ["b"]]
+    assert [[message.content for message in some] for some in dropped] == [[], [], ["a"], ["b"]]
 
 
 def test_the_oldest_messages_go_when_there_are_too_many_tokens() -> None:
@@ -85,7 +85,7 @@ def test_no_result_is_ever_left_without_its_call(kinds: list[str], limit: int) -
             open_calls.remove(message.tool_call_id)
         else:
             assert not open_calls
-            open_calls = {one.id for one in message.tool_calls}
+            open_calls = {call.id for call in message.tool_calls}
     assert not open_calls
 
 
@@ -213,7 +213,7 @@ def test_threads_that_share_a_memory_take_turns() -> None:
         thread.join()
     assert most == [1]
     history = agent.memory.get_history() if agent.memory else []
-    assert [one.role.value for one in history] == ["user", "assistant"] * 12
+    assert [message.role.value for message in history] == ["user", "assistant"] * 12
 
 
 def test_tasks_that_share_a_memory_take_turns() -> None:
@@ -221,20 +221,20 @@ def test_tasks_that_share_a_memory_take_turns() -> None:
     agent = Agent(FunctionProvider(lambda request: str(len(request.messages))), memory=memory)
 
     async def everyone() -> list[str]:
-        return [one.content for one in await asyncio.gather(*(agent.arun("x") for _ in range(20)))]
+        return [result.content for result in await asyncio.gather(*(agent.arun("x") for _ in range(20)))]
 
     assert asyncio.run(everyone()) == [str(2 * n + 2) for n in range(20)]
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_a_run_whose_time_is_over_before_its_turn_comes_does_not_wait_for_it(way: str) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_run_whose_time_is_over_before_its_turn_comes_does_not_wait_for_it(mode: str) -> None:
     memory = ConversationMemory()
-    other = memory.run_lock.acquire()
+    waiter = memory.run_lock.acquire()
     agent, provider = scripted(["never"], config=AgentConfig(limits=Limits(max_seconds=0.05)))
     with pytest.raises(BudgetExceeded, match=r"budget of 0\.05 seconds exceeded"):
-        agent.run("x", memory=memory) if way == "sync" else asyncio.run(agent.arun("x", memory=memory))
+        agent.run("x", memory=memory) if mode == "sync" else asyncio.run(agent.arun("x", memory=memory))
     assert provider.requests == []
-    memory.run_lock.release(other)
+    memory.run_lock.release(waiter)
     assert memory.run_lock.acquire().done()
 
 

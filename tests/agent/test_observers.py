@@ -68,13 +68,13 @@ def test_every_event_that_was_promised_has_a_method() -> None:
     assert {kind.__name__ for kind in OBSERVER_METHODS} == {kind.__name__ for kind in Event.__subclasses__()}
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_an_observer_hears_of_everything_in_order(way: str) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_an_observer_hears_of_everything_in_order(mode: str) -> None:
     diary = Diary()
     calls = [call("chatty", "c1"), call("fail", "c2")]
     agent, _ = scripted([calls, "ok"], [chatty, fail], AgentConfig(observers=[diary]))
     memory = ConversationMemory(max_messages=2)
-    if way == "sync":
+    if mode == "sync":
         agent.run("x", memory=memory)
     else:
         asyncio.run(agent.arun("x", memory=memory))
@@ -102,8 +102,8 @@ def test_what_memory_drops_is_told() -> None:
     agent, _ = scripted(["one", "two"])
     memory = ConversationMemory(max_messages=2)
     agent.run("a", memory=memory)
-    [trimmed] = [one for one in agent.stream("b", memory=memory) if isinstance(one, MemoryTrimmed)]
-    assert [one.content for one in trimmed.messages] == ["a", "one"]
+    [trimmed] = [event for event in agent.stream("b", memory=memory) if isinstance(event, MemoryTrimmed)]
+    assert [message.content for message in trimmed.messages] == ["a", "one"]
 
 
 def test_hooks_are_called_with_a_few_plain_values() -> None:
@@ -136,14 +136,14 @@ def test_hooks_are_called_with_a_few_plain_values() -> None:
 
 
 def test_the_callbacks_of_the_older_api_are_other_names() -> None:
-    said: list[str] = []
+    lines: list[str] = []
     hooks = {
-        "new_message": lambda *_: said.append("sending"),
-        "end_message": lambda message, _: said.append(message.content),
+        "new_message": lambda *_: lines.append("sending"),
+        "end_message": lambda message, _: lines.append(message.content),
     }
     agent, _ = scripted(["hello"], config=AgentConfig(hooks=hooks))
     agent.run("x")
-    assert said == ["sending", "hello"]
+    assert lines == ["sending", "hello"]
 
 
 def test_a_hook_that_nothing_calls_is_refused() -> None:
@@ -162,10 +162,10 @@ def test_debug_logging_tells_what_the_agent_thinks_does_and_observes(caplog: pyt
     agent, _ = scripted([[call("add", a=1, b=2), call("fail", "c2")], "three"])
     with caplog.at_level(logging.DEBUG, "ragkit.agent"):
         agent.run("x")
-    said = [record.getMessage() for record in caplog.records]
-    assert [line.split(" ", 2)[1] for line in said] == ["think", "act", "act", "observe", "observe", "think"]
-    assert said[1].endswith("act add {'a': 1, 'b': 2}")
-    assert said[3].endswith("observe add: 3")
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split(" ", 2)[1] for line in lines] == ["think", "act", "act", "observe", "observe", "think"]
+    assert lines[1].endswith("act add {'a': 1, 'b': 2}")
+    assert lines[3].endswith("observe add: 3")
 
 
 @pytest.mark.parametrize(("value", "shown"), [("debug", True), ("", False)])
@@ -188,8 +188,8 @@ def test_analytics_count_the_tools_of_many_runs() -> None:
     )
     for _ in range(3):
         agent.run("x")
-    found = {one.tool: (one.calls, one.failures, dict(one.errors)) for one in analytics.tools()}
-    assert found == {"add": (3, 0, {}), "fail": (3, 3, {"ValueError": 3})}
+    counts = {tool.tool: (tool.calls, tool.failures, dict(tool.errors)) for tool in analytics.tools()}
+    assert counts == {"add": (3, 0, {}), "fail": (3, 3, {"ValueError": 3})}
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_secrets_are_masked_and_words_are_not(text: str, masked: str) -> None:
 
 
 def test_values_under_telling_keys_are_masked_whole() -> None:
-    given = {"user": "anna", "api_key": "x", "access_token": 3, "deep": [{"Password": "y"}], "tokens": 5, "secret": ""}
-    assert mask_json(given) == {  # type: ignore[arg-type]
+    data = {"user": "anna", "api_key": "x", "access_token": 3, "deep": [{"Password": "y"}], "tokens": 5, "secret": ""}
+    assert mask_json(data) == {  # type: ignore[arg-type]
         "user": "anna",
         "api_key": "[secret]",
         "access_token": "[secret]",
@@ -318,12 +318,12 @@ def test_opentelemetry_gets_the_tree_with_the_names_of_the_conventions() -> None
     turn = Completion(Message.assistant("", [call("add", a=1, b=2), call("fail", "c2")]), Tokens(30, 4, cost_usd=0.5))
     agent = Agent(ScriptedProvider([turn, "ok"], model="m1"), [add, fail], config=config, name="math")
     spans = exported(agent, exporter)
-    run, step, sum_, failed = (
+    run, step, sum_span, failed = (
         spans[n] for n in ("invoke_agent math", "tool_execution", "execute_tool add", "execute_tool fail")
     )
     assert run.parent is None
-    assert sum_.parent is not None
-    assert (sum_.parent.span_id, step.context.trace_id) == (step.context.span_id, run.context.trace_id)
+    assert sum_span.parent is not None
+    assert (sum_span.parent.span_id, step.context.trace_id) == (step.context.span_id, run.context.trace_id)
     assert run.attributes is not None
     assert run.attributes["gen_ai.operation.name"] == "invoke_agent"
     assert run.attributes["gen_ai.agent.name"] == "math"
@@ -333,12 +333,12 @@ def test_opentelemetry_gets_the_tree_with_the_names_of_the_conventions() -> None
     assert chat.attributes is not None
     assert (chat.attributes["gen_ai.request.model"], chat.attributes["gen_ai.usage.input_tokens"]) == ("m1", 30)
     assert (chat.attributes["gen_ai.usage.output_tokens"], chat.kind.name) == (4, "CLIENT")
-    assert sum_.attributes is not None
-    assert (sum_.attributes["gen_ai.tool.name"], sum_.attributes["gen_ai.tool.call.id"]) == ("add", "c1")
+    assert sum_span.attributes is not None
+    assert (sum_span.attributes["gen_ai.tool.name"], sum_span.attributes["gen_ai.tool.call.id"]) == ("add", "c1")
     assert failed.status.status_code.name == "ERROR"
     assert run.start_time is not None
     assert run.end_time is not None
-    assert run.start_time <= (sum_.start_time or 0) <= (sum_.end_time or 0) <= run.end_time
+    assert run.start_time <= (sum_span.start_time or 0) <= (sum_span.end_time or 0) <= run.end_time
 
 
 def test_opentelemetry_gets_failed_runs_too() -> None:

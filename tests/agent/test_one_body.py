@@ -16,7 +16,7 @@ ROOT = Path(ragkit.agent.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 ALLOWED = {
-    "agent.py": {"abatch", "arun", "arun_to_completion", "one"},
+    "agent.py": {"abatch", "arun", "arun_to_completion", "run_one"},
     "async_driver.py": {
         *("_complete", "_run_tools", "_stream_completion", "_wait_for_result", "adrive"),
         *("get", "job", "listen", "perform", "work"),
@@ -45,12 +45,12 @@ def functions(path: Path) -> Iterator[Function]:
 
 
 def test_asynchronous_functions_stand_only_where_something_is_waited_for() -> None:
-    found: dict[str, set[str]] = {}
+    async_functions: dict[str, set[str]] = {}
     for path in FILES:
-        names = {one.name for one in functions(path) if isinstance(one, ast.AsyncFunctionDef)}
+        names = {function.name for function in functions(path) if isinstance(function, ast.AsyncFunctionDef)}
         if names:
-            found.setdefault(path.name, set()).update(names)
-    assert found == ALLOWED
+            async_functions.setdefault(path.name, set()).update(names)
+    assert async_functions == ALLOWED
 
 
 @pytest.mark.parametrize("name", ["loop.py", "model_step.py", "tool_step.py", "run_state.py", "side_effects.py"])
@@ -63,7 +63,9 @@ def test_the_loop_knows_of_no_threads_tasks_or_clocks_to_wait_on(name: str) -> N
         for alias in node.names
     }
     waiting = {
-        one for one in imported if one.split(".")[0] in ("threading", "asyncio", "queue", "socket", "subprocess")
+        module
+        for module in imported
+        if module.split(".")[0] in ("threading", "asyncio", "queue", "socket", "subprocess")
     }
     assert waiting <= {"asyncio.CancelledError"}
     calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -73,11 +75,11 @@ def test_the_loop_knows_of_no_threads_tasks_or_clocks_to_wait_on(name: str) -> N
 def shape(function: Function) -> str:
     """The body without its docstring, with async and sync written alike."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
-    text = "\n".join(ast.unparse(one) for one in body)
+    text = "\n".join(ast.unparse(node) for node in body)
     for word in ("async ", "await "):
         text = text.replace(word, "")
-    for one in ("complete", "stream", "run_to_end", "execute", "collect", "drive"):
-        text = text.replace(f"a{one}", one)
+    for name in ("complete", "stream", "run_to_end", "execute", "collect", "drive"):
+        text = text.replace(f"a{name}", name)
     return text
 
 

@@ -38,10 +38,10 @@ def test_arguments_decide() -> None:
     abroad = ArgumentRule("pay", "to", "^XX", "deny")
     policy = ToolPolicy(when=[big, abroad])
     assert policy.decide(ToolCall("pay", {"amount": 10})).decision == "allow"
-    found = policy.decide(ToolCall("pay", {"amount": 1000}))
-    assert (found.decision, found.reason) == ("review", "a large amount")
-    found = policy.decide(ToolCall("pay", {"amount": 1000, "to": "XX1"}))
-    assert (found.decision, found.reason) == ("deny", "its to matches '^XX'")
+    decision = policy.decide(ToolCall("pay", {"amount": 1000}))
+    assert (decision.decision, decision.reason) == ("review", "a large amount")
+    decision = policy.decide(ToolCall("pay", {"amount": 1000, "to": "XX1"}))
+    assert (decision.decision, decision.reason) == ("deny", "its to matches '^XX'")
 
 
 def test_a_rule_about_arguments_lifts_a_review_but_never_a_denial() -> None:
@@ -121,20 +121,20 @@ REVIEW = ToolPolicy(review=["add"])
 
 
 @pytest.mark.parametrize(
-    ("may", "told"), [(True, "3"), (False, "Error: add was refused by a person: add needs a person's word")]
+    ("is_approved", "expected"), [(True, "3"), (False, "Error: add was refused by a person: add needs approval")]
 )
-def test_a_person_may_be_asked_at_once(may: bool, told: str) -> None:
-    asked: list[ApprovalRequest] = []
+def test_a_person_may_be_asked_at_once(is_approved: bool, expected: str) -> None:
+    requests: list[ApprovalRequest] = []
 
     def approve(request: ApprovalRequest) -> bool:
-        asked.append(request)
-        return may
+        requests.append(request)
+        return is_approved
 
     agent, _ = scripted([call("add", a=1, b=2), "done"], config=AgentConfig(policy=REVIEW, approve=approve))
     result = agent.run("x")
-    assert tool_messages(result) == [told]
-    assert [(one.call.name, one.reason, one.agent_name) for one in asked] == [
-        ("add", "add needs a person's word", "agent")
+    assert tool_messages(result) == [expected]
+    assert [(request.call.name, request.reason, request.agent_name) for request in requests] == [
+        ("add", "add needs approval", "agent")
     ]
 
 
@@ -148,14 +148,14 @@ def suspended(script: list[object]) -> SuspendedRun:
 
 def test_without_anybody_to_ask_the_run_is_suspended_and_nothing_is_executed() -> None:
     waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2")]])
-    assert [(one.call.id, one.reason) for one in waiting.pending] == [("c1", "add needs a person's word")]
-    assert [one.role for one in waiting.messages] == [Role.USER, Role.ASSISTANT]
+    assert [(call_.call.id, call_.reason) for call_ in waiting.pending] == [("c1", "add needs approval")]
+    assert [message.role for message in waiting.messages] == [Role.USER, Role.ASSISTANT]
 
 
 def test_a_suspended_run_tells_observers_what_it_waits_for() -> None:
     agent, _ = scripted([call("add", a=1, b=2)], config=AgentConfig(policy=REVIEW))
     events = list(agent.stream("x"))
-    assert [type(one) for one in events if isinstance(one, PolicyDecided | ApprovalNeeded)] == [
+    assert [type(event) for event in events if isinstance(event, PolicyDecided | ApprovalNeeded)] == [
         PolicyDecided,
         ApprovalNeeded,
     ]
@@ -177,7 +177,7 @@ def test_a_suspended_run_goes_on_from_json_with_all_that_it_had() -> None:
 def test_a_refusal_goes_to_the_model() -> None:
     agent, _ = scripted(["all right"], config=AgentConfig(policy=REVIEW))
     result = agent.run(suspended([call("add", a=1, b=2)]).deny())
-    assert tool_messages(result) == ["Error: add was refused by a person: add needs a person's word"]
+    assert tool_messages(result) == ["Error: add was refused by a person: add needs approval"]
     assert result.content == "all right"
 
 
@@ -186,7 +186,7 @@ def test_a_run_with_open_questions_is_suspended_again_and_keeps_the_answers() ->
     agent, _ = scripted(["done"], config=AgentConfig(policy=REVIEW))
     again = agent.run(waiting.approve("c1")).suspended
     assert again is not None
-    assert [one.call.id for one in again.pending] == ["c2"]
+    assert [call_.call.id for call_ in again.pending] == ["c2"]
     assert tool_messages(agent.run(again.approve())) == ["3", "7"]
 
 
@@ -197,7 +197,7 @@ def test_memory_gets_a_suspended_run_only_when_it_is_over() -> None:
     assert (len(memory), waiting is not None) == (0, True)
     assert waiting is not None
     agent.run(waiting.approve(), memory=memory)
-    assert [one.role.value for one in memory] == ["user", "assistant", "tool", "assistant"]
+    assert [message.role.value for message in memory] == ["user", "assistant", "tool", "assistant"]
 
 
 def test_only_calls_that_wait_can_be_decided() -> None:

@@ -50,7 +50,7 @@ def test_what_a_tool_returns_is_marked_as_data_for_the_model_and_clean_in_the_re
     [seen] = [text for role, text in shown(provider) if role == "tool"]
     assert seen == mark_as_data("add", "3")
     assert seen.startswith('<data tool="add" n="')
-    assert [one.content for one in result.messages if one.role is Role.TOOL] == ["3"]
+    assert [message.content for message in result.messages if message.role is Role.TOOL] == ["3"]
     assert DATA_NOTICE in provider.requests[0].messages[0].content
 
 

@@ -85,7 +85,7 @@ class AStream(Provider):
         yield StreamCompleted(DONE)
 
 
-def ways(provider: Provider) -> tuple[Completion, list[StreamDelta], Completion, list[StreamDelta]]:
+def call_every_method(provider: Provider) -> tuple[Completion, list[StreamDelta], Completion, list[StreamDelta]]:
     async def stream() -> list[StreamDelta]:
         return [delta async for delta in provider.astream(ASK)]
 
@@ -100,12 +100,14 @@ def ways(provider: Provider) -> tuple[Completion, list[StreamDelta], Completion,
 @pytest.mark.parametrize("kind", [Complete, Stream, AComplete, AStream])
 def test_from_one_method_the_other_three_follow(kind: type[Provider]) -> None:
     with use_meter(Meter()) as meter:
-        completed, streamed, acompleted, astreamed = ways(kind())
+        completed, streamed, acompleted, astreamed = call_every_method(kind())
     assert completed == acompleted == DONE
-    for found in (streamed, astreamed):
-        assert "".join(one.text for one in found if isinstance(one, TextDelta)) == "hello"
-        assert [one for one in found if isinstance(one, ToolCallDelta)] == [ToolCallDelta(0, "t", '{"a":1}', "c1")]
-        assert found[-1] == StreamCompleted(DONE)
+    for deltas in (streamed, astreamed):
+        assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == "hello"
+        assert [delta for delta in deltas if isinstance(delta, ToolCallDelta)] == [
+            ToolCallDelta(0, "t", '{"a":1}', "c1")
+        ]
+        assert deltas[-1] == StreamCompleted(DONE)
     assert meter.usage().embedding_tokens == 4
 
 
@@ -190,10 +192,10 @@ def test_a_script_is_answered_turn_by_turn_and_keeps_what_was_asked() -> None:
         lambda r: r.model,
     ]
     provider = ScriptedProvider(turns)
-    found = [provider.complete(ASK) for _ in turns]
-    assert [one.message.content for one in found] == ["text", "", "", "m", "hello", "m"]
-    assert [len(one.message.tool_calls) for one in found] == [0, 1, 2, 0, 1, 0]
-    assert [one.stop_reason for one in found[:3]] == ["stop", "tool_calls", "tool_calls"]
+    completions = [provider.complete(ASK) for _ in turns]
+    assert [completion.message.content for completion in completions] == ["text", "", "", "m", "hello", "m"]
+    assert [len(completion.message.tool_calls) for completion in completions] == [0, 1, 2, 0, 1, 0]
+    assert [completion.stop_reason for completion in completions[:3]] == ["stop", "tool_calls", "tool_calls"]
     assert (provider.requests, provider.remaining) == ([ASK] * 6, 0)
 
 
@@ -222,9 +224,9 @@ def test_a_script_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
         assert provider.complete(ASK).message.tool_calls == (ToolCall("add", {"a": 1, "b": 2}),)
         paid = provider.complete(ASK)
         assert (paid.usage, paid.stop_reason) == (Tokens(10, 5, cost_usd=0.0), "length")
-        with pytest.raises(RateLimited, match="scripted: slow") as met:
+        with pytest.raises(RateLimited, match="scripted: slow") as raised:
             provider.complete(ASK)
-        assert met.value.retry_after == 0.5
+        assert raised.value.retry_after == 0.5
         with pytest.raises(RequestTimeout, match="scripted: scripted"):
             provider.complete(ASK)
     monkeypatch.delenv("RAGKIT_MOCK_JSON")
@@ -253,8 +255,8 @@ def test_the_echo_says_again_what_the_user_said() -> None:
 
 def test_the_local_provider_needs_nothing_and_hands_tool_results_on() -> None:
     assert Agent(LocalProvider()).run("hello").content == "[local provider, no model] hello"
-    asked = ModelRequest("m", (Message.user("q"), Message(Role.TOOL, "42", name="t")))
-    assert LocalProvider().complete(asked).message.content == "42"
+    request = ModelRequest("m", (Message.user("q"), Message(Role.TOOL, "42", name="t")))
+    assert LocalProvider().complete(request).message.content == "42"
     assert Agent(LocalProvider()).run("hello").usage.total_cost_usd == 0.0
 
 
@@ -263,8 +265,8 @@ def test_a_function_may_answer() -> None:
 
 
 def test_text_is_streamed_by_words_and_nothing_is_lost() -> None:
-    found = [one.text for one in ScriptedProvider(["  two  words\n"]).stream(ASK) if isinstance(one, TextDelta)]
-    assert found == ["  ", "two  ", "words\n"]
+    texts = [delta.text for delta in ScriptedProvider(["  two  words\n"]).stream(ASK) if isinstance(delta, TextDelta)]
+    assert texts == ["  ", "two  ", "words\n"]
 
 
 def test_the_names_in_the_table_can_be_found() -> None:
@@ -284,7 +286,7 @@ def chain(*scripts: list[ScriptedTurn], **options: object) -> tuple[FallbackProv
     return FallbackProvider(parts, **options), parts  # type: ignore[arg-type]
 
 
-def all_ways(make: Callable[[], FallbackProvider]) -> list[Completion]:
+def complete_every_way(make: Callable[[], FallbackProvider]) -> list[Completion]:
     async def astream() -> list[StreamDelta]:
         return [delta async for delta in make().astream(ASK)]
 
@@ -297,10 +299,12 @@ def all_ways(make: Callable[[], FallbackProvider]) -> list[Completion]:
 
 
 def test_the_next_provider_answers_when_the_first_fails() -> None:
-    for found in all_ways(lambda: chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")], ["hello"])[0]):
-        assert found.message.content == "hello"
-        assert (found.provider, found.model) == ("p2", "p2-model")
-        assert found.fallback_errors == ("p0: down", "p1: slow")
+    for completion in complete_every_way(
+        lambda: chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")], ["hello"])[0]
+    ):
+        assert completion.message.content == "hello"
+        assert (completion.provider, completion.model) == ("p2", "p2-model")
+        assert completion.fallback_errors == ("p0: down", "p1: slow")
 
 
 def test_the_last_error_is_raised_when_all_fail() -> None:
@@ -354,10 +358,10 @@ def test_a_stream_that_has_begun_does_not_fall_back() -> None:
             yield TextDelta("x")
             raise ConnectionFailed("breaks", "reset")
 
-    other = Named("other", ["never"])
+    second = Named("other", ["never"])
     with pytest.raises(ConnectionFailed, match="breaks: reset"):
-        list(FallbackProvider([Breaks(), other]).stream(ASK))
-    assert other.requests == []
+        list(FallbackProvider([Breaks(), second]).stream(ASK))
+    assert second.requests == []
 
 
 def test_each_provider_is_asked_for_its_own_model() -> None:
@@ -381,7 +385,7 @@ def test_observers_hear_of_a_fallback_and_the_meter_counts_who_answered() -> Non
         [ConnectionFailed("p0", "down")], [Completion(Message.assistant("hi"), Tokens(3, 1, cost_usd=0.5))]
     )
     events = list(Agent(provider).stream("x"))
-    [fell] = [one for one in events if isinstance(one, ProviderFallback)]
+    [fell] = [event for event in events if isinstance(event, ProviderFallback)]
     assert (fell.errors, fell.provider) == (("p0: down",), "p1")
     assert ended(events).usage.total_cost_usd == 0.5
 
@@ -389,7 +393,7 @@ def test_observers_hear_of_a_fallback_and_the_meter_counts_who_answered() -> Non
 def test_many_threads_share_a_chain_and_its_circuits() -> None:
     provider, parts = chain([ConnectionFailed("p0", "down")] * 100, ["b"] * 100, max_failures=3, clock=lambda: 0.0)
     agent = Agent(provider)
-    assert [one.content for one in agent.batch(["x"] * 100, max_concurrency=16)] == ["b"] * 100
+    assert [result.content for result in agent.batch(["x"] * 100, max_concurrency=16)] == ["b"] * 100
     assert 3 <= len(parts[0].requests) <= 3 + 16
 
 
@@ -452,10 +456,10 @@ async def acount() -> AsyncIterator[str]:
     yield "four"
 
 
-@pytest.mark.parametrize("way", ["sync", "async"])
-def test_tools_of_every_kind_work_in_every_run(way: str) -> None:
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_tools_of_every_kind_work_in_every_run(mode: str) -> None:
     calls = [call("wait_a_little", "c1"), call("count", "c2"), call("acount", "c3"), call("add", "c4", a=1, b=2)]
     agent, _ = scripted([calls, "ok"], [wait_a_little, count, acount, add], AgentConfig())
-    result = agent.run("x") if way == "sync" else asyncio.run(agent.arun("x"))
-    assert [one.content for one in result.tool_calls] == ["waited", "one two", "three four", "3"]
-    assert [one.chunks for one in result.tool_calls] == [0, 2, 2, 0]
+    result = agent.run("x") if mode == "sync" else asyncio.run(agent.arun("x"))
+    assert [call.content for call in result.tool_calls] == ["waited", "one two", "three four", "3"]
+    assert [call.chunks for call in result.tool_calls] == [0, 2, 2, 0]

@@ -56,17 +56,17 @@ def test_one_repair_is_asked_for() -> None:
     )
     result = agent.run("Which city?")
     assert (result.parsed, result.iterations) == (City(name="Oslo", people=2), 2)
-    asked = "Your answer does not match the required format: people: Field required. "
-    assert shown(provider)[-1] == ("user", asked + "Answer again with the corrected JSON only.")
+    repair_request = "Your answer does not match the required format: people: Field required. "
+    assert shown(provider)[-1] == ("user", repair_request + "Answer again with the corrected JSON only.")
 
 
 def test_a_second_wrong_answer_ends_the_run_with_what_there_was() -> None:
     agent, _ = scripted(["nonsense", "more nonsense"], config=AgentConfig(response_format=City, retry=AT_ONCE))
-    with pytest.raises(RunError, match="the answer does not match response_format after a repair request") as met:
+    with pytest.raises(RunError, match="the answer does not match response_format after a repair request") as raised:
         agent.run("Which city?")
-    partial = partial_result(met.value)
+    partial = partial_result(raised.value)
     assert partial is not None
-    assert [one.content for one in partial.messages][::2] == ["Which city?", partial.messages[2].content]
+    assert [message.content for message in partial.messages][::2] == ["Which city?", partial.messages[2].content]
     assert partial.iterations == 2
 
 

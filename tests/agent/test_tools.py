@@ -40,9 +40,9 @@ class Tree(BaseModel):
 
 
 def properties(function: Callable[..., object]) -> dict[str, JSON]:
-    found = Tool.from_function(function).parameters["properties"]
-    assert isinstance(found, dict)
-    return found
+    schema = Tool.from_function(function).parameters["properties"]
+    assert isinstance(schema, dict)
+    return schema
 
 
 def test_the_decorator_reads_name_description_and_parameters() -> None:
@@ -101,27 +101,27 @@ def test_every_kind_of_hint_has_its_schema() -> None:
         flag: bool = False,
     ) -> None: ...
 
-    found = properties(function)
-    assert found["text"] == {"type": "string"}
-    assert found["maybe"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
-    assert found["choice"] == {"enum": ["a", "b"], "type": "string", "default": "a"}
-    assert found["either"] == {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1}
-    assert found["colour"] == {"enum": ["red", "green"], "type": "string", "default": "red"}
-    assert found["many"] == {"items": {"type": "integer"}, "type": "array", "default": []}
-    assert found["table"] == {"additionalProperties": {"type": "number"}, "type": "object", "default": {}}
+    schemas = properties(function)
+    assert schemas["text"] == {"type": "string"}
+    assert schemas["maybe"] == {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}
+    assert schemas["choice"] == {"enum": ["a", "b"], "type": "string", "default": "a"}
+    assert schemas["either"] == {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1}
+    assert schemas["colour"] == {"enum": ["red", "green"], "type": "string", "default": "red"}
+    assert schemas["many"] == {"items": {"type": "integer"}, "type": "array", "default": []}
+    assert schemas["table"] == {"additionalProperties": {"type": "number"}, "type": "object", "default": {}}
     place = {"properties": {"x": {"type": "number"}, "y": {"default": 0.0, "type": "number"}}}
-    assert found["point"] == {
+    assert schemas["point"] == {
         "anyOf": [{**place, "required": ["x"], "type": "object", "additionalProperties": False}, {"type": "null"}],
         "default": None,
     }
-    assert found["bounded"] == {
+    assert schemas["bounded"] == {
         "type": "integer",
         "default": 3,
         "minimum": 1,
         "maximum": 5,
         "description": "one to five",
     }
-    assert found["flag"] == {"type": "boolean", "default": False}
+    assert schemas["flag"] == {"type": "boolean", "default": False}
 
 
 def test_a_type_that_contains_itself_keeps_its_definitions() -> None:
@@ -145,9 +145,9 @@ def test_a_parameter_may_be_called_like_anything() -> None:
     def odd(title: str, copy: int, model_config: str, _hidden: int = 1) -> str:
         return f"{title} {copy} {model_config} {_hidden}"
 
-    made = Tool.from_function(odd)
+    tool_ = Tool.from_function(odd)
     assert list(properties(odd)) == ["title", "copy", "model_config", "_hidden"]
-    assert made.execute({"title": "t", "copy": 1, "model_config": "m", "_hidden": 2}) == "t 1 m 2"
+    assert tool_.execute({"title": "t", "copy": 1, "model_config": "m", "_hidden": 2}) == "t 1 m 2"
 
 
 def test_a_parameter_without_a_hint_takes_the_type_of_its_default() -> None:
@@ -204,9 +204,9 @@ def test_wrong_arguments_are_told_in_words_that_help(sent: dict[str, JSON], word
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(InvalidToolArguments, match="invalid arguments for lookup") as met:
+    with pytest.raises(InvalidToolArguments, match="invalid arguments for lookup") as raised:
         lookup.validate({"querry": "x", "limit": "many"})
-    assert len(met.value.problems) == 3
+    assert len(raised.value.problems) == 3
 
 
 def test_injected_arguments_are_never_shown_to_the_model_and_cannot_be_sent_by_it() -> None:
@@ -266,7 +266,7 @@ def test_asynchronous_functions_are_known_as_such() -> None:
     def plain() -> Iterator[str]:
         yield "x"
 
-    assert [Tool.from_function(one, "").is_async for one in (wait, stream, plain)] == [True, True, False]
+    assert [Tool.from_function(function, "").is_async for function in (wait, stream, plain)] == [True, True, False]
 
 
 def test_a_type_that_json_cannot_hold_is_refused_with_the_function_named() -> None:
@@ -327,7 +327,7 @@ def test_a_registry_finds_lists_and_counts() -> None:
     registry.register_function(other, "another description")
     assert registry.list_names() == ["lookup", "other"]
     assert registry.get("other").description == "another description"
-    assert [one.name for one in registry.list_all()] == [one.name for one in registry] == ["lookup", "other"]
+    assert [tool_.name for tool_ in registry.list_all()] == [tool_.name for tool_ in registry] == ["lookup", "other"]
     assert (len(registry), "lookup" in registry, "nope" in registry) == (2, True, False)
     assert [schema["function"]["name"] for schema in registry.to_schemas()] == ["lookup", "other"]  # type: ignore[index, call-overload]
 

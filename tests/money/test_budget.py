@@ -25,7 +25,7 @@ TOKEN = 0.001
 
 def embedded(wire: Wire) -> int:
     """Texts that the server embedded."""
-    return sum(one.texts for one in wire.requests)
+    return sum(request.texts for request in wire.requests)
 
 
 # index
@@ -38,8 +38,8 @@ def test_a_dry_run_says_tokens_and_price_before_a_cent_is_spent(shop: Path, wire
     assert estimate["cost_usd"] == pytest.approx(planned["tokens"] * TOKEN)
     assert estimate["exact"] is False
     assert (planned["usage"]["total_cost_usd"], wire.requests) == (0.0, [])
-    said = ragkit("index", "docs", "--dry-run").out
-    assert f"20 chunks to embed, about {planned['tokens']} tokens, about ${planned['tokens'] * TOKEN:.4f}" in said
+    output = ragkit("index", "docs", "--dry-run").out
+    assert f"20 chunks to embed, about {planned['tokens']} tokens, about ${planned['tokens'] * TOKEN:.4f}" in output
 
 
 def test_the_usage_of_an_index_run_is_what_the_server_counted(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
@@ -81,7 +81,7 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_th
     assert "exceeded" in stopped.err
     assert "completed embeddings are kept: run the same command to resume" in stopped.err
     spent = wire.total("/embeddings")[1] * TOKEN
-    dearest = max(one.prompt_tokens for one in wire.requests) * TOKEN
+    dearest = max(request.prompt_tokens for request in wire.requests) * TOKEN
     assert spent <= budget + dearest
     kept = len(ragkit("list", "--json").lines)
     assert 0 < kept < 20
@@ -127,8 +127,8 @@ def test_where_the_price_is_unknown_a_budget_is_refused_and_the_cost_is_null(
     assert "price unknown" in ragkit("index", "docs").out
     assert ragkit("index", "docs", "--rebuild", "--json").json["usage"]["embedding_cost_usd"] == 0.0
     assert ragkit("search", "boiler", "--json").json["usage"]["embedding_cost_usd"] is None
-    said = ragkit("usage")
-    assert "total  price unknown" in said.out
+    result = ragkit("usage")
+    assert "total  price unknown" in result.out
     with KnowledgeBase.open(".ragkit") as kb, pytest.raises(PriceUnknown, match="add the price to"):
         kb.index("docs", options=IndexOptions(max_cost_usd=1.0))
 
@@ -150,14 +150,14 @@ def test_an_answer_costs_what_the_server_counted_and_the_question_inside_the_too
     wire.requests.clear()
     usage = ragkit("ask", "How long does boiler 7 take?", "--json").json["usage"]
     chats, sent, received = wire.total("/chat/completions")
-    _, asked, _ = wire.total("/embeddings")
+    _, embedded_tokens, _ = wire.total("/embeddings")
     assert (chats, usage["prompt_tokens"], usage["completion_tokens"]) == (2, sent, received)
-    assert usage["embedding_tokens"] == asked
+    assert usage["embedding_tokens"] == embedded_tokens
     assert usage["llm_cost_usd"] == pytest.approx(sent * 1e-4 + received * 1e-3)
-    assert usage["embedding_cost_usd"] == pytest.approx(asked * TOKEN)
+    assert usage["embedding_cost_usd"] == pytest.approx(embedded_tokens * TOKEN)
     assert usage["total_cost_usd"] == pytest.approx(usage["llm_cost_usd"] + usage["embedding_cost_usd"])
-    assert usage["by_tool"]["search_knowledge_base"]["embedding_tokens"] == asked
-    assert sum(one["prompt_tokens"] for one in usage["iterations"]) == sent
+    assert usage["by_tool"]["search_knowledge_base"]["embedding_tokens"] == embedded_tokens
+    assert sum(iteration["prompt_tokens"] for iteration in usage["iterations"]) == sent
 
 
 def test_an_answer_that_is_likely_to_cost_too_much_is_not_begun(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
@@ -217,9 +217,9 @@ def test_an_invalid_price_list_is_an_error_before_anything_is_spent(shop: Path, 
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     (shop.parent / "prices.yaml").write_text("openai: {gpt-4o-mini: {inputs: 3, output: free}}\n")
-    said = ragkit("ask", "How long?", code=1).err
-    assert "prices.yaml: openai: gpt-4o-mini: " in said and "'inputs'" in said
-    assert "'free'" in said
+    output = ragkit("ask", "How long?", code=1).err
+    assert "prices.yaml: openai: gpt-4o-mini: " in output and "'inputs'" in output
+    assert "'free'" in output
     assert wire.requests == []
 
 
@@ -240,12 +240,12 @@ def test_a_hundred_answers_at_once_each_know_their_own_cost_and_add_up_to_the_se
         tokens = [answer.usage.embedding_tokens for answer in answers]
         assert tokens == [wire.tokens(question[:80]) for question in questions]
         _, sent, received = wire.total("/chat/completions")
-        _, asked, _ = wire.total("/embeddings")
+        _, embedded_tokens, _ = wire.total("/embeddings")
         assert sum(answer.usage.prompt_tokens for answer in answers) == sent
-        assert sum(tokens) == asked
-        assert sum(costs) == pytest.approx(sent * 1e-4 + received * 1e-3 + asked * TOKEN)
+        assert sum(tokens) == embedded_tokens
+        assert sum(costs) == pytest.approx(sent * 1e-4 + received * 1e-3 + embedded_tokens * TOKEN)
         after = kb.ledger.total_spending()
-        assert after.embedding_tokens - before.embedding_tokens == asked
+        assert after.embedding_tokens - before.embedding_tokens == embedded_tokens
         assert after.known_cost_usd - before.known_cost_usd == pytest.approx(sum(costs))
         assert after.runs >= 2
 
@@ -281,7 +281,7 @@ def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit
     process.wait()
     counted = wire.total("/embeddings")[1]
     on_record = ragkit("usage", "--json").json["total"]["embedding_tokens"]
-    last = max(one.prompt_tokens for one in wire.requests)
+    last = max(request.prompt_tokens for request in wire.requests)
     assert counted - last <= on_record <= counted  # at most the request that it was killed in is missing
 
 

@@ -44,16 +44,20 @@ class Wire:
         """A quarter of the characters, rounded up; then as `bills` says."""
         return int(-(-len(text) // 4) * self.bills)
 
-    def count(self, one: Counted) -> None:
+    def count(self, request: Counted) -> None:
         """Note a request."""
         with self._lock:
-            self.requests.append(one)
+            self.requests.append(request)
 
     def total(self, path: str) -> tuple[int, int, int]:
         """(requests, prompt tokens, completion tokens) of a path that ends so."""
         with self._lock:
-            found = [one for one in self.requests if one.path.endswith(path)]
-        return len(found), sum(one.prompt_tokens for one in found), sum(one.completion_tokens for one in found)
+            requests = [request for request in self.requests if request.path.endswith(path)]
+        return (
+            len(requests),
+            sum(request.prompt_tokens for request in requests),
+            sum(request.completion_tokens for request in requests),
+        )
 
 
 @contextmanager

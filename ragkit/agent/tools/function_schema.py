@@ -78,7 +78,7 @@ def read_signature(
     name = getattr(function, "__name__", type(function).__name__)
     hints = _get_type_hints(function, name)
     doc = docstring_parser.parse(inspect.getdoc(function) or "")
-    descriptions = {one.arg_name: one.description for one in doc.params}
+    descriptions = {param.arg_name: param.description for param in doc.params}
     fields: dict[str, tuple[object, object]] = {}
     names: list[str] = []
     context_parameter = ""
@@ -102,11 +102,11 @@ def read_signature(
 def validate_arguments(signature: ToolSignature, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
     """Validate and convert arguments; omitted parameters stay omitted. Raises InvalidToolArguments."""
     try:
-        found = signature.model.model_validate(dict(arguments))
+        validated = signature.model.model_validate(dict(arguments))
     except ValidationError as error:
         raise InvalidToolArguments(tool, list(_describe_errors(error, signature))) from error
-    names, given = signature.parameter_by_field, found.__dict__
-    return {names[one]: given[one] for one in found.__pydantic_fields_set__}
+    names, values = signature.parameter_by_field, validated.__dict__
+    return {names[field]: values[field] for field in validated.__pydantic_fields_set__}
 
 
 def validate_with_schema(schema: ToolSchema, tool: str, arguments: Mapping[str, JSON]) -> dict[str, object]:
@@ -183,16 +183,16 @@ def _infer_type(parameter: inspect.Parameter) -> object:
 def _describe_errors(error: ValidationError, signature: ToolSignature) -> Iterator[str]:
     properties = signature.schema.get("properties")
     known: Mapping[str, JSON] = properties if isinstance(properties, Mapping) else {}
-    for one in error.errors(include_url=False):
-        place = ".".join(str(part) for part in one["loc"])
-        if one["type"] == "missing":
+    for detail in error.errors(include_url=False):
+        place = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "missing":
             yield f"parameter {place!r} is missing{_describe_parameter(known.get(place))}"
-        elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+        elif detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
             yield _describe_unknown(place, signature.parameter_names)
         else:
-            words = one["msg"][:1].lower() + one["msg"][1:]
-            got = shorten(repr(one["input"]), 80)
-            yield f"{place!r} is {got}: {words}{_suggest_choice(one['input'], known.get(place))}"
+            words = detail["msg"][:1].lower() + detail["msg"][1:]
+            got = shorten(repr(detail["input"]), 80)
+            yield f"{place!r} is {got}: {words}{_suggest_choice(detail['input'], known.get(place))}"
 
 
 def _describe_unknown(name: str, known: Sequence[str]) -> str:
@@ -205,9 +205,9 @@ def _describe_parameter(rule: JSON) -> str:
         return ""
     kind, words, choices = rule.get("type"), rule.get("description"), rule.get("enum")
     if isinstance(choices, list | tuple):
-        kind = "one of " + ", ".join(repr(one) for one in choices)
-    told = ", ".join(str(part) for part in (kind, words) if part)
-    return f" ({told})" if told else ""
+        kind = "one of " + ", ".join(repr(choice) for choice in choices)
+    description = ", ".join(str(part) for part in (kind, words) if part)
+    return f" ({description})" if description else ""
 
 
 def _suggest_choice(value: object, rule: JSON) -> str:

@@ -82,7 +82,7 @@ def test_what_was_stored_is_found_and_counted(cache: Cache) -> None:
     assert cache.stats.hit_rate == 0.5
 
 
-def test_clear_empties_and_counts_anew(cache: Cache) -> None:
+def test_clear_removes_entries_and_resets_counters(cache: Cache) -> None:
     cache.set("k", FULL)
     cache.get("k")
     cache.clear()
@@ -107,7 +107,7 @@ def test_a_whole_run_with_tools_is_answered_from_the_cache(cache: Cache) -> None
     assert (provider.remaining, cache.stats.hits) == (0, 4)
 
 
-def test_a_hit_costs_nothing_counts_as_cached_and_says_what_it_saved() -> None:
+def test_a_hit_costs_nothing_counts_as_cached_and_reports_the_saved_cost() -> None:
     turn = Completion(Message.assistant("hello"), Tokens(100, 20, cost_usd=0.5))
     agent = Agent(ScriptedProvider([turn]), config=AgentConfig(cache=InMemoryCache()))
     first, second = agent.run("x").usage, agent.run("x").usage
@@ -116,7 +116,7 @@ def test_a_hit_costs_nothing_counts_as_cached_and_says_what_it_saved() -> None:
     assert second.saved_cost_usd == 0.5
 
 
-def test_the_trace_and_the_observers_tell_a_hit() -> None:
+def test_the_trace_and_the_observers_report_a_hit() -> None:
     agent = Agent(ScriptedProvider(["hello"]), config=AgentConfig(cache=InMemoryCache()))
     agent.run("x")
     result = agent.run("x")
@@ -173,7 +173,7 @@ def test_the_ids_of_calls_do_not_change_the_key() -> None:
     assert CacheKeyBuilder.build("p", build_request("c1")) == CacheKeyBuilder.build("p", build_request("c2"))
 
 
-def test_the_entry_used_longest_ago_goes_first() -> None:
+def test_the_least_recently_used_entry_is_evicted_first() -> None:
     cache = InMemoryCache(max_size=2)
     cache.set("a", FULL)
     cache.set("b", FULL)
@@ -183,7 +183,7 @@ def test_the_entry_used_longest_ago_goes_first() -> None:
     assert (cache.stats.evictions, cache.stats.size) == (1, 2)
 
 
-def test_an_entry_is_good_until_its_time_is_over() -> None:
+def test_an_entry_expires_after_its_time_to_live() -> None:
     now = [0.0]
     cache = InMemoryCache(max_size=500, default_ttl=600, clock=lambda: now[0])
     cache.set("k", FULL)
@@ -194,7 +194,7 @@ def test_an_entry_is_good_until_its_time_is_over() -> None:
     assert (cache.stats.evictions, cache.stats.size) == (1, 0)
 
 
-def test_a_cache_without_a_time_keeps_what_it_has() -> None:
+def test_a_cache_without_a_time_to_live_keeps_its_entries() -> None:
     now = [0.0]
     cache = InMemoryCache(default_ttl=None, clock=lambda: now[0])
     cache.set("k", FULL)
@@ -202,7 +202,7 @@ def test_a_cache_without_a_time_keeps_what_it_has() -> None:
     assert cache.get("k") == FULL
 
 
-def test_a_cache_without_room_is_refused() -> None:
+def test_a_cache_of_size_zero_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="max_size must be >= 1"):
         InMemoryCache(max_size=0)
 
@@ -228,7 +228,7 @@ def test_a_second_process_finds_what_the_first_stored(redis_url: str) -> None:
         client.close()
 
 
-def test_redis_forgets_when_the_time_is_over(redis_url: str) -> None:
+def test_redis_expires_entries(redis_url: str) -> None:
     client = RedisCache(redis_url, default_ttl=0.05, prefix="short:")
     client.set("k", FULL)
     assert client.get("k") == FULL
@@ -246,7 +246,7 @@ def test_prefixes_keep_caches_apart(redis_url: str) -> None:
         client.close()
 
 
-def test_a_server_that_is_gone_is_an_empty_cache_unless_one_asks() -> None:
+def test_an_unreachable_server_is_an_empty_cache_but_ping_fails() -> None:
     client = RedisCache("redis://127.0.0.1:1/0", timeout_s=0.2)
     agent = Agent(ScriptedProvider(["one", "two"]), config=AgentConfig(cache=client))
     assert [agent.run("x").content for _ in range(2)] == ["one", "two"]
@@ -258,7 +258,7 @@ def test_a_server_that_is_gone_is_an_empty_cache_unless_one_asks() -> None:
             ask()
 
 
-def test_the_address_may_come_from_the_environment(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_may_come_from_the_environment(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     client = RedisCache()
     client.ping()
@@ -288,7 +288,7 @@ def test_a_file_outlives_the_process_that_wrote_it(tmp_path: Path) -> None:
         assert second.stats == CacheStats(1, 1, 0, 1)
 
 
-def test_a_file_that_is_no_cache_is_said_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_cache_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.sqlite").write_text("a diary, and no database at all")
     with pytest.raises(
         KnowledgeBaseDamaged, match=r"a\.sqlite is not a valid response cache \(file is not a database\)"

@@ -33,7 +33,7 @@ def test_a_call_that_does_not_serve_the_request_is_answered_with_the_reason(mode
     assert result.trace.find_spans(StepType.COHERENCE)[0].attributes == {"c2": "nobody asked to fail"}
 
 
-def test_the_judge_sees_the_users_words_and_the_calls_and_nothing_else() -> None:
+def test_the_check_receives_only_the_user_message_and_the_calls() -> None:
     judge = ScriptedProvider(['{"refused": []}'])
     agent, _ = checked(judge, [CALLS, "three"])
     agent.run("1 + 2?")
@@ -42,7 +42,7 @@ def test_the_judge_sees_the_users_words_and_the_calls_and_nothing_else() -> None
     assert request.messages[1].content == 'User:\n1 + 2?\n\nCalls:\n1. add {"a":1,"b":2}\n2. fail {}'
 
 
-def test_what_the_check_costs_is_part_of_the_run() -> None:
+def test_the_cost_of_the_check_is_part_of_the_run() -> None:
     judge = ScriptedProvider([Completion(Message.assistant('{"refused": []}'), Tokens(50, 5, cost_usd=0.5))])
     agent, _ = checked(judge, [CALLS, "three"])
     assert agent.run("x").usage.llm_cost_usd == 0.5
@@ -51,12 +51,12 @@ def test_what_the_check_costs_is_part_of_the_run() -> None:
 @pytest.mark.parametrize(
     "answer", ["", "nonsense", "[]", '{"refused": "all"}', '{"refused": [{"call": 9}, {"call": "1"}, 3]}']
 )
-def test_an_answer_that_says_nothing_lets_the_calls_pass(answer: str) -> None:
+def test_an_empty_verdict_allows_the_calls(answer: str) -> None:
     agent, _ = checked(ScriptedProvider([answer]), [CALLS, "ok"])
     assert tool_messages(agent.run("x")) == ["3", "Error executing fail: no reason"]
 
 
-def test_a_check_that_fails_lets_the_calls_pass_unless_told_otherwise() -> None:
+def test_a_failed_check_allows_the_calls_unless_configured_otherwise() -> None:
     agent, _ = checked(ScriptedProvider([ConnectionFailed("judge", "down")]), [CALLS, "ok"])
     result = agent.run("x")
     assert tool_messages(result)[0] == "3"
@@ -67,7 +67,7 @@ def test_a_check_that_fails_lets_the_calls_pass_unless_told_otherwise() -> None:
     )
 
 
-def test_the_agents_own_provider_may_judge() -> None:
+def test_the_check_may_use_the_provider_of_the_agent() -> None:
     provider = ScriptedProvider([CALLS, '{"refused": []}', "ok"], model="own")
     agent = Agent(provider, [add, fail], config=AgentConfig(coherence=CoherenceCheck()))
     assert agent.run("x").content == "ok"

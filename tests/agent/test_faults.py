@@ -77,7 +77,7 @@ def failure(run: RunAgent, agent: Agent, kind: type[BaseException], words: str) 
 
 
 @every_entry_point
-def test_a_rate_limit_is_waited_out_as_long_as_the_service_says(run: RunAgent) -> None:
+def test_a_rate_limited_request_waits_as_long_as_the_service_says(run: RunAgent) -> None:
     agent, provider = scripted([RateLimited("p", "slow down", retry_after=0.05), "fine"])
     began = time.monotonic()
     result = run(agent)
@@ -96,7 +96,7 @@ def test_a_rate_limit_that_does_not_pass_reaches_the_caller(run: RunAgent) -> No
 
 
 @every_entry_point
-def test_an_error_that_will_not_pass_is_not_tried_again(run: RunAgent) -> None:
+def test_a_permanent_error_is_not_retried(run: RunAgent) -> None:
     agent, provider = scripted([call("add", a=1, b=2), AuthenticationFailed("p", "wrong key")])
     _, partial = failure(run, agent, AuthenticationFailed, "p: wrong key")
     assert len(provider.requests) == 2
@@ -120,7 +120,7 @@ class Stuck(Provider):
 
 
 @every_entry_point
-def test_a_model_that_does_not_answer_is_not_waited_for(run: RunAgent) -> None:
+def test_a_model_that_does_not_answer_times_out(run: RunAgent) -> None:
     provider = Stuck()
     agent = Agent(
         provider, config=AgentConfig(request_timeout_s=0.05, retry=RetryPolicy(max_attempts=2, initial_wait_s=0))
@@ -149,7 +149,7 @@ class Resets(Provider):
 
 
 @every_entry_point
-def test_a_connection_that_is_reset_in_mid_stream_is_made_again(run: RunAgent) -> None:
+def test_a_connection_reset_in_mid_stream_is_retried(run: RunAgent) -> None:
     result = run(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)))
     assert result.content == "Hello"
     assert [span.attributes["error"] for span in result.trace.find_spans(StepType.RETRY)] == [
@@ -157,7 +157,7 @@ def test_a_connection_that_is_reset_in_mid_stream_is_made_again(run: RunAgent) -
     ]
 
 
-def test_who_shows_the_pieces_is_told_to_start_over() -> None:
+def test_a_retried_stream_discards_the_chunks_before() -> None:
     events = list(Agent(Resets(1), config=AgentConfig(retry=AT_ONCE)).stream("go"))
     texts = [
         event.text if isinstance(event, TextChunk) else "|"
@@ -181,7 +181,7 @@ def test_a_stream_that_ends_without_an_answer_is_a_failed_connection() -> None:
 
 
 @every_entry_point
-def test_malformed_arguments_are_told_to_the_model_which_may_correct_them(run: RunAgent) -> None:
+def test_malformed_arguments_are_reported_to_the_model(run: RunAgent) -> None:
     agent, provider = scripted([parse_arguments("add", "a=1 b=2", "c1"), call("add", "c2", a=1, b=2), "three"])
     result = run(agent)
     message = "Error: invalid arguments for add: no JSON object can be read from 'a=1 b=2'"
@@ -191,7 +191,7 @@ def test_malformed_arguments_are_told_to_the_model_which_may_correct_them(run: R
 
 
 @every_entry_point
-def test_wrong_arguments_are_told_to_the_model(run: RunAgent) -> None:
+def test_invalid_arguments_are_reported_to_the_model(run: RunAgent) -> None:
     agent, _ = scripted([call("add", a="one", c=2), "sorry"])
     [message] = tool_messages(run(agent))
     assert "parameter 'b' is missing (integer)" in message
@@ -199,7 +199,7 @@ def test_wrong_arguments_are_told_to_the_model(run: RunAgent) -> None:
 
 
 @every_entry_point
-def test_an_unknown_tool_is_answered_with_the_nearest_name(run: RunAgent) -> None:
+def test_an_unknown_tool_is_reported_with_the_nearest_name(run: RunAgent) -> None:
     agent, _ = scripted([call("ad", a=1, b=2), "sorry"])
     result = run(agent)
     assert tool_messages(result) == ["Error: unknown tool 'ad' (did you mean 'add'?); available: add, fail"]
@@ -207,7 +207,7 @@ def test_an_unknown_tool_is_answered_with_the_nearest_name(run: RunAgent) -> Non
 
 
 @every_entry_point
-def test_a_tool_that_raises_is_answered_and_the_run_goes_on(run: RunAgent) -> None:
+def test_a_tool_that_raises_is_reported_and_the_run_continues(run: RunAgent) -> None:
     agent, provider = scripted([call("fail", reason="disk full"), "it failed"])
     result = run(agent)
     assert (result.content, tool_messages(result)) == ("it failed", ["Error executing fail: disk full"])
@@ -219,7 +219,7 @@ def test_a_tool_that_raises_is_answered_and_the_run_goes_on(run: RunAgent) -> No
     )
 
 
-def test_a_tool_that_raises_is_a_typed_event() -> None:
+def test_a_tool_that_raises_emits_a_typed_event() -> None:
     agent, _ = scripted([call("fail", reason="disk full"), "it failed"])
     [event] = [event_ for event_ in agent.stream("go") if isinstance(event_, ToolFailed)]
     assert (event.call.name, str(event.error), event.content) == (
@@ -230,7 +230,7 @@ def test_a_tool_that_raises_is_a_typed_event() -> None:
 
 
 @every_entry_point
-def test_a_tool_that_may_be_tried_again_is_tried_again(run: RunAgent) -> None:
+def test_a_tool_with_retries_is_retried(run: RunAgent) -> None:
     seen: list[tuple[int, int]] = []
 
     @tool(description="Flaky.", retries=2)
@@ -265,7 +265,7 @@ def hanging(released: threading.Event, stopped: list[bool]) -> list[Tool]:
 
 
 @every_entry_point
-def test_a_tool_that_hangs_cannot_hold_the_run(run: RunAgent) -> None:
+def test_a_tool_that_hangs_does_not_block_the_run(run: RunAgent) -> None:
     released, stopped = threading.Event(), list[bool]()
     agent, _ = scripted(
         [[call("hang", "c1"), call("add", "c2", a=1, b=2), call("ahang", "c3")], "sorry"],
@@ -283,7 +283,7 @@ def test_a_tool_that_hangs_cannot_hold_the_run(run: RunAgent) -> None:
     released.set()
 
 
-def test_a_tool_can_see_that_nobody_waits_for_it_any_more() -> None:
+def test_a_tool_can_check_whether_it_was_abandoned() -> None:
     released, stopped = threading.Event(), list[bool]()
     agent, _ = scripted([call("hang"), "sorry"], hanging(released, stopped))
     agent.run("go")
@@ -296,7 +296,7 @@ def test_a_tool_can_see_that_nobody_waits_for_it_any_more() -> None:
 
 
 @every_entry_point
-def test_a_tool_that_returns_ten_megabytes_is_cut_before_the_model_sees_it(run: RunAgent) -> None:
+def test_a_tool_result_of_ten_megabytes_is_truncated_for_the_model(run: RunAgent) -> None:
     @tool
     def dump() -> str:
         """Dump."""
@@ -309,7 +309,9 @@ def test_a_tool_that_returns_ten_megabytes_is_cut_before_the_model_sees_it(run: 
 
 
 @every_entry_point
-def test_an_observer_that_raises_is_logged_and_the_run_goes_on(run: RunAgent, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_observer_that_raises_is_logged_and_the_run_continues(
+    run: RunAgent, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(AgentObserver):
         def handle(self, event: Event) -> None:
             raise RuntimeError("broken observer")
@@ -351,7 +353,7 @@ def test_a_budget_that_is_reached_in_the_middle_of_parallel_tools_stops_before_t
 
 
 @every_entry_point
-def test_the_time_of_a_run_ends_the_waiting_for_its_tools(run: RunAgent) -> None:
+def test_the_time_limit_of_a_run_ends_the_wait_for_its_tools(run: RunAgent) -> None:
     released = threading.Event()
 
     @tool
@@ -368,7 +370,7 @@ def test_the_time_of_a_run_ends_the_waiting_for_its_tools(run: RunAgent) -> None
 
 
 @every_entry_point
-def test_the_time_of_a_run_ends_the_waiting_for_its_model(run: RunAgent) -> None:
+def test_the_time_limit_of_a_run_ends_the_wait_for_its_model(run: RunAgent) -> None:
     provider = Stuck()
     agent = Agent(provider, config=AgentConfig(limits=Limits(max_seconds=0.1), retry=AT_ONCE))
     failure(run, agent, BudgetExceeded, r"budget of 0\.1 seconds exceeded")
@@ -406,7 +408,7 @@ def test_a_run_is_cancelled_in_mid_stream() -> None:
     assert provider.closed.wait(2)
 
 
-def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_switch_or_with_its_task() -> None:
+def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_cancellation_or_its_task() -> None:
     async def by_switch() -> None:
         switch = Cancellation()
         async for event in Agent(Endless()).astream("go", cancel=switch):
@@ -431,7 +433,7 @@ def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_switch_or_with_it
 
 
 @pytest.mark.parametrize("what", ["model", "tool", "wait"])
-def test_a_run_is_cancelled_whatever_it_waits_for(what: str) -> None:
+def test_a_run_is_cancelled_during_every_kind_of_wait(what: str) -> None:
     released = threading.Event()
 
     @tool
@@ -461,7 +463,7 @@ def test_a_run_is_cancelled_whatever_it_waits_for(what: str) -> None:
     assert time.monotonic() - began < 3
 
 
-def test_a_switch_that_was_used_stops_a_run_before_its_first_request() -> None:
+def test_a_used_cancellation_stops_a_run_before_its_first_request() -> None:
     switch = Cancellation()
     switch.cancel()
     switch.cancel()
@@ -471,7 +473,7 @@ def test_a_switch_that_was_used_stops_a_run_before_its_first_request() -> None:
     assert provider.requests == []
 
 
-def test_a_failed_run_ends_with_an_event_that_holds_the_error() -> None:
+def test_a_failed_run_ends_with_an_event_that_contains_the_error() -> None:
     seen: list[Event] = []
     agent, _ = scripted([AuthenticationFailed("p", "wrong key")])
     with pytest.raises(ProviderError, match="wrong key"):

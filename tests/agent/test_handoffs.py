@@ -59,7 +59,7 @@ def test_a_handoff_is_a_tool_and_the_other_agent_answers() -> None:
     assert [span.attributes for span in result.trace.find_spans(StepType.HANDOFF)] == [{"from": "Triage"}]
 
 
-def test_the_first_handoff_wins_and_later_ones_are_answered_as_ignored() -> None:
+def test_the_first_handoff_wins_and_later_ones_are_reported_as_ignored() -> None:
     calls = [call("handoff_to_support", "c1"), call("handoff_to_billing", "c2"), call("handoff_to_support", "c3")]
     runner, _ = team([calls], [], ["support here"])
     result = runner.run("help")
@@ -73,7 +73,7 @@ def test_ordinary_tools_of_the_same_turn_are_executed() -> None:
     assert tool_messages(runner.run("x")) == ["handed over to Billing", "3"]
 
 
-def test_agents_may_be_given_as_objects_and_run_without_a_runner() -> None:
+def test_agents_may_be_passed_as_objects_and_run_without_a_runner() -> None:
     billing = Agent(ScriptedProvider(["paid"]), name="Billing Desk", description="Takes money.")
     triage = Agent(ScriptedProvider([call("handoff_to_billing_desk")]), name="Triage", handoffs=[billing])
     [offered] = triage.registry.list_all()
@@ -82,7 +82,7 @@ def test_agents_may_be_given_as_objects_and_run_without_a_runner() -> None:
     assert (result.content, result.agent_name) == ("paid", "Billing Desk")
 
 
-def test_a_handoff_may_have_words_of_its_own() -> None:
+def test_a_handoff_may_have_its_own_description() -> None:
     handoff = HandoffTool.to("Billing", "For anything about money.")
     assert (handoff.name, handoff.description, handoff.target_name) == (
         "handoff_to_billing",
@@ -91,7 +91,7 @@ def test_a_handoff_may_have_words_of_its_own() -> None:
     )
 
 
-def test_a_handoff_to_nobody_is_an_error_that_keeps_what_there_was() -> None:
+def test_a_handoff_to_an_unknown_agent_is_an_error_with_the_partial_result() -> None:
     agent = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=["Billing"])
     with pytest.raises(
         HandoffFailed, match=r"unknown handoff target 'Billing' \(available: none\): add the agent to the AgentRunner"
@@ -102,7 +102,7 @@ def test_a_handoff_to_nobody_is_an_error_that_keeps_what_there_was() -> None:
     assert partial.messages[0].content == "x"
 
 
-def test_agents_that_hand_over_forever_end_at_the_last_iteration() -> None:
+def test_endless_handoffs_end_at_the_last_iteration() -> None:
     to_billing = [call("handoff_to_billing", f"c{n}") for n in range(9)]
     back = [call("handoff_to_triage", f"d{n}") for n in range(9)]
     runner, _ = team(to_billing, back)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_agents_that_hand_over_forever_end_at_the_last_iteration() -> None:
     assert (result.stop_reason, result.iterations) == ("max_iterations", 10)
 
 
-def test_the_policy_speaks_about_handoffs_too() -> None:
+def test_the_policy_applies_to_handoffs() -> None:
     billing = Agent(ScriptedProvider([]), name="Billing")
     script: list[ScriptedTurn] = [call("handoff_to_billing"), "then I answer"]
     config = AgentConfig(policy=ToolPolicy(deny=["handoff_to_*"]))
@@ -119,7 +119,7 @@ def test_the_policy_speaks_about_handoffs_too() -> None:
     assert (result.content, result.agent_name) == ("then I answer", "Triage")
 
 
-def test_observers_hear_of_a_handoff() -> None:
+def test_observers_receive_a_handoff() -> None:
     runner, _ = team([call("handoff_to_billing", reason="money")], ["ok"])
     events = list(runner.stream("x"))
     assert [(event.source, event.target, event.reason) for event in events if isinstance(event, HandedOff)] == [
@@ -139,7 +139,7 @@ class Listener(AgentObserver):
 
 
 @pytest.mark.parametrize("mode", ["run", "arun"])
-def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(mode: str) -> None:
+def test_the_observers_of_an_agent_receive_events_from_its_takeover_on(mode: str) -> None:
     first, second, both = Listener(), Listener(), Listener()
     hooked: list[int] = []
     hooks = {"on_iteration_start": hooked.append}
@@ -166,7 +166,7 @@ def test_the_observers_of_an_agent_hear_from_the_moment_when_it_takes_over(mode:
     assert hooked == [1, 2]
 
 
-def test_an_observer_of_the_second_agent_alone_makes_the_run_tell() -> None:
+def test_an_observer_of_the_second_agent_alone_receives_events() -> None:
     second = Listener()
     billing = Agent(ScriptedProvider(["ok"]), name="Billing", config=AgentConfig(observers=(second,)))
     triage = Agent(ScriptedProvider([call("handoff_to_billing", reason="m")]), name="Triage", handoffs=[billing])
@@ -174,7 +174,7 @@ def test_an_observer_of_the_second_agent_alone_makes_the_run_tell() -> None:
     assert second.heard[:2] == ["HandedOff", "IterationStarted"]
 
 
-def test_the_next_turn_goes_to_who_spoke_last() -> None:
+def test_the_last_speaker_answers_the_next_turn() -> None:
     runner, providers = team([call("handoff_to_billing")], ["hello", "still me"])
     first = runner.run("hi", context={"user": "anna"})
     second = runner.run("and now?", context=ConversationState.from_result(first))
@@ -183,7 +183,7 @@ def test_the_next_turn_goes_to_who_spoke_last() -> None:
     assert len(second.new_messages) == 2
 
 
-def test_who_spoke_last_is_read_from_the_messages_themselves() -> None:
+def test_the_last_speaker_is_read_from_the_messages() -> None:
     runner, _ = team(["triage"], ["billing"])
     last_message = Message(Role.ASSISTANT, "hello", agent_name="Billing")
     state = ConversationState((Message.user("hi"), last_message))
@@ -200,7 +200,7 @@ def visit(ctx: ToolContext) -> str:
     return str(ctx.state["visits"])
 
 
-def test_the_whole_conversation_goes_through_json_and_on() -> None:
+def test_the_whole_conversation_survives_json_and_continues() -> None:
     provider = ScriptedProvider([call("visit"), "once", call("visit", "c2"), "twice"])
     runner = AgentRunner([Agent(provider, [visit], name="Guide")])
     first = runner.run("go", context={"user": "anna"})
@@ -212,7 +212,7 @@ def test_the_whole_conversation_goes_through_json_and_on() -> None:
     assert (restored["current_agent"], restored["format"]) == ("Guide", "ragkit.conversation")
 
 
-def test_what_is_no_conversation_is_refused() -> None:
+def test_an_invalid_conversation_is_rejected() -> None:
     for text, words in [
         ("{", "a saved conversation must be JSON"),
         ("[]", "a saved conversation must be a JSON object"),
@@ -232,7 +232,7 @@ print(result.agent_name, result.content, len(result.messages), dict(result.conte
 """
 
 
-def test_another_process_can_go_on_with_the_conversation() -> None:
+def test_another_process_can_continue_the_conversation() -> None:
     runner, _ = team([call("handoff_to_billing")], ["hello"])
     saved = ConversationState.from_result(runner.run("hi", context={"user": "anna"})).to_json()
     done = subprocess.run(
@@ -246,7 +246,7 @@ def test_another_process_can_go_on_with_the_conversation() -> None:
     assert done.stdout.strip() == "Billing still me 6 {'user': 'anna'}"
 
 
-def test_a_suspended_run_of_a_team_goes_on_with_the_agent_that_waited() -> None:
+def test_a_suspended_run_of_a_team_resumes_with_the_suspended_agent() -> None:
     config = AgentConfig(policy=ToolPolicy(review=["add"]))
     billing = Agent(ScriptedProvider([call("add", a=1, b=2), "three"]), [add], config=config, name="Billing")
     triage = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=[billing])
@@ -257,7 +257,7 @@ def test_a_suspended_run_of_a_team_goes_on_with_the_agent_that_waited() -> None:
     assert (result.content, result.agent_name) == ("three", "Billing")
 
 
-def test_a_runner_needs_agents_with_names_that_differ() -> None:
+def test_a_runner_requires_agents_with_distinct_names() -> None:
     with pytest.raises(InvalidOption, match="agents of AgentRunner must be one or more"):
         AgentRunner([])
     agent = Agent(ScriptedProvider([]), name="a")
@@ -265,7 +265,7 @@ def test_a_runner_needs_agents_with_names_that_differ() -> None:
         AgentRunner([agent, agent])
 
 
-def test_many_conversations_on_one_runner_stay_apart() -> None:
+def test_many_conversations_on_one_runner_are_independent() -> None:
     def answer(request: ModelRequest) -> ScriptedTurn:
         words = request.messages[1].content
         return ToolCall("handoff_to_billing") if request.messages[-1].role is Role.USER else f"for {words}"
@@ -292,7 +292,7 @@ def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
     assert ended(asyncio.run(collect())).content == "hello"
 
 
-def test_the_tools_of_an_agent_alone_do_not_know_the_others() -> None:
+def test_a_single_agent_cannot_hand_over_to_an_unknown_agent() -> None:
     agent, _ = scripted([call("handoff_to_nobody"), "ok"])
     [message] = tool_messages(agent.run("x"))
     assert message.startswith("Error: unknown tool 'handoff_to_nobody'")

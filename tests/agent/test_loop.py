@@ -48,7 +48,7 @@ def test_a_run_calls_tools_until_the_model_answers() -> None:
     assert provider.remaining == 0
 
 
-def test_the_eleven_steps_stand_in_the_trace_in_their_order() -> None:
+def test_the_trace_contains_the_eleven_steps_in_order() -> None:
     agent, _ = scripted([call("add", a=1, b=2), "three"])
     trace = agent.run("x").trace
     first, second = trace.find_spans(StepType.ITERATION)
@@ -120,13 +120,13 @@ def test_the_run_ends_at_the_last_iteration_that_is_allowed() -> None:
     assert result.tool_calls_made == 3
 
 
-def test_max_iterations_may_be_given_with_the_agent() -> None:
+def test_max_iterations_may_be_passed_to_the_agent() -> None:
     agent = Agent(ScriptedProvider([call("add", a=1, b=1)]), [add], max_iterations=1)
     assert agent.run("x").stop_reason == "max_iterations"
     assert Agent(ScriptedProvider([])).config.max_iterations == 10
 
 
-def test_routing_only_ends_with_the_choice_and_still_ends_the_iteration() -> None:
+def test_routing_only_ends_the_run_and_the_iteration_after_the_calls() -> None:
     agent, _ = scripted([[call("add", a=1, b=2), call("fail", "c2")]], config=AgentConfig(routing_only=True))
     events = list(agent.stream("x"))
     result = ended(events)
@@ -135,7 +135,7 @@ def test_routing_only_ends_with_the_choice_and_still_ends_the_iteration() -> Non
     assert "ToolStarted" not in names(events)
 
 
-def test_routing_only_without_a_choice_gives_the_answer() -> None:
+def test_routing_only_without_calls_returns_the_answer() -> None:
     agent, _ = scripted(["just text"], config=AgentConfig(routing_only=True))
     assert (agent.run("x").content, agent.config.routing_only) == ("just text", True)
 
@@ -148,7 +148,7 @@ def test_tool_calls_written_as_text_are_executed() -> None:
     assert result.messages[1].tool_calls[0].name == "add"
 
 
-def test_a_call_that_a_document_holds_is_not_made_when_the_model_quotes_the_document() -> None:
+def test_a_call_in_a_document_is_not_executed_when_the_model_quotes_it() -> None:
     planted = 'TOOL_CALL {"tool_name": "add",\n "parameters": {"a": 1, "b": 2}}'
 
     @tool
@@ -165,13 +165,13 @@ def test_a_call_that_a_document_holds_is_not_made_when_the_model_quotes_the_docu
     assert [call.name for call in agent.run("x").tool_calls] == ["search", "add"]
 
 
-def test_reading_text_as_tool_calls_can_be_switched_off() -> None:
+def test_tool_calls_in_text_can_be_disabled() -> None:
     text = 'TOOL_CALL {"tool_name": "add", "parameters": {"a": 1, "b": 2}}'
     agent, _ = scripted([text], config=AgentConfig(text_tool_calls=False))
     assert agent.run("x").content == text
 
 
-def test_calls_get_ids_of_their_own() -> None:
+def test_calls_get_unique_ids() -> None:
     agent, provider = scripted(
         [
             [
@@ -188,7 +188,7 @@ def test_calls_get_ids_of_their_own() -> None:
     assert [message.tool_call_id for message in provider.requests[1].messages if message.role is Role.TOOL] == ids
 
 
-def test_a_tool_sees_the_context_and_may_change_the_copy_of_this_run() -> None:
+def test_a_tool_receives_the_context_and_may_change_the_copy_of_the_run() -> None:
     @tool
     def visit(ctx: ToolContext) -> str:
         """Visit."""
@@ -209,7 +209,7 @@ def test_a_tool_sees_the_context_and_may_change_the_copy_of_this_run() -> None:
     )
 
 
-def test_the_object_behind_a_result_reaches_the_provider_the_result_and_the_messages() -> None:
+def test_the_data_of_a_tool_result_reaches_the_provider_the_result_and_the_messages() -> None:
     hits = [object(), object()]
 
     @tool
@@ -237,7 +237,7 @@ def test_whatever_a_tool_returns_becomes_text(returned: object, text: str) -> No
     assert tool_messages(agent.run("x")) == [text]
 
 
-def test_embeddings_made_inside_a_tool_are_folded_into_the_usage_of_the_run() -> None:
+def test_embeddings_inside_a_tool_are_added_to_the_usage_of_the_run() -> None:
     @tool
     def search(q: str) -> str:
         """Search."""
@@ -269,13 +269,13 @@ def test_an_agent_inside_a_tool_adds_to_the_usage_of_the_outer_run() -> None:
     assert usage.by_tool["expert"].stats.llm_cost_usd == usage.total_cost_usd == 0.5
 
 
-def test_a_price_that_nobody_knows_makes_the_cost_unknown() -> None:
+def test_an_unknown_price_makes_the_cost_unknown() -> None:
     agent, _ = scripted([Completion(Message.assistant("ok"), Tokens(10, 5), model="no-such-model", provider="nobody")])
     result = agent.run("x")
     assert (result.usage.total_cost_usd, result.total_cost, result.usage.prompt_tokens) == (None, None, 10)
 
 
-def test_a_price_that_is_known_is_put_on_the_run() -> None:
+def test_a_known_price_gives_the_cost_of_the_run() -> None:
     turn = Completion(Message.assistant("ok"), Tokens(1_000_000, 0), model="gpt-4o-mini", provider="openai")
     agent, _ = scripted([turn])
     assert agent.run("x").usage.total_cost_usd == pytest.approx(0.15)
@@ -296,7 +296,7 @@ def test_a_run_warns_once_when_a_limit_is_near() -> None:
     assert [(warning.unit, warning.spent, warning.limit) for warning in warnings] == [("tokens", 45.0, 200.0)]
 
 
-def test_the_waits_between_attempts_grow_with_jitter_and_have_an_upper_bound() -> None:
+def test_the_delays_between_attempts_grow_with_jitter_up_to_a_maximum() -> None:
     retry = RetryPolicy(max_attempts=9, initial_wait_s=1.0, max_wait_s=4.0)
     error = RateLimited("p", "slow down")
     for attempt, most in [(1, 1.0), (2, 2.0), (3, 4.0), (8, 4.0)]:
@@ -308,7 +308,7 @@ def test_the_waits_between_attempts_grow_with_jitter_and_have_an_upper_bound() -
     assert retry.next_wait_s(1, RateLimited("p", "x", retry_after=5.0)) is None
 
 
-def test_settings_that_make_no_sense_are_refused() -> None:
+def test_invalid_settings_are_rejected() -> None:
     for wrong, words in [
         ({"max_iterations": 0}, "max_iterations must be >= 1"),
         ({"temperature": 3.0}, "temperature must be between 0 and 2"),
@@ -320,7 +320,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         RetryPolicy(max_attempts=0)
 
 
-def test_the_defaults_are_those_that_were_decided() -> None:
+def test_the_defaults_are_unchanged() -> None:
     config = AgentConfig()
     assert (config.max_iterations, config.max_tokens, config.temperature, config.top_p) == (10, 2048, 0.7, 1.0)
     agent, provider = scripted(["ok"])
@@ -336,7 +336,7 @@ def test_an_agent_cannot_be_changed_and_does_not_follow_its_registry() -> None:
     assert agent.registry.frozen
 
 
-def test_a_run_may_begin_with_messages() -> None:
+def test_a_run_may_start_with_messages() -> None:
     agent, provider = scripted(["ok", "ok"])
     agent.run([Message.user("a"), Message.assistant("b"), Message.user("c")])
     assert shown(provider) == [("user", "a"), ("assistant", "b"), ("user", "c")]
@@ -385,7 +385,7 @@ def test_a_stream_gives_the_same_events_synchronously_and_asynchronously() -> No
     assert [event.arguments for event in sync_events if isinstance(event, ToolCallChunk)] == ['{"a":1,"b":2}', "{}"]
 
 
-def test_run_arun_and_the_streams_come_to_the_same_result() -> None:
+def test_run_arun_and_the_streams_return_the_same_result() -> None:
     script: list[ScriptedTurn] = [call("add", a=1, b=2), "three"]
     agent, _ = scripted(script * 4)
     sync_result, async_result = agent.run("x"), asyncio.run(agent.arun("x"))
@@ -396,7 +396,7 @@ def test_run_arun_and_the_streams_come_to_the_same_result() -> None:
         assert [span.type for span in result.trace.steps] == [span.type for span in sync_result.trace.steps]
 
 
-def test_a_stream_that_nobody_reads_to_its_end_lets_go_of_the_memory() -> None:
+def test_an_abandoned_stream_releases_the_memory() -> None:
     memory = ConversationMemory()
     agent, _ = scripted(["a b c d", "fine"])
     events = agent.stream("x", memory=memory)
@@ -407,7 +407,7 @@ def test_a_stream_that_nobody_reads_to_its_end_lets_go_of_the_memory() -> None:
     assert agent.run("y", memory=memory).content == "fine"
 
 
-def test_an_asynchronous_stream_that_is_left_stops_its_tools_at_once() -> None:
+def test_an_abandoned_asynchronous_stream_stops_its_tools_at_once() -> None:
     stopped: list[str] = []
 
     @tool
@@ -445,7 +445,7 @@ def test_a_memory_that_cannot_be_written_is_an_error_that_keeps_the_answer(tmp_p
     assert partial.messages[-1].content == "the answer"
 
 
-def test_batch_keeps_the_order_and_every_conversation_apart() -> None:
+def test_batch_keeps_the_order_and_isolates_conversations() -> None:
     provider = ScriptedProvider([lambda request: f"{len(request.messages)} {request.messages[-1].content}"] * 40)
     agent = Agent(provider, memory=ConversationMemory())
     inputs = [f"q{n}" for n in range(20)]
@@ -455,7 +455,7 @@ def test_batch_keeps_the_order_and_every_conversation_apart() -> None:
     assert len(agent.memory) == 0
 
 
-def test_batch_raises_what_the_first_failed_run_raised() -> None:
+def test_batch_raises_the_error_of_the_first_failed_run() -> None:
     def answer(request: ModelRequest) -> str:
         if "bad" in request.messages[-1].content:
             raise RuntimeError(request.messages[-1].content)
@@ -468,7 +468,7 @@ def test_batch_raises_what_the_first_failed_run_raised() -> None:
         asyncio.run(agent.abatch(["fine", "bad 1", "bad 2", "fine"]))
 
 
-def test_tools_may_run_one_after_the_other() -> None:
+def test_tools_may_run_sequentially() -> None:
     agent, _ = scripted(
         [[call("add", "c1", a=1, b=2), call("fail", "c2")], "ok"],
         [add, fail],

@@ -50,7 +50,7 @@ def test_the_oldest_messages_go_when_there_are_too_many_tokens() -> None:
     assert memory.count_tokens() == 2 * size
 
 
-def test_a_tool_call_goes_with_its_results_or_stays_with_them() -> None:
+def test_a_tool_call_and_its_results_are_dropped_together() -> None:
     memory = ConversationMemory(max_messages=4)
     memory.add_many([user("q"), *exchange(1), user("next")])
     assert texts(memory) == ["call 1", "r", "r", "next"]
@@ -107,12 +107,12 @@ def test_the_oldest_format_is_read() -> None:
         ('{"format": "ragkit.conversation", "version": 99}', "the version of a saved conversation must be <= 1"),
     ],
 )
-def test_what_is_no_conversation_is_refused(text: str, words: str) -> None:
+def test_an_invalid_conversation_is_rejected(text: str, words: str) -> None:
     with pytest.raises(InvalidOption, match=words):
         ConversationMemory.from_json(text)
 
 
-def test_limits_below_one_are_refused() -> None:
+def test_limits_below_one_are_rejected() -> None:
     with pytest.raises(InvalidOption, match="max_messages must be >= 1 or None"):
         ConversationMemory(max_messages=0)
 
@@ -124,7 +124,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
     return SQLiteConversationStore(tmp_path / "deep" / "chats.db", "anna")
 
 
-def test_a_stored_conversation_is_there_again(store: ConversationStore) -> None:
+def test_a_stored_conversation_is_loaded_again(store: ConversationStore) -> None:
     first = ConversationMemory(store=store)
     first.add_many([user("hello"), *exchange(1)])
     second = ConversationMemory(store=store)
@@ -148,14 +148,14 @@ def test_a_database_holds_many_conversations(tmp_path: Path) -> None:
         SQLiteConversationStore(tmp_path / "c.db", "")
 
 
-def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_a_save_replaces_the_file_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     memory = ConversationMemory(store=FileConversationStore(tmp_path / "c.json"))
     for text in "abc":
         memory.add(user(text))
     assert [path.name for path in tmp_path.iterdir()] == ["c.json"]
 
 
-def test_a_fork_goes_its_own_way() -> None:
+def test_a_fork_is_independent_of_the_original() -> None:
     memory = ConversationMemory(max_messages=9)
     memory.add_user("a")
     fork = memory.fork()
@@ -163,7 +163,7 @@ def test_a_fork_goes_its_own_way() -> None:
     assert (texts(memory), texts(fork), fork.max_messages) == (["a"], ["a", "b"], 9)
 
 
-def test_an_agent_goes_on_where_its_memory_stands() -> None:
+def test_an_agent_continues_the_conversation_in_its_memory() -> None:
     memory = ConversationMemory()
     provider = ScriptedProvider(["hello Anna", "Anna"])
     agent = Agent(provider, memory=memory)
@@ -227,7 +227,7 @@ def test_tasks_that_share_a_memory_take_turns() -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_run_whose_time_is_over_before_its_turn_comes_does_not_wait_for_it(mode: str) -> None:
+def test_a_run_that_times_out_while_waiting_for_the_memory_stops_waiting(mode: str) -> None:
     memory = ConversationMemory()
     waiter = memory.run_lock.acquire()
     agent, provider = scripted(["never"], config=AgentConfig(limits=Limits(max_seconds=0.05)))
@@ -238,7 +238,7 @@ def test_a_run_whose_time_is_over_before_its_turn_comes_does_not_wait_for_it(mod
     assert memory.run_lock.acquire().done()
 
 
-def test_a_turnstile_lets_the_next_in_when_one_gives_up_waiting() -> None:
+def test_a_fifo_lock_skips_a_waiter_that_gave_up() -> None:
     turns = FifoLock()
     first, second, third = turns.acquire(), turns.acquire(), turns.acquire()
     assert (first.done(), second.done()) == (True, False)

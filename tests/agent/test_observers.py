@@ -48,7 +48,7 @@ def chatty() -> object:
     yield "a"
 
 
-def test_every_event_that_was_promised_has_a_method() -> None:
+def test_every_documented_event_has_a_method() -> None:
     promised = [
         "on_agent_start",
         "on_agent_end",
@@ -69,7 +69,7 @@ def test_every_event_that_was_promised_has_a_method() -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_an_observer_hears_of_everything_in_order(mode: str) -> None:
+def test_an_observer_receives_every_event_in_order(mode: str) -> None:
     diary = Diary()
     calls = [call("chatty", "c1"), call("fail", "c2")]
     agent, _ = scripted([calls, "ok"], [chatty, fail], AgentConfig(observers=[diary]))
@@ -98,7 +98,7 @@ def test_an_observer_hears_of_everything_in_order(mode: str) -> None:
     ]
 
 
-def test_what_memory_drops_is_told() -> None:
+def test_observers_receive_the_messages_that_memory_drops() -> None:
     agent, _ = scripted(["one", "two"])
     memory = ConversationMemory(max_messages=2)
     agent.run("a", memory=memory)
@@ -106,7 +106,7 @@ def test_what_memory_drops_is_told() -> None:
     assert [message.content for message in trimmed.messages] == ["a", "one"]
 
 
-def test_hooks_are_called_with_a_few_plain_values() -> None:
+def test_hooks_are_called_with_plain_values() -> None:
     seen: list[object] = []
 
     def my_hook(tool_name: str, args: dict[str, object]) -> None:
@@ -135,7 +135,7 @@ def test_hooks_are_called_with_a_few_plain_values() -> None:
     ]
 
 
-def test_the_callbacks_of_the_older_api_are_other_names() -> None:
+def test_the_callbacks_of_the_older_api_are_aliases() -> None:
     lines: list[str] = []
     hooks = {
         "new_message": lambda *_: lines.append("sending"),
@@ -146,7 +146,7 @@ def test_the_callbacks_of_the_older_api_are_other_names() -> None:
     assert lines == ["sending", "hello"]
 
 
-def test_a_hook_that_nothing_calls_is_refused() -> None:
+def test_an_unknown_hook_is_rejected() -> None:
     with pytest.raises(UnknownName, match=r"unknown hook 'on_tool_begin' \(did you mean 'on_tool_end'\?\)"):
         HookObserver({"on_tool_begin": print})
 
@@ -158,7 +158,7 @@ def test_a_hook_with_the_wrong_number_of_arguments_does_not_break_the_run(caplog
     assert "failed on ModelCallEnded" in caplog.text
 
 
-def test_debug_logging_tells_what_the_agent_thinks_does_and_observes(caplog: pytest.LogCaptureFixture) -> None:
+def test_debug_logging_reports_answers_calls_and_results(caplog: pytest.LogCaptureFixture) -> None:
     agent, _ = scripted([[call("add", a=1, b=2), call("fail", "c2")], "three"])
     with caplog.at_level(logging.DEBUG, "ragkit.agent"):
         agent.run("x")
@@ -169,7 +169,7 @@ def test_debug_logging_tells_what_the_agent_thinks_does_and_observes(caplog: pyt
 
 
 @pytest.mark.parametrize(("value", "shown"), [("debug", True), ("", False)])
-def test_the_environment_switches_debugging_on(value: str, shown: bool) -> None:
+def test_an_environment_variable_enables_debug_logging(value: str, shown: bool) -> None:
     code = "from ragkit.agent.bot import Bot; Bot().chat('hello')"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -214,7 +214,7 @@ def test_secrets_are_masked_and_words_are_not(text: str, masked: str) -> None:
         assert mask_secrets(text) == masked
 
 
-def test_values_under_telling_keys_are_masked_whole() -> None:
+def test_values_under_secret_keys_are_masked_completely() -> None:
     data = {"user": "anna", "api_key": "x", "access_token": 3, "deep": [{"Password": "y"}], "tokens": 5, "secret": ""}
     assert mask_json(data) == {  # type: ignore[arg-type]
         "user": "anna",
@@ -241,7 +241,7 @@ def audited(tmp_path: Path, privacy: PrivacyLevel) -> tuple[list[dict[str, objec
     return [json.loads(line) for line in text.splitlines()], text
 
 
-def test_the_audit_log_has_a_line_for_everything_that_was_done(tmp_path: Path) -> None:
+def test_the_audit_log_has_a_line_for_every_event(tmp_path: Path) -> None:
     lines, text = audited(tmp_path, "masked")
     assert [line["event"] for line in lines] == [
         "agent_start",
@@ -270,7 +270,7 @@ def test_the_audit_log_has_a_line_for_everything_that_was_done(tmp_path: Path) -
     assert "topsecret" not in text
 
 
-def test_at_full_privacy_nothing_is_hidden_but_secrets(tmp_path: Path) -> None:
+def test_privacy_full_masks_only_secrets(tmp_path: Path) -> None:
     lines, text = audited(tmp_path, "full")
     assert (lines[0]["input"], lines[8]["result"]) == (["I am c@d.org"], "mail a@b.org with [secret]")
     assert "topsecret" not in text
@@ -282,13 +282,13 @@ def test_hashed_texts_can_be_compared_but_not_read(tmp_path: Path) -> None:
     assert not any(word in text for word in ("c@d.org", "topsecret", "http://x", "done,"))
 
 
-def test_without_texts_only_what_happened_is_written(tmp_path: Path) -> None:
+def test_privacy_none_writes_events_without_texts(tmp_path: Path) -> None:
     lines, text = audited(tmp_path, "none")
     assert (lines[0]["input"], lines[8]["result"], lines[-1]["output"]) == ([None], None, None)
     assert not any(word in text for word in ("c@d.org", "topsecret", "http://x", "done,"))
 
 
-def test_a_level_of_privacy_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_privacy_level_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="privacy must be one of full, masked, hashed, none"):
         AuditLog(tmp_path / "a", privacy="some")  # type: ignore[arg-type]
 
@@ -313,7 +313,7 @@ def otel() -> tuple[AgentConfig, InMemorySpanExporter]:
     return AgentConfig(observers=[OpenTelemetryObserver(provider)], retry=AT_ONCE), exporter
 
 
-def test_opentelemetry_gets_the_tree_with_the_names_of_the_conventions() -> None:
+def test_opentelemetry_gets_the_trace_with_the_names_of_the_conventions() -> None:
     config, exporter = otel()
     turn = Completion(Message.assistant("", [call("add", a=1, b=2), call("fail", "c2")]), Tokens(30, 4, cost_usd=0.5))
     agent = Agent(ScriptedProvider([turn, "ok"], model="m1"), [add, fail], config=config, name="math")
@@ -352,5 +352,5 @@ def test_opentelemetry_gets_failed_runs_too() -> None:
     assert run.attributes["error.type"] == "AuthenticationFailed"
 
 
-def test_an_event_that_concerns_nobody_is_handed_to_the_method_that_does_nothing() -> None:
+def test_an_event_without_an_overridden_method_is_ignored() -> None:
     AgentObserver().handle(ToolStarted("r", 1, call("add")))

@@ -44,7 +44,7 @@ def functions(path: Path) -> Iterator[Function]:
             yield node
 
 
-def test_asynchronous_functions_stand_only_where_something_is_waited_for() -> None:
+def test_asynchronous_functions_exist_only_where_they_wait() -> None:
     async_functions: dict[str, set[str]] = {}
     for path in FILES:
         names = {function.name for function in functions(path) if isinstance(function, ast.AsyncFunctionDef)}
@@ -54,7 +54,7 @@ def test_asynchronous_functions_stand_only_where_something_is_waited_for() -> No
 
 
 @pytest.mark.parametrize("name", ["loop.py", "model_step.py", "tool_step.py", "run_state.py", "side_effects.py"])
-def test_the_loop_knows_of_no_threads_tasks_or_clocks_to_wait_on(name: str) -> None:
+def test_the_loop_imports_no_threads_tasks_or_clocks(name: str) -> None:
     tree = ast.parse((ROOT / name).read_text("utf-8"))
     imported = {
         alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
@@ -83,7 +83,7 @@ def shape(function: Function) -> str:
     return text
 
 
-def test_no_function_is_written_twice_but_for_shells_of_at_most_seven_lines() -> None:
+def test_no_function_is_duplicated_except_wrappers_of_at_most_seven_lines() -> None:
     seen: dict[str, str] = {}
     twins: list[tuple[str, str, int]] = []
     for path in FILES:

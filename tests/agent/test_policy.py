@@ -22,18 +22,18 @@ POLICIES = Path(__file__).parents[2] / "configs" / "policies"
 @pytest.mark.parametrize(
     ("name", "decision"), [("read_a", "allow"), ("send_mail", "review"), ("delete_all", "deny"), ("other", "review")]
 )
-def test_names_decide(name: str, decision: str) -> None:
+def test_rules_match_tool_names(name: str, decision: str) -> None:
     policy = ToolPolicy(allow=["read_*"], review=["send_*"], deny=["delete_*"], default="review")
     assert policy.decide(ToolCall(name)).decision == decision
 
 
-def test_the_strictest_rule_counts() -> None:
+def test_the_strictest_rule_wins() -> None:
     policy = ToolPolicy(allow=["*"], review=["pay"], deny=["pay"])
     assert policy.decide(ToolCall("pay")).decision == "deny"
     assert ToolPolicy(allow=["*"], review=["pay"]).decide(ToolCall("pay")).decision == "review"
 
 
-def test_arguments_decide() -> None:
+def test_rules_match_arguments() -> None:
     big = ArgumentRule("pay", "amount", r"^\d{4,}$", "review", "a large amount")
     abroad = ArgumentRule("pay", "to", "^XX", "deny")
     policy = ToolPolicy(when=[big, abroad])
@@ -70,7 +70,7 @@ def test_a_rule_about_arguments_lifts_a_review_but_never_a_denial() -> None:
         ({"when": "x"}, "`when` of the policy must be a list of rules"),
     ],
 )
-def test_a_policy_that_is_wrong_is_refused_with_its_key(data: dict[str, object], words: str) -> None:
+def test_an_invalid_policy_is_rejected_with_its_key(data: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidOption, match=words):
         ToolPolicy.from_dict(data)  # type: ignore[arg-type]
 
@@ -106,11 +106,11 @@ def test_a_policy_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ("ask-first", ToolCall("read_file", {"path": "x"}), "review"),
     ],
 )
-def test_the_policies_that_come_along_do_what_their_names_say(file: str, call_: ToolCall, decision: str) -> None:
+def test_the_shipped_policies_decide_as_their_names_say(file: str, call_: ToolCall, decision: str) -> None:
     assert ToolPolicy.from_yaml(POLICIES / f"{file}.yaml").decide(call_).decision == decision
 
 
-def test_a_denied_call_is_answered_and_the_run_goes_on() -> None:
+def test_a_denied_call_gets_an_error_and_the_run_continues() -> None:
     agent, _ = scripted([call("add", a=1, b=2), "I may not"], config=AgentConfig(policy=ToolPolicy(deny=["add"])))
     result = agent.run("x")
     assert result.content == "I may not"
@@ -123,7 +123,7 @@ REVIEW = ToolPolicy(review=["add"])
 @pytest.mark.parametrize(
     ("is_approved", "expected"), [(True, "3"), (False, "Error: add was refused by a person: add needs approval")]
 )
-def test_a_person_may_be_asked_at_once(is_approved: bool, expected: str) -> None:
+def test_approval_may_be_requested_during_the_run(is_approved: bool, expected: str) -> None:
     requests: list[ApprovalRequest] = []
 
     def approve(request: ApprovalRequest) -> bool:
@@ -146,13 +146,13 @@ def suspended(script: list[object]) -> SuspendedRun:
     return result.suspended
 
 
-def test_without_anybody_to_ask_the_run_is_suspended_and_nothing_is_executed() -> None:
+def test_without_an_approver_the_run_is_suspended_and_nothing_is_executed() -> None:
     waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2")]])
     assert [(call_.call.id, call_.reason) for call_ in waiting.pending] == [("c1", "add needs approval")]
     assert [message.role for message in waiting.messages] == [Role.USER, Role.ASSISTANT]
 
 
-def test_a_suspended_run_tells_observers_what_it_waits_for() -> None:
+def test_observers_receive_the_pending_calls_of_a_suspended_run() -> None:
     agent, _ = scripted([call("add", a=1, b=2)], config=AgentConfig(policy=REVIEW))
     events = list(agent.stream("x"))
     assert [type(event) for event in events if isinstance(event, PolicyDecided | ApprovalNeeded)] == [
@@ -162,7 +162,7 @@ def test_a_suspended_run_tells_observers_what_it_waits_for() -> None:
     assert names(events)[-2:] == ["IterationEnded", "RunEnded"]
 
 
-def test_a_suspended_run_goes_on_from_json_with_all_that_it_had() -> None:
+def test_a_suspended_run_resumes_from_json_with_its_whole_state() -> None:
     waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2", reason="oops")]])
     saved = waiting.approve("c1").to_json()
     agent, provider = scripted(["three"], config=AgentConfig(policy=REVIEW))
@@ -174,14 +174,14 @@ def test_a_suspended_run_goes_on_from_json_with_all_that_it_had() -> None:
     assert len(provider.requests) == 1
 
 
-def test_a_refusal_goes_to_the_model() -> None:
+def test_the_model_gets_a_rejection() -> None:
     agent, _ = scripted(["all right"], config=AgentConfig(policy=REVIEW))
     result = agent.run(suspended([call("add", a=1, b=2)]).deny())
     assert tool_messages(result) == ["Error: add was refused by a person: add needs approval"]
     assert result.content == "all right"
 
 
-def test_a_run_with_open_questions_is_suspended_again_and_keeps_the_answers() -> None:
+def test_a_run_with_undecided_calls_is_suspended_again_and_keeps_the_decisions() -> None:
     waiting = suspended([[call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4)]])
     agent, _ = scripted(["done"], config=AgentConfig(policy=REVIEW))
     again = agent.run(waiting.approve("c1")).suspended
@@ -190,7 +190,7 @@ def test_a_run_with_open_questions_is_suspended_again_and_keeps_the_answers() ->
     assert tool_messages(agent.run(again.approve())) == ["3", "7"]
 
 
-def test_memory_gets_a_suspended_run_only_when_it_is_over() -> None:
+def test_memory_stores_a_suspended_run_only_when_it_ends() -> None:
     memory = ConversationMemory()
     agent, _ = scripted([call("add", a=1, b=2), "three"], config=AgentConfig(policy=REVIEW))
     waiting = agent.run("1 + 2?", memory=memory).suspended
@@ -200,12 +200,12 @@ def test_memory_gets_a_suspended_run_only_when_it_is_over() -> None:
     assert [message.role.value for message in memory] == ["user", "assistant", "tool", "assistant"]
 
 
-def test_only_calls_that_wait_can_be_decided() -> None:
+def test_only_pending_calls_can_be_decided() -> None:
     with pytest.raises(InvalidOption, match="the id of a call must be one of c1"):
         suspended([call("add", "c1", a=1, b=2)]).approve("nope")
 
 
-def test_what_is_no_suspended_run_is_refused() -> None:
+def test_an_invalid_suspended_run_is_rejected() -> None:
     for text in ("{", "{}", "[]", json.dumps({"run_id": "x"})):
         with pytest.raises(InvalidOption, match="a suspended run must be the JSON of"):
             SuspendedRun.from_json(text)
@@ -224,7 +224,7 @@ print(result.content, [one.content for one in result.tool_calls], result.run_id)
 """
 
 
-def test_another_process_can_go_on() -> None:
+def test_another_process_can_resume_a_suspended_run() -> None:
     waiting = suspended([call("add", a=1, b=2)])
     done = subprocess.run(
         [sys.executable, "-c", RESUME],
@@ -238,7 +238,7 @@ def test_another_process_can_go_on() -> None:
     assert done.stdout.strip() == f"three ['3'] {waiting.run_id}"
 
 
-def test_tools_that_were_not_reviewed_run_beside_those_that_were() -> None:
+def test_calls_without_review_run_together_with_approved_calls() -> None:
     agent, _ = scripted(
         [[call("add", "c1", a=1, b=2), call("fail", "c2")], "done"],
         [add, fail],

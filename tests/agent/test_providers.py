@@ -111,7 +111,7 @@ def test_from_one_method_the_other_three_follow(kind: type[Provider]) -> None:
     assert meter.usage().embedding_tokens == 4
 
 
-def test_a_provider_that_writes_no_method_is_refused() -> None:
+def test_a_provider_without_any_method_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="the methods of provider Empty must be one or more of complete, stream"):
 
         class Empty(Provider):
@@ -125,7 +125,7 @@ def test_an_asynchronous_provider_works_where_a_loop_is_already_running() -> Non
     assert asyncio.run(main()) == DONE
 
 
-def test_a_stream_that_is_left_is_closed() -> None:
+def test_an_abandoned_stream_is_closed() -> None:
     closed = threading.Event()
 
     class Long(Provider):
@@ -146,7 +146,7 @@ def test_a_stream_that_is_left_is_closed() -> None:
 
 
 @pytest.mark.parametrize("kind", [Stream, AStream])
-def test_errors_come_through_every_way(kind: type[Provider]) -> None:
+def test_every_method_raises_the_error_of_the_provider(kind: type[Provider]) -> None:
     class SyncFails(Provider):
         name = "fails"
 
@@ -199,7 +199,7 @@ def test_a_script_is_answered_turn_by_turn_and_keeps_what_was_asked() -> None:
     assert (provider.requests, provider.remaining) == ([ASK] * 6, 0)
 
 
-def test_a_script_that_is_over_fails_the_test() -> None:
+def test_a_request_after_the_last_turn_of_a_script_is_an_error() -> None:
     agent, _ = scripted([call("add", a=1, b=2)])
     with pytest.raises(ScriptExhausted, match="the script has 1 turns, but got another request"):
         agent.run("x")
@@ -243,24 +243,24 @@ def test_a_script_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
         ('[{"error": "flood"}]', "an error of RAGKIT_MOCK_JSON must be one of authentication, rate_limited"),
     ],
 )
-def test_a_script_that_cannot_be_read_is_refused(value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_script_is_rejected(value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_MOCK_JSON", value)
     with pytest.raises(InvalidOption, match=words):
         ScriptedProvider.from_environment()
 
 
-def test_the_echo_says_again_what_the_user_said() -> None:
+def test_the_echo_provider_repeats_the_user_message() -> None:
     assert Agent(EchoProvider()).run("hello").content == "hello"
 
 
-def test_the_local_provider_needs_nothing_and_hands_tool_results_on() -> None:
+def test_the_local_provider_returns_tool_results_without_a_service() -> None:
     assert Agent(LocalProvider()).run("hello").content == "[local provider, no model] hello"
     request = ModelRequest("m", (Message.user("q"), Message(Role.TOOL, "42", name="t")))
     assert LocalProvider().complete(request).message.content == "42"
     assert Agent(LocalProvider()).run("hello").usage.total_cost_usd == 0.0
 
 
-def test_a_function_may_answer() -> None:
+def test_a_function_provider_answers_with_the_result_of_the_function() -> None:
     assert Agent(FunctionProvider(lambda request: request.messages[-1].content.upper())).run("hi").content == "HI"
 
 
@@ -269,7 +269,7 @@ def test_text_is_streamed_by_words_and_nothing_is_lost() -> None:
     assert texts == ["  ", "two  ", "words\n"]
 
 
-def test_the_names_in_the_table_can_be_found() -> None:
+def test_every_provider_name_can_be_looked_up() -> None:
     assert {name: PROVIDERS.find(name).name for name in ("echo", "local")} == {"echo": "echo", "local": "local"}
 
 
@@ -312,19 +312,19 @@ def test_the_last_error_is_raised_when_all_fail() -> None:
         chain([ConnectionFailed("p0", "down")], [RateLimited("p1", "slow")])[0].complete(ASK)
 
 
-def test_a_request_that_is_wrong_is_not_sent_to_the_next() -> None:
+def test_an_invalid_request_is_not_sent_to_the_next_provider() -> None:
     provider, parts = chain([InvalidRequest("p0", "bad schema")], ["never"])
     with pytest.raises(InvalidRequest, match="p0: bad schema"):
         provider.complete(ASK)
     assert parts[1].requests == []
 
 
-def test_an_error_that_is_no_providers_error_is_not_hidden() -> None:
+def test_an_error_that_is_not_a_provider_error_is_raised() -> None:
     with pytest.raises(ZeroDivisionError, match="a defect"):
         chain([ZeroDivisionError("a defect")], ["never"])[0].complete(ASK)
 
 
-def test_the_circuit_of_a_provider_that_keeps_failing_is_opened_for_a_while() -> None:
+def test_the_circuit_of_a_failing_provider_opens_for_the_cooldown() -> None:
     now = [0.0]
     down: list[ScriptedTurn] = [ConnectionFailed("p0", "down")] * 3
     provider, parts = chain([*down, "back"], ["b"] * 9, max_failures=2, cooldown_s=10.0, clock=lambda: now[0])
@@ -342,7 +342,7 @@ def test_the_circuit_of_a_provider_that_keeps_failing_is_opened_for_a_while() ->
     assert provider.available_names() == ["p0", "p1"]
 
 
-def test_when_every_circuit_is_open_the_caller_is_told() -> None:
+def test_a_request_fails_if_every_circuit_is_open() -> None:
     provider, _ = chain([ConnectionFailed("p0", "down")], max_failures=1, clock=lambda: 0.0)
     with pytest.raises(ConnectionFailed, match="down"):
         provider.complete(ASK)
@@ -350,7 +350,7 @@ def test_when_every_circuit_is_open_the_caller_is_told() -> None:
         provider.complete(ASK)
 
 
-def test_a_stream_that_has_begun_does_not_fall_back() -> None:
+def test_a_started_stream_does_not_fall_back() -> None:
     class Breaks(Provider):
         name = "breaks"
 
@@ -364,7 +364,7 @@ def test_a_stream_that_has_begun_does_not_fall_back() -> None:
     assert second.requests == []
 
 
-def test_each_provider_is_asked_for_its_own_model() -> None:
+def test_each_provider_gets_its_own_model() -> None:
     provider, parts = chain([ConnectionFailed("p0", "x")] * 2, ["a", "b"], models=["big", "small"])
     provider.complete(ASK)
     assert [part.requests[0].model for part in parts] == ["big", "small"]
@@ -380,7 +380,7 @@ def test_a_chain_needs_providers_and_a_model_for_each() -> None:
         chain(["a"], ["b"], models=["x"])
 
 
-def test_observers_hear_of_a_fallback_and_the_meter_counts_who_answered() -> None:
+def test_observers_receive_a_fallback_and_the_meter_counts_the_answering_provider() -> None:
     provider, _ = chain(
         [ConnectionFailed("p0", "down")], [Completion(Message.assistant("hi"), Tokens(3, 1, cost_usd=0.5))]
     )

@@ -31,7 +31,7 @@ def embedded(wire: Wire) -> int:
 # index
 
 
-def test_a_dry_run_says_tokens_and_price_before_a_cent_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_a_dry_run_reports_tokens_and_price_before_any_request(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     planned = ragkit("index", "docs", "--dry-run", "--json").json
     estimate = planned["estimate"]
     assert (estimate["model"], estimate["tokens"]) == ("openai:text-embedding-3-small", planned["tokens"])
@@ -49,7 +49,7 @@ def test_the_usage_of_an_index_run_is_what_the_server_counted(shop: Path, wire: 
     assert usage["embedding_cost_usd"] == usage["total_cost_usd"] == pytest.approx(tokens * TOKEN)
 
 
-def test_an_index_run_that_is_likely_to_cost_too_much_does_not_begin(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_an_index_run_estimated_above_its_budget_does_not_start(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     planned = ragkit("index", "docs", "--dry-run", "--json").json
     refused = ragkit("index", "docs", "--max-cost", planned["estimate"]["cost_usd"] * 0.9, code=4)
     assert "nothing was spent; raise the limit to continue" in refused.err
@@ -70,7 +70,7 @@ def test_a_budget_may_come_from_the_environment(
 
 
 @pytest.mark.parametrize("embedder", ["paid", "careless"])
-def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_there(
+def test_an_index_run_stops_within_one_request_of_its_budget_and_can_continue(
     shop: Path, wire: Wire, ragkit: Ragkit, embedder: str
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text(f"extends: default\nembed: {{name: {embedder}}}\n")
@@ -89,7 +89,7 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_goes_on_from_th
     assert embedded(wire) == 20 + 2  # each run asks for one more: the probe, which tells whose vectors these are
 
 
-def test_what_was_embedded_before_the_budget_was_spent_is_not_paid_again(
+def test_texts_embedded_before_the_budget_was_reached_are_not_paid_again(
     shop: Path, wire: Wire, ragkit: Ragkit
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text("extends: default\nembed: {name: careless}\n")
@@ -108,7 +108,7 @@ def test_what_was_embedded_before_the_budget_was_spent_is_not_paid_again(
     assert rest["files"]["added"] == 600 - first
 
 
-def test_the_estimate_of_a_second_run_is_what_is_left(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_the_estimate_of_a_second_run_covers_the_remaining_texts(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     (shop / "new.md").write_text("A new boiler came.\n")
     done = ragkit("index", "docs", "--max-cost", "0.03", "--json").json
@@ -116,7 +116,7 @@ def test_the_estimate_of_a_second_run_is_what_is_left(shop: Path, wire: Wire, ra
     assert ragkit("index", "docs", "--max-cost", "0", "--json").json["embedded"] == 0
 
 
-def test_where_the_price_is_unknown_a_budget_is_refused_and_the_cost_is_null(
+def test_with_an_unknown_price_a_budget_is_rejected_and_the_cost_is_null(
     shop: Path, wire: Wire, ragkit: Ragkit
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text("extends: default\nembed: {name: nameless}\n")
@@ -133,7 +133,7 @@ def test_where_the_price_is_unknown_a_budget_is_refused_and_the_cost_is_null(
         kb.index("docs", options=IndexOptions(max_cost_usd=1.0))
 
 
-def test_a_model_that_costs_nothing_runs_under_a_budget_of_nothing(workplace: Path, ragkit: Ragkit) -> None:
+def test_a_free_model_runs_with_a_budget_of_zero(workplace: Path, ragkit: Ragkit) -> None:
     (workplace / "ragkit.yaml").write_text("extends: default\nembed: {name: hashing}\n")
     (workplace / "a.md").write_text("The boiler takes eleven minutes.\n")
     ragkit("index", "a.md", "--max-cost", "0", "-q")
@@ -143,9 +143,7 @@ def test_a_model_that_costs_nothing_runs_under_a_budget_of_nothing(workplace: Pa
 # ask and chat
 
 
-def test_an_answer_costs_what_the_server_counted_and_the_question_inside_the_tool_too(
-    shop: Path, wire: Wire, ragkit: Ragkit
-) -> None:
+def test_the_cost_of_an_answer_includes_the_embedding_inside_the_tool(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     usage = ragkit("ask", "How long does boiler 7 take?", "--json").json["usage"]
@@ -160,7 +158,7 @@ def test_an_answer_costs_what_the_server_counted_and_the_question_inside_the_too
     assert sum(iteration["prompt_tokens"] for iteration in usage["iterations"]) == sent
 
 
-def test_an_answer_that_is_likely_to_cost_too_much_is_not_begun(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_an_answer_estimated_above_its_budget_does_not_start(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     refused = ragkit("ask", "How long does boiler 7 take?", "--max-cost", "0.02", code=4)
@@ -213,7 +211,7 @@ def test_the_limit_of_the_pipeline_is_checked_before_the_run(shop: Path, wire: W
     assert wire.requests == []
 
 
-def test_an_invalid_price_list_is_an_error_before_anything_is_spent(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_an_invalid_price_list_is_an_error_before_any_request(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     (shop.parent / "prices.yaml").write_text("openai: {gpt-4o-mini: {inputs: 3, output: free}}\n")
@@ -269,7 +267,7 @@ def test_tasks_of_one_loop_each_know_their_own_cost(shop: Path, wire: Wire) -> N
         assert kb.ledger.total_spending().calls - before == 3 * len(questions)  # two of the model, one of the embedder
 
 
-def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
+def test_the_cost_of_a_killed_run_is_recorded(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
     for number in range(20, 2000):
         (shop / f"{number:04}.md").write_text(f"Boiler {number} takes {number} minutes to warm up.\n", "utf-8")
     script = "import sys; sys.path.insert(0, 'site'); from ragkit.cli import main; main(['index', 'docs', '-q'])"
@@ -285,7 +283,7 @@ def test_what_a_killed_run_had_spent_is_on_record(shop: Path, wire: Wire, ragkit
     assert counted - last <= on_record <= counted  # at most the request that it was killed in is missing
 
 
-def test_a_budget_that_is_set_from_python_raises_what_it_knows(shop: Path, wire: Wire) -> None:
+def test_a_budget_set_from_python_raises_an_error_with_the_usage(shop: Path, wire: Wire) -> None:
     with KnowledgeBase.open("kb", "ragkit.yaml") as kb:
         with pytest.raises(BudgetTooSmall, match=r"the budget of 0.01 USD") as caught:
             kb.index("docs", options=IndexOptions(max_cost_usd=0.01))

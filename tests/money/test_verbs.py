@@ -45,7 +45,7 @@ def test_usage_adds_up_to_what_the_server_counted(used: Path, wire: Wire, ragkit
     assert [row["pipeline"] for row in usage["by_pipeline"]] == ["ragkit"]
 
 
-def test_usage_of_a_period_and_by_one_thing(used: Path, ragkit: Ragkit) -> None:
+def test_usage_can_be_limited_to_a_period_and_grouped(used: Path, ragkit: Ragkit) -> None:
     assert ragkit("usage", "--since", "2100-01-01", "--json").json["total"]["calls"] == 0
     usage = ragkit("usage", "--by", "verb", "--since", "1d", "--json").json
     assert set(usage) == {"kb", "since", "until", "total", "by_verb"}
@@ -56,7 +56,7 @@ def test_usage_of_a_period_and_by_one_thing(used: Path, ragkit: Ragkit) -> None:
     assert "by verb" not in output
 
 
-def test_usage_of_nothing_is_nothing_and_needs_a_knowledge_base(workplace: Path, ragkit: Ragkit) -> None:
+def test_usage_without_calls_is_zero_and_requires_a_knowledge_base(workplace: Path, ragkit: Ragkit) -> None:
     assert "is not a knowledge base" in ragkit("usage", code=1).err
 
 
@@ -123,7 +123,7 @@ def test_models_are_listed_with_limits_and_prices(workplace: Path, ragkit: Ragki
     assert lines[1].split() == ["openai:gpt-4o-mini", "chat", "128,000", "16,384", "0.15", "0.6", "0.075", "-"]
 
 
-def test_models_are_chosen_by_provider_kind_and_a_part_of_the_name(workplace: Path, ragkit: Ragkit) -> None:
+def test_models_are_filtered_by_provider_kind_and_part_of_the_name(workplace: Path, ragkit: Ragkit) -> None:
     cohere = ragkit("models", "--provider", "cohere", "--kind", "rerank", "--json").json["models"]
     assert [model["model"] for model in cohere][:2] == ["rerank-english-v3.0", "rerank-multilingual-v3.0"]
     assert {model["kind"] for model in cohere} == {"rerank"}
@@ -134,7 +134,7 @@ def test_models_are_chosen_by_provider_kind_and_a_part_of_the_name(workplace: Pa
     assert [model["name"] for model in sonnets] == ["anthropic:claude-sonnet-4-5"]
 
 
-def test_an_unknown_name_gives_the_closest_one(workplace: Path, ragkit: Ragkit) -> None:
+def test_an_unknown_name_is_reported_with_the_closest_one(workplace: Path, ragkit: Ragkit) -> None:
     assert "(did you mean 'gpt-4o-mini'" in ragkit("models", "gpt4o-mini", code=2).err
     assert "(did you mean 'voyage'?)" in ragkit("models", "--provider", "voyag", code=2).err
 

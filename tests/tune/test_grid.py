@@ -49,7 +49,7 @@ def test_every_combination_is_a_trial(folder: Path) -> None:
     assert result.documents == (folder / "docs",)
 
 
-def test_a_list_of_grids_spans_each_and_no_pipeline_twice(folder: Path) -> None:
+def test_a_list_of_grids_adds_up_without_duplicate_pipelines(folder: Path) -> None:
     text = HEAD + (
         "grid:\n- {embed: [{name: minilm}, {name: hashing, dimension: 64}], split.chunk_overlap: [0]}\n"
         "- {retrieve: [{name: dense}, {name: lexical}], retrieve.rerank: [null, {name: mmr}]}\n"
@@ -78,14 +78,14 @@ def test_names_are_relative_to_the_grid_file(folder: Path) -> None:
     assert result.base_pipeline.splitters[0] == result.trials[0].pipeline.splitters[0]
 
 
-def test_questions_can_be_made_by_rule(folder: Path) -> None:
+def test_questions_can_be_generated(folder: Path) -> None:
     text = "documents: [docs]\nquestions: {auto: 20, seed: 3}\nmetric: recall@5\ngrid: {retrieve.top_k: [3]}\n"
     result = grid(folder, text)
     assert result.options.questions == AutoQuestions(20, 3)
     assert (result.options.depth, result.options.uses_answers) == (5, False)
 
 
-def test_every_problem_is_told_at_once_with_its_place(folder: Path) -> None:
+def test_every_problem_is_reported_at_once_with_its_location(folder: Path) -> None:
     text = """\
 documnets: docs
 questions: none.jsonl
@@ -142,7 +142,7 @@ grid:
         (HEAD + "grid: {split.chunk_size.x: [30]}\n", "cannot set 'x': the value above it has no options"),
     ],
 )
-def test_an_invalid_grid_is_rejected_with_what_is_allowed(folder: Path, text: str, expected: str) -> None:
+def test_an_invalid_grid_is_rejected_with_the_allowed_values(folder: Path, text: str, expected: str) -> None:
     [error] = problems(folder, text)
     assert expected in error
 

@@ -98,7 +98,7 @@ def test_no_chunk_is_embedded_twice_and_no_file_read_or_split_twice(
     assert len(seen.chunks) == len(set(seen.chunks)) == result.counts["embedded"] == result.counts["distinct"]
 
 
-def test_a_paid_embedder_is_asked_once_for_each_text_and_files_are_split_once_for_all_embedders(
+def test_a_paid_embedder_gets_each_text_once_and_files_are_split_once_for_all_embedders(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grid = "  embed: [{name: openai, dimensions: 16}, {name: openai, dimensions: 24}]\n"
@@ -128,9 +128,7 @@ def test_a_paid_embedder_is_asked_once_for_each_text_and_files_are_split_once_fo
         assert len(server.requests) == request_count
 
 
-def test_chunks_that_two_ways_of_splitting_share_are_embedded_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_shared_by_two_splitters_are_embedded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counting(monkeypatch)
     result = tune(folder, "  split.chunk_size: [20, 21, 22]\n  split.chunk_overlap: [0]\n")
     assert result.counts["taken"] > 0
@@ -138,7 +136,7 @@ def test_chunks_that_two_ways_of_splitting_share_are_embedded_once(
     assert sum(trial.chunks for trial in result.trial_results) > result.counts["distinct"]
 
 
-def test_the_figures_are_those_of_a_knowledge_base_of_its_own(folder: Path) -> None:
+def test_the_scores_equal_those_of_a_separate_knowledge_base(folder: Path) -> None:
     result = tune(folder, SIX, "holdout: 0\nmetric: mrr@3\n")
     questions = {question.id: question for question in read_questions(folder / "q.jsonl")}
     for trial_result in result.trial_results[1::3]:
@@ -153,7 +151,7 @@ def test_the_figures_are_those_of_a_knowledge_base_of_its_own(folder: Path) -> N
         assert trial_result.chunks == len(ids)
 
 
-def test_chunks_have_the_ids_that_they_would_have_alone(folder: Path) -> None:
+def test_chunks_have_the_same_ids_as_in_a_separate_knowledge_base(folder: Path) -> None:
     result = tune(folder, "  embed: [{name: hashing, dimension: 64}, {name: hashing, dimension: 128}]\n")
     ids = []
     for directory in sorted((folder / "work" / "indexes").iterdir()):
@@ -169,12 +167,12 @@ def test_chunks_have_the_ids_that_they_would_have_alone(folder: Path) -> None:
     assert ids[0].isdisjoint(ids[1])
 
 
-def test_a_setting_of_search_alone_makes_no_second_index(folder: Path) -> None:
+def test_a_search_option_creates_no_second_index(folder: Path) -> None:
     result = tune(folder, "  retrieve.dense_weight: [0.1, 0.5]\n  retrieve.rerank: [null, {name: mmr}]\n")
     assert (result.counts["indexes"], len(list((folder / "work" / "indexes").iterdir()))) == (1, 1)
 
 
-def test_a_finished_trial_is_not_repeated_and_an_index_is_not_made_again(
+def test_a_finished_trial_is_not_repeated_and_an_index_is_not_rebuilt(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask, calls = GridSearch._score_questions, [0]
@@ -198,7 +196,7 @@ def test_a_finished_trial_is_not_repeated_and_an_index_is_not_made_again(
     )
 
 
-def test_other_documents_are_tried_anew(folder: Path) -> None:
+def test_changed_documents_are_evaluated_again(folder: Path) -> None:
     first = tune(folder, SIX)
     (folder / "docs" / "amber.md").write_text("# Amber\n\nNothing of it is left.\n")
     second = tune(folder, SIX)
@@ -207,7 +205,7 @@ def test_other_documents_are_tried_anew(folder: Path) -> None:
     assert second.winner.chunks < first.winner.chunks or second.winner.trial != first.winner.trial
 
 
-def test_half_of_the_questions_choose_and_the_other_half_judges(folder: Path) -> None:
+def test_half_of_the_questions_select_and_the_other_half_evaluate(folder: Path) -> None:
     result = tune(folder, SIX)
     chosen = {row.id for row in result.winner.rows}
     assert (result.selection_questions, len(chosen), result.holdout_results[0].quality.n) == (6, 6, 6)
@@ -220,7 +218,7 @@ def test_half_of_the_questions_choose_and_the_other_half_judges(folder: Path) ->
     assert any("selected and evaluated on the same questions" in line for line in format_remarks(flattered))
 
 
-def test_the_best_wins_and_those_alike_are_named(folder: Path) -> None:
+def test_the_best_wins_and_equivalent_trials_are_listed(folder: Path) -> None:
     result = tune(
         folder, "  retrieve: [{name: lexical}, {name: dense}]\n  split.chunk_size: [60, 400]\n", "holdout: 0\n"
     )
@@ -235,12 +233,12 @@ def test_the_best_wins_and_those_alike_are_named(folder: Path) -> None:
         assert trial.is_worse == (trial.gap_to_best.low > 0)
 
 
-def test_the_fastest_of_those_alike_can_be_chosen(folder: Path) -> None:
+def test_the_fastest_equivalent_trial_can_be_selected(folder: Path) -> None:
     result = tune(folder, SIX, "choose: fastest\nholdout: 0\n")
     assert result.winner.median_ms == min(trial.median_ms for trial in result.equivalent_to_best)
 
 
-def test_top_k_in_the_grid_is_what_each_is_judged_by(folder: Path) -> None:
+def test_each_trial_is_evaluated_at_its_own_top_k(folder: Path) -> None:
     result = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: precision@1\n")
     top_1, eight = result.trial_results
     assert top_1.quality == eight.quality
@@ -248,19 +246,19 @@ def test_top_k_in_the_grid_is_what_each_is_judged_by(folder: Path) -> None:
     assert result.trial_results[0].quality.mean <= result.trial_results[1].quality.mean
 
 
-def test_answers_are_asked_for_where_the_metric_needs_them(folder: Path) -> None:
+def test_answers_are_generated_if_the_metric_needs_them(folder: Path) -> None:
     result = tune(folder, "  retrieve.dense_weight: [0.1, 0.5]\n", "holdout: 0\nmetric: citation_recall\n")
     assert all(row.ask_ms > 0 for trial in result.trial_results for row in trial.rows)
     assert result.winner.median_ms == pytest.approx(float(np.median([row.ask_ms for row in result.winner.rows])))
 
 
-def test_another_store_is_filled_without_embedding(folder: Path) -> None:
+def test_a_second_store_is_filled_without_embedding(folder: Path) -> None:
     result = tune(folder, "  store.name: [sqlite, faiss]\n", "holdout: 0\n")
     assert (result.counts["indexes"], result.trial_results[0].quality) == (1, result.trial_results[1].quality)
     assert result.trial_results[1].bytes > result.trial_results[0].bytes
 
 
-def test_a_header_can_be_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_header_can_be_omitted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counting(monkeypatch)
     result = tune(folder, "  split.header: [true, false]\n", "holdout: 0\n")
     assert (result.counts["read"], result.counts["split"], result.counts["indexes"]) == (12, 24, 2)
@@ -275,7 +273,7 @@ def test_a_header_can_be_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert Pipeline.from_yaml(format_winner_file(result, dt.date(2026, 1, 1))) == result.winner.trial.pipeline
 
 
-def test_the_winner_is_a_pipeline_file_with_its_figures(folder: Path) -> None:
+def test_the_winner_is_a_pipeline_file_with_its_metrics(folder: Path) -> None:
     result = tune(folder, SIX)
     text = format_winner_file(result, dt.date(2026, 1, 2))
     assert text.startswith("# Selected by `ragkit tune grid.yaml` (ragkit ")
@@ -283,7 +281,7 @@ def test_the_winner_is_a_pipeline_file_with_its_figures(folder: Path) -> None:
     assert Pipeline.from_yaml(text) == result.winner.trial.pipeline
 
 
-def test_the_table_has_the_best_first_and_json_says_the_same(folder: Path) -> None:
+def test_the_table_lists_the_best_first_and_json_agrees(folder: Path) -> None:
     result = tune(folder, SIX)
     head, *rows = format_trial_table(result)
     assert head.split()[:4] == ["#", "chunk_size", "chunk_overlap", "dense_weight"] or "chunk_overlap" not in head
@@ -296,12 +294,12 @@ def test_the_table_has_the_best_first_and_json_says_the_same(folder: Path) -> No
     assert data["counts"] == result.counts
 
 
-def test_a_pareto_front_is_what_nothing_beats_in_both() -> None:
+def test_a_pareto_front_contains_the_points_that_no_other_dominates() -> None:
     assert pareto_indices([(1, 0.2), (2, 0.5), (3, 0.4), (2, 0.6), (4, 0.6), (5, 0.9)]) == [0, 3, 5]
     assert pareto_indices([(1, 0.5), (1, 0.5)]) == [0]
 
 
-def test_the_plot_is_a_picture_with_a_second_panel_where_there_is_a_cost(folder: Path) -> None:
+def test_the_plot_has_a_second_panel_if_there_is_a_cost(folder: Path) -> None:
     result = tune(folder, SIX)
     free = render_plot(result)
     rows = [replace(row, cost_usd=0.001) for row in result.winner.rows]

@@ -1,4 +1,4 @@
-"""Threads, loops in the background, and the switch."""
+"""Background threads, background event loops, and cancellation."""
 
 import asyncio
 import subprocess
@@ -33,8 +33,8 @@ def test_an_idle_thread_is_reused() -> None:
 
 
 def test_a_function_never_waits_for_another_one() -> None:
-    pool, gate = DaemonThreadPool(), threading.Barrier(20, timeout=5)
-    futures = [pool.submit(gate.wait) for _ in range(20)]
+    pool, barrier = DaemonThreadPool(), threading.Barrier(20, timeout=5)
+    futures = [pool.submit(barrier.wait) for _ in range(20)]
     assert sorted(future.result(5) for future in futures) == list(range(20))
 
 

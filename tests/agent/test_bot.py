@@ -1,4 +1,4 @@
-"""The bot, and the small parts that can be used without an agent."""
+"""The bot, and the components that work without an agent."""
 
 import json
 import logging

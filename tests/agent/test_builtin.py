@@ -1,4 +1,4 @@
-"""The tools that come along."""
+"""The built-in tools."""
 
 import math
 from collections.abc import Sequence
@@ -128,13 +128,13 @@ def folder(tmp_path: Path) -> FolderTools:
     return FolderTools(root)
 
 
-def said(result: ToolResult) -> list[str]:
+def text_of(result: ToolResult) -> list[str]:
     return result.content.splitlines()
 
 
 def test_files_are_listed_from_the_root_and_hidden_ones_are_not(folder: FolderTools) -> None:
-    assert said(folder.list_files()) == ["app.py", "docs/a.md", "docs/deep/b.txt", "picture.bin"]
-    assert said(folder.list_files("*.md")) == ["docs/a.md"]
+    assert text_of(folder.list_files()) == ["app.py", "docs/a.md", "docs/deep/b.txt", "picture.bin"]
+    assert text_of(folder.list_files("*.md")) == ["docs/a.md"]
     assert folder.list_files("*.xyz").content == "no file matches"
 
 
@@ -165,20 +165,23 @@ def test_a_long_file_is_truncated(folder: FolderTools) -> None:
 
 
 def test_lines_are_found_in_text_files_of_the_folder_only(folder: FolderTools) -> None:
-    assert said(folder.search_files("alpha")) == [
+    assert text_of(folder.search_files("alpha")) == [
         "app.py:1: print('Alpha')",
         "docs/a.md:2: Alpha line",
         "docs/deep/b.txt:1: alpha again",
     ]
-    assert said(folder.search_files("alpha", "docs/*")) == ["docs/a.md:2: Alpha line", "docs/deep/b.txt:1: alpha again"]
+    assert text_of(folder.search_files("alpha", "docs/*")) == [
+        "docs/a.md:2: Alpha line",
+        "docs/deep/b.txt:1: alpha again",
+    ]
     assert folder.search_files("nowhere").content == "no line contains that"
 
 
 def test_a_search_with_too_many_matches_is_truncated_with_a_note(folder: FolderTools) -> None:
     (folder.root / "many.txt").write_text("hit\n" * 500)
     result = folder.search_files("hit")
-    assert len(said(result)) == 201
-    assert said(result)[-1] == "[the first 200 of more]"
+    assert len(text_of(result)) == 201
+    assert text_of(result)[-1] == "[the first 200 of more]"
 
 
 class Engine:

@@ -29,7 +29,7 @@ from tests.agent.parts import add, call, ended, fail
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis server of our own on a free port; Debian's package redis-server brings it."""
+    """A Redis server on a free port, from Debian's package redis-server."""
     program = shutil.which("redis-server")
     assert program is not None, "the tests need a Redis server: apt-get install redis-server"
     with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""The coherence check: another model looks at the calls before they are executed."""
+"""The coherence check: a second model request checks the calls before they are executed."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The fault table: what goes wrong, and what the caller, the model, the trace and the observers get of it."""
+"""The table of failures: what the caller, the model, the trace and the observers receive."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ every_entry_point = pytest.mark.parametrize("run", [sync, asynchronous, stream, 
 
 
 def failure(run: RunAgent, agent: Agent, kind: type[BaseException], words: str) -> tuple[BaseException, AgentResult]:
-    """The error of a run, and what the run had."""
+    """The error of a run, and its partial result."""
     with pytest.raises(kind, match=words) as raised:
         run(agent)
     partial = partial_result(raised.value)
@@ -79,10 +79,10 @@ def failure(run: RunAgent, agent: Agent, kind: type[BaseException], words: str) 
 @every_entry_point
 def test_a_rate_limited_request_waits_as_long_as_the_service_says(run: RunAgent) -> None:
     agent, provider = scripted([RateLimited("p", "slow down", retry_after=0.05), "fine"])
-    began = time.monotonic()
+    started_at = time.monotonic()
     result = run(agent)
     assert (result.content, len(provider.requests)) == ("fine", 2)
-    assert time.monotonic() - began >= 0.05
+    assert time.monotonic() - started_at >= 0.05
     [retry] = result.trace.find_spans(StepType.RETRY)
     assert retry.attributes == {"attempt": 1, "wait_s": 0.05, "error": "p: slow down"}
     assert shown(provider, 0) == shown(provider, 1)
@@ -105,16 +105,16 @@ def test_a_permanent_error_is_not_retried(run: RunAgent) -> None:
 
 
 class Stuck(Provider):
-    """Never answers; leaves a thread behind, as a real client may."""
+    """Never answers, and leaves a thread running, as a real client may."""
 
     name = "stuck"
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.request_count = 0
         self.released = threading.Event()
 
     def complete(self, request: ModelRequest) -> Completion:
-        self.asked += 1
+        self.request_count += 1
         self.released.wait(20)
         return Completion(Message.assistant("too late"))
 
@@ -125,14 +125,14 @@ def test_a_model_that_does_not_answer_times_out(run: RunAgent) -> None:
     agent = Agent(
         provider, config=AgentConfig(request_timeout_s=0.05, retry=RetryPolicy(max_attempts=2, initial_wait_s=0))
     )
-    began = time.monotonic()
+    started_at = time.monotonic()
     failure(run, agent, RequestTimeout, r"stuck: no answer within 0\.05 seconds")
     provider.released.set()
-    assert (provider.asked, time.monotonic() - began < 2) == (2, True)
+    assert (provider.request_count, time.monotonic() - started_at < 2) == (2, True)
 
 
 class Resets(Provider):
-    """Breaks off in mid-stream as often as it is told, then answers."""
+    """Fails in mid-stream `times` times, then answers."""
 
     name = "resets"
 
@@ -271,9 +271,9 @@ def test_a_tool_that_hangs_does_not_block_the_run(run: RunAgent) -> None:
         [[call("hang", "c1"), call("add", "c2", a=1, b=2), call("ahang", "c3")], "sorry"],
         [*hanging(released, stopped), add],
     )
-    began = time.monotonic()
+    started_at = time.monotonic()
     result = run(agent)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - started_at < 2
     assert tool_messages(result) == [
         "Error executing hang: hang did not answer within 0.05 seconds",
         "3",
@@ -363,10 +363,10 @@ def test_the_time_limit_of_a_run_ends_the_wait_for_its_tools(run: RunAgent) -> N
         return "too late"
 
     agent, _ = scripted([call("slow"), "never"], [slow], AgentConfig(limits=Limits(max_seconds=0.1)))
-    began = time.monotonic()
+    started_at = time.monotonic()
     failure(run, agent, BudgetExceeded, r"budget of 0\.1 seconds exceeded")
     released.set()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - started_at < 2
 
 
 @every_entry_point
@@ -378,7 +378,7 @@ def test_the_time_limit_of_a_run_ends_the_wait_for_its_model(run: RunAgent) -> N
 
 
 class Endless(Provider):
-    """Speaks until nobody listens."""
+    """Streams text until its stream is closed."""
 
     name = "endless"
 
@@ -454,13 +454,13 @@ def test_a_run_is_cancelled_during_every_kind_of_wait(what: str) -> None:
         threading.Timer(0.05, switch.cancel).start()
         return switch
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(RunCancelled, match="the run was cancelled"):
         agent.run("go", cancel=cancel_soon())
     with pytest.raises(RunCancelled, match="the run was cancelled"):
         asyncio.run(agent.arun("go", cancel=cancel_soon()))
     released.set()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - started_at < 3
 
 
 def test_a_used_cancellation_stops_a_run_before_its_first_request() -> None:
@@ -478,13 +478,13 @@ def test_a_failed_run_ends_with_an_event_that_contains_the_error() -> None:
     agent, _ = scripted([AuthenticationFailed("p", "wrong key")])
     with pytest.raises(ProviderError, match="wrong key"):
         seen.extend(agent.stream("go"))
-    kept: list[RunFailed] = []
+    failures: list[RunFailed] = []
 
     class Keep(AgentObserver):
         def on_error(self, event: RunFailed) -> None:
-            kept.append(event)
+            failures.append(event)
 
     agent, _ = scripted([AuthenticationFailed("p", "wrong key")], config=AgentConfig(observers=[Keep()]))
     with pytest.raises(ProviderError, match="wrong key"):
         agent.run("go")
-    assert [str(event.error) for event in kept] == ["p: wrong key"]
+    assert [str(event.error) for event in failures] == ["p: wrong key"]

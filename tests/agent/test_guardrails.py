@@ -1,4 +1,4 @@
-"""Guardrails: what each finds, and what a run makes of it at each of the four places."""
+"""Guardrails: what each detects, and what a run does with it at each of the four places."""
 
 import pytest
 
@@ -128,8 +128,8 @@ def test_guardrails_run_in_order_until_one_blocks() -> None:
     ]
 
 
-def config(**places: list[object]) -> AgentConfig:
-    return AgentConfig(guardrails=Guardrails(**places))  # type: ignore[arg-type]
+def config(**guardrails: list[object]) -> AgentConfig:
+    return AgentConfig(guardrails=Guardrails(**guardrails))  # type: ignore[arg-type]
 
 
 def triggered(events: list[Event]) -> list[tuple[str, str, str]]:
@@ -223,7 +223,7 @@ def test_screening_warns_by_default_and_keeps_the_text() -> None:
 
 
 def test_screening_can_be_switched_off() -> None:
-    quiet = AgentConfig(screening=ToolOutputScreening(mark_as_data=False, guardrail=None))
-    agent, provider = scripted([call("add", a=1, b=2), "ok"], [add], quiet)
+    config_ = AgentConfig(screening=ToolOutputScreening(mark_as_data=False, guardrail=None))
+    agent, provider = scripted([call("add", a=1, b=2), "ok"], [add], config_)
     assert triggered(list(agent.stream("x"))) == []
     assert shown(provider)[-1] == ("tool", "3")

@@ -1,4 +1,4 @@
-"""Several agents: handoffs, who answers next, conversations that go on in another process."""
+"""Teams of agents: handoffs, the next speaker, conversations that continue in another process."""
 
 import asyncio
 import json
@@ -104,8 +104,8 @@ def test_a_handoff_to_an_unknown_agent_is_an_error_with_the_partial_result() -> 
 
 def test_endless_handoffs_end_at_the_last_iteration() -> None:
     to_billing = [call("handoff_to_billing", f"c{n}") for n in range(9)]
-    back = [call("handoff_to_triage", f"d{n}") for n in range(9)]
-    runner, _ = team(to_billing, back)  # type: ignore[arg-type]
+    to_triage = [call("handoff_to_triage", f"d{n}") for n in range(9)]
+    runner, _ = team(to_billing, to_triage)  # type: ignore[arg-type]
     result = runner.run("x")
     assert (result.stop_reason, result.iterations) == ("max_iterations", 10)
 
@@ -128,19 +128,19 @@ def test_observers_receive_a_handoff() -> None:
     assert ended(events).content == "ok"
 
 
-class Listener(AgentObserver):
-    """Keeps the names of what it hears."""
+class RecordingObserver(AgentObserver):
+    """Records the class names of the events."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.event_names: list[str] = []
 
     def handle(self, event: Event) -> None:
-        self.heard.append(type(event).__name__)
+        self.event_names.append(type(event).__name__)
 
 
 @pytest.mark.parametrize("mode", ["run", "arun"])
 def test_the_observers_of_an_agent_receive_events_from_its_takeover_on(mode: str) -> None:
-    first, second, both = Listener(), Listener(), Listener()
+    first, second, both = RecordingObserver(), RecordingObserver(), RecordingObserver()
     hooked: list[int] = []
     hooks = {"on_iteration_start": hooked.append}
     billing = Agent(
@@ -153,7 +153,7 @@ def test_the_observers_of_an_agent_receive_events_from_its_takeover_on(mode: str
         config=AgentConfig(observers=(first, both), hooks=dict(hooks)),
     )
     assert (triage.run("x") if mode == "run" else asyncio.run(triage.arun("x"))).content == "ok"
-    assert second.heard == [
+    assert second.event_names == [
         "HandedOff",
         "IterationStarted",
         "ModelCallStarted",
@@ -161,17 +161,17 @@ def test_the_observers_of_an_agent_receive_events_from_its_takeover_on(mode: str
         "IterationEnded",
         "RunEnded",
     ]
-    assert first.heard == both.heard  # who watches both is told once
-    assert (first.heard[0], first.heard[-6:]) == ("RunStarted", second.heard)
+    assert first.event_names == both.event_names  # a shared observer receives each event once
+    assert (first.event_names[0], first.event_names[-6:]) == ("RunStarted", second.event_names)
     assert hooked == [1, 2]
 
 
 def test_an_observer_of_the_second_agent_alone_receives_events() -> None:
-    second = Listener()
+    second = RecordingObserver()
     billing = Agent(ScriptedProvider(["ok"]), name="Billing", config=AgentConfig(observers=(second,)))
     triage = Agent(ScriptedProvider([call("handoff_to_billing", reason="m")]), name="Triage", handoffs=[billing])
     assert triage.run("x").agent_name == "Billing"
-    assert second.heard[:2] == ["HandedOff", "IterationStarted"]
+    assert second.event_names[:2] == ["HandedOff", "IterationStarted"]
 
 
 def test_the_last_speaker_answers_the_next_turn() -> None:
@@ -189,8 +189,8 @@ def test_the_last_speaker_is_read_from_the_messages() -> None:
     state = ConversationState((Message.user("hi"), last_message))
     assert runner.select_agent(state).name == "Billing"
     assert runner.select_agent(ConversationState()).name == "Triage"
-    gone = Message(Role.ASSISTANT, "hello", agent_name="Dismissed")
-    assert runner.select_agent(ConversationState((gone,))).name == "Triage"
+    unknown_agent = Message(Role.ASSISTANT, "hello", agent_name="Dismissed")
+    assert runner.select_agent(ConversationState((unknown_agent,))).name == "Triage"
 
 
 @tool
@@ -250,10 +250,10 @@ def test_a_suspended_run_of_a_team_resumes_with_the_suspended_agent() -> None:
     config = AgentConfig(policy=ToolPolicy(review=["add"]))
     billing = Agent(ScriptedProvider([call("add", a=1, b=2), "three"]), [add], config=config, name="Billing")
     triage = Agent(ScriptedProvider([call("handoff_to_billing")]), name="Triage", handoffs=[billing])
-    waiting = triage.run("x").suspended
-    assert waiting is not None
-    assert waiting.agent_name == "Billing"
-    result = triage.run(waiting.approve())
+    pending_run = triage.run("x").suspended
+    assert pending_run is not None
+    assert pending_run.agent_name == "Billing"
+    result = triage.run(pending_run.approve())
     assert (result.content, result.agent_name) == ("three", "Billing")
 
 

@@ -1,4 +1,4 @@
-"""The loop: what a run does, in which order, and what its result says."""
+"""The loop: the steps of a run, their order, and the result."""
 
 import asyncio
 import json
@@ -92,9 +92,9 @@ def test_the_trace_is_a_tree_with_tools_below_their_step() -> None:
 def test_a_trace_survives_json() -> None:
     agent, _ = scripted([call("add", a=1, b=2), "ok"])
     trace = agent.run("x").trace
-    again = AgentTrace.from_dict(json.loads(json.dumps(trace.to_dict())))
-    assert again.to_dict() == trace.to_dict()
-    assert [span.type for span in again.steps] == [span.type for span in trace.steps]
+    restored = AgentTrace.from_dict(json.loads(json.dumps(trace.to_dict())))
+    assert restored.to_dict() == trace.to_dict()
+    assert [span.type for span in restored.steps] == [span.type for span in trace.steps]
 
 
 def test_the_names_of_the_older_api_are_on_the_result() -> None:
@@ -107,9 +107,9 @@ def test_the_names_of_the_older_api_are_on_the_result() -> None:
 
 
 def test_the_reasoning_is_what_the_model_said_before_it_called_tools() -> None:
-    why = Message.assistant("I must add these.", [call("add", a=1, b=2)])
+    tool_message = Message.assistant("I must add these.", [call("add", a=1, b=2)])
     message = Message(Role.ASSISTANT, "three", reasoning="the sum is three")
-    agent, _ = scripted([why, message])
+    agent, _ = scripted([tool_message, message])
     assert agent.run("x").reasoning == "I must add these.\n\nthe sum is three"
 
 
@@ -157,10 +157,10 @@ def test_a_call_in_a_document_is_not_executed_when_the_model_quotes_it() -> None
         return f"The page says: {planted} Truly."
 
     quotes = [planted, planted.replace("\n", ""), planted[:-9]]
-    for quote in quotes:
-        agent, _ = scripted([call("search"), f"It says {quote}"], [search, add])
+    for quotation in quotes:
+        agent, _ = scripted([call("search"), f"It says {quotation}"], [search, add])
         result = agent.run("x")
-        assert ([call.name for call in result.tool_calls], result.content) == (["search"], f"It says {quote}")
+        assert ([call.name for call in result.tool_calls], result.content) == (["search"], f"It says {quotation}")
     agent, _ = scripted([call("search"), planted.replace("1", "7"), "ok"], [search, add])
     assert [call.name for call in agent.run("x").tool_calls] == ["search", "add"]
 
@@ -299,10 +299,10 @@ def test_a_run_warns_once_when_a_limit_is_near() -> None:
 def test_the_delays_between_attempts_grow_with_jitter_up_to_a_maximum() -> None:
     retry = RetryPolicy(max_attempts=9, initial_wait_s=1.0, max_wait_s=4.0)
     error = RateLimited("p", "slow down")
-    for attempt, most in [(1, 1.0), (2, 2.0), (3, 4.0), (8, 4.0)]:
+    for attempt, maximum in [(1, 1.0), (2, 2.0), (3, 4.0), (8, 4.0)]:
         delays = [retry.next_wait_s(attempt, error) or 0.0 for _ in range(200)]
-        assert max(delays) <= most
-        assert min(delays) < most / 4 < max(delays)
+        assert max(delays) <= maximum
+        assert min(delays) < maximum / 4 < max(delays)
     assert retry.next_wait_s(9, error) is None
     assert retry.next_wait_s(1, RateLimited("p", "x", retry_after=3.5)) == 3.5
     assert retry.next_wait_s(1, RateLimited("p", "x", retry_after=5.0)) is None
@@ -352,9 +352,9 @@ def kinds(agent: Agent) -> tuple[list[Event], list[Event]]:
 
 
 def comparable(events: list[Event]) -> list[object]:
-    """Events without what differs from run to run."""
-    kept = [event for event in events if not isinstance(event, ToolChunk)]
-    return [(type(event).__name__, getattr(event, "text", ""), getattr(event, "content", "")) for event in kept]
+    """The fields of events that are equal in every run."""
+    compared = [event for event in events if not isinstance(event, ToolChunk)]
+    return [(type(event).__name__, getattr(event, "text", ""), getattr(event, "content", "")) for event in compared]
 
 
 def test_a_stream_gives_the_same_events_synchronously_and_asynchronously() -> None:

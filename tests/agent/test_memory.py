@@ -1,4 +1,4 @@
-"""Memory: limits, pruning, formats, stores, taking turns."""
+"""Memory: limits, pruning, formats, stores, serialized runs."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def test_the_oldest_messages_go_when_there_are_too_many() -> None:
     memory = ConversationMemory(max_messages=2)
     dropped = [memory.add(user(text)) for text in "abcd"]
     assert texts(memory) == ["c", "d"]
-    assert [[message.content for message in some] for some in dropped] == [[], [], ["a"], ["b"]]
+    assert [[message.content for message in batch] for batch in dropped] == [[], [], ["a"], ["b"]]
 
 
 def test_the_oldest_messages_go_when_there_are_too_many_tokens() -> None:
@@ -192,10 +192,10 @@ def test_a_run_that_fails_leaves_memory_as_it_was() -> None:
     assert agent.run("three", memory=memory).content == "good again"
 
 
-def overlapping(active: list[int], most: list[int]) -> FunctionProvider:
+def overlapping(active: list[int], maximum: list[int]) -> FunctionProvider:
     def answer(_: ModelRequest) -> str:
         active[0] += 1
-        most[0] = max(most[0], active[0])
+        maximum[0] = max(maximum[0], active[0])
         time.sleep(0.003)
         active[0] -= 1
         return "ok"
@@ -204,14 +204,14 @@ def overlapping(active: list[int], most: list[int]) -> FunctionProvider:
 
 
 def test_threads_that_share_a_memory_take_turns() -> None:
-    active, most = [0], [0]
-    agent = Agent(overlapping(active, most), memory=ConversationMemory())
+    active, maximum = [0], [0]
+    agent = Agent(overlapping(active, maximum), memory=ConversationMemory())
     threads = [threading.Thread(target=agent.run, args=(f"m{n}",)) for n in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert most == [1]
+    assert maximum == [1]
     history = agent.memory.get_history() if agent.memory else []
     assert [message.role.value for message in history] == ["user", "assistant"] * 12
 

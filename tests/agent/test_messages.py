@@ -1,4 +1,4 @@
-"""Messages: what they hold, and how they are written."""
+"""Messages: their fields and their JSON."""
 
 import json
 from pathlib import Path

@@ -31,8 +31,8 @@ from ragkit.usage.tokens import Tokens
 from tests.agent.parts import AT_ONCE, add, call, fail, scripted
 
 
-class Diary(AgentObserver):
-    """Writes down which of its methods were called."""
+class RecordingObserver(AgentObserver):
+    """Records which of its methods were called."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -70,7 +70,7 @@ def test_every_documented_event_has_a_method() -> None:
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_an_observer_receives_every_event_in_order(mode: str) -> None:
-    diary = Diary()
+    diary = RecordingObserver()
     calls = [call("chatty", "c1"), call("fail", "c2")]
     agent, _ = scripted([calls, "ok"], [chatty, fail], AgentConfig(observers=[diary]))
     memory = ConversationMemory(max_messages=2)
@@ -102,8 +102,8 @@ def test_observers_receive_the_messages_that_memory_drops() -> None:
     agent, _ = scripted(["one", "two"])
     memory = ConversationMemory(max_messages=2)
     agent.run("a", memory=memory)
-    [trimmed] = [event for event in agent.stream("b", memory=memory) if isinstance(event, MemoryTrimmed)]
-    assert [message.content for message in trimmed.messages] == ["a", "one"]
+    [event_] = [event for event in agent.stream("b", memory=memory) if isinstance(event, MemoryTrimmed)]
+    assert [message.content for message in event_.messages] == ["a", "one"]
 
 
 def test_hooks_are_called_with_plain_values() -> None:

@@ -1,7 +1,7 @@
-"""One body: nothing of the synchronous path is written again for the asynchronous one.
+"""The synchronous and the asynchronous path share their code.
 
-Held in three ways: asynchronous code stands only in the few files that wait for something; there it is a shell
-of a few lines around the same parts; and no two functions of the package have bodies that are alike.
+Asynchronous functions exist only in the few files that wait for something, where they are thin wrappers around shared
+functions, and no two functions of the package have the same body.
 """
 
 import ast
@@ -33,7 +33,7 @@ ALLOWED = {
     "runner.py": {"arun"},
     "tool_execution.py": {"_await_output", "acollect_output", "aexecute_tool"},
 }
-"""Every asynchronous function that there may be."""
+"""The only asynchronous functions allowed."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -62,18 +62,18 @@ def test_the_loop_imports_no_threads_tasks_or_clocks(name: str) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    waiting = {
+    waiting_imports = {
         module
         for module in imported
         if module.split(".")[0] in ("threading", "asyncio", "queue", "socket", "subprocess")
     }
-    assert waiting <= {"asyncio.CancelledError"}
+    assert waiting_imports <= {"asyncio.CancelledError"}
     calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     assert not calls & {"time.sleep", "open", "print", "input"}
 
 
 def shape(function: Function) -> str:
-    """The body without its docstring, with async and sync written alike."""
+    """The body without its docstring, with asynchronous names and keywords removed."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     text = "\n".join(ast.unparse(node) for node in body)
     for word in ("async ", "await "):
@@ -85,13 +85,13 @@ def shape(function: Function) -> str:
 
 def test_no_function_is_duplicated_except_wrappers_of_at_most_seven_lines() -> None:
     seen: dict[str, str] = {}
-    twins: list[tuple[str, str, int]] = []
+    duplicates: list[tuple[str, str, int]] = []
     for path in FILES:
         for function in functions(path):
             text = shape(function)
             lines = len(text.splitlines())
-            where = f"{path.name}:{function.name}"
+            location = f"{path.name}:{function.name}"
             if text in seen and lines > 7:
-                twins.append((seen[text], where, lines))
-            seen.setdefault(text, where)
-    assert twins == []
+                duplicates.append((seen[text], location, lines))
+            seen.setdefault(text, location)
+    assert duplicates == []

@@ -1,4 +1,4 @@
-"""Tool calls written as text, and JSON as models write it."""
+"""Tool calls in text, and lenient JSON."""
 
 import json
 

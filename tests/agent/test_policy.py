@@ -1,4 +1,4 @@
-"""Policies: decisions, files, approval now or later, in this process or another."""
+"""Policies: decisions, files, approval during a run or later, in this process or another."""
 
 import json
 import subprocess
@@ -34,9 +34,9 @@ def test_the_strictest_rule_wins() -> None:
 
 
 def test_rules_match_arguments() -> None:
-    big = ArgumentRule("pay", "amount", r"^\d{4,}$", "review", "a large amount")
+    large_amounts = ArgumentRule("pay", "amount", r"^\d{4,}$", "review", "a large amount")
     abroad = ArgumentRule("pay", "to", "^XX", "deny")
-    policy = ToolPolicy(when=[big, abroad])
+    policy = ToolPolicy(when=[large_amounts, abroad])
     assert policy.decide(ToolCall("pay", {"amount": 10})).decision == "allow"
     decision = policy.decide(ToolCall("pay", {"amount": 1000}))
     assert (decision.decision, decision.reason) == ("review", "a large amount")
@@ -147,9 +147,9 @@ def suspended(script: list[object]) -> SuspendedRun:
 
 
 def test_without_an_approver_the_run_is_suspended_and_nothing_is_executed() -> None:
-    waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2")]])
-    assert [(call_.call.id, call_.reason) for call_ in waiting.pending] == [("c1", "add needs approval")]
-    assert [message.role for message in waiting.messages] == [Role.USER, Role.ASSISTANT]
+    pending_run = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2")]])
+    assert [(call_.call.id, call_.reason) for call_ in pending_run.pending] == [("c1", "add needs approval")]
+    assert [message.role for message in pending_run.messages] == [Role.USER, Role.ASSISTANT]
 
 
 def test_observers_receive_the_pending_calls_of_a_suspended_run() -> None:
@@ -163,14 +163,14 @@ def test_observers_receive_the_pending_calls_of_a_suspended_run() -> None:
 
 
 def test_a_suspended_run_resumes_from_json_with_its_whole_state() -> None:
-    waiting = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2", reason="oops")]])
-    saved = waiting.approve("c1").to_json()
+    pending_run = suspended([[call("add", "c1", a=1, b=2), call("fail", "c2", reason="oops")]])
+    saved = pending_run.approve("c1").to_json()
     agent, provider = scripted(["three"], config=AgentConfig(policy=REVIEW))
     result = agent.run(SuspendedRun.from_json(saved))
-    assert (result.content, result.iterations, result.run_id) == ("three", 2, waiting.run_id)
+    assert (result.content, result.iterations, result.run_id) == ("three", 2, pending_run.run_id)
     assert tool_messages(result) == ["3", "Error executing fail: oops"]
     assert result.context == {"user": "anna"}
-    assert result.usage.prompt_tokens > waiting.usage.prompt_tokens > 0
+    assert result.usage.prompt_tokens > pending_run.usage.prompt_tokens > 0
     assert len(provider.requests) == 1
 
 
@@ -182,21 +182,21 @@ def test_the_model_gets_a_rejection() -> None:
 
 
 def test_a_run_with_undecided_calls_is_suspended_again_and_keeps_the_decisions() -> None:
-    waiting = suspended([[call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4)]])
+    pending_run = suspended([[call("add", "c1", a=1, b=2), call("add", "c2", a=3, b=4)]])
     agent, _ = scripted(["done"], config=AgentConfig(policy=REVIEW))
-    again = agent.run(waiting.approve("c1")).suspended
-    assert again is not None
-    assert [call_.call.id for call_ in again.pending] == ["c2"]
-    assert tool_messages(agent.run(again.approve())) == ["3", "7"]
+    still_pending = agent.run(pending_run.approve("c1")).suspended
+    assert still_pending is not None
+    assert [call_.call.id for call_ in still_pending.pending] == ["c2"]
+    assert tool_messages(agent.run(still_pending.approve())) == ["3", "7"]
 
 
 def test_memory_stores_a_suspended_run_only_when_it_ends() -> None:
     memory = ConversationMemory()
     agent, _ = scripted([call("add", a=1, b=2), "three"], config=AgentConfig(policy=REVIEW))
-    waiting = agent.run("1 + 2?", memory=memory).suspended
-    assert (len(memory), waiting is not None) == (0, True)
-    assert waiting is not None
-    agent.run(waiting.approve(), memory=memory)
+    pending_run = agent.run("1 + 2?", memory=memory).suspended
+    assert (len(memory), pending_run is not None) == (0, True)
+    assert pending_run is not None
+    agent.run(pending_run.approve(), memory=memory)
     assert [message.role.value for message in memory] == ["user", "assistant", "tool", "assistant"]
 
 
@@ -225,17 +225,17 @@ print(result.content, [one.content for one in result.tool_calls], result.run_id)
 
 
 def test_another_process_can_resume_a_suspended_run() -> None:
-    waiting = suspended([call("add", a=1, b=2)])
+    pending_run = suspended([call("add", a=1, b=2)])
     done = subprocess.run(
         [sys.executable, "-c", RESUME],
-        input=waiting.to_json(),
+        input=pending_run.to_json(),
         capture_output=True,
         text=True,
         check=True,
         cwd=Path(__file__).parents[2],
     )
     assert done.stdout.split(maxsplit=1)[0] == "three"
-    assert done.stdout.strip() == f"three ['3'] {waiting.run_id}"
+    assert done.stdout.strip() == f"three ['3'] {pending_run.run_id}"
 
 
 def test_calls_without_review_run_together_with_approved_calls() -> None:

@@ -1,4 +1,4 @@
-"""Providers: what follows from one method, scripts, fallback chains, the guard."""
+"""Providers: methods derived from one, scripts, fallback chains, the request guard."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_every_provider_name_can_be_looked_up() -> None:
 
 
 class Named(ScriptedProvider):
-    """A scripted provider under a name of its own."""
+    """A scripted provider with a name."""
 
     def __init__(self, name: str, script: list[ScriptedTurn]) -> None:
         super().__init__(script, model=f"{name}-model")
@@ -385,8 +385,8 @@ def test_observers_receive_a_fallback_and_the_meter_counts_the_answering_provide
         [ConnectionFailed("p0", "down")], [Completion(Message.assistant("hi"), Tokens(3, 1, cost_usd=0.5))]
     )
     events = list(Agent(provider).stream("x"))
-    [fell] = [event for event in events if isinstance(event, ProviderFallback)]
-    assert (fell.errors, fell.provider) == (("p0: down",), "p1")
+    [fallback] = [event for event in events if isinstance(event, ProviderFallback)]
+    assert (fallback.errors, fallback.provider) == (("p0: down",), "p1")
     assert ended(events).usage.total_cost_usd == 0.5
 
 
@@ -430,7 +430,7 @@ def test_a_chain_with_a_remote_member_is_remote() -> None:
 
 def test_offline_forbids_what_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
-    with monkeypatch.context() as patch:  # undone here: the guard of all tests is taken down before monkeypatch ends
+    with monkeypatch.context() as patch:  # undone here, because the guard of all tests ends before monkeypatch does
         patch.setattr("ragkit.agent.providers.request_guard._RequestGuard.active", False)
         with pytest.raises(ModelRequestForbidden, match="RAGKIT_OFFLINE is 1, but costly needs a network"):
             Agent(Costly()).run("x")

@@ -1,4 +1,4 @@
-"""Validation against JSON Schema: the messages, invalid schemas, and the bounds of time and of references."""
+"""Validation against JSON Schema: the messages, invalid schemas, and the limits of time and references."""
 
 import http.server
 import threading

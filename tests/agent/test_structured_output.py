@@ -1,4 +1,4 @@
-"""Structured output: answers that are validated against a response format."""
+"""Structured output: answers are validated against a response format."""
 
 import pytest
 from pydantic import BaseModel

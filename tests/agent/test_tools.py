@@ -1,4 +1,4 @@
-"""Tools: the schema from a signature, arguments checked, every kind of function."""
+"""Tools: the schema of a signature, validation of arguments, every kind of function."""
 
 from __future__ import annotations
 
@@ -151,10 +151,10 @@ def test_a_parameter_may_have_any_name() -> None:
 
 
 def test_a_parameter_without_a_hint_takes_the_type_of_its_default() -> None:
-    def loose(anything, number=3):  # type: ignore[no-untyped-def]
+    def unhinted(anything, number=3):  # type: ignore[no-untyped-def]
         return anything, number
 
-    assert properties(loose) == {"anything": {}, "number": {"type": "integer", "default": 3}}
+    assert properties(unhinted) == {"anything": {}, "number": {"type": "integer", "default": 3}}
 
 
 def test_arguments_are_converted_to_the_types_of_the_function() -> None:

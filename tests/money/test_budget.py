@@ -64,8 +64,8 @@ def test_a_budget_may_come_from_the_environment(
     assert "the budget of 0.01 USD" in ragkit("index", "docs", code=4).err
     assert "the budget of 0.01 USD" in ragkit("index", "docs", code=4).err
     ragkit("index", "docs", "--max-cost", "1", "-q")
-    for noise in ("much", "-1", "nan"):
-        monkeypatch.setenv("RAGKIT_MAX_COST", noise)
+    for value in ("much", "-1", "nan"):
+        monkeypatch.setenv("RAGKIT_MAX_COST", value)
         assert "--max-cost" in ragkit("ask", "How long?", code=2).err
 
 
@@ -75,18 +75,18 @@ def test_an_index_run_stops_within_one_request_of_its_budget_and_can_continue(
 ) -> None:
     (shop.parent / "ragkit.yaml").write_text(f"extends: default\nembed: {{name: {embedder}}}\n")
     estimate = ragkit("index", "docs", "--dry-run", "--json").json["estimate"]["cost_usd"]
-    wire.bills = 3.0  # the server counts three times the estimate
+    wire.token_factor = 3.0  # the server counts three times the estimate
     budget = estimate * 1.2
     stopped = ragkit("index", "docs", "--max-cost", budget, code=4)
     assert "exceeded" in stopped.err
     assert "completed embeddings are kept: run the same command to resume" in stopped.err
     spent = wire.total("/embeddings")[1] * TOKEN
-    dearest = max(request.prompt_tokens for request in wire.requests) * TOKEN
-    assert spent <= budget + dearest
-    kept = len(ragkit("list", "--json").lines)
-    assert 0 < kept < 20
-    assert ragkit("index", "docs", "--json").json["embedded"] == 20 - kept
-    assert embedded(wire) == 20 + 2  # each run asks for one more: the probe, which tells whose vectors these are
+    largest_cost = max(request.prompt_tokens for request in wire.requests) * TOKEN
+    assert spent <= budget + largest_cost
+    indexed = len(ragkit("list", "--json").lines)
+    assert 0 < indexed < 20
+    assert ragkit("index", "docs", "--json").json["embedded"] == 20 - indexed
+    assert embedded(wire) == 20 + 2  # each run embeds one more: the probe, which identifies the embedder
 
 
 def test_texts_embedded_before_the_budget_was_reached_are_not_paid_again(
@@ -96,7 +96,7 @@ def test_texts_embedded_before_the_budget_was_reached_are_not_paid_again(
     for number in range(20, 600):
         (shop / f"{number:03}.md").write_text(f"Boiler {number} takes {number} minutes to warm up.\n", "utf-8")
     estimate = ragkit("index", "docs", "--dry-run", "--json").json["estimate"]["cost_usd"]
-    wire.bills = 2.0
+    wire.token_factor = 2.0
     ragkit("index", "docs", "--max-cost", estimate * 1.2, code=4)
     first = embedded(wire) - 1  # one is the probe
     assert 8 < first < 600
@@ -174,7 +174,7 @@ def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire
         estimate = kb.estimate_cost(kb.agent(), "How long does boiler 7 take?")
     assert estimate is not None
     wire.requests.clear()
-    wire.bills = 20.0
+    wire.token_factor = 20.0
     stopped = ragkit("ask", "How long does boiler 7 take?", "--max-cost", estimate, code=4)
     assert "exceeded" in stopped.err
     chats, sent, received = wire.total("/chat/completions")
@@ -228,7 +228,7 @@ def test_a_hundred_answers_at_once_each_know_their_own_cost_and_add_up_to_the_se
     with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
         kb.index("docs")
         agent = kb.agent()
-        agent.ask("How long?")  # which measures the embedder
+        agent.ask("How long?")  # measures the embedder
         before = kb.ledger.total_spending()
         wire.requests.clear()
         questions = [f"How long does boiler {'very ' * number}{number} take?" for number in range(100)]
@@ -254,7 +254,7 @@ def test_tasks_of_one_loop_each_know_their_own_cost(shop: Path, wire: Wire) -> N
     with KnowledgeBase.open(".ragkit", "ragkit.yaml") as kb:
         kb.index("docs")
         agent = kb.agent()
-        agent.ask("How long?")  # which measures the embedder
+        agent.ask("How long?")  # measures the embedder
         before = kb.ledger.total_spending().calls
         wire.requests.clear()
         questions = [f"How long does boiler {'very ' * number}take?" for number in range(40)]
@@ -277,10 +277,10 @@ def test_the_cost_of_a_killed_run_is_recorded(shop: Path, wire: Wire, ragkit: Ra
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    counted = wire.total("/embeddings")[1]
+    counted_tokens = wire.total("/embeddings")[1]
     on_record = ragkit("usage", "--json").json["total"]["embedding_tokens"]
     last = max(request.prompt_tokens for request in wire.requests)
-    assert counted - last <= on_record <= counted  # at most the request that it was killed in is missing
+    assert counted_tokens - last <= on_record <= counted_tokens  # at most the request during the kill is missing
 
 
 def test_a_budget_set_from_python_raises_an_error_with_the_usage(shop: Path, wire: Wire) -> None:

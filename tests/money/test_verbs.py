@@ -17,7 +17,7 @@ from tests.money.wire import Wire
 
 @pytest.fixture
 def used(shop: Path, wire: Wire, ragkit: Ragkit) -> Path:
-    """A knowledge base that was indexed, searched and asked once."""
+    """A knowledge base after one index run, one search and one answer."""
     ragkit("index", "docs", "-q")
     ragkit("search", "boiler 7", "-q")
     ragkit("ask", "How long does boiler 7 take?", "--json")

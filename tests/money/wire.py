@@ -1,6 +1,6 @@
 """A server with OpenAI's embeddings and chat completions API that counts every token.
 
-Its model calls the first tool that it is offered, once, and then answers. It needs no package.
+Its model calls the first tool once, and then answers. It uses the standard library only.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ANSWER = "It takes eleven minutes [1]."
 
 
 @dataclass(frozen=True)
-class Counted:
-    """One request that was answered."""
+class CountedRequest:
+    """One answered request."""
 
     path: str
     prompt_tokens: int
@@ -34,23 +34,23 @@ class Wire:
     """The counts of the server and its counting factor."""
 
     url: str = ""
-    bills: float = 1.0
-    """How many tokens it charges for each that a text has: services count more than one expects."""
+    token_factor: float = 1.0
+    """Charged tokens per estimated token: services count more than the estimate."""
     answer: str = ANSWER
-    requests: list[Counted] = field(default_factory=list)
+    requests: list[CountedRequest] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     def tokens(self, text: str) -> int:
-        """A quarter of the characters, rounded up; then as `bills` says."""
-        return int(-(-len(text) // 4) * self.bills)
+        """A quarter of the characters, rounded up, times `token_factor`."""
+        return int(-(-len(text) // 4) * self.token_factor)
 
-    def count(self, request: Counted) -> None:
-        """Note a request."""
+    def count(self, request: CountedRequest) -> None:
+        """Record a request."""
         with self._lock:
             self.requests.append(request)
 
     def total(self, path: str) -> tuple[int, int, int]:
-        """(requests, prompt tokens, completion tokens) of a path that ends so."""
+        """(requests, prompt tokens, completion tokens) of the requests whose path ends in `path`."""
         with self._lock:
             requests = [request for request in self.requests if request.path.endswith(path)]
         return (
@@ -62,7 +62,7 @@ class Wire:
 
 @contextmanager
 def serving() -> Iterator[Wire]:
-    """A server on the loopback, for the time of a block."""
+    """Run a server on the loopback interface during a `with` block."""
     wire = Wire()
 
     class Handler(BaseHTTPRequestHandler):
@@ -99,7 +99,7 @@ def serving() -> Iterator[Wire]:
 
 
 def row_of(text: str) -> list[float]:
-    """A row that depends on the words: each counts in one column."""
+    """A row that counts words: each word in one column."""
     row = [0.0] * DIMENSION
     for word in text.lower().split():
         row[sum(map(ord, word.strip(".,?!"))) % DIMENSION] += 1.0
@@ -110,7 +110,7 @@ def row_of(text: str) -> list[float]:
 def _embed(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
     tokens = sum(map(wire.tokens, texts))
-    wire.count(Counted("/embeddings", tokens, texts=len(texts)))
+    wire.count(CountedRequest("/embeddings", tokens, texts=len(texts)))
     packed = body.get("encoding_format") == "base64"
     data = [
         {"object": "embedding", "index": place, "embedding": _packed(row_of(text)) if packed else row_of(text)}
@@ -135,7 +135,7 @@ def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
         calls = [{"id": "call_1", "type": "function", "function": {"name": function["name"], "arguments": arguments}}]
     message = {"role": "assistant", "content": None if calls else wire.answer}
     written = wire.tokens(json.dumps(calls) if calls else wire.answer)
-    wire.count(Counted("/chat/completions", sent, written))
+    wire.count(CountedRequest("/chat/completions", sent, written))
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",

@@ -1,4 +1,4 @@
-"""Grid files: what they span, and what is said of one that is wrong."""
+"""Grid files: the trials that they define, and the errors of invalid ones."""
 
 from __future__ import annotations
 

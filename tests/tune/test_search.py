@@ -1,4 +1,4 @@
-"""Tuning: what is shared is done once, what is chosen is chosen rightly, and what was tried is not tried again."""
+"""Grid search: shared work is done once, the winner is correct, and finished trials are not repeated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HASHING = "extends: default\nembed: {name: hashing, dimension: 64}\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Twelve files, each with a subject of its own in the midst of what all say, and a question about each."""
+    """Twelve files that share text, each with its own subject, and a question about each."""
     docs = tmp_path / "docs"
     docs.mkdir()
     lines = []
@@ -63,27 +63,27 @@ SIX = "  split.chunk_size: [20, 40]\n  split.chunk_overlap: [0]\n  retrieve.dens
 
 
 class Counting:
-    """Notes what goes through the embedder and the splitter."""
+    """Records the embedded texts and counts the split documents."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.texts: list[tuple[str, str]] = []
         self.splits = 0
         embed, spans = HashingEmbedder.embed_texts, RecursiveSplitter.spans
 
-        def embed_texts(own: HashingEmbedder, texts: Sequence[str]) -> Rows:
-            self.texts += [(own.fingerprint, text) for text in texts]
-            return embed(own, texts)
+        def embed_texts(embedder: HashingEmbedder, texts: Sequence[str]) -> Rows:
+            self.texts += [(embedder.fingerprint, text) for text in texts]
+            return embed(embedder, texts)
 
-        def counted(own: RecursiveSplitter, *arguments: object) -> object:
+        def count_spans(splitter: RecursiveSplitter, *arguments: object) -> object:
             self.splits += 1
-            return spans(own, *arguments)  # type: ignore[arg-type]
+            return spans(splitter, *arguments)  # type: ignore[arg-type]
 
         monkeypatch.setattr(HashingEmbedder, "embed_texts", embed_texts)
-        monkeypatch.setattr(RecursiveSplitter, "spans", counted)
+        monkeypatch.setattr(RecursiveSplitter, "spans", count_spans)
 
     @property
     def chunks(self) -> list[tuple[str, str]]:
-        """What was embedded without the questions and the probe."""
+        """The embedded texts without the questions and the probe."""
         return [text for text in self.texts if "station number" in text[1] and not text[1].startswith("Where")]
 
 
@@ -113,7 +113,7 @@ def test_a_paid_embedder_gets_each_text_once_and_files_are_split_once_for_all_em
         assert (result.counts["read"], result.counts["split"], result.counts["indexes"]) == (12, 12, 2)
         assert result.counts["embedded"] == result.counts["distinct"]
         texts = {text: often for (_, text), often in server.answered.items() if text != PROBE_TEXT}
-        assert set(texts.values()) == {2}  # once for each width, chunks and questions alike
+        assert set(texts.values()) == {2}  # once for each dimension, chunks and questions
         assert result.usage.embedding_tokens == server.tokens
         assert result.usage.total_cost_usd == pytest.approx(server.tokens * 0.02 / 1e6)
         price = result.trial_results[0].index_cost.cost_usd
@@ -143,11 +143,11 @@ def test_the_scores_equal_those_of_a_separate_knowledge_base(folder: Path) -> No
         with KnowledgeBase.open(folder / f"own-{trial_result.trial.number}", trial_result.trial.pipeline) as kb:
             kb.index(folder / "docs")
             asked_questions = [questions[row.id] for row in trial_result.rows]
-            own = list(
+            outcomes = list(
                 evaluate_questions(EvaluatedSystem(kb.search, None, display_name), asked_questions, Depths(3, 50))
             )
             ids = {chunk.id for chunk in kb.chunks()}
-        assert [row.value for row in trial_result.rows] == [outcome.metrics["mrr@3"] for outcome in own]
+        assert [row.value for row in trial_result.rows] == [outcome.metrics["mrr@3"] for outcome in outcomes]
         assert trial_result.chunks == len(ids)
 
 
@@ -207,11 +207,11 @@ def test_changed_documents_are_evaluated_again(folder: Path) -> None:
 
 def test_half_of_the_questions_select_and_the_other_half_evaluate(folder: Path) -> None:
     result = tune(folder, SIX)
-    chosen = {row.id for row in result.winner.rows}
-    assert (result.selection_questions, len(chosen), result.holdout_results[0].quality.n) == (6, 6, 6)
+    selection_ids = {row.id for row in result.winner.rows}
+    assert (result.selection_questions, len(selection_ids), result.holdout_results[0].quality.n) == (6, 6, 6)
     assert result.holdout_results[0].trial == result.winner.trial
-    every = [{row.id for row in trial.rows} for trial in result.trial_results]
-    assert all(ids == chosen for ids in every)
+    trial_ids = [{row.id for row in trial.rows} for trial in result.trial_results]
+    assert all(ids == selection_ids for ids in trial_ids)
     assert any("6 held-out questions: ndcg@10" in line for line in format_remarks(result))
     flattered = tune(folder, SIX, "holdout: 0\n")
     assert (flattered.selection_questions, flattered.holdout_results) == (12, ())
@@ -228,8 +228,8 @@ def test_the_best_wins_and_equivalent_trials_are_listed(folder: Path) -> None:
     assert result.winner in result.equivalent_to_best
     for trial in result.trial_results:
         best = [row.value for row in max(result.trial_results, key=lambda trial: trial.quality.mean).rows]
-        lost = float(np.mean([a - b.value for a, b in zip(best, trial.rows, strict=True)]))
-        assert trial.gap_to_best.mean == pytest.approx(lost)
+        difference = float(np.mean([a - b.value for a, b in zip(best, trial.rows, strict=True)]))
+        assert trial.gap_to_best.mean == pytest.approx(difference)
         assert trial.is_worse == (trial.gap_to_best.low > 0)
 
 
@@ -240,8 +240,8 @@ def test_the_fastest_equivalent_trial_can_be_selected(folder: Path) -> None:
 
 def test_each_trial_is_evaluated_at_its_own_top_k(folder: Path) -> None:
     result = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: precision@1\n")
-    top_1, eight = result.trial_results
-    assert top_1.quality == eight.quality
+    top_1, top_8 = result.trial_results
+    assert top_1.quality == top_8.quality
     result = tune(folder, "  retrieve.top_k: [1, 8]\n", "holdout: 0\nmetric: recall@10\n")
     assert result.trial_results[0].quality.mean <= result.trial_results[1].quality.mean
 
@@ -265,11 +265,11 @@ def test_a_header_can_be_omitted(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert result.counts["embedded"] == result.counts["distinct"] == 24
     starts = [text.split()[0] for _, text in seen.chunks]
     assert (starts.count("Station"), starts.count("#")) == (12, 12)  # the title as a header, or the text alone
-    recipes = [
+    headers = [
         PipelineComponents(trial_result.trial.pipeline).build_fingerprint.split.get("header")
         for trial_result in result.trial_results
     ]
-    assert recipes == [None, False]  # with headers as before there was this option
+    assert headers == [None, False]  # None: the fingerprint from before the option existed
     assert Pipeline.from_yaml(format_winner_file(result, dt.date(2026, 1, 1))) == result.winner.trial.pipeline
 
 
@@ -301,11 +301,11 @@ def test_a_pareto_front_contains_the_points_that_no_other_dominates() -> None:
 
 def test_the_plot_has_a_second_panel_if_there_is_a_cost(folder: Path) -> None:
     result = tune(folder, SIX)
-    free = render_plot(result)
+    unpriced_plot = render_plot(result)
     rows = [replace(row, cost_usd=0.001) for row in result.winner.rows]
-    priced = render_plot(
+    priced_plot = render_plot(
         replace(result, trial_results=tuple(replace(trial, rows=tuple(rows)) for trial in result.trial_results))
     )
-    sizes = [int.from_bytes(image[20:24], "big") for image in (free, priced)]
-    assert free.startswith(b"\x89PNG")
+    sizes = [int.from_bytes(image[20:24], "big") for image in (unpriced_plot, priced_plot)]
+    assert unpriced_plot.startswith(b"\x89PNG")
     assert sizes[1] > 1.5 * sizes[0]

@@ -42,7 +42,7 @@ def scripted(
     return Agent(provider, tools, config=config or AgentConfig(retry=AT_ONCE)), provider
 
 
-def shown(provider: ScriptedProvider, request: int = -1) -> list[tuple[str, str]]:
+def request_messages(provider: ScriptedProvider, request: int = -1) -> list[tuple[str, str]]:
     """(role, content) of each message in a request, without the system prompt."""
     return [
         (message.role.value, message.content)
@@ -61,7 +61,7 @@ def names(events: Sequence[Event]) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
-def ended(events: Sequence[Event]) -> AgentResult:
+def final_result(events: Sequence[Event]) -> AgentResult:
     """The result in the last event of a stream."""
     last = events[-1]
     assert isinstance(last, RunEnded)

@@ -125,12 +125,12 @@ def test_an_error_of_an_iterator_is_raised_in_its_consumer() -> None:
 
 
 def test_a_cancellation_calls_each_listener_once() -> None:
-    switch, heard = Cancellation(), list[str]()
-    switch.add_listener(lambda: heard.append("a"))
-    forget = switch.add_listener(lambda: heard.append("b"))
-    forget()
-    assert not switch.cancelled
-    switch.cancel()
-    switch.cancel()
-    switch.add_listener(lambda: heard.append("late"))
-    assert (switch.cancelled, heard) == (True, ["a", "late"])
+    cancellation, calls = Cancellation(), list[str]()
+    cancellation.add_listener(lambda: calls.append("a"))
+    remove_listener = cancellation.add_listener(lambda: calls.append("b"))
+    remove_listener()
+    assert not cancellation.cancelled
+    cancellation.cancel()
+    cancellation.cancel()
+    cancellation.add_listener(lambda: calls.append("late"))
+    assert (cancellation.cancelled, calls) == (True, ["a", "late"])

@@ -13,7 +13,7 @@ from ragkit.agent.tools.base import tool
 from ragkit.agent.tools.registry import ToolRegistry
 from ragkit.compat.components import ConversationManager, CostTracker, Groqqy, ToolExecutor
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, fail, shown
+from tests.agent.parts import add, call, fail, request_messages
 
 
 def test_a_bot_works_with_its_defaults() -> None:
@@ -40,11 +40,11 @@ def test_a_bot_remembers_until_it_is_reset() -> None:
     bot = Bot(provider=provider)
     bot.chat("I am Anna")
     bot.chat("Who am I?")
-    assert len(shown(provider)) == 3
+    assert len(request_messages(provider)) == 3
     bot.reset()
     assert bot.last_result is None
     bot.chat("Who am I?")
-    assert shown(provider) == [("user", "Who am I?")]
+    assert request_messages(provider) == [("user", "Who am I?")]
 
 
 def test_a_bot_accepts_a_model_tools_an_instruction_and_a_limit() -> None:

@@ -24,7 +24,7 @@ from ragkit.agent.providers.scripted import ScriptedProvider
 from ragkit.agent.trace import StepType
 from ragkit.errors import InvalidOption, KnowledgeBaseDamaged
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, ended, fail
+from tests.agent.parts import add, call, fail, final_result
 
 
 @pytest.fixture(scope="session")
@@ -32,16 +32,16 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Redis server on a free port, from Debian's package redis-server."""
     program = shutil.which("redis-server")
     assert program is not None, "the tests need a Redis server: apt-get install redis-server"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with socket.socket() as server_socket:
+        server_socket.bind(("127.0.0.1", 0))
+        port = server_socket.getsockname()[1]
     folder = tmp_path_factory.mktemp("redis")
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder)]
     server = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
     try:
         for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
+            with socket.socket() as server_socket:
+                if server_socket.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.02)
         yield f"redis://127.0.0.1:{port}/0"
@@ -127,7 +127,7 @@ def test_the_trace_and_the_observers_report_a_hit() -> None:
 def test_a_streamed_run_neither_reads_nor_writes_the_cache() -> None:
     cache = InMemoryCache()
     agent = Agent(ScriptedProvider(["one", "two"]), config=AgentConfig(cache=cache))
-    assert [ended(list(agent.stream("x"))).content for _ in range(2)] == ["one", "two"]
+    assert [final_result(list(agent.stream("x"))).content for _ in range(2)] == ["one", "two"]
     assert cache.stats == CacheStats()
 
 
@@ -210,12 +210,12 @@ def test_a_cache_of_size_zero_is_rejected() -> None:
 def test_threads_may_use_one_cache() -> None:
     cache = InMemoryCache(max_size=10)
 
-    def work(number: int) -> None:
+    def set_and_get(number: int) -> None:
         cache.set(str(number % 20), FULL)
         cache.get(str(number % 20))
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(2000)))
+        list(pool.map(set_and_get, range(2000)))
     stats = cache.stats
     assert (stats.hits + stats.misses, stats.size) == (2000, 10)
 

@@ -37,7 +37,7 @@ from ragkit.errors import (
 )
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import record_embedding
-from tests.agent.parts import AT_ONCE, add, call, ended, scripted, shown, tool_messages
+from tests.agent.parts import AT_ONCE, add, call, final_result, request_messages, scripted, tool_messages
 
 RunAgent = Callable[[Agent], AgentResult]
 """A method that runs an agent to its end."""
@@ -52,14 +52,14 @@ def asynchronous(agent: Agent) -> AgentResult:
 
 
 def stream(agent: Agent) -> AgentResult:
-    return ended(list(agent.stream("go")))
+    return final_result(list(agent.stream("go")))
 
 
 def astream(agent: Agent) -> AgentResult:
     async def collect() -> list[Event]:
         return [event async for event in agent.astream("go")]
 
-    return ended(asyncio.run(collect()))
+    return final_result(asyncio.run(collect()))
 
 
 every_entry_point = pytest.mark.parametrize("run", [sync, asynchronous, stream, astream])
@@ -85,7 +85,7 @@ def test_a_rate_limited_request_waits_as_long_as_the_service_says(run: RunAgent)
     assert time.monotonic() - started_at >= 0.05
     [retry] = result.trace.find_spans(StepType.RETRY)
     assert retry.attributes == {"attempt": 1, "wait_s": 0.05, "error": "p: slow down"}
-    assert shown(provider, 0) == shown(provider, 1)
+    assert request_messages(provider, 0) == request_messages(provider, 1)
 
 
 @every_entry_point
@@ -186,7 +186,7 @@ def test_malformed_arguments_are_reported_to_the_model(run: RunAgent) -> None:
     result = run(agent)
     message = "Error: invalid arguments for add: no JSON object can be read from 'a=1 b=2'"
     assert tool_messages(result) == [message, "3"]
-    assert message in shown(provider, 1)[-1][1]
+    assert message in request_messages(provider, 1)[-1][1]
     assert result.content == "three"
 
 
@@ -211,7 +211,7 @@ def test_a_tool_that_raises_is_reported_and_the_run_continues(run: RunAgent) -> 
     agent, provider = scripted([call("fail", reason="disk full"), "it failed"])
     result = run(agent)
     assert (result.content, tool_messages(result)) == ("it failed", ["Error executing fail: disk full"])
-    assert "Error executing fail: disk full" in shown(provider)[-1][1]
+    assert "Error executing fail: disk full" in request_messages(provider)[-1][1]
     [outcome] = result.tool_calls
     assert (type(outcome.error), result.trace.find_spans(StepType.TOOL)[0].attributes["error"]) == (
         ValueError,
@@ -246,7 +246,7 @@ def test_a_tool_with_retries_is_retried(run: RunAgent) -> None:
     assert result.tool_calls[0].attempts == 3
 
 
-def hanging(released: threading.Event, stopped: list[bool]) -> list[Tool]:
+def hanging_tools(released: threading.Event, stopped: list[bool]) -> list[Tool]:
     @tool(description="Hang.", timeout_s=0.05)
     def hang(ctx: ToolContext) -> str:
         released.wait(20)
@@ -269,7 +269,7 @@ def test_a_tool_that_hangs_does_not_block_the_run(run: RunAgent) -> None:
     released, stopped = threading.Event(), list[bool]()
     agent, _ = scripted(
         [[call("hang", "c1"), call("add", "c2", a=1, b=2), call("ahang", "c3")], "sorry"],
-        [*hanging(released, stopped), add],
+        [*hanging_tools(released, stopped), add],
     )
     started_at = time.monotonic()
     result = run(agent)
@@ -285,7 +285,7 @@ def test_a_tool_that_hangs_does_not_block_the_run(run: RunAgent) -> None:
 
 def test_a_tool_can_check_whether_it_was_abandoned() -> None:
     released, stopped = threading.Event(), list[bool]()
-    agent, _ = scripted([call("hang"), "sorry"], hanging(released, stopped))
+    agent, _ = scripted([call("hang"), "sorry"], hanging_tools(released, stopped))
     agent.run("go")
     released.set()
     for _ in range(200):
@@ -305,7 +305,7 @@ def test_a_tool_result_of_ten_megabytes_is_truncated_for_the_model(run: RunAgent
     agent, provider = scripted([call("dump"), "a lot"], [dump])
     [message] = tool_messages(run(agent))
     assert message == "x" * 100_000 + "\n[cut off: 10000000 characters, the first 100000 are shown]"
-    assert len(shown(provider)[-1][1]) < 100_200
+    assert len(request_messages(provider)[-1][1]) < 100_200
 
 
 @every_entry_point
@@ -395,13 +395,13 @@ class Endless(Provider):
 
 
 def test_a_run_is_cancelled_in_mid_stream() -> None:
-    provider, switch = Endless(), Cancellation()
+    provider, cancellation = Endless(), Cancellation()
     texts: list[str] = []
     with pytest.raises(RunCancelled, match="the run was cancelled") as raised:
-        for event in Agent(provider).stream("go", cancel=switch):
+        for event in Agent(provider).stream("go", cancel=cancellation):
             if isinstance(event, TextChunk):
                 texts.append(event.text)
-                switch.cancel()
+                cancellation.cancel()
     partial = partial_result(raised.value)
     assert partial is not None
     assert (texts[0], [message.content for message in partial.messages]) == ("and ", ["go"])
@@ -409,18 +409,18 @@ def test_a_run_is_cancelled_in_mid_stream() -> None:
 
 
 def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_cancellation_or_its_task() -> None:
-    async def by_switch() -> None:
-        switch = Cancellation()
-        async for event in Agent(Endless()).astream("go", cancel=switch):
+    async def by_cancellation() -> None:
+        cancellation = Cancellation()
+        async for event in Agent(Endless()).astream("go", cancel=cancellation):
             if isinstance(event, TextChunk):
-                switch.cancel()
+                cancellation.cancel()
 
     with pytest.raises(RunCancelled, match="the run was cancelled"):
-        asyncio.run(by_switch())
+        asyncio.run(by_cancellation())
 
     failed: list[BaseException] = []
 
-    async def with_task() -> None:
+    async def by_task() -> None:
         config = AgentConfig(hooks={"on_error": failed.append})
         task = asyncio.create_task(Agent(Stuck(), config=config).arun("go"))
         await asyncio.sleep(0.02)
@@ -428,7 +428,7 @@ def test_an_asynchronous_run_is_cancelled_in_mid_stream_by_its_cancellation_or_i
         await task
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(with_task())
+        asyncio.run(by_task())
     assert [type(error) for error in failed] == [asyncio.CancelledError]
 
 
@@ -450,9 +450,9 @@ def test_a_run_is_cancelled_during_every_kind_of_wait(what: str) -> None:
     agent = Agent(providers[what], [slow])
 
     def cancel_soon() -> Cancellation:
-        switch = Cancellation()
-        threading.Timer(0.05, switch.cancel).start()
-        return switch
+        cancellation = Cancellation()
+        threading.Timer(0.05, cancellation.cancel).start()
+        return cancellation
 
     started_at = time.monotonic()
     with pytest.raises(RunCancelled, match="the run was cancelled"):
@@ -464,12 +464,12 @@ def test_a_run_is_cancelled_during_every_kind_of_wait(what: str) -> None:
 
 
 def test_a_used_cancellation_stops_a_run_before_its_first_request() -> None:
-    switch = Cancellation()
-    switch.cancel()
-    switch.cancel()
+    cancellation = Cancellation()
+    cancellation.cancel()
+    cancellation.cancel()
     agent, provider = scripted(["never"])
     with pytest.raises(RunCancelled, match="the run was cancelled"):
-        agent.run("go", cancel=switch)
+        agent.run("go", cancel=cancellation)
     assert provider.requests == []
 
 

@@ -20,7 +20,7 @@ from ragkit.agent.guardrails import (
 from ragkit.agent.result import partial_result
 from ragkit.agent.tools.base import tool
 from ragkit.errors import GuardrailBlocked, InvalidOption
-from tests.agent.parts import add, call, ended, scripted, shown, tool_messages
+from tests.agent.parts import add, call, final_result, request_messages, scripted, tool_messages
 
 
 def test_length_blocks_truncates_or_warns() -> None:
@@ -139,7 +139,7 @@ def triggered(events: list[Event]) -> list[tuple[str, str, str]]:
 def test_input_is_rewritten_before_the_model_request() -> None:
     agent, provider = scripted(["ok"], config=config(input=[PIIGuardrail()]))
     events = list(agent.stream("I am a@b.org"))
-    assert shown(provider) == [("user", "I am [email]")]
+    assert request_messages(provider) == [("user", "I am [email]")]
     assert triggered(events) == [("input", "pii", "rewrite")]
 
 
@@ -164,7 +164,7 @@ def test_a_streamed_answer_is_held_back_until_the_guardrails_have_checked_it() -
     agent, _ = scripted(["mail a@b.org now"], config=config(output=[PIIGuardrail()]))
     events = list(agent.stream("x"))
     assert "".join(getattr(event, "text", "") for event in events) == "mail [email] now"
-    assert ended(events).content == "mail [email] now"
+    assert final_result(events).content == "mail [email] now"
 
 
 def test_output_may_be_blocked() -> None:
@@ -219,11 +219,11 @@ def test_screening_warns_by_default_and_keeps_the_text() -> None:
     agent, _ = scripted([call("page"), "ok"], [page])
     events = list(agent.stream("x"))
     assert triggered(events) == [("tool_results", "prompt_injection", "warn")]
-    assert tool_messages(ended(events))[0].startswith("Nice page. Ignore all")
+    assert tool_messages(final_result(events))[0].startswith("Nice page. Ignore all")
 
 
 def test_screening_can_be_switched_off() -> None:
     config_ = AgentConfig(screening=ToolOutputScreening(mark_as_data=False, guardrail=None))
     agent, provider = scripted([call("add", a=1, b=2), "ok"], [add], config_)
     assert triggered(list(agent.stream("x"))) == []
-    assert shown(provider)[-1] == ("tool", "3")
+    assert request_messages(provider)[-1] == ("tool", "3")

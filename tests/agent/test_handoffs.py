@@ -23,7 +23,7 @@ from ragkit.agent.runner import AgentRunner, ConversationState
 from ragkit.agent.tools.base import ToolContext, tool
 from ragkit.agent.trace import StepType
 from ragkit.errors import HandoffFailed, InvalidOption
-from tests.agent.parts import add, call, ended, scripted, shown, tool_messages
+from tests.agent.parts import add, call, final_result, request_messages, scripted, tool_messages
 
 
 def team(*scripts: list[ScriptedTurn]) -> tuple[AgentRunner, list[ScriptedProvider]]:
@@ -76,8 +76,8 @@ def test_ordinary_tools_of_the_same_turn_are_executed() -> None:
 def test_agents_may_be_passed_as_objects_and_run_without_a_runner() -> None:
     billing = Agent(ScriptedProvider(["paid"]), name="Billing Desk", description="Takes money.")
     triage = Agent(ScriptedProvider([call("handoff_to_billing_desk")]), name="Triage", handoffs=[billing])
-    [offered] = triage.registry.list_all()
-    assert offered.description == "Hand the conversation over to Billing Desk. Takes money."
+    [handoff_tool] = triage.registry.list_all()
+    assert handoff_tool.description == "Hand the conversation over to Billing Desk. Takes money."
     result = triage.run("pay")
     assert (result.content, result.agent_name) == ("paid", "Billing Desk")
 
@@ -125,7 +125,7 @@ def test_observers_receive_a_handoff() -> None:
     assert [(event.source, event.target, event.reason) for event in events if isinstance(event, HandedOff)] == [
         ("Triage", "Billing", "money")
     ]
-    assert ended(events).content == "ok"
+    assert final_result(events).content == "ok"
 
 
 class RecordingObserver(AgentObserver):
@@ -179,7 +179,7 @@ def test_the_last_speaker_answers_the_next_turn() -> None:
     first = runner.run("hi", context={"user": "anna"})
     second = runner.run("and now?", context=ConversationState.from_result(first))
     assert (second.content, second.agent_name, second.context) == ("still me", "Billing", {"user": "anna"})
-    assert shown(providers[1])[-1] == ("user", "and now?")
+    assert request_messages(providers[1])[-1] == ("user", "and now?")
     assert len(second.new_messages) == 2
 
 
@@ -277,10 +277,10 @@ def test_many_conversations_on_one_runner_are_independent() -> None:
         answers = list(pool.map(lambda n: runner.run(f"q{n}").content, range(200)))
     assert answers == [f"for q{n}" for n in range(200)]
 
-    async def everyone() -> list[str]:
+    async def run_all() -> list[str]:
         return [result.content for result in await asyncio.gather(*(runner.arun(f"q{n}") for n in range(200)))]
 
-    assert asyncio.run(everyone()) == answers
+    assert asyncio.run(run_all()) == answers
 
 
 def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
@@ -289,7 +289,7 @@ def test_a_turn_of_a_team_can_be_streamed_asynchronously() -> None:
     async def collect() -> list[Event]:
         return [event async for event in runner.astream("x")]
 
-    assert ended(asyncio.run(collect())).content == "hello"
+    assert final_result(asyncio.run(collect())).content == "hello"
 
 
 def test_a_single_agent_cannot_hand_over_to_an_unknown_agent() -> None:

@@ -70,7 +70,7 @@ def check(results: list[AgentResult], provider: SecretProvider) -> None:
     assert len({result.run_id for result in results}) == len(results)
 
 
-def given(number: int) -> tuple[str, dict[str, str]]:
+def build_input(number: int) -> tuple[str, dict[str, str]]:
     return f"mine is secret-{number}", {"secret": f"secret-{number}"}
 
 
@@ -79,7 +79,7 @@ def test_a_thousand_runs_in_threads_keep_their_secrets() -> None:
     agent = Agent(provider, [look])
 
     def run_one(number: int) -> AgentResult:
-        words, context = given(number)
+        words, context = build_input(number)
         return agent.run(words, context=context)
 
     with ThreadPoolExecutor(100) as pool:
@@ -91,11 +91,11 @@ def test_a_thousand_runs_in_tasks_keep_their_secrets(looking: Callable[..., obje
     provider = SecretProvider()
     agent = Agent(provider, [looking])
 
-    async def everyone() -> list[AgentResult]:
-        runs = [given(number) for number in range(RUNS)]
+    async def run_all() -> list[AgentResult]:
+        runs = [build_input(number) for number in range(RUNS)]
         return await asyncio.gather(*(agent.arun(words, context=context) for words, context in runs))
 
-    check(asyncio.run(everyone()), provider)
+    check(asyncio.run(run_all()), provider)
 
 
 def test_batch_and_abatch_keep_the_secrets_of_a_thousand_inputs() -> None:

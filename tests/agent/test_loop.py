@@ -26,7 +26,7 @@ from ragkit.records import JSON
 from ragkit.usage.limits import Limits
 from ragkit.usage.meter import record_embedding
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, ended, fail, names, scripted, shown, tool_messages
+from tests.agent.parts import add, call, fail, final_result, names, request_messages, scripted, tool_messages
 
 
 def test_a_run_calls_tools_until_the_model_answers() -> None:
@@ -129,7 +129,7 @@ def test_max_iterations_may_be_passed_to_the_agent() -> None:
 def test_routing_only_ends_the_run_and_the_iteration_after_the_calls() -> None:
     agent, _ = scripted([[call("add", a=1, b=2), call("fail", "c2")]], config=AgentConfig(routing_only=True))
     events = list(agent.stream("x"))
-    result = ended(events)
+    result = final_result(events)
     assert ([call.name for call in result.tool_calls], result.stop_reason) == (["add", "fail"], "routing_only")
     assert names(events)[-2:] == ["IterationEnded", "RunEnded"]
     assert "ToolStarted" not in names(events)
@@ -309,13 +309,13 @@ def test_the_delays_between_attempts_grow_with_jitter_up_to_a_maximum() -> None:
 
 
 def test_invalid_settings_are_rejected() -> None:
-    for wrong, words in [
+    for options, words in [
         ({"max_iterations": 0}, "max_iterations must be >= 1"),
         ({"temperature": 3.0}, "temperature must be between 0 and 2"),
         ({"top_p": 2.0}, "top_p must be between 0 and 1"),
     ]:
         with pytest.raises(InvalidOption, match=words):
-            AgentConfig(**wrong)  # type: ignore[arg-type]
+            AgentConfig(**options)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="max_attempts must be >= 1"):
         RetryPolicy(max_attempts=0)
 
@@ -339,9 +339,9 @@ def test_an_agent_cannot_be_changed_and_does_not_follow_its_registry() -> None:
 def test_a_run_may_start_with_messages() -> None:
     agent, provider = scripted(["ok", "ok"])
     agent.run([Message.user("a"), Message.assistant("b"), Message.user("c")])
-    assert shown(provider) == [("user", "a"), ("assistant", "b"), ("user", "c")]
+    assert request_messages(provider) == [("user", "a"), ("assistant", "b"), ("user", "c")]
     agent.run(Message.user("d"))
-    assert shown(provider) == [("user", "d")]
+    assert request_messages(provider) == [("user", "d")]
 
 
 def kinds(agent: Agent) -> tuple[list[Event], list[Event]]:
@@ -389,7 +389,7 @@ def test_run_arun_and_the_streams_return_the_same_result() -> None:
     script: list[ScriptedTurn] = [call("add", a=1, b=2), "three"]
     agent, _ = scripted(script * 4)
     sync_result, async_result = agent.run("x"), asyncio.run(agent.arun("x"))
-    streams = [ended(events) for events in kinds(agent)]
+    streams = [final_result(events) for events in kinds(agent)]
     for result in (async_result, *streams):
         assert result.messages == sync_result.messages
         assert result.usage == sync_result.usage
@@ -475,5 +475,5 @@ def test_tools_may_run_sequentially() -> None:
         AgentConfig(parallel_tool_execution=False),
     )
     events = list(agent.stream("x"))
-    assert tool_messages(ended(events)) == ["3", "Error executing fail: no reason"]
+    assert tool_messages(final_result(events)) == ["3", "Error executing fail: no reason"]
     assert sum(isinstance(event, ToolStarted) for event in events) == 2

@@ -19,7 +19,7 @@ from ragkit.agent.providers.base import ModelRequest
 from ragkit.agent.providers.scripted import FunctionProvider, ScriptedProvider
 from ragkit.errors import BudgetExceeded, InvalidOption
 from ragkit.usage.limits import Limits
-from tests.agent.parts import call, scripted, shown, user
+from tests.agent.parts import call, request_messages, scripted, user
 
 GOLDEN = Path(__file__).parent / "golden" / "conversation-v1.json"
 
@@ -169,7 +169,7 @@ def test_an_agent_continues_the_conversation_in_its_memory() -> None:
     agent = Agent(provider, memory=memory)
     agent.run("I am Anna")
     assert agent.run("Who am I?").content == "Anna"
-    assert shown(provider) == [("user", "I am Anna"), ("assistant", "hello Anna"), ("user", "Who am I?")]
+    assert request_messages(provider) == [("user", "I am Anna"), ("assistant", "hello Anna"), ("user", "Who am I?")]
     agent.reset()
     assert len(memory) == 0
 
@@ -179,7 +179,7 @@ def test_tool_calls_and_results_are_remembered_too() -> None:
     agent, provider = scripted([call("add", a=1, b=2), "three", "still three"])
     agent.run("1 + 2?", memory=memory)
     agent.run("And now?", memory=memory)
-    assert [role for role, _ in shown(provider)] == ["user", "assistant", "tool", "assistant", "user"]
+    assert [role for role, _ in request_messages(provider)] == ["user", "assistant", "tool", "assistant", "user"]
 
 
 def test_a_run_that_fails_leaves_memory_as_it_was() -> None:
@@ -192,7 +192,7 @@ def test_a_run_that_fails_leaves_memory_as_it_was() -> None:
     assert agent.run("three", memory=memory).content == "good again"
 
 
-def overlapping(active: list[int], maximum: list[int]) -> FunctionProvider:
+def counting_provider(active: list[int], maximum: list[int]) -> FunctionProvider:
     def answer(_: ModelRequest) -> str:
         active[0] += 1
         maximum[0] = max(maximum[0], active[0])
@@ -205,7 +205,7 @@ def overlapping(active: list[int], maximum: list[int]) -> FunctionProvider:
 
 def test_threads_that_share_a_memory_take_turns() -> None:
     active, maximum = [0], [0]
-    agent = Agent(overlapping(active, maximum), memory=ConversationMemory())
+    agent = Agent(counting_provider(active, maximum), memory=ConversationMemory())
     threads = [threading.Thread(target=agent.run, args=(f"m{n}",)) for n in range(12)]
     for thread in threads:
         thread.start()
@@ -220,10 +220,10 @@ def test_tasks_that_share_a_memory_take_turns() -> None:
     memory = ConversationMemory()
     agent = Agent(FunctionProvider(lambda request: str(len(request.messages))), memory=memory)
 
-    async def everyone() -> list[str]:
+    async def run_all() -> list[str]:
         return [result.content for result in await asyncio.gather(*(agent.arun("x") for _ in range(20)))]
 
-    assert asyncio.run(everyone()) == [str(2 * n + 2) for n in range(20)]
+    assert asyncio.run(run_all()) == [str(2 * n + 2) for n in range(20)]
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

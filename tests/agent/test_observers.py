@@ -49,7 +49,7 @@ def chatty() -> object:
 
 
 def test_every_documented_event_has_a_method() -> None:
-    promised = [
+    documented = [
         "on_agent_start",
         "on_agent_end",
         "on_iteration_start",
@@ -63,7 +63,7 @@ def test_every_documented_event_has_a_method() -> None:
         "on_error",
         "on_memory_trim",
     ]
-    assert set(promised) <= set(OBSERVER_METHODS.values())
+    assert set(documented) <= set(OBSERVER_METHODS.values())
     assert all(callable(getattr(AgentObserver, name)) for name in OBSERVER_METHODS.values())
     assert {kind.__name__ for kind in OBSERVER_METHODS} == {kind.__name__ for kind in Event.__subclasses__()}
 
@@ -226,23 +226,23 @@ def test_values_under_secret_keys_are_masked_completely() -> None:
     }
 
 
-def audited(tmp_path: Path, privacy: PrivacyLevel) -> tuple[list[dict[str, object]], str]:
+def run_with_audit(tmp_path: Path, privacy: PrivacyLevel) -> tuple[list[dict[str, object]], str]:
     @tool
     def fetch(url: str, api_key: str) -> str:
         """Fetch."""
         return "mail a@b.org with sk-abcdefghijklmnop1234"
 
     path = tmp_path / "deep" / "audit.jsonl"
-    sent = call("fetch", url="http://x", api_key="topsecret")
+    tool_call = call("fetch", url="http://x", api_key="topsecret")
     config = AgentConfig(observers=[AuditLog(path, privacy=privacy)], policy=ToolPolicy())
-    agent, _ = scripted([[sent, call("fail", "c2")], "done, a@b.org"], [fetch, fail], config)
+    agent, _ = scripted([[tool_call, call("fail", "c2")], "done, a@b.org"], [fetch, fail], config)
     agent.run("I am c@d.org")
     text = path.read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()], text
 
 
 def test_the_audit_log_has_a_line_for_every_event(tmp_path: Path) -> None:
-    lines, text = audited(tmp_path, "masked")
+    lines, text = run_with_audit(tmp_path, "masked")
     assert [line["event"] for line in lines] == [
         "agent_start",
         "iteration_start",
@@ -271,19 +271,19 @@ def test_the_audit_log_has_a_line_for_every_event(tmp_path: Path) -> None:
 
 
 def test_privacy_full_masks_only_secrets(tmp_path: Path) -> None:
-    lines, text = audited(tmp_path, "full")
+    lines, text = run_with_audit(tmp_path, "full")
     assert (lines[0]["input"], lines[8]["result"]) == (["I am c@d.org"], "mail a@b.org with [secret]")
     assert "topsecret" not in text
 
 
 def test_hashed_texts_can_be_compared_but_not_read(tmp_path: Path) -> None:
-    lines, text = audited(tmp_path, "hashed")
+    lines, text = run_with_audit(tmp_path, "hashed")
     assert str(lines[0]["input"]).startswith("['12 characters, ")
     assert not any(word in text for word in ("c@d.org", "topsecret", "http://x", "done,"))
 
 
 def test_privacy_none_writes_events_without_texts(tmp_path: Path) -> None:
-    lines, text = audited(tmp_path, "none")
+    lines, text = run_with_audit(tmp_path, "none")
     assert (lines[0]["input"], lines[8]["result"], lines[-1]["output"]) == ([None], None, None)
     assert not any(word in text for word in ("c@d.org", "topsecret", "http://x", "done,"))
 

@@ -72,7 +72,7 @@ def test_the_loop_imports_no_threads_tasks_or_clocks(name: str) -> None:
     assert not calls & {"time.sleep", "open", "print", "input"}
 
 
-def shape(function: Function) -> str:
+def normalized_body(function: Function) -> str:
     """The body without its docstring, with asynchronous names and keywords removed."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     text = "\n".join(ast.unparse(node) for node in body)
@@ -88,7 +88,7 @@ def test_no_function_is_duplicated_except_wrappers_of_at_most_seven_lines() -> N
     duplicates: list[tuple[str, str, int]] = []
     for path in FILES:
         for function in functions(path):
-            text = shape(function)
+            text = normalized_body(function)
             lines = len(text.splitlines())
             location = f"{path.name}:{function.name}"
             if text in seen and lines > 7:

@@ -39,9 +39,9 @@ def test_a_call_is_parsed_in_every_notation(text: str) -> None:
 
 
 def test_nested_brackets_and_braces_inside_strings_do_not_end_a_call() -> None:
-    sent: dict[str, JSON] = {"code": 'if (x) { return "}"; } // \\ {', "deep": [[{"a": [1, {"b": 2}]}]]}
-    text = f"TOOL_CALL {json.dumps({'tool_name': 'run', 'parameters': sent})} and more {{text}}"
-    assert parsed(text) == [("run", sent)]
+    arguments: dict[str, JSON] = {"code": 'if (x) { return "}"; } // \\ {', "deep": [[{"a": [1, {"b": 2}]}]]}
+    text = f"TOOL_CALL {json.dumps({'tool_name': 'run', 'parameters': arguments})} and more {{text}}"
+    assert parsed(text) == [("run", arguments)]
 
 
 def test_several_calls_keep_their_order() -> None:

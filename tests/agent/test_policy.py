@@ -35,8 +35,8 @@ def test_the_strictest_rule_wins() -> None:
 
 def test_rules_match_arguments() -> None:
     large_amounts = ArgumentRule("pay", "amount", r"^\d{4,}$", "review", "a large amount")
-    abroad = ArgumentRule("pay", "to", "^XX", "deny")
-    policy = ToolPolicy(when=[large_amounts, abroad])
+    foreign_accounts = ArgumentRule("pay", "to", "^XX", "deny")
+    policy = ToolPolicy(when=[large_amounts, foreign_accounts])
     assert policy.decide(ToolCall("pay", {"amount": 10})).decision == "allow"
     decision = policy.decide(ToolCall("pay", {"amount": 1000}))
     assert (decision.decision, decision.reason) == ("review", "a large amount")

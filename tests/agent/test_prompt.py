@@ -8,7 +8,7 @@ from ragkit.agent.prompt import DATA_NOTICE, PromptBuilder, mark_as_data
 from ragkit.agent.providers.base import Completion, ModelRequest
 from ragkit.agent.providers.scripted import InstantProvider, ScriptedProvider
 from ragkit.agent.tools.base import tool
-from tests.agent.parts import add, call, scripted, shown
+from tests.agent.parts import add, call, request_messages, scripted
 
 
 def test_the_prompt_has_instructions_contract_and_the_schema_of_each_tool() -> None:
@@ -47,7 +47,7 @@ def test_a_provider_without_native_tools_gets_the_contract_and_its_text_is_parse
 def test_tool_results_are_marked_as_data_for_the_model_and_unmarked_in_the_result() -> None:
     agent, provider = scripted([call("add", a=1, b=2), "three"])
     result = agent.run("1 + 2?")
-    [seen] = [text for role, text in shown(provider) if role == "tool"]
+    [seen] = [text for role, text in request_messages(provider) if role == "tool"]
     assert seen == mark_as_data("add", "3")
     assert seen.startswith('<data tool="add" n="')
     assert [message.content for message in result.messages if message.role is Role.TOOL] == ["3"]

@@ -39,7 +39,7 @@ from ragkit.agent.tools.base import tool
 from ragkit.errors import ConnectionFailed, InvalidOption, InvalidRequest, ProviderError, RateLimited, RequestTimeout
 from ragkit.usage.meter import Meter, record_embedding, use_meter
 from ragkit.usage.tokens import Tokens
-from tests.agent.parts import add, call, ended, scripted
+from tests.agent.parts import add, call, final_result, scripted
 
 ASK = ModelRequest("m", (Message.user("hi"),))
 DONE = Completion(Message.assistant("hello", [ToolCall("t", {"a": 1}, "c1")]), Tokens(1, 2))
@@ -387,7 +387,7 @@ def test_observers_receive_a_fallback_and_the_meter_counts_the_answering_provide
     events = list(Agent(provider).stream("x"))
     [fallback] = [event for event in events if isinstance(event, ProviderFallback)]
     assert (fallback.errors, fallback.provider) == (("p0: down",), "p1")
-    assert ended(events).usage.total_cost_usd == 0.5
+    assert final_result(events).usage.total_cost_usd == 0.5
 
 
 def test_many_threads_share_a_chain_and_its_circuits() -> None:

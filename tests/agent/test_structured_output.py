@@ -8,7 +8,7 @@ from ragkit.agent.result import partial_result
 from ragkit.agent.structured_output import InvalidStructuredOutput, parse_structured_output, to_json_schema
 from ragkit.errors import RunError
 from ragkit.records import JSON
-from tests.agent.parts import AT_ONCE, call, scripted, shown
+from tests.agent.parts import AT_ONCE, call, request_messages, scripted
 
 
 class City(BaseModel):
@@ -57,7 +57,7 @@ def test_one_repair_is_requested() -> None:
     result = agent.run("Which city?")
     assert (result.parsed, result.iterations) == (City(name="Oslo", people=2), 2)
     repair_request = "Your answer does not match the required format: people: Field required. "
-    assert shown(provider)[-1] == ("user", repair_request + "Answer again with the corrected JSON only.")
+    assert request_messages(provider)[-1] == ("user", repair_request + "Answer again with the corrected JSON only.")
 
 
 def test_a_second_invalid_answer_ends_the_run_with_its_partial_result() -> None:

@@ -163,8 +163,8 @@ def test_arguments_are_converted_to_the_types_of_the_function() -> None:
         """Take."""
         return point, colour, address, n
 
-    sent: dict[str, JSON] = {"point": {"x": 1}, "colour": "green", "address": {"street": "A"}, "n": "7"}
-    assert take.execute(sent) == (Point(1.0), Colour.GREEN, Address(street="A"), 7)
+    arguments: dict[str, JSON] = {"point": {"x": 1}, "colour": "green", "address": {"street": "A"}, "n": "7"}
+    assert take.execute(arguments) == (Point(1.0), Colour.GREEN, Address(street="A"), 7)
 
 
 def test_an_omitted_argument_takes_the_default_of_the_function() -> None:

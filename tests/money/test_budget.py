@@ -147,15 +147,15 @@ def test_the_cost_of_an_answer_includes_the_embedding_inside_the_tool(shop: Path
     ragkit("index", "docs", "-q")
     wire.requests.clear()
     usage = ragkit("ask", "How long does boiler 7 take?", "--json").json["usage"]
-    chats, sent, received = wire.total("/chat/completions")
+    chats, prompt_tokens, completion_tokens = wire.total("/chat/completions")
     _, embedded_tokens, _ = wire.total("/embeddings")
-    assert (chats, usage["prompt_tokens"], usage["completion_tokens"]) == (2, sent, received)
+    assert (chats, usage["prompt_tokens"], usage["completion_tokens"]) == (2, prompt_tokens, completion_tokens)
     assert usage["embedding_tokens"] == embedded_tokens
-    assert usage["llm_cost_usd"] == pytest.approx(sent * 1e-4 + received * 1e-3)
+    assert usage["llm_cost_usd"] == pytest.approx(prompt_tokens * 1e-4 + completion_tokens * 1e-3)
     assert usage["embedding_cost_usd"] == pytest.approx(embedded_tokens * TOKEN)
     assert usage["total_cost_usd"] == pytest.approx(usage["llm_cost_usd"] + usage["embedding_cost_usd"])
     assert usage["by_tool"]["search_knowledge_base"]["embedding_tokens"] == embedded_tokens
-    assert sum(iteration["prompt_tokens"] for iteration in usage["iterations"]) == sent
+    assert sum(iteration["prompt_tokens"] for iteration in usage["iterations"]) == prompt_tokens
 
 
 def test_an_answer_estimated_above_its_budget_does_not_start(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
@@ -177,10 +177,10 @@ def test_an_answer_stops_within_one_request_of_its_budget(shop: Path, wire: Wire
     wire.token_factor = 20.0
     stopped = ragkit("ask", "How long does boiler 7 take?", "--max-cost", estimate, code=4)
     assert "exceeded" in stopped.err
-    chats, sent, received = wire.total("/chat/completions")
+    chats, prompt_tokens, completion_tokens = wire.total("/chat/completions")
     assert chats == 1
     assert ragkit("usage", "--json").json["by_verb"][0]["verb"] == "ask"  # the cost is recorded
-    assert sent * 1e-4 + received * 1e-3 > estimate
+    assert prompt_tokens * 1e-4 + completion_tokens * 1e-3 > estimate
 
 
 def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,8 +197,10 @@ def test_a_conversation_has_one_budget(shop: Path, wire: Wire, ragkit: Ragkit, m
     assert 1 <= len(stopped.lines) < 50
     spent = sum(line["usage"]["total_cost_usd"] for line in stopped.lines)
     assert spent <= estimate * 3
-    _, sent, received = wire.total("/chat/completions")
-    assert spent == pytest.approx(sent * 1e-4 + received * 1e-3 + wire.total("/embeddings")[1] * TOKEN)
+    _, prompt_tokens, completion_tokens = wire.total("/chat/completions")
+    assert spent == pytest.approx(
+        prompt_tokens * 1e-4 + completion_tokens * 1e-3 + wire.total("/embeddings")[1] * TOKEN
+    )
 
 
 def test_the_limit_of_the_pipeline_is_checked_before_the_run(shop: Path, wire: Wire, ragkit: Ragkit) -> None:
@@ -237,11 +239,11 @@ def test_a_hundred_answers_at_once_each_know_their_own_cost_and_add_up_to_the_se
         costs = [answer.usage.total_cost_usd or 0.0 for answer in answers]
         tokens = [answer.usage.embedding_tokens for answer in answers]
         assert tokens == [wire.tokens(question[:80]) for question in questions]
-        _, sent, received = wire.total("/chat/completions")
+        _, prompt_tokens, completion_tokens = wire.total("/chat/completions")
         _, embedded_tokens, _ = wire.total("/embeddings")
-        assert sum(answer.usage.prompt_tokens for answer in answers) == sent
+        assert sum(answer.usage.prompt_tokens for answer in answers) == prompt_tokens
         assert sum(tokens) == embedded_tokens
-        assert sum(costs) == pytest.approx(sent * 1e-4 + received * 1e-3 + embedded_tokens * TOKEN)
+        assert sum(costs) == pytest.approx(prompt_tokens * 1e-4 + completion_tokens * 1e-3 + embedded_tokens * TOKEN)
         after = kb.ledger.total_spending()
         assert after.embedding_tokens - before.embedding_tokens == embedded_tokens
         assert after.known_cost_usd - before.known_cost_usd == pytest.approx(sum(costs))
@@ -259,11 +261,11 @@ def test_tasks_of_one_loop_each_know_their_own_cost(shop: Path, wire: Wire) -> N
         wire.requests.clear()
         questions = [f"How long does boiler {'very ' * number}take?" for number in range(40)]
 
-        async def everyone() -> list[int]:
+        async def run_all() -> list[int]:
             results = await asyncio.gather(*(agent.arun(question) for question in questions))
             return [result.usage.embedding_tokens for result in results]
 
-        assert asyncio.run(everyone()) == [wire.tokens(question[:80]) for question in questions]
+        assert asyncio.run(run_all()) == [wire.tokens(question[:80]) for question in questions]
         assert kb.ledger.total_spending().calls - before == 3 * len(questions)  # two of the model, one of the embedder
 
 
@@ -278,9 +280,9 @@ def test_the_cost_of_a_killed_run_is_recorded(shop: Path, wire: Wire, ragkit: Ra
     process.send_signal(signal.SIGKILL)
     process.wait()
     counted_tokens = wire.total("/embeddings")[1]
-    on_record = ragkit("usage", "--json").json["total"]["embedding_tokens"]
+    recorded = ragkit("usage", "--json").json["total"]["embedding_tokens"]
     last = max(request.prompt_tokens for request in wire.requests)
-    assert counted_tokens - last <= on_record <= counted_tokens  # at most the request during the kill is missing
+    assert counted_tokens - last <= recorded <= counted_tokens  # at most the request during the kill is missing
 
 
 def test_a_budget_set_from_python_raises_an_error_with_the_usage(shop: Path, wire: Wire) -> None:

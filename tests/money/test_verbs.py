@@ -26,11 +26,15 @@ def used(shop: Path, wire: Wire, ragkit: Ragkit) -> Path:
 
 def test_usage_adds_up_to_what_the_server_counted(used: Path, wire: Wire, ragkit: Ragkit) -> None:
     usage = ragkit("usage", "--json").json
-    _, sent, received = wire.total("/chat/completions")
+    _, prompt_tokens, completion_tokens = wire.total("/chat/completions")
     _, embedded, _ = wire.total("/embeddings")
     total = usage["total"]
-    assert (total["prompt_tokens"], total["completion_tokens"], total["embedding_tokens"]) == (sent, received, embedded)
-    assert total["total_cost_usd"] == pytest.approx(sent * 1e-4 + received * 1e-3 + embedded * 1e-3)
+    assert (total["prompt_tokens"], total["completion_tokens"], total["embedding_tokens"]) == (
+        prompt_tokens,
+        completion_tokens,
+        embedded,
+    )
+    assert total["total_cost_usd"] == pytest.approx(prompt_tokens * 1e-4 + completion_tokens * 1e-3 + embedded * 1e-3)
     assert (total["runs"], total["calls"]) == (3, len(wire.requests))
     assert set(usage) == {
         "kb", "since", "until", "total", "by_day", "by_model", "by_tool", "by_pipeline", "by_verb",

@@ -126,7 +126,7 @@ def _packed(row: list[float]) -> str:
 
 def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
     messages, tools = body["messages"], body.get("tools") or []
-    sent = sum(wire.tokens(json.dumps(message)) for message in messages) + wire.tokens(json.dumps(tools))
+    prompt_tokens = sum(wire.tokens(json.dumps(message)) for message in messages) + wire.tokens(json.dumps(tools))
     calls = []
     if tools and messages[-1]["role"] != "tool":
         function = tools[0]["function"]
@@ -134,8 +134,8 @@ def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
         arguments = json.dumps({name: str(messages[-1]["content"])[:80]})
         calls = [{"id": "call_1", "type": "function", "function": {"name": function["name"], "arguments": arguments}}]
     message = {"role": "assistant", "content": None if calls else wire.answer}
-    written = wire.tokens(json.dumps(calls) if calls else wire.answer)
-    wire.count(CountedRequest("/chat/completions", sent, written))
+    completion_tokens = wire.tokens(json.dumps(calls) if calls else wire.answer)
+    wire.count(CountedRequest("/chat/completions", prompt_tokens, completion_tokens))
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -148,7 +148,11 @@ def _chat(wire: Wire, body: dict[str, Any]) -> dict[str, Any]:
                 "finish_reason": "tool_calls" if calls else "stop",
             }
         ],
-        "usage": {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written},
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
     }
 
 

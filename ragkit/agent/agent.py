@@ -100,18 +100,18 @@ class Agent(AgentDefinition):
         Raises the error of the first failed run (in order) after all have ended.
         """
         with ThreadPoolExecutor(max_concurrency) as pool:
-            futures = [pool.submit(copy_context().run, self._run_isolated, one) for one in inputs]
+            futures = [pool.submit(copy_context().run, self._run_isolated, input_item) for input_item in inputs]
         return _results_or_raise([future.exception() or future.result() for future in futures])
 
     async def abatch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
         """Asynchronous version of `batch`."""
-        room = asyncio.Semaphore(max_concurrency)
+        semaphore = asyncio.Semaphore(max_concurrency)
 
-        async def one(given: AgentInput) -> AgentResult:
-            async with room:
+        async def run_one(given: AgentInput) -> AgentResult:
+            async with semaphore:
                 return await arun_to_completion(prepare_run(self, given, RunOptions(memory=ConversationMemory())))
 
-        return _results_or_raise(await asyncio.gather(*map(one, inputs), return_exceptions=True))
+        return _results_or_raise(await asyncio.gather(*map(run_one, inputs), return_exceptions=True))
 
     def reset(self) -> None:
         """Clear the agent's own memory, if it has one."""
@@ -136,10 +136,10 @@ def _find_handoff_agent(agent: AgentDefinition, name: str) -> AgentDefinition:
     """The agent of that name among the handoff targets of `agent`; `agent` itself if there is none."""
     waiting, seen = [agent], {agent.name}
     while waiting:
-        one = waiting.pop()
-        if one.name == name:
-            return one
-        for target in (tool.target for tool in one.registry if isinstance(tool, HandoffTool)):
+        candidate = waiting.pop()
+        if candidate.name == name:
+            return candidate
+        for target in (tool.target for tool in candidate.registry if isinstance(tool, HandoffTool)):
             if isinstance(target, AgentDefinition) and target.name not in seen:
                 seen.add(target.name)
                 waiting.append(target)
@@ -165,8 +165,8 @@ def _final_result(run: RunState) -> AgentResult:
     return run.final_result
 
 
-def _results_or_raise(found: Sequence[AgentResult | BaseException]) -> list[AgentResult]:
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in found if isinstance(one, AgentResult)]
+def _results_or_raise(outcomes: Sequence[AgentResult | BaseException]) -> list[AgentResult]:
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if isinstance(outcome, AgentResult)]

@@ -47,11 +47,11 @@ class DaemonThreadPool:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                found = work()
+                result = work()
             except BaseException as error:  # noqa: BLE001 - set on the future
                 future.set_exception(error)
             else:
-                future.set_result(found)
+                future.set_result(result)
 
         self.start(job)
         return future
@@ -117,14 +117,14 @@ async def _feed_items(items: AsyncIterator[T], put: Callable[[tuple[T] | BaseExc
 def iterate_sync(items: AsyncIterator[T], loop: BackgroundLoop = BACKGROUND_LOOP) -> Iterator[T]:
     """A synchronous iterator over an asynchronous one, which runs in one task of a background loop."""
     pieces: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
-    feeding = loop.submit(_feed_items(items, pieces.put))
+    task = loop.submit(_feed_items(items, pieces.put))
     try:
         while (piece := pieces.get()) is not None:
             if isinstance(piece, BaseException):
                 raise piece
             yield piece[0]
     finally:
-        feeding.cancel()
+        task.cancel()
 
 
 class _ThreadInbox(Generic[T]):
@@ -166,14 +166,14 @@ class _ThreadInbox(Generic[T]):
 async def iterate_on_loop(items: AsyncIterator[T], origin: BackgroundLoop) -> AsyncGenerator[T, None]:
     """Iterate in the current loop over an iterator that runs in one task of a background loop."""
     inbox: _ThreadInbox[T] = _ThreadInbox()
-    feeding = origin.submit(_feed_items(items, inbox.put))
+    task = origin.submit(_feed_items(items, inbox.put))
     try:
-        async with aclosing(inbox.items()) as found:
-            async for item in found:
+        async with aclosing(inbox.items()) as stream:
+            async for item in stream:
                 yield item
     finally:
         inbox.closed.set()
-        feeding.cancel()
+        task.cancel()
 
 
 async def iterate_in_thread(items: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
@@ -192,8 +192,8 @@ async def iterate_in_thread(items: Callable[[], Iterator[T]]) -> AsyncIterator[T
 
     THREAD_POOL.submit(feed)
     try:
-        async with aclosing(inbox.items()) as found:
-            async for item in found:
+        async with aclosing(inbox.items()) as stream:
+            async for item in stream:
                 yield item
     finally:
         inbox.closed.set()

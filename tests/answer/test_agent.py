@@ -1,4 +1,4 @@
-"""The agent over documents: the tool, the answerer without a model, and models that cite by number."""
+"""The RAG agent: its search tool, extractive answers, and models that cite by number."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_an_empty_collection_answers_nothing() -> None:
 
 
 class Broken(Shelf):
-    """A knowledge base that turns out to be damaged."""
+    """A damaged knowledge base."""
 
     def search(self, question: str, top_k: int | None = None, where: Mapping[str, JSON] | None = None) -> list[Hit]:
         raise KnowledgeBaseDamaged("/kb/index.sqlite", "is cut short", "`ragkit verify --repair`")
@@ -176,7 +176,7 @@ def test_a_damaged_knowledge_base_is_an_error_and_not_an_answer() -> None:
 
 
 class ByMode(Shelf):
-    """Remembers how it was told to search."""
+    """Records the search mode."""
 
     modes: list[str | None]
 

@@ -1,4 +1,4 @@
-"""What a question asks for, and whether a text holds one."""
+"""The answer type of a question, and whether a text contains one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_kind_is_told_by_the_words_of_the_question(question: str, kind: Answ
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "question", "held"),
+    ("kind", "text", "question", "contained"),
     [
         (AnswerType.DATE, "It was built in 1790.", "When was it built?", True),
         (AnswerType.DATE, "It was closed in 1921.", "When was it opened after the flood of 1921?", False),
@@ -59,9 +59,9 @@ def test_the_kind_is_told_by_the_words_of_the_question(question: str, kind: Answ
     ],
 )
 def test_only_what_the_question_does_not_say_itself_counts(
-    kind: AnswerType, text: str, question: str, held: bool
+    kind: AnswerType, text: str, question: str, contained: bool
 ) -> None:
-    assert contains_answer_type(kind, text, question) is held
+    assert contains_answer_type(kind, text, question) is contained
 
 
 @given(st.lists(st.sampled_from(["In", "1790", "Ada", "seven", "mill", "May", "06:30", "the", "half"]), max_size=8))

@@ -1,4 +1,4 @@
-"""Statements: what an answer can quote, and how it reads."""
+"""Answer units: the statements that an answer can quote."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.answer.hits import hit
 
 
 def read(text: str, title: str = "") -> list[str]:
-    """What the statements of one passage read like."""
-    return [one.text for one in extract_answer_units([hit(text, title=title)])]
+    """The texts of the statements of one passage."""
+    return [item.text for item in extract_answer_units([hit(text, title=title)])]
 
 
 def test_every_sentence_is_a_statement_at_its_place_in_the_document() -> None:
@@ -81,9 +81,9 @@ def test_a_term_and_its_meaning_are_one_statement_and_lines_without_stops_are_no
 
 def test_a_row_of_a_markdown_table_is_read_with_the_names_of_its_columns() -> None:
     text = "| Grain | Price |\n| --- | --- |\n| Barley | €31 per sack |\n| Rye | €34 per sack |\n"
-    found = extract_answer_units([hit(text)])
-    assert [one.text for one in found] == ["Grain: Barley; Price: €31 per sack", "Grain: Rye; Price: €34 per sack"]
-    assert text[found[0].start : found[0].end] == "| Barley | €31 per sack |"
+    result = extract_answer_units([hit(text)])
+    assert [item.text for item in result] == ["Grain: Barley; Price: €31 per sack", "Grain: Rye; Price: €34 per sack"]
+    assert text[result[0].start : result[0].end] == "| Barley | €31 per sack |"
 
 
 def test_a_table_of_plain_text_has_names_when_its_first_row_holds_no_number() -> None:
@@ -125,7 +125,7 @@ def test_comments_and_bars_in_code_are_neither_headings_nor_tables() -> None:
     text = "# The limit is that of the old sluice.\nlimit: int | None = None\nname: str | None = None\n"
     passage = hit(text)
     code = replace(passage, chunk=replace(passage.chunk, metadata={"format": "code"}))
-    assert [one.text for one in extract_answer_units([code])] == [
+    assert [item.text for item in extract_answer_units([code])] == [
         "The limit is that of the old sluice.",
         "limit: int | None = None",
         "name: str | None = None",
@@ -134,14 +134,14 @@ def test_comments_and_bars_in_code_are_neither_headings_nor_tables() -> None:
 
 def test_an_entry_of_a_record_is_read_with_the_entry_that_names_it() -> None:
     text = "mills[0].name: Upper Mill\nmills[0].wheel.diameter_m: 3.6\nmills[1].name: Lower Mill\nmills[1].stones: 2"
-    found = extract_answer_units([hit(text)])
-    assert [one.text for one in found] == [
+    result = extract_answer_units([hit(text)])
+    assert [item.text for item in result] == [
         "mills[0].name: Upper Mill",
         "mills[0].name: Upper Mill; mills[0].wheel.diameter_m: 3.6",
         "mills[1].name: Lower Mill",
         "mills[1].name: Lower Mill; mills[1].stones: 2",
     ]
-    assert text[found[1].start : found[1].end] == "mills[0].wheel.diameter_m: 3.6"
+    assert text[result[1].start : result[1].end] == "mills[0].wheel.diameter_m: 3.6"
 
 
 def test_a_question_on_a_line_of_its_own_goes_with_its_answer_and_stands_above_the_rest() -> None:
@@ -180,8 +180,11 @@ def test_what_two_passages_share_comes_once_and_whole() -> None:
     sentence = "The wheel of the lower mill was taken away by the flood of 1921."
     end = "The one above was spared, since its sluice had been left open."
     rest = hit(f"{sentence[10:]} {end}", start=10)
-    found = extract_answer_units([rest, hit(f"{sentence} {end}")])
-    assert [(one.hit_index, one.start, one.text) for one in found] == [(0, len(sentence) + 1, end), (1, 0, sentence)]
+    result = extract_answer_units([rest, hit(f"{sentence} {end}")])
+    assert [(item.hit_index, item.start, item.text) for item in result] == [
+        (0, len(sentence) + 1, end),
+        (1, 0, sentence),
+    ]
 
 
 def test_no_passages_have_no_statements() -> None:
@@ -208,11 +211,11 @@ PIECES = [
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=12)), max_size=30), st.integers(0, 9))
 def test_statements_lie_in_their_passage_in_order_and_hold_a_word(parts: list[str], start: int) -> None:
     text = "\n".join(parts)
-    found = extract_answer_units([hit(text, start=start)])
-    places = [(one.start, one.end) for one in found]
+    result = extract_answer_units([hit(text, start=start)])
+    places = [(item.start, item.end) for item in result]
     assert all(start <= first < last <= start + len(text) for first, last in places)
     assert all(before[1] <= after[0] for before, after in pairwise(places))
-    assert all(one.text == " ".join(one.text.split()) != "" for one in found)
+    assert all(item.text == " ".join(item.text.split()) != "" for item in result)
 
 
 @pytest.mark.timeout(30)

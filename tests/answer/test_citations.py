@@ -1,4 +1,4 @@
-"""Citations: the exact place, looked up again, and the marks in a model's text."""
+"""Citations: verified offsets, and the citation marks in a model's text."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def test_the_quote_is_the_sentence_that_shares_most_with_the_statement() -> None
 
 
 def test_a_models_marks_become_citations_and_a_number_that_nothing_has_is_left_out() -> None:
-    found = resolve_citations("Roses are cut in March [4]. See also [9].", {4: HIT}, Shelf({"/garden.txt": TEXT}))
-    assert [(c.n, c.quote, c.verified) for c in found] == [(4, "The roses are cut in March.", True)]
+    result = resolve_citations("Roses are cut in March [4]. See also [9].", {4: HIT}, Shelf({"/garden.txt": TEXT}))
+    assert [(c.n, c.quote, c.verified) for c in result] == [(4, "The roses are cut in March.", True)]

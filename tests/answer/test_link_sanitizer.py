@@ -1,4 +1,4 @@
-"""Addresses in an answer: those of the documents stay, those that a model made up lead nowhere."""
+"""URLs in an answer: those from the documents stay, others are removed."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ LEAKS = {
 
 @pytest.mark.parametrize("name", [name for name in LEAKS if name != "host"])
 def test_an_address_that_carries_data_out_leads_nowhere(name: str) -> None:
-    said = sanitize_links(f"Answer [1]. {LEAKS[name]}", [DOCUMENT])
-    assert SECRET not in said
-    assert "://evil" not in said.lower()
-    page = MarkdownIt("commonmark", {"linkify": False}).render(said)
+    result = sanitize_links(f"Answer [1]. {LEAKS[name]}", [DOCUMENT])
+    assert SECRET not in result
+    assert "://evil" not in result.lower()
+    page = MarkdownIt("commonmark", {"linkify": False}).render(result)
     assert 'src="http' not in page
     assert SECRET not in page
 

@@ -14,7 +14,7 @@ from tests.answer.passages import Shelf
 
 
 class Meanings(Shelf):
-    """A shelf with the embedder that ships; counts how often it is asked."""
+    """A shelf with the shipped embedder; counts its calls."""
 
     def __init__(self) -> None:
         super().__init__({})

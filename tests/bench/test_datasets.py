@@ -1,4 +1,4 @@
-"""The rows of a benchmark: how they are made, taken over and kept."""
+"""Benchmark rows: generation, import and storage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_made_rows_lie_in_clusters(tmp_path: Path) -> None:
     data = generate_dataset(tmp_path / "d", 2000, 64, seed=1)
     cosines = np.array(data.rows[:500]) @ np.array(data.rows).T
     cosines[np.arange(500), np.arange(500)] = -1
-    # the nearest is far nearer than it would be among 2,000 rows without clusters, whose best is at about 0.45
+    # the nearest of 2,000 rows without clusters has a score of about 0.45
     assert float(np.median(cosines.max(1))) > 0.6
     assert abs(float(np.median(cosines))) < 0.05
 
@@ -66,9 +66,9 @@ def test_rows_from_elsewhere_are_scaled_and_some_are_held_back_as_queries(tmp_pa
         (90, 4),
         (10, 4),
     )
-    found = {tuple(np.round(row, 5)) for row in np.concatenate([data.rows, data.queries])}
-    assert found == {tuple(np.round(row / np.linalg.norm(row), 5)) for row in rows}
-    # each text is still beside its own row
+    result = {tuple(np.round(row, 5)) for row in np.concatenate([data.rows, data.queries])}
+    assert result == {tuple(np.round(row / np.linalg.norm(row), 5)) for row in rows}
+    # each text still belongs to its row
     for place, text in enumerate(data.texts(0, 90)):
         row = rows[int(text.split()[1])]
         np.testing.assert_allclose(data.rows[place], row / np.linalg.norm(row), atol=1e-6)

@@ -1,4 +1,4 @@
-"""A benchmark that runs: each store in its own process, and what becomes of those that fail."""
+"""A benchmark run: one process per store, and failures of stores."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ def test_each_figure_is_taken_and_has_its_meaning(ran: tuple[BenchResult, list[o
 
 def test_the_floor_knows_how_long_reading_takes(ran: tuple[BenchResult, list[object]]) -> None:
     figures = by_label(ran[0])["floor"].medians()
-    first = {one.name: one.value for one in by_label(ran[0])["floor"].measurements if one.round == 0}
+    first = {item.name: item.value for item in by_label(ran[0])["floor"].measurements if item.round == 0}
     assert first["read_gb_s"] == pytest.approx(600 * 16 * 4 / first["read_ms"] * 1e3 / 1e9)
     assert "disk_bytes" not in figures
     assert "open_ms" not in figures
 
 
 def test_each_round_is_kept_and_the_first_store_changes(ran: tuple[BenchResult, list[object]]) -> None:
-    outcome, told = ran
+    outcome, events = ran
     line = by_label(outcome)["memory"]
-    assert [one.round for one in line.measurements if one.name == "p50_ms"] == [0, 1]
-    assert [(one.condition, one.round, len(one.ms)) for one in line.latencies] == [
+    assert [item.round for item in line.measurements if item.name == "p50_ms"] == [0, 1]
+    assert [(item.condition, item.round, len(item.ms)) for item in line.latencies] == [
         ("all", 0, 20), ("f50", 0, 20), ("f1", 0, 20), ("all", 1, 20), ("f50", 1, 20), ("f1", 1, 20),
     ]  # fmt: skip
-    asked = [one.label for one in told if isinstance(one, BenchStep) and one.action == "querying"]
-    assert asked == ["sqlite", "memory", "floor", "memory", "floor", "sqlite"]
+    queries = [item.label for item in events if isinstance(item, BenchStep) and item.action == "querying"]
+    assert queries == ["sqlite", "memory", "floor", "memory", "floor", "sqlite"]
 
 
 def test_steps_are_counted_to_the_last(ran: tuple[BenchResult, list[object]]) -> None:
-    steps = [one for one in ran[1] if isinstance(one, BenchStep)]
-    assert [one.number for one in steps] == sorted(one.number for one in steps)
+    steps = [item for item in ran[1] if isinstance(item, BenchStep)]
+    assert [item.number for item in steps] == sorted(item.number for item in steps)
     assert steps[-1].number <= steps[-1].total
 
 
@@ -83,11 +83,11 @@ def test_the_result_says_what_it_ran_on(ran: tuple[BenchResult, list[object]]) -
 def bench(
     folder: Path, stores: list[dict[str, object]], **more: object
 ) -> tuple[dict[str, StoreResult], list[StoreDropped]]:
-    told: list[object] = []
+    events: list[object] = []
     settings = parse_settings({**SMALL, "rounds": 1, "stores": stores, "shares": [], **more})
     data = generate_dataset(folder / "data", 300, 8, queries=20)
-    outcome = BenchRun(settings, data, told.append).run()
-    return by_label(outcome), [one for one in told if isinstance(one, StoreDropped)]
+    outcome = BenchRun(settings, data, events.append).run()
+    return by_label(outcome), [item for item in events if isinstance(item, StoreDropped)]
 
 
 def test_a_store_that_is_not_there_or_fails_is_a_row_with_its_reason(
@@ -111,7 +111,7 @@ def test_a_store_that_is_not_there_or_fails_is_a_row_with_its_reason(
     assert lines["sqlite"].reason.startswith("pathh must be an option of the store 'sqlite' (did you mean 'path'?)")
     assert "dsn must be an environment variable that is set (got '${NO_SUCH_DSN}')" in lines["pgvector"].reason
     assert lines["narrow"].reason.startswith("embedding dimension mismatch: the store has 5, got 8")
-    assert [one.label for one in dropped] == ["nowhere", "sqlite", "pgvector", "narrow"]
+    assert [item.label for item in dropped] == ["nowhere", "sqlite", "pgvector", "narrow"]
     assert lines["memory"].medians()["recall_after"] == 1.0
 
 
@@ -136,7 +136,7 @@ def test_a_process_that_is_killed_is_a_row_too_and_the_others_go_on(tmp_path: Pa
 
     def tell(event: object) -> None:
         if isinstance(event, BenchStep) and event.action == "querying" and event.label == "memory":
-            player = next(one for one in run._store_runs if one.result.entry.label == "memory")
+            player = next(item for item in run._store_runs if item.result.entry.label == "memory")
             assert player.process is not None
             killed.append(player.process.pid)
             os.kill(killed[0], signal.SIGKILL)
@@ -153,7 +153,7 @@ def test_an_interrupt_ends_every_process_and_keeps_what_there_is(data: Dataset, 
 
     def tell(event: object) -> None:
         if isinstance(event, BenchStep) and event.action == "querying" and event.label == "memory":
-            pids.extend(one.process.pid for one in run._store_runs if one.process)
+            pids.extend(item.process.pid for item in run._store_runs if item.process)
             os.kill(os.getpid(), signal.SIGINT)
 
     run = BenchRun(small_settings, data, tell)
@@ -206,7 +206,7 @@ def test_a_point_of_a_curve_is_named_by_its_options() -> None:
 
 
 def test_the_machine_is_told_by_its_processor_and_versions() -> None:
-    found = describe_machine()
-    assert found["cpu"]
-    assert isinstance(found["versions"], dict)
-    assert set(found["versions"]) == {"ragkit", "numpy", "numkong"}
+    result = describe_machine()
+    assert result["cpu"]
+    assert isinstance(result["versions"], dict)
+    assert set(result["versions"]) == {"ragkit", "numpy", "numkong"}

@@ -1,4 +1,4 @@
-"""Settings files: what they say, and what is wrong with them."""
+"""Settings files: valid content and error messages."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_a_file_that_is_not_there_is_said_so() -> None:
 def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_DSN", "postgresql://there")
     monkeypatch.delenv("BENCH_KEY", raising=False)
-    given: dict[str, JSON] = {"dsn": "${BENCH_DSN}", "host": "${BENCH_KEY:-here}", "m": 3, "name": "a$b"}
-    assert expand_variables(given) == {"dsn": "postgresql://there", "host": "here", "m": 3, "name": "a$b"}
+    value: dict[str, JSON] = {"dsn": "${BENCH_DSN}", "host": "${BENCH_KEY:-here}", "m": 3, "name": "a$b"}
+    assert expand_variables(value) == {"dsn": "postgresql://there", "host": "here", "m": 3, "name": "a$b"}
     with pytest.raises(InvalidOption, match=r"key must be an environment variable that is set \(got '\$\{BENCH_KEY"):
         expand_variables({"key": "${BENCH_KEY}"})
 

@@ -27,8 +27,8 @@ def test_the_sample_is_written_with_every_file_and_its_questions(ragkit: Ragkit,
 def test_a_folder_that_exists_is_not_changed(ragkit: Ragkit, workplace: Path) -> None:
     (workplace / "sample").mkdir()
     (workplace / "sample" / "mine.txt").write_text("mine")
-    said = ragkit("init", "--sample", "--json").json
-    assert said["there"] == ["sample"]
+    result = ragkit("init", "--sample", "--json").json
+    assert result["there"] == ["sample"]
     assert [path.name for path in (workplace / "sample").iterdir()] == ["mine.txt"]
     assert ragkit("init", "--sample", "--json", code=1).json["written"] == []
 

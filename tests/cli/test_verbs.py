@@ -82,8 +82,8 @@ def test_include_and_exclude_choose_files(house: Path, ragkit: Ragkit) -> None:
 
 
 def test_search_gives_hits_with_exact_places(indexed: Path, ragkit: Ragkit) -> None:
-    found = ragkit("search", "when is the filter cleaned", "-k", "2", "--json").json
-    hits = found["hits"]
+    result = ragkit("search", "when is the filter cleaned", "-k", "2", "--json").json
+    hits = result["hits"]
     first = hits[0]
     assert first["source"] == "house/boiler.md"
     assert first["heading"] == ["Boiler manual"]
@@ -102,8 +102,8 @@ def test_every_mode_finds_the_roses(indexed: Path, ragkit: Ragkit, mode: str) ->
 def test_where_narrows_the_search_and_a_mistake_in_it_is_wrong_usage(indexed: Path, ragkit: Ragkit) -> None:
     hits = ragkit("search", "boiler", "--where", 'format == "csv"', "--json").json["hits"]
     assert {hit["source"] for hit in hits} == {"house/keys.csv"}
-    said = ragkit("search", "boiler", "--where", "format = 3", code=2)
-    assert len(said.err.splitlines()) == 1
+    result = ragkit("search", "boiler", "--where", "format = 3", code=2)
+    assert len(result.err.splitlines()) == 1
 
 
 def test_explain_shows_shares_that_sum_to_the_score(indexed: Path, ragkit: Ragkit) -> None:
@@ -121,7 +121,7 @@ def test_ask_answers_with_citations_that_stand_in_the_file(indexed: Path, ragkit
     for citation in citations:
         assert (citation["verified"], citation["stale"]) == (True, False)
         if citation["source"] == "house/keys.csv":
-            continue  # its loader writes rows as `column: value`, so that offsets are those of that text
+            continue  # its loader writes rows as `column: value`; offsets refer to that text
         text = Path(str(citation["source"])).read_text()
         assert text[citation["start"] : citation["end"]] == citation["quote"]
         lines = text.splitlines()[citation["start_line"] - 1 : citation["end_line"]]
@@ -134,8 +134,8 @@ def test_ask_answers_with_citations_that_stand_in_the_file(indexed: Path, ragkit
 
 def test_a_file_that_changed_makes_its_citations_stale(indexed: Path, ragkit: Ragkit) -> None:
     (indexed / "boiler.md").write_text(GUIDE + "\nOne more line.\n")
-    said = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
-    stale = [c["stale"] for c in said["citations"] if c["source"] == "house/boiler.md"]
+    result = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
+    stale = [c["stale"] for c in result["citations"] if c["source"] == "house/boiler.md"]
     assert stale
     assert all(stale)
     assert "1 file changed" in ragkit("status").out
@@ -149,8 +149,8 @@ def test_search_and_ask_say_when_the_sources_changed_since_the_last_run(indexed:
     note = "note: the sources changed since the last run (1 changed, 1 new): run `ragkit index`\n"
     assert ragkit("search", "roses").err == note
     assert note in ragkit("ask", "When is the hedge cut?").err
-    said = ragkit("ask", "When is the hedge cut?", "--json").json
-    freshness = said["freshness"]
+    result = ragkit("ask", "When is the hedge cut?", "--json").json
+    freshness = result["freshness"]
     assert (freshness["current"], freshness["changed"], freshness["added"]) == (False, 1, 1)
     assert ragkit("search", "roses", "-q").err == ""
 
@@ -165,9 +165,9 @@ def test_files_that_a_run_was_told_to_leave_out_are_not_new(house: Path, ragkit:
 
 
 def test_a_question_that_the_documents_do_not_answer_is_declined(indexed: Path, ragkit: Ragkit) -> None:
-    said = ragkit("ask", "Who won the football world cup in 1998?", "--json").json
-    assert said["abstained"] is True
-    assert str(said["answer"]).startswith("Not in these documents")
+    result = ragkit("ask", "Who won the football world cup in 1998?", "--json").json
+    assert result["abstained"] is True
+    assert str(result["answer"]).startswith("Not in these documents")
     assert ragkit("ask", "Who won the football world cup in 1998?", "--strict", code=6).out.startswith("Not in these")
 
 
@@ -216,8 +216,8 @@ def test_without_a_knowledge_base_every_verb_says_how_to_make_one(workplace: Pat
         ["clear"],
         ["verify"],
     ):
-        said = ragkit(*verb, code=1)
-        assert said.err == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
+        result = ragkit(*verb, code=1)
+        assert result.err == "error: .ragkit is not a knowledge base: build it with `ragkit index FOLDER`\n"
 
 
 def test_usage_errors_are_one_line_with_exit_code_2(workplace: Path, ragkit: Ragkit) -> None:
@@ -310,8 +310,8 @@ def test_importing_ragkit_and_asking_for_help_import_no_vendor_package() -> None
         "cli.main(['--help'], standalone_mode=False)\n"
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    loaded = set(json.loads(said.splitlines()[-1]))
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    loaded = set(json.loads(result.splitlines()[-1]))
     heavy = {"numpy", "onnxruntime", "tokenizers", "lxml", "pydantic", "docx", "openpyxl", "pypdfium2", "ruamel",
              "rich", "torch", "openai", "anthropic", "chromadb", "duckdb", "faiss", "genai_prices"}  # fmt: skip
     assert loaded & heavy == set()

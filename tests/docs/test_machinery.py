@@ -1,4 +1,4 @@
-"""The tests of the documentation would notice."""
+"""The documentation tests detect errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = Path("page.md")
 
 
 def read(text: str) -> list[tuple[int, str, str]]:
-    return [(one.line, one.language, one.code) for one in blocks(PAGE, text)]
+    return [(item.line, item.language, item.code) for item in blocks(PAGE, text)]
 
 
 def test_blocks_in_lists_and_hidden_setups_are_found_with_their_lines() -> None:
@@ -41,7 +41,7 @@ def test_a_marker_without_a_block_is_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "shown, met, same",
+    "shown, actual, same",
     [
         ("43 added", "43 added\n", True),
         ("43 added", "42 added\n", False),
@@ -51,8 +51,8 @@ def test_a_marker_without_a_block_is_an_error(text: str) -> None:
         ("a.b", "axb", False),
     ],
 )
-def test_output_is_compared_but_for_times_and_dots(shown: str, met: str, same: bool) -> None:
-    assert console.matches(shown, met) is same
+def test_output_is_compared_but_for_times_and_dots(shown: str, actual: str, same: bool) -> None:
+    assert console.matches(shown, actual) is same
 
 
 @pytest.mark.parametrize(

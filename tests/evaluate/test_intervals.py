@@ -1,4 +1,4 @@
-"""Intervals and tests of differences: do they hold what they promise?"""
+"""Coverage of intervals and error rates of difference tests."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ragkit.evaluate.intervals import bootstrap_mean, paired_p_value
 
 def test_the_interval_holds_the_true_mean_nineteen_times_in_twenty() -> None:
     chance = np.random.default_rng(7)
-    held = 0
+    contained = 0
     for trial in range(300):
-        found = bootstrap_mean(list(chance.beta(2, 3, 80)), seed=trial)
-        assert found is not None
-        held += found.low <= 0.4 <= found.high  # the mean of Beta(2, 3)
-    assert 0.90 <= held / 300 <= 0.98
+        result = bootstrap_mean(list(chance.beta(2, 3, 80)), seed=trial)
+        assert result is not None
+        contained += result.low <= 0.4 <= result.high  # the mean of Beta(2, 3)
+    assert 0.90 <= contained / 300 <= 0.98
 
 
 def test_a_figure_of_nothing_is_none_and_of_one_value_that_value() -> None:
     assert bootstrap_mean([]) is None
-    found = bootstrap_mean([0.25])
-    assert found is not None
-    assert (found.mean, found.low, found.high, found.n) == (0.25, 0.25, 0.25, 1)
+    result = bootstrap_mean([0.25])
+    assert result is not None
+    assert (result.mean, result.low, result.high, result.n) == (0.25, 0.25, 0.25, 1)
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -33,8 +33,8 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 def test_runs_that_are_alike_rarely_look_different() -> None:
     chance = np.random.default_rng(1)
-    found = [paired_p_value(list(chance.random(60)), list(chance.random(60)), seed) for seed in range(200)]
-    assert sum(p < 0.05 for p in found) <= 20  # five in a hundred are expected
+    result = [paired_p_value(list(chance.random(60)), list(chance.random(60)), seed) for seed in range(200)]
+    assert sum(p < 0.05 for p in result) <= 20  # five in a hundred are expected
 
 
 def test_a_small_difference_that_is_always_there_is_seen() -> None:

@@ -1,4 +1,4 @@
-"""What a model judges: how its words become figures, what it costs, and that nothing is paid twice."""
+"""The model judge: metrics from its output, cost, and caching."""
 
 from __future__ import annotations
 
@@ -57,25 +57,25 @@ def test_a_statement_counts_as_supported_only_by_passages_that_are_there() -> No
 
 def test_an_answer_gets_its_figures_beside_those_it_has() -> None:
     mine, provider = judge(GOOD)
-    found = mine.judge(outcome())
-    assert dict(found.metrics) == {"recall@10": 1.0, "faithfulness": 0.5, "relevance": 0.5}
-    assert found.judgement == SAID
+    result = mine.judge(outcome())
+    assert dict(result.metrics) == {"recall@10": 1.0, "faithfulness": 0.5, "relevance": 0.5}
+    assert result.judgement == SAID
     [request] = provider.requests
     assert request.settings.response_schema == RESPONSE_SCHEMA
     assert request.settings.temperature == 0
-    asked = request.messages[-1].content
-    assert "[1]\nA year has 27 days of leave.\n\n[2]\nIt ends on 31 March." in asked
-    assert "<answer>\nLeave is 27 days [1].\n</answer>" in asked
+    queries = request.messages[-1].content
+    assert "[1]\nA year has 27 days of leave.\n\n[2]\nIt ends on 31 March." in queries
+    assert "<answer>\nLeave is 27 days [1].\n</answer>" in queries
 
 
 @pytest.mark.parametrize("change", ["no answer", "refused", "failed"])
 def test_what_is_no_answer_is_not_judged(change: str) -> None:
     mine, provider = judge()
-    given = outcome(answer=None if change == "no answer" else "I do not know.")
-    given = QuestionResult(
-        given.question, (), {}, (), given.answer, change == "refused", error="broken" if change == "failed" else ""
+    value = outcome(answer=None if change == "no answer" else "I do not know.")
+    value = QuestionResult(
+        value.question, (), {}, (), value.answer, change == "refused", error="broken" if change == "failed" else ""
     )
-    assert mine.judge(given) is given
+    assert mine.judge(value) is value
     assert provider.requests == []
 
 
@@ -128,9 +128,9 @@ def test_a_judge_that_cannot_judge_the_first_answer_is_an_error_and_later_ones_a
     with pytest.raises(RunError, match="does not match response_format"):
         mine.judge(outcome())
     mine, _ = judge(GOOD, "nonsense", "nonsense again", GOOD)
-    found = [mine.judge(outcome(number)) for number in (1, 2, 3)]
-    assert ["faithfulness" in one.metrics for one in found] == [True, False, True]
-    assert (mine.judged, [one.partition(":")[0] for one in mine.failures]) == (2, ["2"])
+    result = [mine.judge(outcome(number)) for number in (1, 2, 3)]
+    assert ["faithfulness" in item.metrics for item in result] == [True, False, True]
+    assert (mine.judged, [item.partition(":")[0] for item in mine.failures]) == (2, ["2"])
 
 
 def test_a_refusal_that_passes_is_waited_for(tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ def test_no_more_is_judged_than_the_budget_pays_for() -> None:
 def test_every_vendors_own_package_carries_the_form_and_brings_the_answer(service: str) -> None:
     with serving(service, Turn((GOOD,), prompt_tokens=50, completion_tokens=9)) as (provider, server):
         mine = Judge(StructuredModel(provider))
-        found = mine.judge(outcome())
-    assert found.metrics["faithfulness"] == 0.5
+        result = mine.judge(outcome())
+    assert result.metrics["faithfulness"] == 0.5
     assert (mine.model.usage.prompt_tokens, mine.model.label) == (50, f"{service}:{MODELS[service]}")
     assert "supported" in json.dumps(server.seen[0].body)
 
@@ -171,11 +171,11 @@ def test_a_service_that_refuses_is_said_so() -> None:
 def test_judged_figures_have_intervals_and_stand_in_the_report_with_their_cost() -> None:
     mine, _ = judge(GOOD, GOOD, GOOD)
     rows = [mine.judge(outcome(number)) for number in (1, 2, 3)]
-    made = build_report(rows, {})
-    assert (made.metrics["faithfulness"].mean, made.metrics["faithfulness"].n) == (0.5, 3)
-    assert json.loads(json.dumps(made.to_dict()))["rows"][0]["judged"]["reason"] == "half of it"
-    assert "judge" not in made.to_dict()
-    html = render_evaluation_report(made)
+    created = build_report(rows, {})
+    assert (created.metrics["faithfulness"].mean, created.metrics["faithfulness"].n) == (0.5, 3)
+    assert json.loads(json.dumps(created.to_dict()))["rows"][0]["judged"]["reason"] == "half of it"
+    assert "judge" not in created.to_dict()
+    html = render_evaluation_report(created)
     assert "Judge: half of it" in html
     assert "It was invented in Rome." in html
 

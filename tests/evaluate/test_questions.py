@@ -1,4 +1,4 @@
-"""Files of questions: what they may hold, and what is said of those that cannot be used."""
+"""Question files: supported formats, and errors for invalid files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_lines_of_json_have_what_is_known(tmp_path: Path) -> None:
         '{"query": "When?", "answer": "now", "source": "z.md"}\n'
         '{"text": "Why?", "answerable": false}\n'
     )
-    found = read_questions(path)
-    assert found[0] == Question("a", "How?", ("so",), {"x.md": 2}, True, "k")
-    assert (found[1].text, found[1].answers, found[1].sources) == ("When?", ("now",), {"z.md": 1})
-    assert (found[2].answerable, found[2].answers, found[2].sources) == (False, (), {})
-    assert len({one.id for one in found}) == 3
-    assert [one.id for one in read_questions(path)] == [one.id for one in found]
+    result = read_questions(path)
+    assert result[0] == Question("a", "How?", ("so",), {"x.md": 2}, True, "k")
+    assert (result[1].text, result[1].answers, result[1].sources) == ("When?", ("now",), {"z.md": 1})
+    assert (result[2].answerable, result[2].answers, result[2].sources) == (False, (), {})
+    assert len({item.id for item in result}) == 3
+    assert [item.id for item in read_questions(path)] == [item.id for item in result]
 
 
 def test_a_question_survives_its_own_line(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ WITH_ARGUMENTS = {"cited_answers", "mcp_client", "web_app"}
 
 
 def run(name: str, directory: Path, *arguments: str) -> str:
-    """The output of a program in `directory`, with warnings as errors and without keys of services."""
+    """The output of a program in `directory`, with warnings as errors and without API keys."""
     environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
     command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments]
     result = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)

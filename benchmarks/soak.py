@@ -170,9 +170,9 @@ class Soak:
         self.seen.wrong += seen.wrong
         self.seen.asked += seen.asked
         for asked in seen.asked:
-            stale = [mark for mark in asked.marks if self._gone.get(mark, asked.began) < asked.began]
+            stale = [mark for mark in asked.marks if self._gone.get(mark, asked.started_at) < asked.started_at]
             if stale:
-                seconds = asked.began - self._gone[stale[0]]
+                seconds = asked.started_at - self._gone[stale[0]]
                 self.seen.wrong.append(f"a {asked.who} returned {stale[0]} {seconds:.2f} s after its removal")
             if asked.unverified and not self._during_index_run(asked):
                 self.seen.wrong.append(
@@ -181,7 +181,7 @@ class Soak:
 
     def _during_index_run(self, asked: Asked) -> bool:
         """Whether an index run overlaps the time of a question."""
-        first, last = asked.began - self._started_at, asked.began - self._started_at + asked.ms / 1000
+        first, last = asked.started_at - self._started_at, asked.started_at - self._started_at + asked.ms / 1000
         return any(round_["at"] <= last and first <= round_["ended"] for round_ in self.rounds[-3:])
 
     def _verify(self) -> None:
@@ -284,7 +284,7 @@ def minutes(questions: list[Asked], started_at: float) -> list[dict[str, float]]
     """For each minute: `at`, its middle in seconds, and the median milliseconds of each kind of question."""
     times: dict[int, dict[str, list[float]]] = {}
     for question in questions:
-        minute = int((question.began - started_at) // 60)
+        minute = int((question.started_at - started_at) // 60)
         times.setdefault(minute, {}).setdefault(question.who, []).append(question.ms)
     return [
         {"at": number * 60 + 30, **{who: round(float(np.median(ms)), 2) for who, ms in sorted(kinds.items())}}

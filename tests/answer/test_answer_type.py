@@ -35,7 +35,7 @@ from ragkit.answer.answer_type import AnswerType, contains_answer_type, detect_a
         ("", AnswerType.OTHER),
     ],
 )
-def test_the_kind_is_told_by_the_words_of_the_question(question: str, kind: AnswerType) -> None:
+def test_the_answer_type_is_determined_by_the_words_of_the_question(question: str, kind: AnswerType) -> None:
     assert detect_answer_type(question) is kind
 
 
@@ -58,14 +58,14 @@ def test_the_kind_is_told_by_the_words_of_the_question(question: str, kind: Answ
         (AnswerType.OTHER, "", "Why?", True),
     ],
 )
-def test_only_what_the_question_does_not_say_itself_counts(
+def test_only_text_that_is_not_in_the_question_counts(
     kind: AnswerType, text: str, question: str, contained: bool
 ) -> None:
     assert contains_answer_type(kind, text, question) is contained
 
 
 @given(st.lists(st.sampled_from(["In", "1790", "Ada", "seven", "mill", "May", "06:30", "the", "half"]), max_size=8))
-def test_a_text_holds_nothing_that_a_question_in_the_same_words_lacks(words: list[str]) -> None:
+def test_a_text_with_the_words_of_the_question_contains_no_answer(words: list[str]) -> None:
     text = " ".join(words)
     assert [kind for kind in AnswerType if contains_answer_type(kind, text, f"{text}?")] == [AnswerType.OTHER]
 

@@ -25,7 +25,7 @@ def test_every_sentence_is_a_statement_at_its_place_in_the_document() -> None:
     assert [first.text, second.text] == [text[:44], text[45:]]
 
 
-def test_a_sentence_that_says_nothing_alone_goes_with_its_neighbour() -> None:
+def test_a_sentence_without_content_is_joined_to_its_neighbour() -> None:
     text = "The council offered the mill to the carpenter of the village. He declined."
     assert read(text) == [text]
     assert read("No. The mill is not open to visitors on any day of the winter.") == [
@@ -33,7 +33,7 @@ def test_a_sentence_that_says_nothing_alone_goes_with_its_neighbour() -> None:
     ]
 
 
-def test_a_sentence_that_leans_on_the_one_before_is_quoted_with_it() -> None:
+def test_a_sentence_that_refers_to_the_previous_one_is_quoted_with_it() -> None:
     text = "The miller of the third mill was Ada Quill. She kept its books for more than fifty years."
     [statement] = extract_answer_units([hit(text)])
     assert (statement.text, statement.sentence_count) == (text, 2)
@@ -61,13 +61,13 @@ def test_a_heading_in_plain_text_is_known_by_its_name() -> None:
     ]
 
 
-def test_a_short_line_without_a_stop_is_read_as_the_title_of_the_sentence_below() -> None:
+def test_a_short_line_without_a_full_stop_is_the_title_of_the_next_sentence() -> None:
     assert read("Entrance fee\nAdults pay four euros, and children pay nothing at all.") == [
         "Entrance fee: Adults pay four euros, and children pay nothing at all."
     ]
 
 
-def test_a_term_and_its_meaning_are_one_statement_and_lines_without_stops_are_not_joined() -> None:
+def test_a_term_and_its_definition_are_one_statement_and_lines_without_full_stops_are_not_joined() -> None:
     assert read("**Leat.**\nA ditch that brings water to the wheel.\n\n**Sluice.**\nA gate in a leat.") == [
         "Leat. A ditch that brings water to the wheel.",
         "Sluice. A gate in a leat.",
@@ -144,7 +144,7 @@ def test_an_entry_of_a_record_is_read_with_the_entry_that_names_it() -> None:
     assert text[result[1].start : result[1].end] == "mills[0].wheel.diameter_m: 3.6"
 
 
-def test_a_question_on_a_line_of_its_own_goes_with_its_answer_and_stands_above_the_rest() -> None:
+def test_a_question_on_its_own_line_is_joined_to_its_answer() -> None:
     text = (
         "May I bring my dog?\nDogs on a lead are welcome in the yard and on the paths.\n"
         "Inside the mill the noise of the stones would frighten them.\n"
@@ -176,7 +176,7 @@ def test_marks_of_lists_quotations_and_emphasis_are_not_read() -> None:
     ]
 
 
-def test_what_two_passages_share_comes_once_and_whole() -> None:
+def test_text_shared_by_two_passages_appears_once_and_complete() -> None:
     sentence = "The wheel of the lower mill was taken away by the flood of 1921."
     end = "The one above was spared, since its sluice had been left open."
     rest = hit(f"{sentence[10:]} {end}", start=10)
@@ -209,7 +209,7 @@ PIECES = [
 
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=12)), max_size=30), st.integers(0, 9))
-def test_statements_lie_in_their_passage_in_order_and_hold_a_word(parts: list[str], start: int) -> None:
+def test_statements_are_inside_their_passage_in_order_and_contain_a_word(parts: list[str], start: int) -> None:
     text = "\n".join(parts)
     result = extract_answer_units([hit(text, start=start)])
     places = [(item.start, item.end) for item in result]
@@ -220,6 +220,6 @@ def test_statements_lie_in_their_passage_in_order_and_hold_a_word(parts: list[st
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("unit", ["word ", "a | b\n", "- item:\n", "It is. ", "x?\n", "a[0].b: c\n"])
-def test_a_very_long_passage_is_read_to_its_end_in_good_time(unit: str) -> None:
+def test_a_very_long_passage_is_processed_quickly(unit: str) -> None:
     text = unit * 20_000
     assert extract_answer_units([hit(text)])[-1].end == len(text.rstrip())

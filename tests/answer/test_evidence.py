@@ -159,7 +159,7 @@ def test_evidence_grows_with_the_cosine() -> None:
     assert (result[0] < 0.1, result[-1] > 0.9) == (True, True)
 
 
-def test_names_that_no_passage_holds_speak_against_an_answer() -> None:
+def test_names_missing_from_every_passage_lower_the_evidence() -> None:
     library = Library(HANDBOOK)
     passage: list[Hit] = [hit(HANDBOOK[2], dense=0.45)]
     known = estimate_evidence("Who is the caretaker Jon Bratte?", passage, library)

@@ -19,7 +19,7 @@ def matched_terms(text: str) -> frozenset[str]:
     return frozenset(extract_terms(text))
 
 
-def test_all_words_together_weigh_one_and_rare_ones_weigh_more() -> None:
+def test_weights_sum_to_one_and_rare_words_weigh_more() -> None:
     words = question_terms("What grinds barley in the valley?")
     assert words.terms == matched_terms("grinds barley valley")
     assert words.coverage(words.terms) == pytest.approx(1)
@@ -27,12 +27,12 @@ def test_all_words_together_weigh_one_and_rare_ones_weigh_more() -> None:
     assert words.coverage(matched_terms("grind")) > words.coverage(matched_terms("barley")) > 0
 
 
-def test_a_text_without_any_of_them_holds_nothing() -> None:
+def test_a_text_without_any_term_has_no_matches() -> None:
     assert question_terms("What grinds barley?").coverage(matched_terms("soup")) == 0
     assert question_terms("").coverage(matched_terms("soup")) == 0
 
 
-def test_words_with_the_same_beginning_are_relatives_unless_the_word_itself_is_there() -> None:
+def test_words_with_the_same_prefix_match_unless_the_word_itself_occurs() -> None:
     words = question_terms("Who settled the valley?")
     assert words.prefix_coverage(matched_terms("the settlement")) == pytest.approx(
         words.coverage(matched_terms("settled"))
@@ -60,7 +60,7 @@ def test_the_noun_asked_for_stands_behind_the_question_word() -> None:
     assert question_terms("Who bought it?").noun_coverage(matched_terms("merchant")) == 0
 
 
-def test_pairs_are_words_that_stand_side_by_side() -> None:
+def test_pairs_are_adjacent_words() -> None:
     words = question_terms("When was the water wheel repaired?")
     assert words.bigram_coverage(extract_terms("The water wheel is new.")) == 0.5
     assert words.bigram_coverage(extract_terms("The wheel in the water.")) == 0

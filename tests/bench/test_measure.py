@@ -23,7 +23,7 @@ def sleep_search(number: int) -> list[int]:
     return [number]
 
 
-def test_a_query_takes_as_long_as_it_takes() -> None:
+def test_latencies_and_results_are_recorded() -> None:
     result = time_queries(sleep_search, 5, 60)
     assert result.found_rows == [[0], [1], [2], [3], [4]]
     assert all(ms >= 2 for ms in result.latencies_ms)
@@ -66,7 +66,7 @@ class OneThreadOnly(NumpyReference):
         return []
 
 
-def test_a_store_that_fails_in_one_thread_fails_and_does_not_hang(data: Dataset) -> None:
+def test_an_error_in_one_thread_is_raised_without_a_hang(data: Dataset) -> None:
     bench = StoreBench(
         BenchJob(
             store_name="numpy", options={}, folder=str(data.folder), dataset_name=data.name,
@@ -87,7 +87,7 @@ def ids(store: NumpyReference, top_k: int, below: int | None = None) -> list[int
     return [int(item.document.id) for item in store.search(EAST, top_k, queries)]
 
 
-def test_the_floor_finds_the_nearest_in_order() -> None:
+def test_the_reference_returns_the_nearest_in_order() -> None:
     store = floor()
     assert ids(store, 2) == [0, 3]
     assert ids(store, 9) == [0, 3, 1, 2]
@@ -95,31 +95,31 @@ def test_the_floor_finds_the_nearest_in_order() -> None:
 
 
 @pytest.mark.parametrize(("below", "result"), [(40, [0, 3]), (30, [0, 1]), (1, [0]), (0, [])])
-def test_the_floor_filters(below: int, result: list[int]) -> None:
+def test_the_reference_filters(below: int, result: list[int]) -> None:
     assert ids(floor(), 2, below) == result
 
 
-def test_the_floor_forgets_what_is_deleted() -> None:
+def test_the_reference_deletes() -> None:
     store = floor()
     assert (store.delete([row_id(0)]), store.count(), ids(store, 2)) == (1, 3, [3, 1])
     store.clear()
     assert store.count() == 0
 
 
-def test_reading_the_floor_once_takes_time() -> None:
+def test_reading_the_reference_once_takes_time() -> None:
     store = floor()
     store.search(EAST)
     assert 0 < store.read_seconds() < 0.1
 
 
-def test_files_are_counted_with_what_they_take_on_the_disk(tmp_path: Path) -> None:
+def test_files_are_counted_with_their_size_on_disk(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "a").write_bytes(b"x" * 10_000)
     drop_page_cache(tmp_path)
     assert 10_000 <= folder_bytes(tmp_path) <= 3 * 10_000
 
 
-def test_a_process_that_is_gone_has_no_memory() -> None:
+def test_an_ended_process_has_no_memory() -> None:
     watch = MemoryMonitor(2**30)
     watch.stop()
     assert (watch.reset_peak(), watch.peak_bytes) == (0, 0)

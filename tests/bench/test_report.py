@@ -58,7 +58,7 @@ def test_the_bound_is_the_best_round_of_reading() -> None:
     assert read_lower_bound(outcome_of(line)) == (0.3, 26.0)
 
 
-def test_tables_go_by_latency_with_the_floors_last() -> None:
+def test_tables_are_sorted_by_latency_with_the_references_last() -> None:
     searching, filtered, keeping = build_tables(full())
     assert [row[0] for row in searching.rows] == ["quick", "graph", "slow", "numpy brute force"]
     assert searching.reference_rows == 1
@@ -76,7 +76,7 @@ def test_a_benchmark_that_measured_nothing_has_no_tables_and_no_pictures() -> No
     assert incomplete_stores(nothing) == [("memory", "failed", "no luck")]
 
 
-def test_what_must_be_said_is_said() -> None:
+def test_the_notes_contain_the_conditions() -> None:
     assert describe_conditions(full()) == [
         "some rows, 20 queries; top 10; medians of 2 rounds, stores queried in turn",
         "a processor, 2 cores, 4.0 GB, an OS, Python 3.11.7",
@@ -93,7 +93,7 @@ def test_numbers_have_the_digits_that_count(value: float, text: str) -> None:
     assert format_number(value) == text
 
 
-def test_the_front_is_what_no_other_point_beats() -> None:
+def test_the_pareto_front_has_no_dominated_points() -> None:
     points = [(0.9, 100.0), (0.95, 120.0), (0.99, 50.0), (0.98, 40.0), (1.0, 10.0)]
     assert pareto_front(points) == [(0.95, 120.0), (0.99, 50.0), (1.0, 10.0)]
 
@@ -123,7 +123,7 @@ def test_without_filters_there_is_no_picture_of_them() -> None:
     assert "filters" not in render_plots(outcome_of(line))
 
 
-def test_the_page_holds_everything_and_fetches_nothing() -> None:
+def test_the_html_page_is_self_contained() -> None:
     text = render_bench_report(full(), {"latency": b"png"})
     assert "src='data:image/png;base64,cG5n'" in text
     assert "<td>quick</td><td>1.0000</td>" in text
@@ -131,7 +131,7 @@ def test_the_page_holds_everything_and_fetches_nothing() -> None:
     assert re.findall(r"(?:src|href)='(?!data:)[^']*'|https?://|<script|@import|url\(", text) == []
 
 
-def test_results_gather_in_a_directory(tmp_path: Path) -> None:
+def test_results_accumulate_in_a_directory(tmp_path: Path) -> None:
     first = full()
     second = replace(first, run_id="20260102T000000-0000")
     write_report(tmp_path, first)
@@ -167,7 +167,7 @@ def test_a_secret_is_not_written(tmp_path: Path) -> None:
     assert json.loads(text)["stores"][0]["options"] == {"namespace": "n"}
 
 
-def test_two_results_are_compared_figure_by_figure(tmp_path: Path) -> None:
+def test_two_results_are_compared_metric_by_metric(tmp_path: Path) -> None:
     before = outcome_of(line_of("same"), line_of("moved", 2.0), line_of("only before"))
     after = replace(
         outcome_of(line_of("same"), line_of("moved", 1.0), line_of("only after")), run_id="20260102T000000-0"
@@ -218,12 +218,12 @@ def regressions_of(*now: StoreResult, tolerance: float = 0.15) -> list[str]:
     return find_regressions(baseline, to_saved_results(outcome_of(*now)), tolerance)
 
 
-def test_what_is_within_the_tolerance_is_no_regression() -> None:
+def test_a_change_within_the_tolerance_is_not_a_regression() -> None:
     assert regressions_of(line_of("a", 1.1)) == []
     assert regressions_of(line_of("a", 0.2), line_of("new", 90.0)) == []
 
 
-def test_what_is_beyond_it_is_named_with_both_values() -> None:
+def test_a_regression_is_reported_with_both_values() -> None:
     assert regressions_of(line_of("a", 1.2)) == [
         "a: p50_ms 1 -> 1.2 (20% worse)",
         "a: qps_n 2000 -> 1667 (17% worse)",
@@ -263,7 +263,7 @@ def test_a_baseline_is_read_back(tmp_path: Path) -> None:
         ('{"format": 9}', "a result of format 1"),
     ],
 )
-def test_another_file_is_no_baseline(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_of_another_format_is_not_a_baseline(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(InvalidOption, match=message):
         read_baseline(tmp_path / "x.json")

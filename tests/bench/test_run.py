@@ -28,7 +28,7 @@ def test_every_store_answers_exactly_under_every_condition(ran: tuple[BenchResul
         assert recalls == {"recall": 1.0, "f50:recall": 1.0, "f1:recall": 1.0, "recall_after": 1.0}, line.entry.label
 
 
-def test_each_figure_is_taken_and_has_its_meaning(ran: tuple[BenchResult, list[object]]) -> None:
+def test_each_metric_is_measured(ran: tuple[BenchResult, list[object]]) -> None:
     figures = by_label(ran[0])["sqlite"].medians()
     searching = {"recall", "p50_ms", "p95_ms", "p99_ms", "qps_1", "cpu_ms", "asked"}
     filtered = {f"{condition}:{name}" for condition in ("f50", "f1") for name in searching}
@@ -44,7 +44,7 @@ def test_each_figure_is_taken_and_has_its_meaning(ran: tuple[BenchResult, list[o
     assert figures["delete_rate"] == pytest.approx(6 / figures["delete_ms"] * 1e3)
 
 
-def test_the_floor_knows_how_long_reading_takes(ran: tuple[BenchResult, list[object]]) -> None:
+def test_the_reference_measures_the_read_time(ran: tuple[BenchResult, list[object]]) -> None:
     figures = by_label(ran[0])["floor"].medians()
     first = {item.name: item.value for item in by_label(ran[0])["floor"].measurements if item.round == 0}
     assert first["read_gb_s"] == pytest.approx(600 * 16 * 4 / first["read_ms"] * 1e3 / 1e9)
@@ -52,7 +52,7 @@ def test_the_floor_knows_how_long_reading_takes(ran: tuple[BenchResult, list[obj
     assert "open_ms" not in figures
 
 
-def test_each_round_is_kept_and_the_first_store_changes(ran: tuple[BenchResult, list[object]]) -> None:
+def test_each_round_is_recorded_and_the_first_store_alternates(ran: tuple[BenchResult, list[object]]) -> None:
     outcome, events = ran
     line = by_label(outcome)["memory"]
     assert [item.round for item in line.measurements if item.name == "p50_ms"] == [0, 1]
@@ -69,7 +69,7 @@ def test_steps_are_counted_to_the_last(ran: tuple[BenchResult, list[object]]) ->
     assert steps[-1].number <= steps[-1].total
 
 
-def test_the_result_says_what_it_ran_on(ran: tuple[BenchResult, list[object]]) -> None:
+def test_the_result_describes_the_machine(ran: tuple[BenchResult, list[object]]) -> None:
     tree = ran[0].to_json()
     machine, data, settings = tree["machine"], tree["data"], tree["settings"]
     assert isinstance(machine, dict)
@@ -90,9 +90,7 @@ def bench(
     return by_label(outcome), [item for item in events if isinstance(item, StoreDropped)]
 
 
-def test_a_store_that_is_not_there_or_fails_is_a_row_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_or_failed_store_is_a_row_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH_DSN", raising=False)
     lines, dropped = bench(
         tmp_path,
@@ -115,7 +113,9 @@ def test_a_store_that_is_not_there_or_fails_is_a_row_with_its_reason(
     assert lines["memory"].medians()["recall_after"] == 1.0
 
 
-def test_a_store_whose_package_is_missing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_its_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "psycopg.py").write_text("raise ModuleNotFoundError('No module named psycopg', name='psycopg')\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     lines, _ = bench(tmp_path, [{"name": "pgvector", "options": {"dsn": "host=nowhere"}}])
@@ -123,7 +123,7 @@ def test_a_store_whose_package_is_missing_says_what_to_install(tmp_path: Path, m
     assert lines["pgvector"].reason.endswith("needs an optional dependency: pip install 'ragkit-kb[pgvector]'")
 
 
-def test_a_store_that_takes_too_long_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_store_that_times_out_keeps_its_measurements(tmp_path: Path) -> None:
     lines, [dropped] = bench(tmp_path, [{"name": "sqlite"}], store_seconds=0.01)
     assert (lines["sqlite"].status, dropped.reason) == ("time limit", "exceeded 0.01 s")
     lines, none = bench(tmp_path / "again", [{"name": "memory", "label": "in time"}], store_seconds=60)
@@ -148,7 +148,9 @@ def test_a_process_that_is_killed_is_a_row_too_and_the_others_go_on(tmp_path: Pa
     assert (lines["sqlite"].status, lines["floor"].status) == ("ok", "ok")
 
 
-def test_an_interrupt_ends_every_process_and_keeps_what_there_is(data: Dataset, small_settings: BenchSettings) -> None:
+def test_an_interrupt_ends_every_process_and_keeps_the_measurements(
+    data: Dataset, small_settings: BenchSettings
+) -> None:
     pids: list[int] = []
 
     def tell(event: object) -> None:
@@ -173,14 +175,14 @@ def test_a_sweep_gives_a_curve(tmp_path: Path) -> None:
     assert points == [({}, 1.0), ({"busy_seconds": 1.0}, 1.0), ({"busy_seconds": 2.0}, 1.0)]
 
 
-def test_a_store_that_keeps_nothing_has_no_curve_and_says_why(tmp_path: Path) -> None:
+def test_a_store_without_persistence_has_no_curve_and_a_reason(tmp_path: Path) -> None:
     lines, _ = bench(tmp_path, [{"name": "memory", "sweep": {"dimension": [8]}}])
     assert lines["memory"].status == "ok"
     assert lines["memory"].reason == "sweep skipped: the store is not persistent"
     assert [setting for setting, _ in lines["memory"].curve_points()] == [{}]
 
 
-def test_a_store_that_is_missing_says_so_whatever_it_would_have_swept(tmp_path: Path) -> None:
+def test_a_missing_store_is_reported_once_despite_a_sweep(tmp_path: Path) -> None:
     lines, _ = bench(tmp_path, [{"name": "nowhere", "sweep": {"ef": [8, 32]}}, {"name": "memory"}])
     assert lines["nowhere"].status == "missing"
     assert lines["nowhere"].reason.startswith("unknown store 'nowhere'")
@@ -205,7 +207,7 @@ def test_a_point_of_a_curve_is_named_by_its_options() -> None:
     assert format_sweep_point({"ef_search": 64, "m": 8}) == "ef_search 64, m 8"
 
 
-def test_the_machine_is_told_by_its_processor_and_versions() -> None:
+def test_the_machine_is_described_by_its_processor_and_versions() -> None:
     result = describe_machine()
     assert result["cpu"]
     assert isinstance(result["versions"], dict)

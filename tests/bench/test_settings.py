@@ -83,7 +83,7 @@ def test_a_mistake_is_named_with_its_file_and_key(tmp_path: Path, text: str, mes
     assert str(file) in str(error.value)
 
 
-def test_a_file_that_is_not_there_is_said_so() -> None:
+def test_a_missing_file_is_an_error() -> None:
     with pytest.raises(InvalidOption, match="--settings must be `quick`, `full` or an existing file"):
         read_settings("nowhere.yaml")
 
@@ -97,7 +97,7 @@ def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
         expand_variables({"key": "${BENCH_KEY}"})
 
 
-def test_no_number_of_threads_means_one_for_each_core() -> None:
+def test_the_default_number_of_threads_is_one_per_core() -> None:
     store = {"stores": [{"name": "memory"}]}
     assert parse_settings(store).thread_count == len(available_cores())
     assert BenchSettings((BenchEntry("memory"),), threads=7).thread_count == 7

@@ -36,7 +36,7 @@ def settings(workplace: Path) -> Path:
     return path
 
 
-def test_tables_go_to_stdout_and_a_store_that_is_missing_is_a_row(settings: Path, ragkit: Ragkit) -> None:
+def test_tables_go_to_stdout_and_a_missing_store_is_a_row(settings: Path, ragkit: Ragkit) -> None:
     result = ragkit("bench", "--settings", settings, "--generate", "300", "--dim", "16")
     assert result.out.startswith("300 rows x 16, generated in clusters, seed 1, 20 queries; top 10; one round")
     titles = [line.split("  ")[0] for line in result.out.splitlines()]
@@ -47,7 +47,7 @@ def test_tables_go_to_stdout_and_a_store_that_is_missing_is_a_row(settings: Path
     assert "nowhere dropped" in result.err
 
 
-def test_json_is_one_object_with_all_that_was_measured(settings: Path, ragkit: Ragkit) -> None:
+def test_json_is_one_object_with_all_measurements(settings: Path, ragkit: Ragkit) -> None:
     result = ragkit("bench", "--settings", settings, "--json", "--stores", "sqlite", "-k", "5", "--seed", "9").json
     assert (result["data"]["rows"], result["settings"]["top_k"], result["settings"]["seed"]) == (200, 5, 9)
     [sqlite] = result["stores"]
@@ -78,7 +78,7 @@ def test_the_chunks_of_a_knowledge_base_are_the_rows(settings: Path, hashing: Pa
     assert "JSON object with `question` per line" in result.err
 
 
-def test_a_knowledge_base_that_is_not_there_is_an_error_when_it_was_named(settings: Path, ragkit: Ragkit) -> None:
+def test_a_missing_knowledge_base_is_an_error_if_it_was_named(settings: Path, ragkit: Ragkit) -> None:
     assert "error: nowhere" in ragkit("bench", "--settings", settings, "--kb", "nowhere", code=1).err
 
 
@@ -153,7 +153,7 @@ def test_a_missing_extra_is_reported_before_the_benchmark(
     assert result.err == "error: comparing benchmarks needs an optional dependency: pip install 'ragkit-kb[bench]'\n"
 
 
-def test_an_interrupt_keeps_what_was_measured(settings: Path) -> None:
+def test_an_interrupt_keeps_the_measurements(settings: Path) -> None:
     settings.write_text(SETTINGS.replace("rounds: 1", "rounds: 100000"))
     process = start("bench", "--settings", settings, "--out", "results", "--json", cwd=settings.parent)
     deadline = time.monotonic() + 60

@@ -33,7 +33,7 @@ def docs(workplace: Path, hashing: Path, ragkit: Ragkit) -> Path:
     return folder
 
 
-def test_copy_says_what_it_did_and_what_it_checked(docs: Path, ragkit: Ragkit) -> None:
+def test_copy_reports_its_work_and_its_checks(docs: Path, ragkit: Ragkit) -> None:
     result = ragkit("copy", "--to", "qdrant")
     first, second = result.out.splitlines()
     assert first.startswith("qdrant: 200 chunks copied, nothing embedded, ")
@@ -60,7 +60,7 @@ def test_the_store_is_switched_in_the_file_and_copy_follows_it(docs: Path, hashi
     assert ragkit("index", "docs", "--json").json["embedded"] == 0
 
 
-def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
+def test_the_store_of_the_file_wins_and_copy_prints_the_setting_to_write(
     docs: Path, hashing: Path, ragkit: Ragkit
 ) -> None:
     hashing.write_text(HASHING + "store: {name: memory}\n")
@@ -74,7 +74,7 @@ def test_a_file_that_names_another_store_decides_and_copy_says_what_to_write(
     assert ragkit("copy", "--json").json["copied"] == 0
 
 
-def test_a_copy_to_memory_says_that_nothing_is_kept_in_it(docs: Path, ragkit: Ragkit) -> None:
+def test_a_copy_to_memory_warns_that_it_is_not_persistent(docs: Path, ragkit: Ragkit) -> None:
     result = ragkit("copy", "--to", "memory")
     assert result.out == "memory: searches use the catalog itself, 200 chunks\n"
     assert result.err.startswith("note: the store 'memory' persists nothing")
@@ -96,7 +96,7 @@ def test_invalid_options_give_clear_errors(
     assert result in ragkit("copy", *arguments, code=code).err
 
 
-def test_a_copy_that_was_killed_goes_on_where_it_stopped(docs: Path, ragkit: Ragkit, workplace: Path) -> None:
+def test_a_killed_copy_resumes_where_it_stopped(docs: Path, ragkit: Ragkit, workplace: Path) -> None:
     arguments = ["copy", "--to", "sqlite", "--set", "store.path=vectors"]
     running = subprocess.Popen([sys.executable, "-c", SLOWLY.format(arguments=arguments)], cwd=workplace)
     catalog = sqlite3.connect(f"file:{workplace / '.ragkit' / 'index.sqlite'}?mode=ro", uri=True)

@@ -49,7 +49,7 @@ def test_metrics_are_printed_and_written(house: Path, ragkit: Ragkit) -> None:
     assert "http" not in page
 
 
-def test_retrieval_alone_asks_for_no_answers(house: Path, ragkit: Ragkit) -> None:
+def test_retrieval_only_generates_no_answers(house: Path, ragkit: Ragkit) -> None:
     result = ragkit("eval", "q.jsonl", "--retrieval-only", "-k", "1", "--json").json
     assert set(result["figures"]) == {f"{name}@1" for name in ("ndcg", "recall", "precision", "mrr", "map", "hit_rate")}
     assert (result["questions"], result["settings"]["model"], result["dropped"]) == (3, None, [])
@@ -75,7 +75,7 @@ def test_dropped_metrics_are_failures(house: Path, ragkit: Ragkit) -> None:
     ragkit("eval", "q.jsonl", "--retrieval-only", "--baseline", "before.json", "--max-drop", "0.6")
 
 
-def test_questions_are_made_of_the_documents(house: Path, ragkit: Ragkit) -> None:
+def test_questions_are_generated_from_the_documents(house: Path, ragkit: Ragkit) -> None:
     first = ragkit("eval", "--auto", "10", "--write", "made.jsonl", "--retrieval-only", "--json")
     created = [json.loads(line) for line in (house / "made.jsonl").read_text().splitlines()]
     assert {item["kind"] for item in created} >= {"off_topic", "cloze"}
@@ -85,7 +85,7 @@ def test_questions_are_made_of_the_documents(house: Path, ragkit: Ragkit) -> Non
     assert again["figures"] == first.json["figures"]
 
 
-def test_a_beir_folder_brings_its_own_documents(workplace: Path, ragkit: Ragkit) -> None:
+def test_a_beir_folder_includes_its_documents(workplace: Path, ragkit: Ragkit) -> None:
     (workplace / "ragkit.yaml").write_text(HASHING)
     (workplace / "set").mkdir()
     (workplace / "set" / "corpus.jsonl").write_text(
@@ -117,7 +117,7 @@ def test_invalid_options_give_a_one_line_error(
     assert "Traceback" not in result.err
 
 
-def test_sources_that_are_not_there_are_named(house: Path, ragkit: Ragkit) -> None:
+def test_missing_sources_are_reported(house: Path, ragkit: Ragkit) -> None:
     (house / "q.jsonl").write_text('{"question": "hedge", "sources": ["hedges.md"]}\n')
     result = ragkit("eval", "q.jsonl", "--retrieval-only")
     assert "1 sources of the questions are not in the knowledge base (such as 'hedges.md')" in result.err
@@ -153,7 +153,7 @@ WRITTEN = [
 ]
 
 
-def test_a_model_judges_and_a_second_run_asks_it_nothing(
+def test_a_model_judges_and_a_second_run_sends_no_requests(
     house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extractive = ("--set", "answer.provider=extractive")
@@ -208,7 +208,7 @@ def test_an_unknown_judge_is_an_error(house: Path, ragkit: Ragkit, monkeypatch: 
     assert "--auto N" in ragkit("eval", "q.jsonl", "--write-with", "auto", code=2).err
 
 
-def test_judging_stops_at_its_budget_and_the_report_is_there(
+def test_judging_stops_at_its_budget_and_the_report_is_written(
     house: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn = Turn((json.dumps(JUDGED),), prompt_tokens=1_000_000)

@@ -52,6 +52,6 @@ def test_compiled_files_of_an_installed_package_are_not_copied(
 
 
 @pytest.mark.parametrize("name", ["sample", "questions.jsonl"])
-def test_the_wheel_holds_the_sample(name: str) -> None:
+def test_the_wheel_contains_the_sample(name: str) -> None:
     assert (sample_directory() / name).exists()
     assert f'"data/{name}" = "ragkit/cli/sample_files/{name}"' in (ROOT / "pyproject.toml").read_text("utf-8")

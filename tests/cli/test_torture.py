@@ -124,7 +124,7 @@ CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_after_a_change_the_index_is_what_a_fresh_build_makes(
+def test_after_a_change_the_index_equals_a_fresh_build(
     docs: Path, same_as_fresh: Callable[..., None], ragkit: Ragkit, change: Change
 ) -> None:
     ragkit("index", "docs", "--kb", "kb", "-q")
@@ -151,7 +151,7 @@ def test_text_that_only_moved_is_not_embedded_again(docs: Path, ragkit: Ragkit, 
     assert ragkit("index", "docs", "--kb", "kb", "--json").json["embedded"] == 0
 
 
-def test_a_source_that_is_not_named_is_left_alone(docs: Path, ragkit: Ragkit) -> None:
+def test_a_source_that_is_not_named_stays_unchanged(docs: Path, ragkit: Ragkit) -> None:
     ragkit("index", "docs", "--kb", "kb", "-q")
     (docs / "file0.txt").unlink()
     (docs / "sub" / "guide.md").unlink()
@@ -248,7 +248,7 @@ def test_verify_reports_the_damage_and_repairs_it_without_embedding(docs: Path, 
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "without a seal"])
 @pytest.mark.parametrize("repair", [("index", "docs", "-q"), ("verify", "--repair")], ids=["index", "repair"])
 @pytest.mark.parametrize("name", ["index.sqlite", "ragkit-kb.json", "vectors-1.f32"])
-def test_a_file_of_another_knowledge_base_is_known_and_brings_none_of_its_documents(
+def test_a_file_of_another_knowledge_base_is_detected_and_none_of_its_documents_are_used(
     docs: Path, ragkit: Ragkit, same_as_fresh: Callable[..., None], name: str, repair: tuple[str, ...], sealed: bool
 ) -> None:
     """An intact catalog of another knowledge base is detected by its different sources."""
@@ -303,7 +303,7 @@ def test_a_search_during_a_run_sees_whole_generations(docs: Path, ragkit: Ragkit
 KILLS = 50
 
 
-def test_after_fifty_kills_at_random_moments_the_index_is_whole(
+def test_after_fifty_random_kills_the_index_is_intact(
     docs: Path, ragkit: Ragkit, same_as_fresh: Callable[..., None], workplace: Path
 ) -> None:
     """A failure prints the seed: set it below to reproduce the kills."""

@@ -71,7 +71,7 @@ def test_json_is_one_object_and_a_second_run_has_nothing_to_do(house: Path, ragk
     assert (first["questions"], first["written"]) == ({"choose": 5, "held_out": 4}, "tuned.yaml")
 
 
-def test_problems_of_the_grid_come_all_at_once(house: Path, ragkit: Ragkit) -> None:
+def test_problems_of_the_grid_are_reported_all_at_once(house: Path, ragkit: Ragkit) -> None:
     (house / "grid.yaml").write_text(GRID.replace("dense_weight", "dens_weight").replace("mrr@5", "mmr@5"))
     result = ragkit("tune", "grid.yaml", code=1)
     assert [line for line in result.err.splitlines() if line.startswith("grid.yaml:")] == [
@@ -84,7 +84,7 @@ def test_problems_of_the_grid_come_all_at_once(house: Path, ragkit: Ragkit) -> N
     assert not (house / ".ragkit-tune").exists()
 
 
-def test_a_beir_folder_brings_its_documents(house: Path, ragkit: Ragkit) -> None:
+def test_a_beir_folder_includes_its_documents(house: Path, ragkit: Ragkit) -> None:
     folder = house / "beir"
     folder.mkdir()
     rows = [{"_id": f"d{n}", "title": f"Thing {n}", "text": f"All there is to say of {n}."} for n in range(3)]
@@ -99,7 +99,7 @@ def test_a_beir_folder_brings_its_documents(house: Path, ragkit: Ragkit) -> None
     assert [item["quality"]["mean"] for item in result["trials"]] == [1.0, 1.0]
 
 
-def test_questions_can_be_made_of_the_documents(house: Path, ragkit: Ragkit) -> None:
+def test_questions_can_be_generated_from_the_documents(house: Path, ragkit: Ragkit) -> None:
     for number in range(6):
         name = ["lathe", "anvil", "kiln", "loom", "still", "press"][number]
         text = (

@@ -76,7 +76,7 @@ def test_only_a_page_that_changed_is_read_again(ragkit: Ragkit, hashing: Path, s
     assert "ACME_TOKEN" in ragkit("show", urls[1]).out
 
 
-def test_a_page_that_cannot_be_had_stays_as_it_was(ragkit: Ragkit, hashing: Path, site: str) -> None:
+def test_a_page_that_cannot_be_fetched_stays_unchanged(ragkit: Ragkit, hashing: Path, site: str) -> None:
     urls = (f"{site}/guide?page=1", f"{site}/notes.md")
     ragkit("index", *urls, *OPEN)
     del Pages.pages["/notes.md"]
@@ -117,7 +117,7 @@ def test_watch_does_not_take_a_url(ragkit: Ragkit, hashing: Path) -> None:
     assert "does not support URLs" in ragkit("index", "https://example.org/", "--watch", code=2).err
 
 
-def test_clear_takes_the_copies_too(ragkit: Ragkit, hashing: Path, site: str) -> None:
+def test_clear_deletes_the_copies_too(ragkit: Ragkit, hashing: Path, site: str) -> None:
     ragkit("index", f"{site}/notes.md", *OPEN)
     ragkit("clear", "--yes")
     assert not Path(".ragkit/web").exists()

@@ -46,7 +46,7 @@ def indexed(house: Path, ragkit: Ragkit) -> Path:
     return house
 
 
-def test_index_says_what_it_did_and_costs_nothing_the_second_time(house: Path, ragkit: Ragkit) -> None:
+def test_index_reports_its_work_and_embeds_nothing_the_second_time(house: Path, ragkit: Ragkit) -> None:
     first = ragkit("index", "house", "--json").json
     assert first["files"] == {"added": 3, "updated": 0, "unchanged": 0, "removed": 0, "failed": 0, "skipped": 0}
     assert first["chunks"] == {"added": 3, "removed": 0, "reused": 0}
@@ -81,7 +81,7 @@ def test_include_and_exclude_choose_files(house: Path, ragkit: Ragkit) -> None:
     assert [line["source"] for line in ragkit("list", "--json").lines] == ["house/keys.csv"]
 
 
-def test_search_gives_hits_with_exact_places(indexed: Path, ragkit: Ragkit) -> None:
+def test_search_returns_hits_with_exact_offsets(indexed: Path, ragkit: Ragkit) -> None:
     result = ragkit("search", "when is the filter cleaned", "-k", "2", "--json").json
     hits = result["hits"]
     first = hits[0]
@@ -99,7 +99,7 @@ def test_every_mode_finds_the_roses(indexed: Path, ragkit: Ragkit, mode: str) ->
     assert hits[0]["source"] == "house/garden.txt"
 
 
-def test_where_narrows_the_search_and_a_mistake_in_it_is_wrong_usage(indexed: Path, ragkit: Ragkit) -> None:
+def test_where_filters_the_search_and_an_invalid_filter_is_a_usage_error(indexed: Path, ragkit: Ragkit) -> None:
     hits = ragkit("search", "boiler", "--where", 'format == "csv"', "--json").json["hits"]
     assert {hit["source"] for hit in hits} == {"house/keys.csv"}
     result = ragkit("search", "boiler", "--where", "format = 3", code=2)
@@ -113,7 +113,7 @@ def test_explain_shows_shares_that_sum_to_the_score(indexed: Path, ragkit: Ragki
     assert "dense #1" in ragkit("search", "boiler pressure", "--explain").out
 
 
-def test_ask_answers_with_citations_that_stand_in_the_file(indexed: Path, ragkit: Ragkit) -> None:
+def test_ask_answers_with_citations_from_the_file(indexed: Path, ragkit: Ragkit) -> None:
     answer = ragkit("ask", "How long does the boiler take to reach its working pressure?", "--json").json
     assert answer["abstained"] is False
     assert "eleven minutes" in str(answer["answer"])
@@ -155,7 +155,7 @@ def test_search_and_ask_say_when_the_sources_changed_since_the_last_run(indexed:
     assert ragkit("search", "roses", "-q").err == ""
 
 
-def test_files_that_a_run_was_told_to_leave_out_are_not_new(house: Path, ragkit: Ragkit) -> None:
+def test_excluded_files_are_not_new(house: Path, ragkit: Ragkit) -> None:
     ragkit("index", "house", "--exclude", "*.csv", "-q")
     assert ragkit("search", "roses", "--json").json["freshness"]["current"] is True
     ragkit("index", "house", "-q")
@@ -227,7 +227,7 @@ def test_usage_errors_are_one_line_with_exit_code_2(workplace: Path, ragkit: Rag
     assert "missing question" in ragkit("ask", " ", code=2).err
 
 
-def test_init_writes_files_that_are_valid_and_leaves_those_that_exist(workplace: Path, ragkit: Ragkit) -> None:
+def test_init_writes_valid_files_and_keeps_existing_ones(workplace: Path, ragkit: Ragkit) -> None:
     assert ragkit("init").out == "wrote ragkit.yaml\nwrote .ragkitignore\n"
     assert ragkit("pipeline", "validate").out.endswith("ragkit.yaml: valid\n")
     Path("ragkit.yaml").write_text("extends: default\n")
@@ -317,7 +317,7 @@ def test_importing_ragkit_and_asking_for_help_import_no_vendor_package() -> None
     assert loaded & heavy == set()
 
 
-def test_an_interrupted_run_exits_with_130_and_keeps_what_was_done(house: Path, ragkit: Ragkit) -> None:
+def test_an_interrupted_run_exits_with_130_and_keeps_completed_work(house: Path, ragkit: Ragkit) -> None:
     for number in range(400):
         words = (f"word{number * place % 7919}" for place in range(1, 200))
         (house / f"note{number}.txt").write_text(" ".join(words))

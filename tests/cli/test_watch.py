@@ -106,7 +106,7 @@ def test_every_change_is_a_line_and_ctrl_c_ends_it_cleanly(docs: Path, watch: Wa
     assert ragkit("verify", "--json").json["problems"] == []
 
 
-def test_many_changes_at_once_are_one_run_and_a_knowledge_base_inside_the_folder_is_none(
+def test_many_changes_at_once_are_one_run_and_a_knowledge_base_inside_the_folder_is_ignored(
     docs: Path, watch: Watch, ragkit: Ragkit
 ) -> None:
     running = watch("docs", "--kb", "docs/.kb", "--json")
@@ -137,7 +137,7 @@ def test_a_file_that_is_named_by_itself_is_watched_too(docs: Path, watch: Watch)
     running.until("indexed docs/garden.txt, 1 chunk")
 
 
-def test_a_lock_and_a_folder_that_goes_and_comes_back_do_not_end_the_watch(
+def test_a_lock_or_a_folder_that_disappears_for_a_while_does_not_end_the_watch(
     docs: Path, watch: Watch, workplace: Path, ragkit: Ragkit
 ) -> None:
     running = watch("docs")
@@ -152,7 +152,7 @@ def test_a_lock_and_a_folder_that_goes_and_comes_back_do_not_end_the_watch(
     assert running.interrupt() == 130
 
 
-def test_a_file_that_cannot_be_read_is_a_line_and_the_watch_goes_on(docs: Path, watch: Watch) -> None:
+def test_an_unreadable_file_is_reported_and_the_watch_continues(docs: Path, watch: Watch) -> None:
     running = watch("docs")
     running.until("1 added")
     (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing that a reader takes\n")
@@ -168,7 +168,7 @@ def test_watch_and_dry_run_cannot_be_combined(docs: Path, ragkit: Ragkit) -> Non
     assert "--watch requires a folder or file, and cannot be combined with --dry-run" in result.err
 
 
-def test_a_system_that_watches_no_more_folders_is_an_error_with_a_hint(
+def test_exhausted_inotify_watches_are_an_error_with_a_hint(
     docs: Path, ragkit: Ragkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*paths: Path, **options: object) -> Iterator[set[object]]:

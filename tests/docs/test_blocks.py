@@ -121,7 +121,7 @@ LANGUAGES: dict[str, Callable[[Block, Workplace], None]] = {
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[f"{name(item.page)}:{item.line}:{item.language}" for item in BLOCKS])
 @pytest.mark.usefixtures("no_network")
-def test_a_block_does_what_it_shows(block: Block, workplaces: Callable[[Path], Workplace]) -> None:
+def test_a_block_works_as_shown(block: Block, workplaces: Callable[[Path], Workplace]) -> None:
     assert block.language in LANGUAGES, f"name its language, one of {', '.join(LANGUAGES)}"
     place = workplaces(block.page)
     if block.marker.file:
@@ -132,6 +132,6 @@ def test_a_block_does_what_it_shows(block: Block, workplaces: Callable[[Path], W
 
 
 @pytest.mark.parametrize("page, test", TESTED_ELSEWHERE.items())
-def test_a_page_that_is_left_out_has_a_test_of_its_own(page: str, test: str) -> None:
+def test_an_excluded_page_has_its_own_test(page: str, test: str) -> None:
     assert Path(page).name in (ROOT / test).read_text(encoding="utf-8")
     assert ast.parse((ROOT / test).read_text(encoding="utf-8")).body

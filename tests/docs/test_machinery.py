@@ -29,7 +29,7 @@ def test_a_marker_belongs_to_the_next_block_only() -> None:
 
 
 @pytest.mark.parametrize("text", ["skip", "need a key", "exit four", ""])
-def test_a_slip_in_a_marker_is_an_error(text: str) -> None:
+def test_a_typo_in_a_marker_is_an_error(text: str) -> None:
     with pytest.raises(MarkerInvalid, match="is not a marker"):
         read_marker(text, "page.md:1")
 
@@ -51,7 +51,7 @@ def test_a_marker_without_a_block_is_an_error(text: str) -> None:
         ("a.b", "axb", False),
     ],
 )
-def test_output_is_compared_but_for_times_and_dots(shown: str, actual: str, same: bool) -> None:
+def test_output_is_compared_except_for_times_and_dots(shown: str, actual: str, same: bool) -> None:
     assert console.matches(shown, actual) is same
 
 
@@ -69,7 +69,7 @@ def test_a_command_that_is_not_run_is_still_checked(text: str, problem: str) -> 
     assert problem in " ".join(console.problems(text))
 
 
-def test_a_command_that_is_right_has_no_problem() -> None:
+def test_a_valid_command_has_no_problems() -> None:
     assert not list(
         console.problems("ragkit --kb k search \"a - b\" -k 3 --where 'a == 1' --mode=dense | head -4  # all")
     )

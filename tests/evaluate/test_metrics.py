@@ -24,7 +24,7 @@ DOCUMENTS = [f"d{number}" for number in range(30)]
 
 @pytest.mark.parametrize("name", list(RANKING_METRICS))
 @pytest.mark.parametrize("depth", [1, 3, 10, 20])
-def test_a_figure_of_rankings_is_that_of_trec_eval(name: str, depth: int) -> None:
+def test_ranking_metrics_equal_trec_eval(name: str, depth: int) -> None:
     chance = random.Random(f"{name}{depth}")
     for _ in range(200):
         grades = {item: chance.randint(0, 3) for item in chance.sample(DOCUMENTS, chance.randint(1, 15))}
@@ -52,7 +52,7 @@ def test_texts_are_compared_as_squad_compares_them(text: str, expected: str) -> 
     assert normalize_answer(text) == expected
 
 
-def test_an_answer_holds_what_was_wanted_at_bounds_of_words() -> None:
+def test_a_gold_answer_is_matched_at_word_boundaries() -> None:
     assert contains_answer("It is open on 27 working days.", ["26", "27 working days"]) == 1.0
     assert contains_answer("It is 127 working days.", ["27 working days"]) == 0.0
     assert contains_answer("anything", []) == 0.0
@@ -69,7 +69,7 @@ def test_an_answer_holds_what_was_wanted_at_bounds_of_words() -> None:
         ("to be or not to be", ["to be"], 0.0, 0.5),
     ],
 )
-def test_words_in_common_count_as_squad_counts_them(answer: str, expected: list[str], exact: float, f1: float) -> None:
+def test_token_f1_equals_squad(answer: str, expected: list[str], exact: float, f1: float) -> None:
     assert exact_match(answer, expected) == exact
     assert token_f1(answer, expected) == pytest.approx(f1)
 
@@ -78,11 +78,11 @@ def test_words_in_common_count_as_squad_counts_them(answer: str, expected: list[
     st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25),
     st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25),
 )
-def test_the_area_is_the_chance_that_a_positive_is_higher(positive: list[float], negative: list[float]) -> None:
+def test_the_auroc_is_the_probability_that_a_positive_is_higher(positive: list[float], negative: list[float]) -> None:
     wins = sum((item > other) + (item == other) / 2 for item in positive for other in negative)
     assert auroc(positive, negative) == pytest.approx(wins / len(positive) / len(negative))
 
 
-def test_there_is_no_area_without_both_kinds() -> None:
+def test_there_is_no_auroc_without_both_classes() -> None:
     assert auroc([], [1.0]) is None
     assert auroc([1.0], []) is None

@@ -58,7 +58,7 @@ def written(
         ("Who?", "Ms Aldous", "no question"),
     ],
 )
-def test_a_question_is_kept_only_when_its_answer_is_found_again(question: str, answer: str, why: str) -> None:
+def test_a_question_is_kept_only_if_its_answer_is_in_the_passage(question: str, answer: str, why: str) -> None:
     assert rejection_reason(question, answer, PASSAGE) == why
 
 
@@ -72,7 +72,7 @@ def test_questions_come_with_their_answer_and_their_source() -> None:
     assert (writer.passage_count, writer.drop_counts) == (2, {})
 
 
-def test_what_is_dropped_is_counted_and_another_passage_is_shown() -> None:
+def test_dropped_questions_are_counted_and_another_passage_is_shown() -> None:
     script = [
         response_json(usable=False),
         response_json(answer="Mr Aldous"),
@@ -125,7 +125,7 @@ def test_a_model_that_fails_at_once_is_an_error() -> None:
         written("nonsense", "nonsense", count=1)
 
 
-def test_what_was_written_once_costs_nothing_the_second_time(tmp_path: Path) -> None:
+def test_questions_are_cached_for_a_second_run(tmp_path: Path) -> None:
     turns = [
         Turn((response_json(),), prompt_tokens=400, completion_tokens=40),
         Turn((response_json("Which room is it in?", "cellar"),), prompt_tokens=400, completion_tokens=40),

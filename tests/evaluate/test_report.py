@@ -33,7 +33,7 @@ def run(right: int, *, refused: int = 1) -> EvaluationReport:
     return build_report(list(evaluate_questions(system(hits, result), [*QUESTIONS, *OUTSIDE])), {"pipeline": "test"})
 
 
-def test_every_figure_is_a_mean_over_the_questions_that_have_it() -> None:
+def test_every_metric_is_a_mean_over_the_questions_that_have_it() -> None:
     result = run(3)
     assert (result.metrics["answer_contained"].mean, result.metrics["answer_contained"].n) == (0.75, 4)
     assert (result.metrics["hit_rate@10"].mean, result.metrics["quotes_verified"].n) == (0.75, 4)
@@ -44,7 +44,7 @@ def test_every_figure_is_a_mean_over_the_questions_that_have_it() -> None:
     assert set(result.milliseconds) == {"search_p50", "search_p95", "ask_p50", "ask_p95"}
 
 
-def test_a_cost_is_the_sum_and_unknown_when_one_is() -> None:
+def test_the_cost_is_a_sum_and_unknown_if_one_cost_is_unknown() -> None:
     priced = {
         "q0": FakeAnswer("yes", usage=AgentUsage(llm_cost_usd=0.5)),
         "q1": FakeAnswer("no", usage=AgentUsage(llm_cost_usd=0.25)),
@@ -55,7 +55,7 @@ def test_a_cost_is_the_sum_and_unknown_when_one_is() -> None:
     assert build_report(list(evaluate_questions(system(hits, priced), QUESTIONS[:2])), {}).cost_usd is None
 
 
-def test_a_drop_beyond_what_is_allowed_is_found(tmp_path: Path) -> None:
+def test_a_drop_beyond_the_tolerance_is_detected(tmp_path: Path) -> None:
     before = tmp_path / "before.json"
     before.write_text(json.dumps(run(4).to_dict()))
     changes = {item.name: item for item in compare_with_baseline(run(3), before, 0.02)}
@@ -84,7 +84,7 @@ def test_a_baseline_that_cannot_be_compared_is_refused(tmp_path: Path, text: str
         compare_with_baseline(run(3), tmp_path / "none.json", 0.02)
 
 
-def test_a_ci_system_is_told_what_fell(tmp_path: Path) -> None:
+def test_the_junit_report_names_the_dropped_metrics(tmp_path: Path) -> None:
     before = tmp_path / "before.json"
     before.write_text(json.dumps(run(4).to_dict()))
     result = run(3)
@@ -95,7 +95,7 @@ def test_a_ci_system_is_told_what_fell(tmp_path: Path) -> None:
     assert "quotes_verified" not in failed
 
 
-def test_nothing_in_a_question_or_an_answer_is_markup() -> None:
+def test_questions_and_answers_are_escaped_in_html() -> None:
     evil = "<script>alert(1)</script>"
     question = Question("<b>", evil, (evil,), {evil: 1}, True, evil)
     result = {evil: FakeAnswer(evil, (citation(evil),))}

@@ -44,7 +44,7 @@ DOCUMENTS = [
 ]
 
 
-def test_each_kind_of_question_is_made() -> None:
+def test_each_kind_of_question_is_generated() -> None:
     created = generate_questions(DOCUMENTS, words, 40)
     texts = {item.text: item for item in created}
     assert texts["What is the expansion valve?"].answers == ("a brass fitting",)
@@ -55,7 +55,7 @@ def test_each_kind_of_question_is_made() -> None:
     assert not any("It is" in text or text.startswith("What is it") for text in texts)
 
 
-def test_a_fifth_is_about_what_the_documents_do_not_speak_of() -> None:
+def test_a_fifth_of_the_questions_is_off_topic() -> None:
     created = generate_questions(DOCUMENTS, words, 10)
     outside = [item for item in created if not item.answerable]
     assert (len(outside), {item.kind for item in outside}) == (2, {"off_topic"})
@@ -63,7 +63,7 @@ def test_a_fifth_is_about_what_the_documents_do_not_speak_of() -> None:
     assert all(not spoken.intersection(words(item.text)) and not item.sources for item in outside)
 
 
-def test_what_the_documents_speak_of_is_not_off_topic() -> None:
+def test_words_of_the_documents_are_not_off_topic() -> None:
     everything = document(" ".join(OFF_TOPIC_QUESTIONS[:-2]) + " boil egg", "all.txt")
     outside = [item.text for item in generate_questions([everything], words, 300) if not item.answerable]
     assert set(OFF_TOPIC_QUESTIONS[:-2]).isdisjoint(outside) or all(text in OFF_TOPIC_QUESTIONS for text in outside)
@@ -77,7 +77,7 @@ def test_the_same_seed_gives_the_same_questions_and_another_gives_others() -> No
     assert len({item.id for item in first}) == len(first) == 8
 
 
-def test_a_question_does_not_hold_its_sentence_nor_its_answer() -> None:
+def test_a_question_contains_neither_its_sentence_nor_its_answer() -> None:
     for item in generate_questions(DOCUMENTS, words, 40):
         if item.kind == "cloze":
             [source] = item.sources
@@ -97,5 +97,5 @@ def test_a_long_file_does_not_crowd_out_the_others() -> None:
     assert files["garden.md"] >= 2
 
 
-def test_documents_that_say_nothing_give_no_questions_but_those_of_elsewhere() -> None:
+def test_documents_without_content_give_only_off_topic_questions() -> None:
     assert {item.kind for item in generate_questions([document("ok\n", "a.txt")], words, 10)} == {"off_topic"}

@@ -11,7 +11,7 @@ from ragkit.usage.meter import AgentUsage
 from tests.evaluate.parts import FakeAnswer, citation, hit, system
 
 
-def test_a_file_stands_where_its_best_chunk_stands() -> None:
+def test_a_file_is_ranked_by_its_best_chunk() -> None:
     result = system({"q": ["/d/b.md", "/d/b.md", "/d/sub/a.md", "/d/c.md"]})
     [item] = evaluate_questions(result, [Question("1", "q", (), {"sub/a.md": 1})])
     assert item.ranking == ("/d/b.md", "sub/a.md", "/d/c.md")
@@ -26,7 +26,7 @@ def test_a_file_stands_where_its_best_chunk_stands() -> None:
     assert item.answer is None
 
 
-def test_figures_are_at_the_depth_that_was_asked_for() -> None:
+def test_metrics_are_at_the_requested_depth() -> None:
     result = system({"q": ["b", "a"]})
     [item] = evaluate_questions(result, [Question("1", "q", (), {"a": 1})], Depths(k=1, max_chunks=2))
     assert (item.metrics["hit_rate@1"], len(item.hits)) == (0.0, 1)
@@ -42,7 +42,7 @@ def test_figures_are_at_the_depth_that_was_asked_for() -> None:
         ("/x/other/b.md", "/x/other/b.md"),
     ],
 )
-def test_a_file_is_known_by_the_end_of_its_path(source: str, name: str) -> None:
+def test_a_file_is_identified_by_the_end_of_its_path(source: str, name: str) -> None:
     assert match_source_name(source, {"a.md": 1, "sub/a.md": 1}) == name
 
 
@@ -63,7 +63,7 @@ def test_an_answer_is_judged_by_what_it_says_and_cites() -> None:
     assert (item.evidence, item.cost_usd, item.abstained) == (0.75, 0.25, False)
 
 
-def test_a_refusal_is_a_miss_where_there_is_an_answer_and_none_where_there_is_not() -> None:
+def test_a_refusal_is_a_miss_only_for_an_answerable_question() -> None:
     result = {"q": FakeAnswer("Not in these documents. The nearest: 27 days", (citation("a"),), abstained=True)}
     [inside] = evaluate_questions(system({"q": ["a"]}, result), [Question("1", "q", ("27 days",), {"a": 1})])
     assert (inside.metrics["answer_contained"], inside.metrics["citation_recall"]) == (0.0, 0.0)
@@ -72,7 +72,7 @@ def test_a_refusal_is_a_miss_where_there_is_an_answer_and_none_where_there_is_no
     assert outside.metrics == {"quotes_verified": 1.0}
 
 
-def test_an_answer_that_fails_is_an_outcome_with_its_error() -> None:
+def test_a_failed_answer_is_a_result_with_its_error() -> None:
     def ask(_: str) -> FakeAnswer:
         raise RagkitError("the service is down")
 
@@ -90,5 +90,5 @@ def test_an_answer_that_fails_is_an_outcome_with_its_error() -> None:
     ("text", "plain"),
     [("so it is [1].", "so it is."), ("[12] a[1,2] b [x] [", " a b [x] ["), ("array[index]", "array[index]")],
 )
-def test_numbers_of_citations_are_no_words_of_an_answer(text: str, plain: str) -> None:
+def test_citation_numbers_are_not_words_of_an_answer(text: str, plain: str) -> None:
     assert strip_citation_marks(text) == plain

@@ -198,7 +198,7 @@ def test_the_parser_does_not_take_structured_output_for_a_tool_call() -> None:
     assert (result.tool_calls, getattr(result.parsed, "tool_name", "")) == ((), "add")
 
 
-def test_observers_are_told_of_trimmed_memory() -> None:
+def test_observers_are_notified_of_trimmed_memory() -> None:
     assert len(run("2_agent_core_rules/memory_trim.py")["dropped"]) == 2
 
 
@@ -441,7 +441,7 @@ def test_a_tool_with_context_and_state() -> None:
     assert (result.tool_calls[0].content, result.state) == ("pay for 7", {"last_action": "pay for 7"})
 
 
-def test_the_agent_that_spoke_last_continues() -> None:
+def test_the_last_active_agent_continues() -> None:
     assert result_of("5_ai_agents/message_attribution.py").agent_name == "Billing"
 
 
@@ -451,7 +451,7 @@ def test_a_conversation_is_restored_and_continued() -> None:
     assert (following.context, len(following.messages)) == ({"user_id": 7}, 4)
 
 
-def test_a_provider_of_ones_own() -> None:
+def test_a_custom_provider() -> None:
     assert result_of("5_ai_agents/own_provider.py").response == "heard: hello"
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeAlias
 
-from ragkit.agent.async_driver import adrive
 from ragkit.agent.cancellation import Cancellation
 from ragkit.agent.definition import AgentDefinition, HandoffTool
 from ragkit.agent.events import Event
@@ -92,6 +90,8 @@ class Agent(AgentDefinition):
     ) -> AsyncGenerator[Event, None]:
         """Asynchronous version of `stream`."""
         start = RunOptions(context=context, memory=memory, cancel=cancel, streaming=True)
+        from ragkit.agent.async_driver import adrive
+
         return adrive(prepare_run(self, given, start))
 
     def batch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
@@ -105,6 +105,8 @@ class Agent(AgentDefinition):
 
     async def abatch(self, inputs: Sequence[AgentInput], *, max_concurrency: int = 8) -> list[AgentResult]:
         """Asynchronous version of `batch`."""
+        import asyncio
+
         semaphore = asyncio.Semaphore(max_concurrency)
 
         async def run_one(given: AgentInput) -> AgentResult:
@@ -155,6 +157,8 @@ def run_to_completion(run: RunState) -> AgentResult:
 
 async def arun_to_completion(run: RunState) -> AgentResult:
     """Run to the end in this task."""
+    from ragkit.agent.async_driver import adrive
+
     async for _ in adrive(run):
         pass
     return _final_result(run)

@@ -7,7 +7,6 @@ model, output guardrails, parsing, policy, coherence, tools, record, outcome. St
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -37,8 +36,9 @@ def run_loop(run: RunState) -> EffectGenerator[AgentResult]:
             run.raise_if_stopped()  # the timeout may have passed while the run waited for the memory
         result = yield from _run_turns(run)
         yield from _save_to_memory(run, result)
-    except (Exception, CancelledError) as error:
-        yield _failure_event(run, error)
+    except BaseException as error:
+        if not isinstance(error, GeneratorExit | KeyboardInterrupt | SystemExit):
+            yield _failure_event(run, error)
         raise
     finally:
         if turn is not None and run.memory is not None:

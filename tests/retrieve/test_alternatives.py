@@ -31,7 +31,7 @@ def answer(path: Path, start: int, end: int, *, abstained: bool = False) -> Answ
     )
 
 
-def test_paragraphs_of_a_title_become_one_file_and_keep_their_places(script: ModuleType, tmp_path: Path) -> None:
+def test_paragraphs_with_one_title_become_one_file_and_keep_their_offsets(script: ModuleType, tmp_path: Path) -> None:
     documents = [
         Document("first  one\n", title="A", id="1"),
         Document("other", title="B", id="2"),
@@ -44,7 +44,7 @@ def test_paragraphs_of_a_title_become_one_file_and_keep_their_places(script: Mod
     assert [text[slice(*found[key].places[key])] for key in "13"] == ["first one", "second one"]
 
 
-def test_an_answer_is_right_when_a_quote_is_of_the_right_paragraph(script: ModuleType, tmp_path: Path) -> None:
+def test_an_answer_is_correct_if_a_quote_is_from_the_right_paragraph(script: ModuleType, tmp_path: Path) -> None:
     places = script.articles([Document("the hedge", title="A", id="1"), Document("x", title="A", id="2")], tmp_path)
     path, (start, end) = places["1"].path, places["1"].places["1"]
 

@@ -131,6 +131,6 @@ def test_covered_ranges_clip_the_limits_but_never_the_hit() -> None:
         ({"chunks": 0}, "context.chunks must be an integer >= 1, or null"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         ContextOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind

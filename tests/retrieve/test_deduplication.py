@@ -41,7 +41,7 @@ def test_shingles_are_lower_case_word_trigrams() -> None:
     assert shingles("?!") == {"?!"}
 
 
-def test_of_two_texts_that_contain_each_other_the_higher_one_stays() -> None:
+def test_of_two_texts_that_contain_each_other_the_higher_ranked_is_kept() -> None:
     long, part, other = "a b c d e f g h", "b c d e f", "x y z"
     assert deduplicate([long, part, other], 1.0) == [0, 2]
     assert deduplicate([part, long, other], 1.0) == [0, 2]
@@ -53,7 +53,7 @@ def test_similarity_is_the_share_of_shingles_of_the_shorter_text() -> None:
     assert deduplicate([first, second], 0.51) == [0, 1]
 
 
-def test_chunks_that_overlap_by_a_fifth_are_no_duplicates() -> None:
+def test_chunks_that_overlap_by_a_fifth_are_not_duplicates() -> None:
     words = [f"w{n}" for n in range(180)]
     assert deduplicate([" ".join(words[:100]), " ".join(words[80:180])], 0.8) == [0, 1]
 
@@ -70,7 +70,7 @@ def test_lower_hits_replace_duplicates() -> None:
     assert inner.asked == [6, 8]
 
 
-def test_it_searches_deeper_until_there_are_enough_hits_or_no_more() -> None:
+def test_the_search_continues_until_there_are_enough_hits_or_no_more() -> None:
     inner = Given(*["one two three"] * 9, "four")
     assert found(inner, 2) == [("one two three", 1), ("four", 2)]
     assert inner.asked == [4, 8, 16]
@@ -78,11 +78,11 @@ def test_it_searches_deeper_until_there_are_enough_hits_or_no_more() -> None:
 
 
 @pytest.mark.parametrize("likeness", [0.0, 1.5, -1.0])
-def test_a_likeness_out_of_range_is_refused(likeness: float) -> None:
+def test_a_likeness_out_of_range_is_rejected(likeness: float) -> None:
     with pytest.raises(InvalidOption, match=r"distinct.likeness must be > 0 and <= 1"):
         DistinctOptions(likeness)
 
 
-def test_less_than_one_hit_is_refused() -> None:
+def test_less_than_one_hit_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="top_k must be an integer >= 1"):
         found(Given("a"), 0)

@@ -111,7 +111,7 @@ def test_rankings_are_merged_by_the_mean_of_their_standard_scores() -> None:
     assert dict(merged_[1].hit.scores) == {"own": 2.0}
 
 
-def test_a_wording_that_finds_nothing_adds_nothing() -> None:
+def test_a_query_variant_without_hits_adds_nothing() -> None:
     assert [one.hit.score for one in merge_rankings({"question": found(("a", 4.0), ("b", 2.0)), "wording 1": []})] == [
         0.5,
         -0.5,
@@ -119,7 +119,7 @@ def test_a_wording_that_finds_nothing_adds_nothing() -> None:
     assert merge_rankings({"question": [], "wording 1": []}) == []
 
 
-def test_several_wordings_find_chunks_that_one_misses() -> None:
+def test_several_query_variants_find_chunks_that_one_misses() -> None:
     parts = parts_of([chunk("the rudder broke"), chunk("the helm failed"), chunk("bread")], [EAST] * 3)
     inner = LexicalRetriever(LexicalOptions(), parts)
     retriever = MultiQueryRetriever(inner, lambda _: ("helm failure", "steering lost"), 8)
@@ -165,7 +165,7 @@ def test_hits_of_a_hypothetical_answer_keep_their_cosine_with_the_question() -> 
         ({"max_cost_usd": -1.0}, "rewrite.max_cost_usd must be >= 0"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         RewriteOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind
 

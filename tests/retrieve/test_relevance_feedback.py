@@ -23,7 +23,7 @@ def words() -> RetrieverDependencies:
     return parts_of([chunk("wing flap"), chunk("flap"), chunk("rudder")], [EAST, EAST, NORTH], wing=EAST)
 
 
-def test_the_terms_of_the_first_passages_are_searched_too() -> None:
+def test_the_terms_of_the_first_passages_are_added_to_the_search() -> None:
     feedback = PseudoRelevanceFeedback(FeedbackOptions(passages=1, terms=10, weight=0.5))
     # half of the passage is `wing`, half `flap`; together they count what the one term of the question counts
     assert feedback.expand_terms(["wing"], words().chunk_index, None) == {"flap": 0.5, "wing": 0.5}
@@ -44,7 +44,7 @@ def test_passages_are_weighted_by_score() -> None:
     assert sum(found.values()) == pytest.approx(1)
 
 
-def test_without_a_first_passage_nothing_is_added() -> None:
+def test_without_feedback_passages_nothing_is_added() -> None:
     feedback = PseudoRelevanceFeedback(FeedbackOptions())
     assert dict(feedback.expand_terms(["unheard"], words().chunk_index, None)) == {}
     assert dict(feedback.expand_terms([], words().chunk_index, None)) == {}
@@ -123,6 +123,6 @@ def test_hybrid_expands_both_searches_and_its_contributions_sum_up() -> None:
         ({"weight": 1.0}, "feedback.weight must be >= 0 and < 1"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, float], says: str) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, float], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         FeedbackOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind

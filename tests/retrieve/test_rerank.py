@@ -104,7 +104,7 @@ def test_the_inner_retriever_gets_the_number_of_candidates() -> None:
     assert given.asked == [3, 3, 4]
 
 
-def test_less_than_one_hit_is_refused() -> None:
+def test_less_than_one_hit_is_rejected() -> None:
     with pytest.raises(InvalidOption, match="top_k must be an integer >= 1"):
         reranked().retrieve("?", 0)
 
@@ -139,7 +139,7 @@ def test_mmr_alone_keeps_the_scores_and_changes_the_order() -> None:
     ]
 
 
-def test_a_passage_is_as_good_as_its_best_sentence() -> None:
+def test_the_score_of_a_passage_is_that_of_its_best_sentence() -> None:
     embedder = MiniLM()
     answer, other = "The rudder was repaired in March.", "Bread is baked every morning."
     hits = [Hit(chunk(text), 0, {}, 1) for text in (other, f"{other} {answer} {other}", answer)]
@@ -176,7 +176,7 @@ def test_a_sentence_is_embedded_once_for_all_questions() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", "?", "word", "漢字かな", "\ud800"])
 @pytest.mark.parametrize("name", [name for name in RERANKERS if not RERANKERS.extra(name)])
-def test_odd_texts_and_questions_get_a_finite_score(name: str, text: str) -> None:
+def test_unusual_texts_and_questions_get_a_finite_score(name: str, text: str) -> None:
     build = RERANKERS.find(name)
     reranker: Reranker = build(RerankOptions(name), MiniLM())  # type: ignore[call-arg]
     scores = reranker.scores(text or "?", [Hit(chunk(text), 0.5, {}, 1), Hit(chunk("a text"), 0.25, {}, 2)])
@@ -192,6 +192,6 @@ def test_odd_texts_and_questions_get_a_finite_score(name: str, text: str) -> Non
         ({"diversity": -1.0}, "rerank.diversity must be between 0 and 1"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, object], says: str) -> None:
+def test_options_out_of_range_are_rejected(options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidOption, match=says):
         RerankOptions(**options)  # type: ignore[arg-type]  # on purpose of any kind

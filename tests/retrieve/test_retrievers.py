@@ -65,7 +65,7 @@ def test_a_filter_without_matches_finds_nothing(build: Build, parts: RetrieverDe
     assert build(parts).retrieve("wing", 5, {"parity": 7}) == []
 
 
-def test_a_filter_with_an_unknown_operator_is_refused(build: Build, parts: RetrieverDependencies) -> None:
+def test_a_filter_with_an_unknown_operator_is_rejected(build: Build, parts: RetrieverDependencies) -> None:
     with pytest.raises(InvalidFilter, match="near"):
         build(parts).retrieve("wing", 5, {"parity": {"$near": 1}})
 
@@ -82,7 +82,7 @@ def test_explain_returns_the_hits_of_retrieve_and_contributions_that_sum_to_thei
 
 
 @pytest.mark.parametrize("question", ["", " ", "\n\t"])
-def test_a_question_of_white_space_finds_nothing(build: Build, parts: RetrieverDependencies, question: str) -> None:
+def test_a_blank_question_finds_nothing(build: Build, parts: RetrieverDependencies, question: str) -> None:
     assert build(parts).retrieve(question) == []
 
 
@@ -112,7 +112,7 @@ def test_options_reject_top_k_below_1(options: Callable[..., object]) -> None:
         (lambda: HybridOptions(dense_weight=float("nan")), "dense_weight must be between 0 and 1"),
     ],
 )
-def test_options_out_of_range_are_refused(build_options: Callable[[], object], message: str) -> None:
+def test_options_out_of_range_are_rejected(build_options: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         build_options()
 
@@ -170,7 +170,7 @@ def test_dense_drops_hits_below_the_minimum_score() -> None:
     assert texts(DenseRetriever(DenseOptions(min_score=0.5), parts), "east") == ["e", "ne"]
 
 
-def test_equal_scores_keep_the_order_in_which_chunks_came_in(build: Build) -> None:
+def test_equal_scores_keep_the_order_of_the_chunks(build: Build) -> None:
     parts = parts_of([chunk("wing b"), chunk("wing c"), chunk("wing d")], [NORTH] * 3, wing=NORTH)
     assert texts(build(parts), "wing") == ["wing b", "wing c", "wing d"]
 
@@ -193,11 +193,11 @@ def test_hybrid_gives_both_scores_of_every_hit() -> None:
     }  # fmt: skip
 
 
-def test_hybrid_ranks_first_what_both_find() -> None:
+def test_hybrid_ranks_chunks_found_by_both_first() -> None:
     assert texts(HybridRetriever(HybridOptions(), three_ways()), "wing", 1) == ["both wing"]
 
 
-def test_the_weight_moves_hybrid_from_words_to_meaning() -> None:
+def test_the_weight_shifts_hybrid_from_lexical_to_dense() -> None:
     by_words = texts(LexicalRetriever(LexicalOptions(), three_ways()), "wing")
     by_meaning = texts(DenseRetriever(DenseOptions(), three_ways()), "wing")
     assert texts(HybridRetriever(HybridOptions(dense_weight=0), three_ways()), "wing") == [*by_words, "meaning"]
@@ -225,7 +225,7 @@ def test_hybrid_by_ranks_adds_reciprocals() -> None:
     assert [(hit.chunk.text, hit.score) for hit in hits] == [("wing", 1 / 62 + 1 / 61), ("tail", 1 / 61)]
 
 
-def test_a_question_without_known_words_is_answered_by_meaning_alone() -> None:
+def test_a_question_without_known_terms_uses_only_dense_search() -> None:
     parts = parts_of([chunk("n"), chunk("e")], [NORTH, EAST], unknown_words=EAST)
     assert texts(HybridRetriever(HybridOptions(), parts), "unknown words") == ["e", "n"]
 

@@ -27,7 +27,7 @@ EXCEPTION = re.compile(r"# noqa: (?:[A-Z]+\d+, )*(S\d+)(?:, [A-Z]+\d+)* - \S")
 """An exception with its reason. ruff's rules of the letter S are bandit's, number for number."""
 
 
-def test_bandit_finds_nothing_that_is_not_explained_in_its_place() -> None:
+def test_every_bandit_finding_is_explained_in_its_line() -> None:
     command = [sys.executable, "-m", "bandit", "-r", str(ROOT), "-q", "-f", "json"]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     assert found["errors"] == []

@@ -27,7 +27,7 @@ def test_there_are_more_than_a_hundred_attacks() -> None:
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)
-def test_an_agent_without_defences_obeys(tmp_path: Path, disguise: str) -> None:
+def test_an_unprotected_agent_follows_the_attacks(tmp_path: Path, disguise: str) -> None:
     """The measure itself: an attack that does nothing to the careless agent would prove nothing."""
     for deed in DEEDS:
         got = careless(folder_of(Attacked(deed, disguise, "text"), tmp_path))
@@ -35,19 +35,19 @@ def test_an_agent_without_defences_obeys(tmp_path: Path, disguise: str) -> None:
         assert got == wanted, deed
 
 
-def test_no_attack_does_anything_to_ragkits_agent(tmp_path: Path) -> None:
+def test_no_attack_succeeds_against_the_default_agent(tmp_path: Path) -> None:
     harmed = {attack: got for attack in attacks() if (got := by_default(folder_of(attack, tmp_path))) != NONE}
     assert harmed == {}
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)
-def test_tools_that_the_owner_added_are_held_by_a_policy(tmp_path: Path, disguise: str) -> None:
+def test_a_policy_blocks_attacks_on_added_tools(tmp_path: Path, disguise: str) -> None:
     for deed in CALLS:
         folder = folder_of(Attacked(deed, disguise, "text"), tmp_path)
         assert by_default(folder, more_tools=True, config=ONLY_SEARCH) == NONE
 
 
-def test_tools_that_the_owner_added_without_a_policy_are_called(tmp_path: Path) -> None:
+def test_without_a_policy_attacks_on_added_tools_succeed(tmp_path: Path) -> None:
     """Said plainly in the documentation: marks alone stop no model that obeys everything."""
     folder = folder_of(Attacked("mail", "plain order", "text"), tmp_path)
     assert by_default(folder, more_tools=True).called

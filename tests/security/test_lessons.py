@@ -52,7 +52,7 @@ def test_every_test_that_the_lessons_name_exists() -> None:
     assert re.findall(r"^\| (\d+) \|", LESSONS, re.MULTILINE) == [str(number) for number in range(1, 42)]
 
 
-def test_data_that_looks_like_an_object_stays_data(tmp_path: Path) -> None:
+def test_data_with_type_markers_stays_data(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(f"---\n{json.dumps(MARKERS)}\n---\nwords of mine")
     with base(tmp_path) as kb:
         kb.index(tmp_path / "a.md")
@@ -97,7 +97,7 @@ ESCAPES = (
 
 
 @pytest.mark.parametrize("text", ESCAPES)
-def test_the_calculator_is_no_way_out(text: str) -> None:
+def test_the_calculator_cannot_be_escaped(text: str) -> None:
     try:
         assert abs(calculate(text)) == 1  # signs and parentheses alone
         assert set(text) <= set("-()1")
@@ -119,7 +119,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("lancedb", "chro
 
 
 @pytest.mark.parametrize("store", ["sqlite", "faiss", "duckdb", *SLOW])
-def test_a_pickle_in_the_place_of_any_file_is_never_read(tmp_path: Path, store: str) -> None:
+def test_a_pickle_in_place_of_any_file_is_never_loaded(tmp_path: Path, store: str) -> None:
     mark = tmp_path / "owned"
     (tmp_path / "a.txt").write_text("words of mine")
     with base(tmp_path, store) as kb:
@@ -151,7 +151,7 @@ def test_the_name_of_an_attachment_is_never_a_path(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+cmd", "@SUM(A1)", "\t=1", "\r=1"])
-def test_a_name_in_a_table_is_no_formula(cell: str) -> None:
+def test_names_in_csv_are_not_formulas(cell: str) -> None:
     assert escape_formula(cell) == f"'{cell}"
     assert escape_formula("openai:gpt-4o") == "openai:gpt-4o"
     assert escape_formula("-1.5") == "-1.5"

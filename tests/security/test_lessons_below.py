@@ -89,7 +89,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_part_that_is_not_known_is_not_even_looked_for(name: str, untouched: Callable[[], None]) -> None:
+def test_an_unknown_component_name_imports_and_opens_nothing(name: str, untouched: Callable[[], None]) -> None:
     for registry in PARTS:
         registry.names()
     untouched()
@@ -99,7 +99,7 @@ def test_a_part_that_is_not_known_is_not_even_looked_for(name: str, untouched: C
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "\0" not in name])
-def test_no_model_is_built_because_a_file_or_a_flag_names_it(name: str, untouched: Callable[[], None]) -> None:
+def test_a_model_named_by_a_file_or_a_flag_is_not_built(name: str, untouched: Callable[[], None]) -> None:
     texts = [
         f"{section}: {{name: {json.dumps(name)}}}\n" for section in ("embed", "store", "load", "split", "retrieve")
     ]
@@ -122,7 +122,7 @@ SQL = ["' OR 1=1 --", "'; DROP TABLE documents; --", '" OR ""="', "x' UNION SELE
 
 
 @pytest.mark.parametrize("name", SQL)
-def test_sql_in_a_name_finds_and_changes_nothing(tmp_path: Path, name: str) -> None:
+def test_sql_in_a_name_matches_and_changes_nothing(tmp_path: Path, name: str) -> None:
     with base(tmp_path, "one", "The hedge is cut.\n") as kb:
         found = [kb.chunk(name), kb.document(name), kb.find_document(name), kb.is_stale(name), kb.remove(name)]
         assert found == [None, None, None, True, 0]
@@ -141,7 +141,7 @@ def test_sql_in_a_name_finds_and_changes_nothing(tmp_path: Path, name: str) -> N
 # 37: an id is good for the things of its own knowledge base, conversation and owner
 
 
-def test_ids_of_one_knowledge_base_are_nothing_in_another(tmp_path: Path) -> None:
+def test_ids_of_one_knowledge_base_are_unknown_in_another(tmp_path: Path) -> None:
     with base(tmp_path, "hers", "The hedge is cut.\n") as hers, base(tmp_path, "his", "The roses are red.\n") as his:
         [chunk] = hers.chunks()
         assert his.chunk(chunk.id) is None
@@ -152,7 +152,7 @@ def test_ids_of_one_knowledge_base_are_nothing_in_another(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["Anna", "anna ", " anna", "ann", "anna%", "a_na", "ANNA", "anna\0", "ann\u0430"])
-def test_a_conversation_is_opened_by_its_very_name_alone(tmp_path: Path, name: str) -> None:
+def test_a_conversation_is_opened_only_by_its_exact_name(tmp_path: Path, name: str) -> None:
     SQLiteConversationStore(tmp_path / "talks.db", "anna").save("hers")
     other = SQLiteConversationStore(tmp_path / "talks.db", name)
     assert other.load() is None
@@ -169,7 +169,7 @@ OPEN = ["0.0.0.0", "::", "192.0.2.1", "example.org", "localhost.example.org", "1
 
 @pytest.mark.parametrize("host", OPEN)
 @pytest.mark.parametrize("verb", LISTENING)
-def test_no_verb_listens_beyond_this_machine_without_a_token(
+def test_no_command_listens_beyond_loopback_without_a_token(
     workplace: Path,  # noqa: F811
     ragkit: Ragkit,  # noqa: F811
     verb: tuple[str, ...],
@@ -188,7 +188,7 @@ def test_no_verb_listens_beyond_this_machine_without_a_token(
 # 39: there is one way in, and a key is looked at alike wherever it is used
 
 
-def test_one_place_alone_compares_tokens() -> None:
+def test_tokens_are_compared_in_one_place() -> None:
     """`compare_digest` stands in one file, and no other reads the header that brings a token."""
     readers, comparers = set(), set()
     for path in SOURCE.rglob("*.py"):
@@ -208,7 +208,7 @@ BROKEN_KEYS = ["sk-a b", "sk-a\nb", "sk-a\0b", "sk-\u00e9", "sk-a\x7fb", "sk-\u2
 
 
 @pytest.mark.parametrize("way", [lambda: find_key("openai"), lambda: resolve_api_key("openai", None, "OPENAI_API_KEY")])
-def test_every_way_to_a_key_refuses_the_same(way: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chat_and_embedding_keys_have_the_same_checks(way: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     for value in NO_KEYS:
         monkeypatch.setenv("OPENAI_API_KEY", value)
         with pytest.raises(AuthenticationFailed, match="no API key"):
@@ -235,7 +235,7 @@ LONG: dict[str, Callable[[KnowledgeBase], object]] = {
 
 
 @pytest.mark.parametrize("what", LONG)
-def test_what_is_long_takes_little_time(tmp_path: Path, what: str) -> None:
+def test_long_input_is_processed_quickly(tmp_path: Path, what: str) -> None:
     with base(tmp_path, "one", "The hedge is cut.\n") as kb:
         kb.search("hedge")
         began = time.process_time()
@@ -258,14 +258,14 @@ BOUNDS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("said", BOUNDS)
-def test_conditions_have_a_bound(said: str) -> None:
+def test_filters_are_limited_in_length_and_depth(said: str) -> None:
     began = time.process_time()
     with pytest.raises(InvalidFilter, match=said):
         BOUNDS[said]()
     assert time.process_time() - began < 2
 
 
-def test_what_is_asked_is_written_into_no_catalog(tmp_path: Path) -> None:
+def test_questions_are_not_written_to_the_catalog(tmp_path: Path) -> None:
     with base(tmp_path, "one", "The hedge is cut.\n") as kb:
         before = dumped(tmp_path / "one" / CATALOG_FILE)
         for name in SQL:

@@ -97,7 +97,7 @@ def test_show_finds_indexed_documents_and_no_file(house: Path, ragkit: Ragkit, n
     assert SECRET not in said.err
 
 
-def test_show_finds_a_file_whose_name_is_no_text(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_show_finds_a_file_whose_name_is_not_valid_text(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
     Path(os.fsdecode(b"docs/caf\xe9.txt")).write_text("roses\n")
     ragkit("index", "docs")
     for name in (os.fsdecode(b"docs/caf\xe9.txt"), "docs/caf\\xe9.txt"):
@@ -134,7 +134,7 @@ Swap = Callable[[Path], None]
 
 
 @pytest.mark.parametrize("replaced", SWAPS)
-def test_what_replaces_an_indexed_file_is_never_shown(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
+def test_a_replaced_file_is_never_shown(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
     replaced(house)
     assert ragkit("show", "docs/in/guide.md").out == GUIDE + "\n"
     told = [ragkit(*verb) for verb in (("list", "--chunks"), ("search", "hedge"), ("search", SECRET), ("status",))]
@@ -146,13 +146,13 @@ def test_what_replaces_an_indexed_file_is_never_shown(house: Path, ragkit: Ragki
 
 
 @pytest.mark.parametrize("replaced", SWAPS)
-def test_the_next_run_does_not_bring_in_what_a_link_leads_to(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
+def test_the_next_run_does_not_index_the_target_of_a_link(house: Path, ragkit: Ragkit, replaced: Swap) -> None:  # noqa: F811
     replaced(house)
     ragkit("index", "docs", code=None)
     assert SECRET not in ragkit("list", "--chunks", "--json").out
 
 
-def test_a_source_that_became_a_link_is_refused_in_one_line(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_a_source_that_became_a_link_is_rejected_in_one_line(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
     by_a_link_to_the_source(house)
     said = ragkit("index", "docs", code=1)
     assert said.err.count("\n") == 1
@@ -162,7 +162,7 @@ def test_a_source_that_became_a_link_is_refused_in_one_line(house: Path, ragkit:
     assert ragkit("index", "docs", "--json").json["files"]["added"] == 2
 
 
-def test_a_damaged_knowledge_base_is_not_built_again_from_what_a_link_leads_to(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_a_damaged_knowledge_base_is_not_rebuilt_from_the_target_of_a_link(house: Path, ragkit: Ragkit) -> None:  # noqa: F811
     by_a_link_to_the_source(house)
     with (house / ".ragkit/index.sqlite").open("r+b") as file:
         file.seek(4096)
@@ -176,7 +176,7 @@ def test_a_damaged_knowledge_base_is_not_built_again_from_what_a_link_leads_to(h
     assert SECRET not in ragkit("list", "--chunks", "--json").out
 
 
-def test_a_file_that_was_named_by_itself_and_became_a_link_is_not_followed(house: Path) -> None:
+def test_an_indexed_file_that_became_a_link_is_not_followed(house: Path) -> None:
     with KnowledgeBase.open(house / ".own", Pipeline.from_yaml(HASHING)) as kb:
         kb.index(house / "docs/in/guide.md")
         by_a_link(house)
@@ -206,7 +206,7 @@ def test_a_folder_that_becomes_a_link_before_its_files_are_read_is_not_followed(
 
 
 @pytest.mark.parametrize("replaced", SWAPS)
-def test_a_server_gives_the_text_that_was_indexed(house: Path, replaced: Swap) -> None:
+def test_a_server_returns_the_indexed_text(house: Path, replaced: Swap) -> None:
     replaced(house)
     with serving(house / ".ragkit") as (served, client):
         rows = client.get("/documents").json()["documents"]
@@ -240,7 +240,7 @@ CITES = [
 
 
 @pytest.mark.parametrize("cited", CITES, ids=lambda name: ascii(name)[:30])
-def test_a_model_cites_passages_by_number_and_nothing_by_name(house: Path, cited: str) -> None:
+def test_a_model_can_cite_passages_only_by_number(house: Path, cited: str) -> None:
     """Whatever it writes, a citation is a passage that was shown; no name of its making is opened or linked."""
     said = f"The hedge is cut in August [1]. See [{cited}], [secret]({cited}), ![s]({cited}) and 【{cited}】."
     with KnowledgeBase.open(house / ".ragkit") as kb:

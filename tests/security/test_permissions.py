@@ -30,7 +30,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "faiss", "duckdb", "qdrant", "chroma", "lancedb"])
-def test_nobody_else_can_reach_into_a_knowledge_base(tmp_path: Path, store: str) -> None:
+def test_other_users_cannot_access_a_knowledge_base(tmp_path: Path, store: str) -> None:
     (tmp_path / "a.txt").write_text("words of mine")
     pipeline = Pipeline.from_yaml(f"embed: {{name: hashing, dimension: 64}}\nstore: {{name: {store}}}\n")
     with KnowledgeBase.open(tmp_path / "kb", pipeline) as kb:
@@ -51,7 +51,7 @@ def test_conversations_and_audit_logs_are_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "notes"), [(0o600, 0), (0o400, 0), (0o640, 1), (0o604, 1)])
-def test_tokens_that_others_can_read_are_told_of(
+def test_a_token_file_readable_by_others_gives_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mode: int, notes: int
 ) -> None:
     monkeypatch.delenv("RAGKIT_SERVER_TOKEN", raising=False)

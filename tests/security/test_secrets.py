@@ -91,7 +91,7 @@ def told(error: BaseException) -> str:
 @pytest.mark.usefixtures("no_keys")
 @pytest.mark.parametrize("padding", [0, 150, 255, 265])
 @pytest.mark.parametrize("service", sorted(CONNECT))
-def test_a_chat_service_that_says_the_key_back_is_not_quoted(
+def test_errors_do_not_quote_a_key_echoed_by_a_chat_service(
     service: str, padding: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(DIALECTS[service]), "wrong", lambda self, seen: "")  # any key will do
@@ -108,7 +108,7 @@ def test_a_chat_service_that_says_the_key_back_is_not_quoted(
 
 @pytest.mark.parametrize("padding", [0, 440, 455])
 @pytest.mark.parametrize("service", sorted(EMBEDDING))
-def test_an_embedding_service_that_says_the_key_back_is_not_quoted(
+def test_errors_do_not_quote_a_key_echoed_by_an_embedding_service(
     service: str, padding: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statuses = iter([400, 401, 403, 404])
@@ -187,7 +187,7 @@ TRIED = [(name, number) for name, all_of_it in STORE_OPTIONS.items() for number 
 @pytest.mark.usefixtures("no_keys")
 @pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 @pytest.mark.parametrize(("name", "number"), TRIED)
-def test_a_store_that_refuses_is_told_without_its_key(name: str, number: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_a_store_do_not_contain_its_key(name: str, number: int, caplog: pytest.LogCaptureFixture) -> None:
     with parrot() as url, caplog.at_level(logging.DEBUG, "ragkit"):
         texts = STORE_OPTIONS[name][number]
         port = closed()
@@ -202,7 +202,7 @@ def test_a_store_that_refuses_is_told_without_its_key(name: str, number: int, ca
     assert PART not in caplog.text
 
 
-def test_a_cache_that_is_not_there_is_told_without_its_password() -> None:
+def test_errors_of_an_unreachable_cache_do_not_contain_its_password() -> None:
     with pytest.raises(CacheUnreachable, match=r"no Redis at redis://:\(hidden\)@127") as met:
         RedisCache(f"redis://:{KEY}@127.0.0.1:{closed()}/0").ping()
     assert PART not in told(met.value)
@@ -251,7 +251,7 @@ def place(workplace: Path, keys: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     return workplace
 
 
-def test_no_verb_says_a_secret(place: Path, ragkit: Ragkit) -> None:  # noqa: F811
+def test_no_command_prints_a_secret(place: Path, ragkit: Ragkit) -> None:  # noqa: F811
     leaks = []
     for verb in SAID:
         for arguments in (verb, (*verb, "--json")):
@@ -274,7 +274,7 @@ def failing(service: str = "openai") -> tuple[Fault, ...]:
 
 
 @pytest.mark.usefixtures("no_keys")
-def test_traces_and_logs_of_a_run_hold_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_and_logs_of_a_run_contain_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(DIALECTS["openai"]), "wrong", lambda self, seen: "")
     spans = InMemorySpanExporter()
     tracing = TracerProvider()
@@ -296,7 +296,7 @@ def test_traces_and_logs_of_a_run_hold_no_key(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("no_keys")
-def test_a_server_tells_no_secret_to_clients_sessions_traces_or_its_log(
+def test_a_server_puts_no_secret_in_responses_sessions_traces_or_its_log(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(type(DIALECTS["openai"]), "wrong", lambda self, seen: "")
@@ -338,7 +338,7 @@ def test_a_server_tells_no_secret_to_clients_sessions_traces_or_its_log(
     assert not [path for path in kept if KEY.encode() in path.read_bytes() or token.encode() in path.read_bytes()]
 
 
-def test_the_log_of_a_server_hides_what_a_fault_carries() -> None:
+def test_the_log_of_a_server_hides_secrets_in_errors() -> None:
     ServerSettings(tokens=(KEY,))
     try:
         raise RuntimeError(f"postgresql://anna:hunter22@host/db does not take Bearer {KEY}")
@@ -348,7 +348,7 @@ def test_the_log_of_a_server_hides_what_a_fault_carries() -> None:
     assert line["traceback"] == "RuntimeError: postgresql://anna:(hidden)@host/db does not take Bearer (hidden)"
 
 
-def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_without_secrets_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PWD", "/home/anna/documents")
     monkeypatch.setenv("SHORT_KEY", "docs")
     text = "/home/anna/documents/docs: see https://host:8080/a@b, postgresql://anna@host/db, max_tokens: 4711"

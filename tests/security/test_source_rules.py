@@ -33,7 +33,7 @@ PICKLES: Mapping[str, str] = {
 """The only files that may import pickle. None of them reads a file or a socket that a stranger can write."""
 
 
-def test_nothing_runs_text_as_code_or_in_a_shell() -> None:
+def test_no_text_is_run_as_code_or_in_a_shell() -> None:
     assert [(path, name) for path, name, _ in calls() if name in FORBIDDEN_CALLS] == []
     found = [path for path, _, call in calls() for word in call.keywords if word.arg == "shell" and not is_false(word)]
     assert found == []
@@ -49,18 +49,18 @@ def test_no_module_that_runs_or_unpacks_foreign_code_is_imported() -> None:
     assert found == []
 
 
-def test_pickle_passes_only_between_our_own_processes() -> None:
+def test_pickle_is_used_only_between_own_processes() -> None:
     assert {path for path, name in imports() if name.split(".")[0] in ("pickle", "_pickle")} == set(PICKLES)
 
 
-def test_arrays_are_never_read_with_pickles_in_them() -> None:
+def test_arrays_are_read_without_pickle() -> None:
     loads = [(path, call) for path, name, call in calls() if name in ("np.load", "numpy.load")]
     assert len(loads) >= 4
     allowed = [path for path, call in loads for word in call.keywords if word.arg == "allow_pickle"]
     assert allowed == []
 
 
-def test_yaml_is_read_in_its_safe_form_alone() -> None:
+def test_yaml_is_read_by_the_safe_loader() -> None:
     made = [call for _, name, call in calls() if name == "YAML"]
     assert len(made) >= 5
     assert {ast.unparse(word.value) for call in made for word in call.keywords if word.arg == "typ"} == {"'safe'"}
@@ -68,7 +68,7 @@ def test_yaml_is_read_in_its_safe_form_alone() -> None:
     assert [name for _, name in imports() if name.split(".")[0] == "yaml"] == []
 
 
-def test_no_model_brings_code_of_its_own() -> None:
+def test_no_model_can_load_its_own_code() -> None:
     said = [word for _, _, call in calls() for word in call.keywords if word.arg == "trust_remote_code"]
     assert [word for word in said if not is_false(word)] == []
 
@@ -96,7 +96,7 @@ def test_certificates_are_always_checked() -> None:
     assert [word for word in said if is_false(word)] == []
 
 
-def test_ids_are_long_and_from_a_source_that_cannot_be_guessed() -> None:
+def test_ids_are_long_and_cryptographically_random() -> None:
     cut = [
         path
         for path, tree in trees().items()
@@ -108,7 +108,7 @@ def test_ids_are_long_and_from_a_source_that_cannot_be_guessed() -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "169.254.169.254"])
-def test_no_address_that_is_open_to_all_is_written_down_outside_of_checks(address: str) -> None:
+def test_wildcard_addresses_occur_only_in_checks(address: str) -> None:
     found = {
         path
         for path, tree in trees().items()
@@ -118,7 +118,7 @@ def test_no_address_that_is_open_to_all_is_written_down_outside_of_checks(addres
     assert found <= {"server/guard.py", "server/options.py", "server/settings.py"}
 
 
-def test_no_file_is_written_under_a_name_that_all_users_share() -> None:
+def test_no_file_is_written_to_a_shared_predictable_path() -> None:
     found = [
         (path, node.value)
         for path, tree in trees().items()

@@ -15,7 +15,7 @@ from tests.server.parts import LOCAL, SEARCH, StepProvider, events, serving
 CITED = "It is cut in August [1]."
 
 
-def test_a_streamed_answer_tells_each_step_and_ends_with_the_message(base: Path) -> None:
+def test_a_streamed_answer_has_an_event_per_step_and_ends_with_the_message(base: Path) -> None:
     with (
         serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client),
         client.stream("POST", "/chat", json={"message": "When is the hedge cut?", "stream": True}) as response,
@@ -40,7 +40,7 @@ def test_a_streamed_answer_tells_each_step_and_ends_with_the_message(base: Path)
     assert done["session"]["title"] == "When is the hedge cut?"
 
 
-def test_a_whole_answer_is_the_message_that_the_session_keeps(base: Path) -> None:
+def test_a_complete_answer_is_the_message_stored_in_the_session(base: Path) -> None:
     with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
         found = client.post("/chat", json={"message": "When is the hedge cut?"}).json()
         session = client.get(f"/session/{found['session_id']}").json()
@@ -65,7 +65,7 @@ def test_a_trace_has_the_steps_of_the_answer_and_no_text_of_it(base: Path) -> No
     assert listed == {key: value for key, value in found.items() if key != "spans"}
 
 
-def test_a_session_goes_on_and_the_model_knows_what_was_said(base: Path) -> None:
+def test_the_model_gets_the_earlier_messages_of_a_session(base: Path) -> None:
     provider = ScriptedProvider([SEARCH, CITED, "In August."])
     with serving(base, provider) as (_, client):
         session = client.post("/chat", json={"message": "When is the hedge cut?"}).json()["session_id"]
@@ -77,7 +77,7 @@ def test_a_session_goes_on_and_the_model_knows_what_was_said(base: Path) -> None
     ]
 
 
-def test_an_answer_of_no_session_is_kept_nowhere(base: Path) -> None:
+def test_an_answer_without_a_session_is_not_stored(base: Path) -> None:
     body = {"messages": [{"role": "user", "content": "When is the hedge cut?"}]}
     with serving(base, ScriptedProvider([SEARCH, CITED])) as (_, client):
         found = client.post("/v1/chat/completions", json=body).json()
@@ -106,7 +106,7 @@ def test_sessions_are_named_renamed_ended_and_exported(base: Path) -> None:
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_ended")
 
 
-def test_sessions_are_listed_page_by_page_the_last_used_first(base: Path) -> None:
+def test_sessions_are_listed_by_page_most_recently_used_first(base: Path) -> None:
     with serving(base) as (_, client):
         made = [client.post("/session/start", json={"title": str(n)}).json()["id"] for n in range(5)]
         seen: list[str] = []
@@ -122,7 +122,7 @@ def test_sessions_are_listed_page_by_page_the_last_used_first(base: Path) -> Non
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_cursor")
 
 
-def test_a_failed_answer_is_kept_as_such(base: Path) -> None:
+def test_a_failed_answer_is_stored_as_failed(base: Path) -> None:
     with serving(base, ScriptedProvider([SEARCH, InvalidRequest("svc", "secret words")])) as (_, client):
         session = client.post("/session/start").json()["id"]
         failed = client.post("/chat", json={"message": "When?", "session_id": session})
@@ -135,7 +135,7 @@ def test_a_failed_answer_is_kept_as_such(base: Path) -> None:
     assert "secret" not in str((failed.text, message, trace["error"]))
 
 
-def test_two_answers_are_not_written_into_one_session_at_the_same_time(base: Path) -> None:
+def test_a_session_has_one_running_answer_at_a_time(base: Path) -> None:
     provider = StepProvider(["one ", "two"])
     with serving(base, provider) as (served, client):
         session = client.post("/session/start").json()["id"]

@@ -51,7 +51,7 @@ def test_a_disconnect_cancels_the_answer(base: Path, streamed: bool) -> None:
         until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))
 
 
-def test_a_client_that_disconnects_in_the_queue_frees_its_place(base: Path) -> None:
+def test_a_client_that_disconnects_while_queued_leaves_the_queue(base: Path) -> None:
     provider = StepProvider(["word"])
     with serving(base, provider, limited(max_running=1)) as (served, client):
         with served.client() as first, first.stream("POST", "/chat", json={"message": "a", "stream": True}) as stream:

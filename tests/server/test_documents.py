@@ -15,7 +15,7 @@ from tests.server.conftest import HASHING, TEXTS
 from tests.server.parts import serving
 
 
-def test_a_search_gives_what_the_knowledge_base_finds(base: Path) -> None:
+def test_a_search_returns_the_hits_of_the_knowledge_base(base: Path) -> None:
     with serving(base) as (served, client):
         found = client.post("/v1/search", json={"query": "hedge", "top_k": 2, "explain": True}).json()
         want = served.kb.explain("hedge", 2)
@@ -27,7 +27,7 @@ def test_a_search_gives_what_the_knowledge_base_finds(base: Path) -> None:
 
 
 @pytest.mark.parametrize("where", [{"year": {"$lt": 2020}}, "year < 2020"])
-def test_a_filter_is_json_or_a_line(base: Path, where: object) -> None:
+def test_a_filter_can_be_json_or_text(base: Path, where: object) -> None:
     with serving(base) as (_, client):
         found = client.post("/v1/search", json={"query": "hedge", "where": where}).json()
         assert [hit["source"].rpartition("/")[2] for hit in found["hits"]] == ["house.md"]
@@ -35,7 +35,7 @@ def test_a_filter_is_json_or_a_line(base: Path, where: object) -> None:
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_value")
 
 
-def test_documents_are_listed_page_by_page_and_shown_whole(base: Path) -> None:
+def test_documents_are_listed_by_page_and_returned_in_full(base: Path) -> None:
     with serving(base) as (served, client):
         first = client.get("/documents", params={"limit": 2}).json()
         rest = client.get("/documents", params={"limit": 2, "cursor": first["next"]}).json()
@@ -51,13 +51,13 @@ def test_documents_are_listed_page_by_page_and_shown_whole(base: Path) -> None:
 
 
 @pytest.mark.parametrize("named", ["none", "../../etc/passwd", "%2e%2e%2fetc%2fpasswd", "/etc/passwd", "shed.txt"])
-def test_no_file_is_opened_because_a_client_names_it(base: Path, named: str) -> None:
+def test_no_file_named_by_a_client_is_opened(base: Path, named: str) -> None:
     with serving(base) as (_, client):
         found = client.get(f"/documents/{named}")
     assert (found.status_code, found.json()["error"]["type"]) == (404, "invalid_request_error")
 
 
-def test_a_document_that_has_changed_is_stale_and_shown_as_it_was_indexed(tmp_path: Path, base: Path) -> None:
+def test_a_changed_document_is_stale_and_returned_as_indexed(tmp_path: Path, base: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("The saw hangs on a nail.\n")
     with KnowledgeBase.open(tmp_path / "own", Pipeline.from_yaml(HASHING)) as kb:
@@ -84,7 +84,7 @@ def test_a_long_document_returns_the_requested_lines() -> None:
     assert len(str(document_excerpt(Document("x" * 300_000), None, None)["text"])) == MAX_DOCUMENT_CHARS
 
 
-def test_status_says_what_is_served_and_by_what(base: Path) -> None:
+def test_status_has_the_knowledge_base_and_the_server(base: Path) -> None:
     with serving(base) as (_, client):
         found = client.get("/status").json()
     assert (found["documents"], found["chunks"], found["failed"]) == (3, 3, 0)
@@ -92,7 +92,7 @@ def test_status_says_what_is_served_and_by_what(base: Path) -> None:
     assert found["server"]["limits"]["question_chars"] == 20_000
 
 
-def test_it_is_ready_only_while_the_index_opens(base: Path, tmp_path: Path) -> None:
+def test_the_server_is_ready_only_if_the_index_can_be_opened(base: Path, tmp_path: Path) -> None:
     kept = shutil.copytree(base, tmp_path / "kept")
     with serving(base) as (served, client):
         assert client.get("/health").json() == {"status": "ready"}
@@ -103,7 +103,7 @@ def test_it_is_ready_only_while_the_index_opens(base: Path, tmp_path: Path) -> N
         assert (asked.status_code, str(kept) in asked.text) == (503, False)
 
 
-def test_what_is_indexed_while_it_serves_is_found(base: Path, tmp_path: Path) -> None:
+def test_documents_indexed_while_serving_are_found(base: Path, tmp_path: Path) -> None:
     file = tmp_path / "pond.txt"
     file.write_text("The newt lives in the pond.\n")
     with serving(base) as (_, client):

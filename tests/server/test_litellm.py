@@ -20,7 +20,7 @@ CITED = Completion(Message.assistant("It is cut in August [1]."), Tokens(20, 5, 
 
 
 @pytest.mark.slow
-def test_litellm_gets_what_it_gets_from_openai(base: Path) -> None:
+def test_litellm_works_as_with_openai(base: Path) -> None:
     weather = ToolCall("get_weather", {"town": "Oslo"}, "call_1")
     provider = ScriptedProvider([SEARCH, CITED, SEARCH, CITED, SEARCH, weather, "Rain, and August [1]."])
     with serving(base, provider) as (served, _):

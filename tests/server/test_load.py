@@ -10,7 +10,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "serve_load.py"
 
 
-def test_no_session_gets_another_ones_words_and_nothing_fails_under_load() -> None:
+def test_concurrent_sessions_stay_isolated_and_no_request_fails() -> None:
     ran = subprocess.run(
         [sys.executable, str(SCRIPT), "--sessions", "10", "--seconds", "5", "--embed", "hashing", "--json"],
         capture_output=True, text=True, timeout=240, check=False,

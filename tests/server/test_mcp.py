@@ -47,7 +47,7 @@ def talk(request: pytest.FixtureRequest, place: Path) -> Iterator[Talk]:
         yield found
 
 
-def test_the_tools_only_read_and_say_what_they_take_and_give(talk: Talk) -> None:
+def test_the_tools_are_read_only_and_declare_their_schemas(talk: Talk) -> None:
     tools = talk.do(lambda client: client.list_tools()).tools
     assert [tool.name for tool in tools] == READING
     for tool in tools:
@@ -58,7 +58,7 @@ def test_the_tools_only_read_and_say_what_they_take_and_give(talk: Talk) -> None
         assert all(one.get("description") for one in tool.input_schema["properties"].values())
 
 
-def test_every_result_keeps_the_schema_of_its_tool(talk: Talk, place: Path) -> None:
+def test_every_result_matches_the_schema_of_its_tool(talk: Talk, place: Path) -> None:
     schemas = {tool.name: tool.output_schema for tool in talk.do(lambda client: client.list_tools()).tools}
     given = {
         "search_knowledge_base": {"query": "refunds"},
@@ -74,7 +74,7 @@ def test_every_result_keeps_the_schema_of_its_tool(talk: Talk, place: Path) -> N
         jsonschema.validate(result.structured_content, schemas[name] or {})
 
 
-def test_a_search_gives_numbered_passages_with_their_places(talk: Talk) -> None:
+def test_a_search_returns_numbered_passages_with_their_locations(talk: Talk) -> None:
     result = talk.call("search_knowledge_base", query="money back refunds", top_k=1)
     assert text(result).startswith("[1] ") and "refunds.md, lines " in text(result)
     [hit] = result.structured_content["hits"]
@@ -84,7 +84,7 @@ def test_a_search_gives_numbered_passages_with_their_places(talk: Talk) -> None:
     assert whole.structured_content["text"] == REFUNDS
 
 
-def test_a_search_keeps_to_its_condition(talk: Talk) -> None:
+def test_a_search_applies_its_filter(talk: Talk) -> None:
     found = talk.call("search_knowledge_base", query="refunds", where='format == "text"').structured_content["hits"]
     assert found and {Path(hit["source"]).name for hit in found} == {"long.txt"}
 
@@ -103,7 +103,7 @@ def test_an_answer_without_a_model_is_quoted_and_cited(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("name", ["docs/refunds.md", "{place}/docs/refunds.md"])
-def test_a_document_is_known_by_its_source_as_it_is_listed_or_whole(talk: Talk, place: Path, name: str) -> None:
+def test_a_document_is_found_by_its_id_its_source_or_its_displayed_source(talk: Talk, place: Path, name: str) -> None:
     if name.startswith("docs"):
         name = next(
             one["source"] for one in talk.call("list_documents", query="refunds").structured_content["documents"]
@@ -111,7 +111,7 @@ def test_a_document_is_known_by_its_source_as_it_is_listed_or_whole(talk: Talk, 
     assert talk.call("get_document", document=name.format(place=place)).structured_content["lines"] == 6
 
 
-def test_a_long_document_comes_in_parts_that_make_up_the_whole(talk: Talk, place: Path) -> None:
+def test_the_parts_of_a_long_document_add_up_to_its_text(talk: Talk, place: Path) -> None:
     parts, line, source = list[str](), 1, str(place / "docs" / "long.txt")
     while line is not None:
         part = talk.call("get_document", document=source, start_line=line).structured_content
@@ -137,7 +137,7 @@ def test_a_list_continues_at_its_cursor(talk: Talk) -> None:
     assert pages == [["long.txt", "refunds.md"], ["retries.md"]]
 
 
-def test_the_status_says_what_is_in_it(talk: Talk) -> None:
+def test_the_status_has_the_counts_of_the_knowledge_base(talk: Talk) -> None:
     found = talk.call("status")
     assert (found.structured_content["documents"], found.structured_content["stale"]) == (3, 0)
     assert text(found).startswith("3 documents in ")
@@ -178,7 +178,7 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(talk: Talk) -> None:
         talk.call("serch", query="x")
 
 
-def test_nothing_can_be_changed_unless_it_was_allowed(talk: Talk) -> None:
+def test_no_tool_can_modify_anything_without_permission(talk: Talk) -> None:
     with pytest.raises(MCPError, match="unknown tool 'index'"):
         talk.call("index")
 
@@ -208,7 +208,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_no_file_is_read_because_a_client_named_it(talk: Talk, place: Path, name: str) -> None:
+def test_mcp_reads_no_file_named_by_a_client(talk: Talk, place: Path, name: str) -> None:
     if name == "\ud800":
         name = "\ufffd"  # JSON in UTF-8 cannot carry half a surrogate pair: the client's library refuses to send it
     said = talk.refused("get_document", document=name.format(place=place))

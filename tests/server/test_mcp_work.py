@@ -162,7 +162,7 @@ def test_answers_beyond_the_queue_limit_are_rejected_and_reads_continue(
         assert talk.do(ask_twice) == "the queue is full: retry later"
 
 
-def test_two_sessions_at_once_get_each_their_own(kb: KnowledgeBase, place: Path) -> None:
+def test_concurrent_clients_get_their_own_results(kb: KnowledgeBase, place: Path) -> None:
     async def read(client: Client, name: str) -> set[str]:
         results = await asyncio.gather(
             *(client.call_tool("search_knowledge_base", {"query": f"{name} {n}", "top_k": 1}) for n in range(20)),
@@ -284,7 +284,7 @@ def test_a_server_with_a_token_rejects_requests_without_it(
         assert TOKEN not in answer.text
 
 
-def test_a_client_that_sends_the_token_talks_to_a_closed_server(addresses: dict[str, str]) -> None:
+def test_a_client_with_the_token_can_use_a_protected_server(addresses: dict[str, str]) -> None:
     async def ask() -> int:
         client = _client_with_token()
         transport = streamable_http_client(addresses["closed"], http_client=client)
@@ -314,7 +314,7 @@ def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_stdout_carries_the_protocol_and_nothing_else(place: Path) -> None:
+def test_stdout_contains_only_the_protocol(place: Path) -> None:
     messages = [
         INITIALIZE,
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -373,7 +373,7 @@ def test_over_http_it_prints_its_url_and_stops_on_a_signal(place: Path) -> None:
             assert server.wait(30) == 0
 
 
-def test_with_allow_index_a_client_brings_in_what_is_new_and_no_other_folder(tmp_path: Path) -> None:
+def test_with_allow_index_a_client_can_index_new_files_but_no_other_folder(tmp_path: Path) -> None:
     place = build(tmp_path)
     with Talk(lambda: Client(process(place, "--allow-index"))) as talk:
         tools = {tool.name: tool for tool in talk.do(lambda client: client.list_tools()).tools}
@@ -391,7 +391,7 @@ def test_with_allow_index_a_client_brings_in_what_is_new_and_no_other_folder(tmp
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_server_with_the_page_has_it_too_behind_the_same_gate(kb: KnowledgeBase, mode: str) -> None:
+def test_the_web_server_serves_mcp_behind_the_same_middleware(kb: KnowledgeBase, mode: str) -> None:
     with serving(create_application(kb, ServerSettings(tokens=(TOKEN,)))) as url:
         assert httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT, timeout=30).status_code == 401
 

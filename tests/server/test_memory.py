@@ -65,7 +65,7 @@ def grown(before: Counter[str]) -> dict[str, int]:
     return {kind: more for kind, more in (alive() - before).items() if more >= ROUNDS // 2}
 
 
-def test_answers_leave_no_object_behind(base: Path) -> None:
+def test_answers_leak_no_objects(base: Path) -> None:
     with serving(base, FunctionProvider(answer)) as (served, client):
         use(served, client)
         until("ragkit_answers_running 0.0" in client.get("/metrics").text for _ in iter(int, 1))

@@ -102,7 +102,7 @@ def test_without_a_model_the_answer_is_extractive(base: Path) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_callers_own_tool_is_handed_back_and_the_run_goes_on_with_its_result(base: Path, streamed: bool) -> None:
+def test_a_call_of_the_callers_tool_is_returned_and_the_run_resumes_with_its_result(base: Path, streamed: bool) -> None:
     provider = ScriptedProvider([SEARCH, ASKS_WEATHER, "In Oslo it rains, and the hedge is cut in August [1]."])
     with serving(base, provider) as (served, _):
         client = connect(served.url)
@@ -133,7 +133,7 @@ def _first_call(client: openai.OpenAI, streamed: bool) -> dict[str, str]:
     return {"id": piece.id, "name": piece.function.name, "arguments": piece.function.arguments}
 
 
-def test_tool_results_of_no_suspended_run_are_part_of_the_conversation(base: Path) -> None:
+def test_tool_results_without_a_suspended_run_are_part_of_the_conversation(base: Path) -> None:
     provider = ScriptedProvider(["Umbrella."])
     asked = {"type": "function", "id": "call_far", "function": {"name": "get_weather", "arguments": "{}"}}
     talk: Any = [
@@ -160,7 +160,7 @@ def test_a_missing_tool_result_is_an_error(base: Path) -> None:
             client.chat.completions.create(model="ragkit", messages=talk, tools=[WEATHER])
 
 
-def test_what_a_request_asks_for_reaches_the_model(base: Path) -> None:
+def test_request_options_reach_the_model(base: Path) -> None:
     provider = ScriptedProvider(["Yes."])
     talk: Any = [
         {"role": "system", "content": "Speak like a gardener."},
@@ -178,7 +178,7 @@ def test_what_a_request_asks_for_reaches_the_model(base: Path) -> None:
     assert request.messages[1].content == "One\ntwo?"
 
 
-def test_a_filter_of_the_request_holds_for_every_search_of_the_model(base: Path) -> None:
+def test_the_filter_of_a_request_applies_to_every_search_of_the_model(base: Path) -> None:
     widened = ToolCall("search_knowledge_base", {"query": "hedge", "where": "year >= 2000"}, "call_1")
     with serving(base, ScriptedProvider([widened, "The boiler [1]."])) as (served, _):
         found: Any = connect(served.url).chat.completions.create(

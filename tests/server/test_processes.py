@@ -48,7 +48,7 @@ def until_some_text_is_kept(client: httpx2.Client, told: Iterator[tuple[str, dic
     return str(session)
 
 
-def test_a_server_that_is_killed_in_mid_answer_leaves_session_and_trace_intact(base: Path) -> None:
+def test_a_server_killed_during_an_answer_leaves_session_and_trace_intact(base: Path) -> None:
     with (
         asking_openai(base, LOOKS, SLOW) as (server, _),
         server.client() as client,
@@ -73,7 +73,7 @@ def test_a_server_that_is_killed_in_mid_answer_leaves_session_and_trace_intact(b
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_workers_share_sessions_and_figures_and_see_when_one_is_killed(base: Path) -> None:
+def test_workers_share_sessions_and_metrics_and_detect_a_killed_worker(base: Path) -> None:
     options = ("--workers", "2", "--max-running", "4")
     with asking_openai(base, SLOW, options=options) as (server, _):
         made = {_alone(server, "POST", "/session/start")["id"] for _ in range(5)}

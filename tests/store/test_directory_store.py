@@ -96,7 +96,7 @@ WRITES = [add_a_nearer_one, replace_the_hits, delete_the_second_hit, compact, cl
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("moment", ["before it ranks", "before it reads"])
-def test_a_search_that_a_write_overtakes_answers_what_was_written(
+def test_a_search_overtaken_by_a_write_returns_the_written_rows(
     opened: Opener,
     monkeypatch: pytest.MonkeyPatch,
     write: Callable[[DirectoryStore, StoreContents], StoreContents],
@@ -124,7 +124,7 @@ def test_a_search_that_a_write_overtakes_answers_what_was_written(
     assert results == store.search(QUERY, 10)
 
 
-def test_searches_while_another_writes_see_one_generation_each(opened: Opener) -> None:
+def test_searches_during_writes_see_one_generation_each(opened: Opener) -> None:
     store, writer = opened(), opened()
     names, rows = [f"{n:03}" for n in range(600)], unit_rows(600, DIMENSION, seed=3)
 
@@ -169,7 +169,7 @@ def heard(store: DirectoryStore) -> list[str]:
     return said
 
 
-def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened: Opener) -> None:
+def test_a_current_view_is_searched_without_a_transaction(opened: Opener) -> None:
     store = opened()
     contents = fill_store(store, make_documents(f"{n:04}" for n in range(ROWS)), unit_rows(ROWS, DIMENSION, seed=3))
     check_search(store, contents, QUERY, 10)
@@ -179,7 +179,7 @@ def test_a_view_that_nobody_has_overtaken_is_asked_without_a_transaction(opened:
     assert said[0].startswith("WITH requested")
 
 
-def test_equal_rows_are_told_apart_by_their_ids_without_a_transaction(opened: Opener) -> None:
+def test_equal_rows_are_ordered_by_id_without_a_transaction(opened: Opener) -> None:
     store = opened()
     contents = fill_store(store, make_documents("dbca"), np.repeat(sample_vectors()[:1], 4, axis=0))
     for _ in range(2):

@@ -83,7 +83,7 @@ def recall(store: FaissStore, contents: StoreContents, where: dict[str, int] | N
 
 
 @pytest.mark.parametrize("check", checks_for(FaissStore)[:-3], ids=lambda check: check.__name__)
-def test_a_flat_index_keeps_every_promise_from_the_first_row_on(directory: Path, check: StoreCheck) -> None:
+def test_a_flat_index_passes_the_conformance_suite_from_the_first_row(directory: Path, check: StoreCheck) -> None:
     options = FaissOptions(directory, method="flat", index_rows=0, exact_share=0)
     check(StoreUnderTest(open=lambda: FaissStore(options), name="faiss", directory=directory, examples=60))
 
@@ -104,7 +104,7 @@ def test_an_index_finds_nearly_all_and_misses_nothing_under_a_rare_filter(
         check_search(store, contents, query, 7, {"m": 77})
 
 
-def test_scores_are_those_of_the_rows_and_not_of_their_codes(opened: Opener) -> None:
+def test_scores_are_computed_from_the_rows_not_their_codes(opened: Opener) -> None:
     store = opened(method="ivfpq", code_bytes=2)
     contents = filled(store, 10_000)
     query = clustered(1, seed=5)[0]
@@ -130,7 +130,7 @@ def test_rows_that_the_index_lacks_are_scanned(opened: Opener) -> None:
     assert indexed_rows(store) == 1703
 
 
-def test_replaced_and_deleted_documents_are_passed_over_and_in_the_end_left_behind(opened: Opener) -> None:
+def test_replaced_and_deleted_documents_are_skipped_and_finally_compacted(opened: Opener) -> None:
     store = opened()
     contents = filled(store, 1200)
     scanner = store._scanner
@@ -148,7 +148,7 @@ def test_replaced_and_deleted_documents_are_passed_over_and_in_the_end_left_behi
     check_contents(store, contents)
 
 
-def test_the_index_is_kept_in_a_file_and_read_when_the_store_is_opened(
+def test_the_index_is_saved_and_loaded_when_the_store_is_opened(
     opened: Opener, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = opened()
@@ -163,7 +163,7 @@ def test_the_index_is_kept_in_a_file_and_read_when_the_store_is_opened(
 
 
 @pytest.mark.parametrize("place", [0, 8, 12, 30, 44, 52, 60, 70, 5000, -1])
-def test_a_file_with_one_wrong_byte_is_never_given_to_faiss(opened: Opener, directory: Path, place: int) -> None:
+def test_a_file_with_one_wrong_byte_is_never_loaded_by_faiss(opened: Opener, directory: Path, place: int) -> None:
     store = opened()
     filled(store, 600)
     store.close()
@@ -179,7 +179,7 @@ def test_a_file_with_one_wrong_byte_is_never_given_to_faiss(opened: Opener, dire
 
 
 @pytest.mark.parametrize("size", [0, 10, 60, 1000])
-def test_a_file_that_is_cut_short_is_made_anew(opened: Opener, directory: Path, size: int) -> None:
+def test_a_truncated_file_is_rebuilt(opened: Opener, directory: Path, size: int) -> None:
     store = opened()
     filled(store, 600)
     store.close()
@@ -190,7 +190,7 @@ def test_a_file_that_is_cut_short_is_made_anew(opened: Opener, directory: Path, 
     assert file.stat().st_size == length
 
 
-def test_an_index_of_other_settings_is_made_anew(opened: Opener) -> None:
+def test_an_index_with_other_settings_is_rebuilt(opened: Opener) -> None:
     store = opened(m=8)
     contents = filled(store, 600)
     store.close()
@@ -200,7 +200,7 @@ def test_an_index_of_other_settings_is_made_anew(opened: Opener) -> None:
     assert indexed_rows(opened(m=24)) == 600
 
 
-def test_an_index_that_was_not_kept_is_made_when_the_store_is_opened(opened: Opener, directory: Path) -> None:
+def test_a_missing_index_is_built_when_the_store_is_opened(opened: Opener, directory: Path) -> None:
     store = opened()
     filled(store, 600)
     store.close()
@@ -209,7 +209,7 @@ def test_an_index_that_was_not_kept_is_made_when_the_store_is_opened(opened: Ope
     assert indexed_rows(opened()) == 600
 
 
-def test_another_handle_takes_the_index_that_was_written(opened: Opener) -> None:
+def test_another_handle_loads_the_saved_index(opened: Opener) -> None:
     reader, writer = opened(), opened()
     contents = filled(writer, 1500)
     assert indexed_rows(reader) == 0
@@ -241,7 +241,7 @@ while True:
 """
 
 
-def test_a_process_killed_while_it_writes_the_index_leaves_nothing_wrong_and_no_litter(
+def test_a_process_killed_while_writing_the_index_leaves_no_damage_and_no_files(
     opened: Opener, directory: Path
 ) -> None:
     chance = random.Random(5)
@@ -264,7 +264,7 @@ def test_a_process_killed_while_it_writes_the_index_leaves_nothing_wrong_and_no_
         assert list(directory.glob("*.part")) == []
 
 
-def test_nothing_else_than_index_vectors_and_database_lies_in_the_directory(opened: Opener, directory: Path) -> None:
+def test_the_directory_contains_only_index_vectors_and_database(opened: Opener, directory: Path) -> None:
     store = opened()
     filled(store, 1200)
     store.delete([f"{n:05}" for n in range(600)])
@@ -273,7 +273,7 @@ def test_nothing_else_than_index_vectors_and_database_lies_in_the_directory(open
     assert len(list(directory.iterdir())) == 3
 
 
-def test_searches_go_on_while_the_index_grows(opened: Opener) -> None:
+def test_searches_continue_while_the_index_grows(opened: Opener) -> None:
     store = opened()
     contents = filled(store, 600)
     stop, failures = threading.Event(), []
@@ -305,14 +305,14 @@ def test_many_equal_rows_are_ordered_by_id(opened: Opener) -> None:
         check_search(store, contents, sample_vectors()[0], top_k)
 
 
-def test_an_index_that_runs_dry_is_left_aside(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_returns_too_few_rows_is_not_used(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     store = opened()
     contents = filled(store, 600)
     monkeypatch.setattr(FaissIndex, "search", lambda *_: (np.array([3]), np.array([0.5], np.float32)))
     check_search(store, contents, clustered(1, seed=3)[0], 10)
 
 
-def test_a_directory_that_cannot_be_written_costs_the_file_only(opened: Opener, directory: Path) -> None:
+def test_in_a_read_only_directory_only_the_index_file_is_missing(opened: Opener, directory: Path) -> None:
     store = opened()
     filled(store, 600)
     scanner = store._scanner

@@ -31,7 +31,7 @@ def filled(*metadata: Mapping[str, JSON] | dict[str, int] | dict[str, object]) -
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(dirty.metadata(), max_size=12), st.lists(dirty.filters(), min_size=1, max_size=6))
-def test_the_mask_is_what_the_evaluator_says(held: list[dict[str, JSON]], wheres: list[Filter]) -> None:
+def test_the_mask_equals_the_result_of_the_evaluator(held: list[dict[str, JSON]], wheres: list[Filter]) -> None:
     columns = filled(*held)
     for where in wheres:
         assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in held], where
@@ -40,7 +40,9 @@ def test_the_mask_is_what_the_evaluator_says(held: list[dict[str, JSON]], wheres
 @pytest.mark.slow
 @settings(max_examples=4000, deadline=None)
 @given(st.lists(dirty.metadata(), max_size=12), st.lists(dirty.filters(), min_size=1, max_size=6))
-def test_the_mask_is_what_the_evaluator_says_many_times(held: list[dict[str, JSON]], wheres: list[Filter]) -> None:
+def test_the_mask_equals_the_result_of_the_evaluator_many_times(
+    held: list[dict[str, JSON]], wheres: list[Filter]
+) -> None:
     columns = filled(*held)
     for where in wheres:
         assert passed(columns, where) == [evaluate(parse_filter(where), each) for each in held], where
@@ -50,7 +52,7 @@ OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_every_pair_of_values_is_compared_as_the_evaluator_does(operator: str) -> None:
+def test_every_pair_of_values_is_compared_as_by_the_evaluator(operator: str) -> None:
     held: list[dict[str, JSON]] = [{"f": value} for value in dirty.SCALARS]
     held += [{"f": [value, "b", 2]} for value in dirty.SCALARS]
     held += [{"f": {"b": value}} for value in dirty.SCALARS]
@@ -62,7 +64,7 @@ def test_every_pair_of_values_is_compared_as_the_evaluator_does(operator: str) -
 
 
 @given(st.lists(dirty.metadata(), max_size=8), st.lists(dirty.metadata(), max_size=8), dirty.filters())
-def test_rows_that_come_later_are_seen_and_earlier_ones_can_be_asked_alone(
+def test_later_rows_are_included_unless_the_row_count_is_limited(
     first: list[dict[str, JSON]], second: list[dict[str, JSON]], where: Filter
 ) -> None:
     node = parse_filter(where)
@@ -108,7 +110,7 @@ def test_fill_reads_just_the_rows_that_are_missing() -> None:
     assert passed(columns, {"a": {"$gte": 2}}) == [False, True, True]
 
 
-def test_a_reader_that_fails_halfway_can_be_asked_again() -> None:
+def test_a_read_that_fails_halfway_can_be_repeated() -> None:
     columns = MetadataIndex()
 
     def broken(first: int) -> Iterator[Metadata]:
@@ -121,7 +123,7 @@ def test_a_reader_that_fails_halfway_can_be_asked_again() -> None:
     assert passed(columns, {"a": 1}) == [False, True]
 
 
-def test_threads_may_ask_while_rows_are_added() -> None:
+def test_threads_can_filter_while_rows_are_added() -> None:
     columns = MetadataIndex()
     node = parse_filter({"n": {"$lt": 500}})
     wrong: list[int] = []

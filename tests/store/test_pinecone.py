@@ -64,7 +64,7 @@ def upserts(server: Pinecone) -> int:
     return sum(each.endswith("/vectors/upsert") for each in server.state.requests)
 
 
-def test_what_was_written_is_seen_when_the_call_returns(server: Pinecone, opened: Opener) -> None:
+def test_writes_are_visible_when_the_call_returns(server: Pinecone, opened: Opener) -> None:
     server.state.delay = 0.2
     store = opened()
     begin = time.monotonic()
@@ -77,7 +77,7 @@ def test_what_was_written_is_seen_when_the_call_returns(server: Pinecone, opened
     check_contents(store, {})
 
 
-def test_the_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
+def test_the_test_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
     server.state.delay = 0.2
     with Client(KEY, host=server.host) as client, client.index(host=f"{server.host}/of/one") as index:
@@ -87,13 +87,13 @@ def test_the_server_shows_writes_late(server: Pinecone, opened: Opener) -> None:
         assert sorted(index.fetch(ids=["a", "late"]).vectors) == ["a", "late"]
 
 
-def test_a_write_that_is_not_seen_in_time_is_an_error(server: Pinecone, opened: Opener) -> None:
+def test_a_write_that_does_not_become_visible_in_time_is_an_error(server: Pinecone, opened: Opener) -> None:
     server.state.delay = 60
     with pytest.raises(StoreError, match=r"does not show a write after 0\.1 seconds: retry later, or"):
         opened(wait_seconds=0.1).add_documents(make_documents("a"), sample_vectors()[:1])
 
 
-def test_a_busy_service_is_asked_again_after_the_time_it_says(server: Pinecone, opened: Opener) -> None:
+def test_a_busy_service_is_retried_after_its_retry_after_delay(server: Pinecone, opened: Opener) -> None:
     store = opened()
     server.state.refusals, server.state.retry_after = 2, "0.2"
     begin = time.monotonic()
@@ -131,7 +131,7 @@ def test_large_documents_take_several_requests(server: Pinecone, opened: Opener)
     check_search(store, contents, sample_vectors()[0], 100)
 
 
-def test_a_document_of_over_40_kb_is_kept_in_parts(server: Pinecone, opened: Opener) -> None:
+def test_a_document_over_40_kb_is_stored_in_parts(server: Pinecone, opened: Opener) -> None:
     store = opened()
     contents = fill_store(
         store, [Document('"' * 60_000, id="long"), Document("short", id="short")], sample_vectors()[:2]
@@ -142,7 +142,7 @@ def test_a_document_of_over_40_kb_is_kept_in_parts(server: Pinecone, opened: Ope
     check_search(store, contents, sample_vectors()[0], 2)
 
 
-def test_parts_go_with_their_document(server: Pinecone, opened: Opener) -> None:
+def test_parts_are_deleted_with_their_document(server: Pinecone, opened: Opener) -> None:
     first = opened(namespace="n")
     first.add_documents([Document("x" * 60_000, id="a"), Document("y" * 60_000, id="b")], sample_vectors()[:2])
     assert len(held(server, "n-parts")) == 8
@@ -153,7 +153,7 @@ def test_parts_go_with_their_document(server: Pinecone, opened: Opener) -> None:
     assert held(server, "n-parts") == {}
 
 
-def test_metadata_that_do_not_fit_are_filtered_too(server: Pinecone, opened: Opener) -> None:
+def test_metadata_above_the_size_limit_can_be_filtered(server: Pinecone, opened: Opener) -> None:
     store = opened()
     words = Document("many", {"words": [f"word {n}" for n in range(3000)], "n": [1, 2]}, id="many")
     contents = fill_store(store, [words, Document("few", {"words": "word 7", "n": 1}, id="few")], sample_vectors()[:2])
@@ -162,9 +162,7 @@ def test_metadata_that_do_not_fit_are_filtered_too(server: Pinecone, opened: Ope
         check_search(store, contents, sample_vectors()[0], 2, where)
 
 
-def test_a_search_for_more_than_the_service_gives_reads_everything(
-    opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_top_k_above_the_limit_of_the_service_reads_all_rows(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragkit.store.backends.pinecone.MAX_TOP_K", 20)
     store = opened()
     documents = [Document("t", {"s": f"{n:02}"}, id=f"{n:02}") for n in range(100)]
@@ -173,7 +171,7 @@ def test_a_search_for_more_than_the_service_gives_reads_everything(
     check_search(store, contents, sample_vectors()[0], 3, {"s": {"$gte": "97"}})
 
 
-def test_of_many_documents_the_count_is_the_services_own(
+def test_for_many_documents_the_count_of_the_service_is_used(
     server: Pinecone, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragkit.store.backends.pinecone.MAX_EXACT_COUNT", 1)
@@ -184,7 +182,7 @@ def test_of_many_documents_the_count_is_the_services_own(
     assert server.state.requests == ["POST /of/one/describe_index_stats"]
 
 
-def test_namespaces_hold_stores_of_their_own(server: Pinecone, opened: Opener) -> None:
+def test_namespaces_are_separate_stores(server: Pinecone, opened: Opener) -> None:
     one, other = opened(namespace="one"), opened(namespace="other")
     fill_store(one, make_documents("ab"), sample_vectors()[:2])
     contents = fill_store(other, make_documents("b"), sample_vectors()[2:3])
@@ -197,20 +195,20 @@ def test_namespaces_hold_stores_of_their_own(server: Pinecone, opened: Opener) -
     check_contents(one, fill_store(one, make_documents("a"), wide))
 
 
-def test_an_index_of_other_width_than_the_options_say_is_rejected(opened: Opener) -> None:
+def test_an_index_with_another_dimension_than_the_options_is_rejected(opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
     with pytest.raises(DimensionMismatch, match=f"the store has {DIMENSION}, got 3"):
         opened(dimension=3)
 
 
-def test_an_index_of_another_metric_is_rejected(server: Pinecone, opened: Opener) -> None:
+def test_an_index_with_another_metric_is_rejected(server: Pinecone, opened: Opener) -> None:
     opened().add_documents(make_documents("a"), sample_vectors()[:1])
     server.state.indexes["one"].metric = "euclidean"
     with pytest.raises(StoreError, match=r"must be dotproduct or cosine \(got euclidean\)"):
         opened()
 
 
-def test_records_of_somebody_else_are_not_taken_for_ours(server: Pinecone, opened: Opener) -> None:
+def test_foreign_records_are_ignored(server: Pinecone, opened: Opener) -> None:
     store = opened()
     store.add_documents(make_documents("a"), sample_vectors()[:1])
     held(server)["theirs"] = {"id": "theirs", "values": [0.5] * DIMENSION, "metadata": {"text": "x"}}
@@ -227,14 +225,14 @@ def test_a_wrong_key_is_an_error_and_not_shown(server: Pinecone) -> None:
     assert "secret" not in repr(options)
 
 
-def test_a_service_that_is_not_there_is_named() -> None:
+def test_an_unreachable_service_is_named() -> None:
     with pytest.raises(
         StoreError, match=r"Pinecone's index 'ragkit' cannot be reached .*: check the network and `host"
     ):
         PineconeStore(PineconeOptions(KEY, host=f"http://127.0.0.1:{free_port()}", retries=0))
 
 
-def test_ids_that_the_service_does_not_take_come_back(opened: Opener) -> None:
+def test_ids_that_the_service_rejects_are_restored(opened: Opener) -> None:
     names = ["x" * 600, "é" * 300, "a/b?c#d%41", "\0", "\udc80", " ", "%%"]
     store = opened()
     contents = fill_store(store, make_documents(names), sample_vectors()[: len(names)])
@@ -243,7 +241,7 @@ def test_ids_that_the_service_does_not_take_come_back(opened: Opener) -> None:
 
 
 @given(st.text(st.characters(), max_size=150))
-def test_keys_are_ascii_and_give_the_id_back(name: str) -> None:
+def test_keys_are_ascii_and_decode_to_the_id(name: str) -> None:
     key = to_record_id(name or "x")
     assert key.isascii()
     assert 1 <= len(key) <= MAX_KEY_BYTES
@@ -275,6 +273,6 @@ def test_only_long_ids_become_a_hash() -> None:
         ({"wait_seconds": -1}, r"wait_seconds must be >= 0 \(got -1\)"),
     ],
 )
-def test_options_that_do_not_fit_are_rejected(options: dict[str, object], message: str) -> None:
+def test_inconsistent_options_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         replace(PineconeOptions(KEY), **options)  # type: ignore[arg-type]  # wrong on purpose

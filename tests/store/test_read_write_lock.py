@@ -17,7 +17,7 @@ def started(target: threading.Event, lock: ReadWriteLock, *, alone: bool) -> thr
     return thread
 
 
-def test_readers_hold_it_together() -> None:
+def test_readers_share_the_lock() -> None:
     lock, other = ReadWriteLock(), threading.Event()
     with lock.read():
         started(other, lock, alone=False).join(10)
@@ -57,7 +57,7 @@ def test_a_waiting_writer_goes_before_new_readers() -> None:
     assert late.is_set()
 
 
-def test_an_error_lets_go() -> None:
+def test_an_error_releases_the_lock() -> None:
     lock, other = ReadWriteLock(), threading.Event()
     try:
         with lock.write():

@@ -39,7 +39,7 @@ def reopened(file: VectorFile, rows: int, *, writable: bool = False) -> VectorFi
     )
 
 
-def test_rows_come_back_as_they_were(path: Path) -> None:
+def test_rows_are_read_back_unchanged(path: Path) -> None:
     rows = unit_rows(100, 6, seed=1)
     file = written(path, rows)
     assert np.array_equal(file.matrix(), rows)
@@ -47,7 +47,7 @@ def test_rows_come_back_as_they_were(path: Path) -> None:
     assert path.stat().st_size == HEADER_BYTES + rows.nbytes
 
 
-def test_append_says_where_the_rows_begin(path: Path) -> None:
+def test_append_returns_the_first_row_number(path: Path) -> None:
     file = VectorFile.create(path, 3, fix=FIX)
     assert [file.append(unit_rows(n, 3, seed=n)) for n in (2, 0, 5)] == [0, 2, 2]
     assert file.rows == 7
@@ -110,7 +110,7 @@ def test_an_existing_file_is_never_overwritten(path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_a_file_that_cannot_be_made_is_a_store_error(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_created_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be written: No such file or directory"):
         VectorFile.create(tmp_path / "missing" / "vectors.f32", 3, fix=FIX)
 
@@ -121,7 +121,7 @@ def test_a_read_only_file_is_not_appended_to(path: Path) -> None:
         file.append(unit_rows(1, 3, seed=2))
 
 
-def test_a_directory_in_the_place_of_the_file_is_damage(path: Path) -> None:
+def test_a_directory_in_place_of_the_file_is_damage(path: Path) -> None:
     file = written(path, unit_rows(1, 4, seed=1))
     path.unlink()
     path.mkdir()
@@ -219,7 +219,7 @@ def test_the_checksum_is_the_same_on_every_machine(dimension: int, word: int) ->
     assert row_checksums(rows).tolist() == [checksum_in_whole_numbers(row.tobytes(), word) for row in rows]
 
 
-def test_checking_fifty_thousand_rows_is_quick() -> None:
+def test_checking_fifty_thousand_rows_is_fast() -> None:
     rows = unit_rows(2_000, 384, seed=1)[np.arange(50_000) % 2_000]
     start = time.process_time()
     row_checksums(rows)

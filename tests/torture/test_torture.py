@@ -42,7 +42,7 @@ def possible() -> list[str]:
     return kinds
 
 
-def test_what_this_machine_forbids_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_that_this_machine_forbids_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.works", lambda *_: False)
     with pytest.warns(UserWarning, match="lets nobody") as told:
         assert possible() == ["kill -9", "bit flip"]
@@ -68,7 +68,7 @@ def broken(stores: list[str], seed: int, tmp_path: Path) -> dict[str, int]:
 
 
 @pytest.mark.timeout(1800)
-def test_thirty_kills_sixty_system_calls_and_ten_power_cuts_leave_nothing_wrong(tmp_path: Path) -> None:
+def test_kills_failed_system_calls_and_power_cuts_cause_no_fault(tmp_path: Path) -> None:
     """Half on sqlite, half on faiss. Always the same ones: what breaks them is the change that they are run on."""
     tried = broken(["sqlite", "faiss"], SEED, tmp_path)
     assert tried["kill -9"] >= 30
@@ -78,7 +78,7 @@ def test_thirty_kills_sixty_system_calls_and_ten_power_cuts_leave_nothing_wrong(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_other_stores_are_broken_at_other_places_each_time(tmp_path: Path) -> None:
+def test_a_random_store_has_no_fault_with_a_random_seed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     tried = broken(["sqlite", OTHERS[seed % len(OTHERS)]], seed, tmp_path)
     assert min(tried.values()) >= 2

@@ -65,7 +65,7 @@ def test_the_four_methods_give_the_same_answer(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_stream_brings_every_piece_when_it_comes(service: str) -> None:
+def test_a_stream_yields_each_delta_when_it_arrives(service: str) -> None:
     with serving(service, TURN) as (provider, _):
         deltas = list(provider.stream(ASK))
     assert [one.text for one in deltas if isinstance(one, TextDelta)] == list(TURN.text)
@@ -104,14 +104,14 @@ STOPS = [
 
 
 @pytest.mark.parametrize(("service", "said", "reason"), STOPS)
-def test_reasons_to_stop_have_one_name_on_every_service(service: str, said: str, reason: str) -> None:
+def test_stop_reasons_are_the_same_for_every_service(service: str, said: str, reason: str) -> None:
     with serving(service, *[Turn(("so far",), stop=said)] * 2) as (provider, _):
         assert provider.complete(ASK).stop_reason == reason
         assert completed(list(provider.stream(ASK))).stop_reason == reason
 
 
 @pytest.mark.parametrize("service", ["openai", "groq"])
-def test_half_a_call_at_the_limit_of_tokens_is_not_made_whole(service: str) -> None:
+def test_a_tool_call_truncated_by_the_token_limit_is_not_completed(service: str) -> None:
     """`{"path": "/tmp/ab` could be repaired to another path than the model meant."""
     turn = Turn(calls=(Called("remove", {}, "c1"),), arguments='{"path": "/tmp/ab', stop="length")
     with serving(service, turn) as (provider, _):
@@ -137,7 +137,7 @@ def test_a_refusal_of_openai_is_text_and_a_reason_to_stop() -> None:
     assert (found.message.content, found.stop_reason) == ("I cannot help with that.", "content_filter")
 
 
-def test_a_question_that_gemini_blocks_is_answered_with_nothing_and_the_reason() -> None:
+def test_a_question_blocked_by_gemini_has_an_empty_answer_and_the_stop_reason() -> None:
     class Blocking(GeminiWire):
         def whole(self, turn: Turn) -> Any:
             return {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 7}}
@@ -146,7 +146,7 @@ def test_a_question_that_gemini_blocks_is_answered_with_nothing_and_the_reason()
     assert (found.message.content, found.stop_reason, found.usage) == ("", "content_filter", Tokens(7))
 
 
-def test_tokens_that_gemini_thinks_are_paid_and_counted() -> None:
+def test_gemini_thinking_tokens_are_counted_and_priced() -> None:
     class Thinking(GeminiWire):
         def whole(self, turn: Turn) -> Any:
             found = super().whole(turn)
@@ -156,7 +156,7 @@ def test_tokens_that_gemini_thinks_are_paid_and_counted() -> None:
     assert answered(Thinking(), "gemini").usage == Tokens(14, 35)
 
 
-def test_what_anthropic_writes_into_its_cache_is_counted() -> None:
+def test_anthropic_cache_writes_are_counted() -> None:
     class Writing(AnthropicWire):
         def usage(self, turn: Turn) -> dict[str, Any]:
             return {**super().usage(turn), "cache_creation_input_tokens": 50}
@@ -167,7 +167,7 @@ def test_what_anthropic_writes_into_its_cache_is_counted() -> None:
         assert completed(list(connect("anthropic", server.url).stream(ASK))).usage == want
 
 
-def test_thoughts_that_anthropic_hides_are_kept_for_the_next_request() -> None:
+def test_redacted_thinking_of_anthropic_is_sent_with_the_next_request() -> None:
     class Hiding(AnthropicWire):
         def whole(self, turn: Turn) -> Any:
             found = super().whole(turn)
@@ -184,7 +184,7 @@ def answered(dialect: Dialect, service: str) -> Completion:
 
 
 @pytest.mark.parametrize("service", ["openai", "groq"])
-def test_a_model_that_is_another_than_the_one_that_was_asked_is_told(service: str) -> None:
+def test_the_model_that_answered_is_reported_if_it_differs(service: str) -> None:
     with serving(service, *[Turn(("ok",))] * 2) as (provider, _):
         routed = provider.complete(ModelRequest("router", ASK.messages))
         dated = provider.complete(ModelRequest(MODELS[service], ASK.messages))
@@ -193,7 +193,7 @@ def test_a_model_that_is_another_than_the_one_that_was_asked_is_told(service: st
 
 
 @pytest.mark.parametrize("service", ["openai", "groq", "anthropic"])
-def test_a_page_that_is_no_api_is_no_answer(service: str) -> None:
+def test_a_web_page_instead_of_an_api_response_is_an_error(service: str) -> None:
     class Page(OpenAIWire):
         def wrong(self, seen: object) -> str:
             return ""
@@ -212,7 +212,7 @@ def test_a_page_that_is_no_api_is_no_answer(service: str) -> None:
     assert server.url in str(caught.value)
 
 
-def test_a_stream_without_usage_is_an_answer_all_the_same() -> None:
+def test_a_stream_without_usage_is_accepted() -> None:
     class Silent(OpenAIWire):
         def ended(self, chunks: list[dict[str, Any]], turn: Turn) -> list[dict[str, Any]]:
             return chunks
@@ -233,6 +233,6 @@ def test_an_answer_in_pieces_of_one_byte_is_the_same_answer() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_nothing_but_pauses_between_pieces_is_no_fault(service: str) -> None:
+def test_pauses_between_deltas_are_not_errors(service: str) -> None:
     with serving(service, Fault(turn=TURN, pause_s=0.02)) as (provider, _):
         assert completed(list(provider.stream(ASK))).stop_reason == "tool_calls"

@@ -64,14 +64,14 @@ def test_every_service_is_found_by_its_name_and_has_a_default_model_whose_price_
 
 
 @pytest.mark.parametrize("key", ["sk-\N{HORIZONTAL ELLIPSIS}", "sk-1\nsk-2", "sk 1"])
-def test_a_key_that_cannot_be_one_is_refused_without_showing_it(key: str) -> None:
+def test_an_invalid_key_is_rejected_without_showing_it(key: str) -> None:
     with pytest.raises(
         AuthenticationFailed, match=r"^openai: the API key contains an invalid character: copy it again$"
     ):
         OpenAIProvider(api_key=key)
 
 
-def test_a_line_break_behind_a_key_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trailing_line_break_of_a_key_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "test-key\n")
     with WireServer(DIALECTS["groq"], [Turn(("ok",))]) as server:
         monkeypatch.setenv("GROQ_BASE_URL", server.url)
@@ -111,7 +111,7 @@ def test_auto_without_a_key_quotes_and_a_bot_without_a_key_needs_no_service() ->
     assert isinstance(default_provider(), LocalProvider)
 
 
-def test_auto_passes_over_a_service_whose_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_skips_a_service_whose_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "GROQ_API_KEY"):
         monkeypatch.setenv(name, "not-seen-before")
     monkeypatch.setitem(sys.modules, "openai", None)
@@ -123,7 +123,7 @@ def test_auto_passes_over_a_service_whose_package_is_not_installed(monkeypatch: 
         get_provider("openai:gpt-4o")
 
 
-def test_offline_auto_asks_nobody_and_a_named_service_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_auto_uses_no_service_and_a_named_service_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("RAGKIT_OFFLINE", "1")
     assert detect_provider() is None
@@ -138,7 +138,7 @@ def test_a_script_in_the_environment_comes_before_every_key(monkeypatch: pytest.
     assert Bot().chat("hi")[0] == "scripted"
 
 
-def test_services_are_remote_for_the_guard_of_tests() -> None:
+def test_providers_declare_whether_they_are_remote() -> None:
     with serving("openai") as (provider, server), forbid_model_requests():
         with pytest.raises(ModelRequestForbidden, match="a test must not send requests to openai"):
             Agent(provider).run("hi")
@@ -146,7 +146,7 @@ def test_services_are_remote_for_the_guard_of_tests() -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_model_may_be_named_with_its_service_and_with_colons_of_its_own(service: str) -> None:
+def test_a_model_name_can_have_a_provider_prefix_and_colons(service: str) -> None:
     with serving(service, *[Turn(("ok",))] * 2) as (provider, server):
         provider.complete(ModelRequest(f"{service}:llama3.2:3b", (Message.user("hi"),)))
         Agent(provider, config=AgentConfig(model=f"{service}:llama3.2:3b")).run("hi")
@@ -212,7 +212,7 @@ def test_a_pipeline_file_takes_a_model(knowledge_base: Path, monkeypatch: pytest
     assert answer.usage.llm_cost_usd == pytest.approx((140 * 1 + 8 * 5) / 1e6)
 
 
-def test_auto_asks_the_service_whose_key_is_set(knowledge_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_uses_the_service_whose_key_is_set(knowledge_base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with WireServer(DIALECTS["groq"], [SEARCH, ANSWER]) as server:
         pointed("groq", server.url, monkeypatch)
         with KnowledgeBase.open(knowledge_base / ".ragkit", pipeline=knowledge_base / "ragkit.yaml") as kb:
@@ -220,7 +220,7 @@ def test_auto_asks_the_service_whose_key_is_set(knowledge_base: Path, monkeypatc
     assert (answer.text, answer.model) == ("The capital is Lima [1].", "groq:llama-3.3-70b-versatile")
 
 
-def test_a_model_of_ollama_with_a_colon_is_told_with_its_service(
+def test_an_ollama_model_with_a_colon_is_reported_with_its_provider(
     knowledge_base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with WireServer(DIALECTS["ollama"], [SEARCH, ANSWER]) as server:
@@ -230,6 +230,6 @@ def test_a_model_of_ollama_with_a_colon_is_told_with_its_service(
     assert (answer.model, answer.usage.total_cost_usd) == ("ollama:qwen3:8b", 0.0)
 
 
-def test_a_key_of_an_openai_provider_may_be_given() -> None:
+def test_an_openai_provider_accepts_an_api_key() -> None:
     provider = OpenAIProvider(api_key="k", default_model="gpt-4o")
     assert (provider.default_model, provider.name) == ("gpt-4o", "openai")

@@ -181,7 +181,7 @@ def test_one_conversation_gives_the_same_events_and_the_same_final_state_on_ever
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_run_that_is_not_streamed_comes_to_the_same(service: str) -> None:
+def test_a_run_without_streaming_has_the_same_result(service: str) -> None:
     want = the_agent(scripted()).run("How warm is it?")
     with serving(service, *SCRIPT, *SCRIPT) as (provider, server):
         met = the_agent(provider).run("How warm is it?")
@@ -221,7 +221,7 @@ def _questions(value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("service", [one for one in SERVICES if one != "ollama"])
-def test_what_a_run_costs_is_the_price_of_each_request(service: str) -> None:
+def test_the_cost_of_a_run_is_the_sum_of_its_requests(service: str) -> None:
     with serving(service, *SCRIPT) as (provider, _):
         agent = the_agent(provider)
         events = list(agent.stream("How warm is it?"))
@@ -236,6 +236,6 @@ def test_what_a_run_costs_is_the_price_of_each_request(service: str) -> None:
     assert None not in want
 
 
-def test_a_model_on_ones_own_machine_costs_nothing() -> None:
+def test_a_local_model_costs_nothing() -> None:
     with serving("ollama", *SCRIPT) as (provider, _):
         assert the_agent(provider).run("How warm is it?").usage.total_cost_usd == 0.0

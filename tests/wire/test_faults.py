@@ -88,7 +88,7 @@ STATUSES = [
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_every_status_is_one_typed_error_and_no_sdk_asks_again(service: str) -> None:
+def test_every_status_is_one_typed_error_and_no_sdk_retries(service: str) -> None:
     faults = [Fault(status) for status, _, _ in STATUSES for _ in WAYS]
     with serving(service, *faults) as (provider, server):
         for status, kind, words in STATUSES:
@@ -102,9 +102,7 @@ def test_every_status_is_one_typed_error_and_no_sdk_asks_again(service: str) -> 
 
 @pytest.mark.parametrize("ask", WAYS)
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_rate_limit_says_how_long_to_wait_where_the_service_said_it(
-    service: str, ask: Callable[[Provider], object]
-) -> None:
+def test_a_rate_limit_has_the_delay_that_the_service_sent(service: str, ask: Callable[[Provider], object]) -> None:
     with serving(service, Fault(429, headers={"retry-after": "7"}), Fault(429)) as (provider, _):
         for want in (7.0, None):
             with pytest.raises(RateLimited, match="scripted") as caught:
@@ -113,7 +111,7 @@ def test_a_rate_limit_says_how_long_to_wait_where_the_service_said_it(
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_that_is_down_and_says_for_how_long_is_believed(service: str) -> None:
+def test_the_delay_of_an_unavailable_service_is_used(service: str) -> None:
     with (
         serving(service, Fault(503, headers={"retry-after": "2"})) as (provider, _),
         pytest.raises(RateLimited, match="scripted") as caught,
@@ -123,7 +121,7 @@ def test_a_service_that_is_down_and_says_for_how_long_is_believed(service: str) 
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_model_that_the_service_does_not_have_is_told_with_what_to_do(service: str) -> None:
+def test_an_unknown_model_is_an_error_with_a_hint(service: str) -> None:
     asked = MODELS[service][:-1] + "x"
     with (
         serving(service, Fault(404, f"the model {asked} does not exist")) as (provider, _),
@@ -144,7 +142,7 @@ def test_a_model_that_the_service_does_not_have_is_told_with_what_to_do(service:
         ("ollama", 400, "the input length exceeds the context length", ""),
     ],
 )
-def test_messages_that_are_too_long_are_told_apart(service: str, status: int, words: str, code: str) -> None:
+def test_too_long_messages_have_their_own_error(service: str, status: int, words: str, code: str) -> None:
     with (
         serving(service, Fault(status, words, code)) as (provider, _),
         pytest.raises(ContextTooLong, match=f"too long for {MODELS[service]}: ") as caught,
@@ -167,16 +165,16 @@ def test_messages_that_are_too_long_are_told_apart(service: str, status: int, wo
         ("anthropic", Fault(529, "Overloaded", "overloaded_error"), ConnectionFailed, "Overloaded"),
     ],
 )
-def test_words_of_one_service_alone(service: str, fault: Fault, kind: type[ProviderError], words: str) -> None:
+def test_errors_in_the_format_of_a_single_service(
+    service: str, fault: Fault, kind: type[ProviderError], words: str
+) -> None:
     with serving(service, fault) as (provider, _), pytest.raises(kind, match=words):
         provider.complete(ASK)
 
 
 @pytest.mark.parametrize("ask", WAYS)
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_first_byte_that_is_late_ends_the_request(
-    service: str, ask: Callable[[Provider, ModelRequest], object]
-) -> None:
+def test_a_late_first_byte_is_a_timeout(service: str, ask: Callable[[Provider, ModelRequest], object]) -> None:
     hurried = ModelRequest("", ASK.messages, settings=ModelSettings(timeout_s=0.2))
     with serving(service, Turn(("warm",)), Fault(first_byte_after_s=3.0)) as (provider, _):
         provider.complete(ASK)
@@ -192,7 +190,7 @@ def test_a_first_byte_that_is_late_ends_the_request(
     ids=["cut", "half a JSON", "ends early"],
 )
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_stream_that_breaks_off_is_an_error_after_its_pieces(service: str, fault: Fault) -> None:
+def test_a_truncated_stream_is_an_error_after_its_deltas(service: str, fault: Fault) -> None:
     async def listen() -> None:
         async for delta in provider.astream(ASK):
             pieces.append(delta)
@@ -211,13 +209,13 @@ def test_a_stream_that_breaks_off_is_an_error_after_its_pieces(service: str, fau
 
 @pytest.mark.parametrize("fault", [Fault(cut_after=0), Fault(half_after=0)], ids=["cut", "half a JSON"])
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_answer_that_breaks_off_is_an_error(service: str, fault: Fault) -> None:
+def test_a_truncated_response_is_an_error(service: str, fault: Fault) -> None:
     with serving(service, fault) as (provider, _), pytest.raises(ConnectionFailed, match=BROKEN):
         provider.complete(ASK)
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_server_that_is_not_there_is_named(service: str) -> None:
+def test_an_unreachable_server_is_named(service: str) -> None:
     with serving(service) as (_, server):
         url = server.url
     with pytest.raises(ConnectionFailed, match=f"connection at {url}"):
@@ -234,7 +232,7 @@ def test_a_server_that_is_not_there_is_named(service: str) -> None:
         ("anthropic", "rate_limit_error", RateLimited),
     ],
 )
-def test_an_error_in_the_middle_of_a_stream_is_told(service: str, code: str, kind: type[ProviderError]) -> None:
+def test_an_error_in_the_middle_of_a_stream_is_raised(service: str, code: str, kind: type[ProviderError]) -> None:
     error = {"type": code, "code": code, "message": "the machine is on fire"}
 
     class OnFire(AnthropicWire if service == "anthropic" else OpenAIWire):  # type: ignore[misc]  # one of two
@@ -254,7 +252,7 @@ def test_an_error_in_the_middle_of_a_stream_is_told(service: str, code: str, kin
     assert caught.value.retryable
 
 
-def test_groq_says_in_a_piece_why_it_stops_early() -> None:
+def test_an_error_in_a_groq_chunk_is_raised() -> None:
     class Stopping(GroqWire):
         def ended(self, chunks: list[dict[str, Any]], turn: Turn) -> list[dict[str, Any]]:
             return [*chunks[:3], {**chunks[3], "x_groq": {"id": "req_1", "error": "over capacity"}}]
@@ -268,7 +266,7 @@ def test_groq_says_in_a_piece_why_it_stops_early() -> None:
 
 @pytest.mark.parametrize("address", ["localhost:1", "http://[::1", "http://nobody.invalid"])
 @pytest.mark.parametrize("service", [one for one in SERVICES if one != "ollama"])
-def test_an_address_that_is_none_is_an_error_that_names_it(service: str, address: str) -> None:
+def test_an_invalid_url_is_an_error_that_names_it(service: str, address: str) -> None:
     with pytest.raises(ConnectionFailed, match=f"^{service}: .* at {re.escape(address)}"):
         connect(service, address).complete(ASK)
 
@@ -277,7 +275,7 @@ def test_an_address_that_is_none_is_an_error_that_names_it(service: str, address
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_run_goes_through_a_rate_limit_a_broken_stream_and_a_server_that_is_down(service: str) -> None:
+def test_a_run_survives_a_rate_limit_a_broken_stream_and_an_unavailable_server(service: str) -> None:
     script = (Fault(429, headers={"retry-after": "0"}), Fault(500), Fault(turn=LONG, cut_after=1), Turn(("there",)))
     with serving(service, *script) as (provider, server):
         config = AgentConfig(retry=RetryPolicy(max_attempts=4, initial_wait_s=0.01))
@@ -286,7 +284,7 @@ def test_a_run_goes_through_a_rate_limit_a_broken_stream_and_a_server_that_is_do
     assert len(server.seen) == 4
 
 
-def test_a_run_does_not_ask_again_what_will_not_pass() -> None:
+def test_a_run_does_not_retry_permanent_errors() -> None:
     with (
         serving("anthropic", Fault(401)) as (provider, server),
         pytest.raises(AuthenticationFailed, match="the API key was rejected"),
@@ -295,14 +293,14 @@ def test_a_run_does_not_ask_again_what_will_not_pass() -> None:
     assert len(server.seen) == 1
 
 
-def test_a_chain_falls_back_from_a_service_that_is_down() -> None:
+def test_a_fallback_chain_skips_an_unavailable_service() -> None:
     with serving("openai", Fault(500)) as (provider, _):
         result = Agent(FallbackProvider([provider, EchoProvider()])).run("hi")
     assert result.content == "hi"
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_who_stops_listening_closes_the_connection(service: str) -> None:
+def test_closing_a_stream_closes_the_connection(service: str) -> None:
     """The service notices, and stops writing what nobody reads and somebody pays."""
     slow = Fault(turn=Turn(("word ",) * 500), pause_s=0.01)
     with serving(service, slow) as (provider, server):
@@ -335,7 +333,7 @@ def test_a_run_that_is_cancelled_closes_the_connection(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_answer_that_nobody_awaits_any_more_is_let_go(service: str) -> None:
+def test_a_cancelled_request_is_released(service: str) -> None:
     with serving(service, Turn(("warm",)), Fault(first_byte_after_s=1.0), Turn(("later",))) as (provider, server):
         provider.complete(ASK)
 
@@ -350,7 +348,7 @@ def test_an_answer_that_nobody_awaits_any_more_is_let_go(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_one_provider_serves_loops_that_come_and_go_and_threads(service: str) -> None:
+def test_one_provider_works_in_several_event_loops_and_threads(service: str) -> None:
     with serving(service, *[Turn(("ok",))] * 24) as (provider, server):
         for _ in range(8):
             assert asyncio.run(provider.acomplete(ASK)).message.content == "ok"
@@ -367,7 +365,7 @@ def test_one_provider_serves_loops_that_come_and_go_and_threads(service: str) ->
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_tool_that_is_a_coroutine_may_ask_a_model_and_wait_for_it(stream: bool) -> None:
+def test_an_async_tool_can_await_a_model(stream: bool) -> None:
     """The tool blocks the loop in which coroutines of tools run; the model is asked in another one."""
     with serving("openai", Turn(("inner",))) as (provider, _):
 
@@ -382,7 +380,7 @@ def test_a_tool_that_is_a_coroutine_may_ask_a_model_and_wait_for_it(stream: bool
     assert [one.content for one in result.tool_calls] == ["inner"]
 
 
-def test_a_process_that_is_forked_off_asks_over_connections_of_its_own() -> None:
+def test_a_forked_process_opens_its_own_connections() -> None:
     with serving("openai", *[Turn(("ok",))] * 3) as (provider, _):
         assert provider.complete(ASK).message.content == "ok"
         pipe, far = multiprocessing.Pipe()
@@ -419,11 +417,11 @@ def test_retry_after_is_read_in_every_form() -> None:
         ("  two\n lines ", "two lines"),
     ],
 )
-def test_a_refusal_is_read_from_every_body(body: Any, message: str) -> None:
+def test_error_messages_are_read_from_every_body_format(body: Any, message: str) -> None:
     assert ServiceErrorResponse.parse(500, body).message == message
 
 
-def test_models_that_look_alike_are_named() -> None:
+def test_an_unknown_model_error_suggests_similar_models() -> None:
     assert suggest_models("openai", "gpt-4o-mni")[0] == "gpt-4o-mini"
     assert suggest_models("gemini", "gemini-25-flash")[0] == "gemini-2.5-flash"
     assert suggest_models("openai", "zzz") == []

@@ -126,7 +126,7 @@ def test_anthropic_messages(live: bool) -> None:
     assert seen.headers["anthropic-version"] >= "2023-06-01"
 
 
-def test_anthropic_is_sent_no_temperature_that_nobody_chose() -> None:
+def test_anthropic_gets_no_temperature_by_default() -> None:
     body = sent("anthropic", ModelRequest("", (Message.user("hi"),))).body
     assert sorted(body) == ["max_tokens", "messages", "model"]
 
@@ -202,13 +202,13 @@ def test_ollama(live: bool) -> None:
 
 
 @pytest.mark.parametrize("model", ["o4-mini", "gpt-5.4-mini", "gpt-6-sol", "openai/gpt-5-mini"])
-def test_models_that_reason_take_no_temperature_and_call_their_limit_otherwise(model: str) -> None:
+def test_reasoning_models_get_no_temperature_and_max_completion_tokens(model: str) -> None:
     body = sent("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
     assert body == {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_completion_tokens": 99}
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "openai/gpt-oss-120b", "qwen3:8b"])
-def test_other_models_take_both(model: str) -> None:
+def test_other_models_get_temperature_and_max_tokens(model: str) -> None:
     body = sent("openai", ModelRequest(model, (Message.user("hi"),), (), SETTINGS)).body
     assert (body["temperature"], body["max_tokens"]) == (0.25, 99)
 
@@ -226,7 +226,7 @@ def formed(service: str, schema: dict[str, Any], *, tools: bool = False, model: 
     return body
 
 
-def test_a_form_is_asked_for_in_the_words_of_each_service() -> None:
+def test_a_response_format_is_sent_in_the_format_of_each_service() -> None:
     form = {"name": "answer", "schema": CLOSED, "strict": True}
     for service in ("openai", "groq"):
         assert formed(service, CLOSED)["response_format"] == {"type": "json_schema", "json_schema": form}
@@ -238,7 +238,7 @@ def test_a_form_is_asked_for_in_the_words_of_each_service() -> None:
     assert formed("ollama", CLOSED)["format"] == CLOSED
 
 
-def test_a_service_that_cannot_do_both_gets_the_form_in_the_system_prompt_while_tools_are_offered() -> None:
+def test_a_service_without_tools_and_format_together_gets_the_format_in_the_system_prompt() -> None:
     words = "When you answer, answer with JSON alone that keeps this JSON Schema:"
     body = formed("ollama", CLOSED, tools=True)
     assert "format" not in body
@@ -251,7 +251,7 @@ def test_a_service_that_cannot_do_both_gets_the_form_in_the_system_prompt_while_
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_arguments_that_could_not_be_read_are_sent_back_as_none(service: str) -> None:
+def test_malformed_arguments_are_sent_back_empty(service: str) -> None:
     messages = (
         Message.user("hi"),
         Message.assistant("", [ToolCall("add", {}, "c1", malformed='{"a": ')]),
@@ -261,7 +261,7 @@ def test_arguments_that_could_not_be_read_are_sent_back_as_none(service: str) ->
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_empty_answer_of_an_earlier_turn_does_no_harm(service: str) -> None:
+def test_an_empty_earlier_answer_is_accepted(service: str) -> None:
     messages = (Message.user("hi"), Message.assistant(""), Message.user("are you there?"))
     body = sent(service, ModelRequest("", messages)).body
     assert "are you there?" in str(body)
@@ -289,7 +289,7 @@ def test_a_compatible_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> No
     assert server.seen[0].path == "/v1/chat/completions"
 
 
-def test_the_context_window_of_ollama_may_be_set() -> None:
+def test_the_context_window_of_ollama_can_be_set() -> None:
     with WireServer(DIALECTS["ollama"], [Turn(("ok",))]) as server:
         OllamaProvider("m", base_url=server.url, context_window=16384).complete(ModelRequest("", (Message.user("hi"),)))
     assert server.seen[0].body["options"]["num_ctx"] == 16384
@@ -308,11 +308,11 @@ def test_the_context_window_of_ollama_may_be_set() -> None:
         ("https://ollama.com", True),
     ],
 )
-def test_ollama_is_remote_where_it_is_on_another_machine(host: str, remote: bool) -> None:
+def test_ollama_on_another_machine_is_remote(host: str, remote: bool) -> None:
     assert OllamaProvider(base_url=host).remote is remote
 
 
-def test_thoughts_that_are_signed_are_shown_again_with_the_next_request() -> None:
+def test_signed_thinking_is_sent_with_the_next_request() -> None:
     turn = Turn(calls=(Called("add", {"a": 1}, "c1"),), thought="add them")
     for live in (False, True):
         for service in ("anthropic", "gemini"):

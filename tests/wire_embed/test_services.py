@@ -63,12 +63,12 @@ def test_vectors_have_length_1_and_the_order_of_the_texts(wire: Wire) -> None:
     np.testing.assert_allclose(rows, expected(TEXTS), atol=1e-6)
 
 
-def test_texts_go_out_in_batches_by_count(wire: Wire) -> None:
+def test_texts_are_sent_in_batches_by_count(wire: Wire) -> None:
     wire.embedder(batch_size=4, concurrency=1).embed_texts(TEXTS)
     assert [len(asked.texts) for asked in wire.server.requests] == [4, 4, 2]
 
 
-def test_texts_go_out_in_batches_by_tokens(wire: Wire) -> None:
+def test_texts_are_sent_in_batches_by_tokens(wire: Wire) -> None:
     long = ["x" * 40, "y" * 400, "z" * 40, "w" * 40]  # 10, 100, 10 and 10 tokens as estimated
     wire.embedder(batch_tokens=20, concurrency=1).embed_texts(long)
     assert [asked.texts for asked in wire.server.requests] == [long[:1], long[1:2], long[2:]]
@@ -82,19 +82,19 @@ def test_questions_and_documents_are_distinguished_if_the_service_supports_it(wi
     assert [asked.kind for asked in wire.server.requests] == told
 
 
-def test_the_chosen_model_and_columns_are_asked_for(wire: Wire) -> None:
+def test_the_chosen_model_and_dimension_are_requested(wire: Wire) -> None:
     embedder = wire.embedder(model="my-model", dimensions=24)
     assert embedder.embed_query("cat").shape == (24,)
     assert [(asked.model, asked.dimensions) for asked in wire.server.requests] == [("my-model", 24)]
 
 
-def test_without_a_choice_the_columns_are_the_models_own(wire: Wire) -> None:
+def test_the_default_dimension_is_that_of_the_model(wire: Wire) -> None:
     embedder = wire.embedder(dimensions=0)
     assert embedder.embed_query("cat").shape == (embedder.dimension,)
     assert [asked.dimensions for asked in wire.server.requests] == [None]
 
 
-def test_a_model_that_is_not_known_is_asked_once_for_its_columns(wire: Wire) -> None:
+def test_the_dimension_of_an_unknown_model_is_requested_once(wire: Wire) -> None:
     embedder = wire.embedder(model="nobody-knows-me", dimensions=0)
     assert (embedder.dimension, embedder.dimension, len(wire.server.requests)) == (48, 48, 1)
 
@@ -104,19 +104,19 @@ def test_no_texts_send_nothing(wire: Wire) -> None:
     assert wire.server.requests == []
 
 
-def test_equal_texts_are_sent_and_paid_once(wire: Wire) -> None:
+def test_equal_texts_are_sent_once(wire: Wire) -> None:
     rows = wire.embedder().embed_texts(["cat", "dog", "cat"])
     np.testing.assert_array_equal(rows[0], rows[2])
     assert wire.server.requests[0].texts == ["cat", "dog"]
 
 
 @pytest.mark.parametrize("odd", ["", " \n", "\ud800 lone", "a\x00b", "漢字かな", "🙂" * 40])
-def test_an_odd_text_gets_a_row_of_length_1(wire: Wire, odd: str) -> None:
+def test_unusual_texts_get_a_row_of_length_1(wire: Wire, odd: str) -> None:
     [row] = wire.embedder().embed_texts([odd])
     np.testing.assert_allclose(np.linalg.norm(row), 1, atol=1e-5)
 
 
-def test_tokens_and_cost_are_those_that_the_server_counted(wire: Wire) -> None:
+def test_tokens_and_cost_are_those_counted_by_the_server(wire: Wire) -> None:
     embedder, meter = wire.embedder(dimensions=0, batch_size=4), Meter()
     with use_meter(meter):
         embedder.embed_texts(TEXTS)
@@ -133,14 +133,14 @@ def test_tokens_and_cost_are_those_that_the_server_counted(wire: Wire) -> None:
     assert usage.embedding_cost_usd > 0
 
 
-def test_a_price_that_is_not_known_is_none(wire: Wire) -> None:
+def test_an_unknown_price_is_none(wire: Wire) -> None:
     meter = Meter()
     with use_meter(meter):
         wire.embedder(model="nobody-knows-me").embed_query("cat")
     assert meter.usage().embedding_cost_usd == (0.0 if wire.service == "ollama" else None)
 
 
-def test_fingerprints_tell_models_and_columns_apart_and_not_how_texts_are_sent(wire: Wire) -> None:
+def test_fingerprints_depend_on_model_and_dimension_not_on_batching(wire: Wire) -> None:
     plain = wire.embedder()
     others = [wire.embedder(model="another"), wire.embedder(dimensions=24), wire.embedder(dimensions=0)]
     assert len({one.fingerprint for one in [plain, *others]}) == 4
@@ -148,7 +148,7 @@ def test_fingerprints_tell_models_and_columns_apart_and_not_how_texts_are_sent(w
     assert wire.server.requests == []
 
 
-def test_no_more_requests_are_under_way_than_allowed(service: str, wire_of: Start) -> None:
+def test_the_number_of_concurrent_requests_is_limited(service: str, wire_of: Start) -> None:
     wire = wire_of(service, lambda number, asked: Fault("slow", seconds=0.05))
     embedder = wire.embedder(batch_size=1, concurrency=3)
     assert isinstance(embedder, BatchingEmbedder)
@@ -184,7 +184,7 @@ def test_transient_errors_are_retried_and_counted_once(service: str, wire_of: St
 
 
 @pytest.mark.parametrize("service", sorted(set(DIALECTS) - {"ollama"}))  # Ollama's SDK hides the headers of errors
-def test_retry_after_is_waited_for_by_every_request(service: str, wire_of: Start) -> None:
+def test_every_request_waits_for_retry_after(service: str, wire_of: Start) -> None:
     wire = wire_of(service, first(1, Fault("status", 429, "slow down", {"Retry-After": "0.6"})))
     embedder = wire.embedder(batch_size=5, concurrency=1)
     began = time.monotonic()
@@ -194,7 +194,7 @@ def test_retry_after_is_waited_for_by_every_request(service: str, wire_of: Start
 
 
 @pytest.mark.usefixtures("impatient")
-def test_after_the_last_attempt_a_ragkit_error_is_raised(service: str, wire_of: Start) -> None:
+def test_the_last_failed_attempt_raises_a_ragkit_error(service: str, wire_of: Start) -> None:
     wire = wire_of(service, first(99, Fault("status", 429, "slow down")))
     with pytest.raises(RateLimited, match=rf"{service}: too many requests \(.*slow down"):
         wire.embedder(attempts=3).embed_query("cat")
@@ -207,7 +207,7 @@ def test_after_the_last_attempt_a_ragkit_error_is_raised(service: str, wire_of: 
     [(Fault("cut"), ConnectionFailed), (Fault("half json"), ConnectionFailed), (Fault("status"), ConnectionFailed)],
     ids=["cut", "half a JSON", "500"],
 )
-def test_a_broken_answer_is_a_failed_connection(
+def test_a_broken_response_is_a_connection_error(
     service: str, wire_of: Start, fault: Fault, kind: type[ProviderError]
 ) -> None:
     wire = wire_of(service, first(99, fault))
@@ -237,9 +237,7 @@ def test_an_invalid_request_is_neither_retried_nor_halved(service: str, wire_of:
 
 
 @pytest.mark.parametrize("fault", [Fault("status", 413, "no"), Fault("status", 400, "too many tokens in request")])
-def test_a_batch_that_is_too_large_is_halved_and_later_ones_are_small(
-    service: str, wire_of: Start, fault: Fault
-) -> None:
+def test_a_too_large_batch_is_halved_and_later_ones_are_small(service: str, wire_of: Start, fault: Fault) -> None:
     wire, meter = wire_of(service, lambda number, asked: fault if len(asked.texts) > 3 else None), Meter()
     embedder = wire.embedder(concurrency=1)
     with use_meter(meter):
@@ -290,7 +288,7 @@ def test_an_unknown_ollama_model_gets_the_pull_command_as_a_hint(wire_of: Start)
         wire.embedder().embed_query("cat")
 
 
-def test_prompts_of_an_ollama_model_go_before_texts_and_questions(wire_of: Start) -> None:
+def test_prompts_of_an_ollama_model_precede_texts_and_questions(wire_of: Start) -> None:
     wire = wire_of("ollama", well)
     embedder = wire.embedder(document_prompt="d: ", query_prompt="q: ")
     embedder.embed_texts(["one"])
@@ -299,7 +297,7 @@ def test_prompts_of_an_ollama_model_go_before_texts_and_questions(wire_of: Start
     assert embedder.fingerprint != wire.embedder().fingerprint
 
 
-def test_voyage_stands_in_for_anthropic() -> None:
+def test_anthropic_embeddings_use_voyage() -> None:
     from ragkit.embed.voyage import AnthropicEmbeddingProvider, VoyageEmbeddingProvider
 
     assert AnthropicEmbeddingProvider is VoyageEmbeddingProvider

@@ -55,7 +55,7 @@ def price(wire: Wire, model: str, bills: Sequence[int]) -> float:
     return sum(one for one in prices if one is not None)
 
 
-def test_a_run_reports_what_the_server_counted(service: str, wire_of: Start) -> None:
+def test_a_run_reports_the_usage_counted_by_the_server(service: str, wire_of: Start) -> None:
     wire = wire_of(service, busy)
     embedder = wire.embedder()
     agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder)
@@ -71,7 +71,7 @@ def test_a_run_reports_what_the_server_counted(service: str, wire_of: Start) -> 
     assert usage.iterations[0].embedding_tokens == usage.embedding_tokens
 
 
-def test_an_answer_without_a_model_reports_what_the_server_counted(service: str, wire_of: Start) -> None:
+def test_an_extractive_answer_reports_the_usage_counted_by_the_server(service: str, wire_of: Start) -> None:
     wire = wire_of(service, busy)
     agent = RAGAgent.from_documents(DOCUMENTS, embedder=wire.embedder())
     before = wire.server.tokens
@@ -80,7 +80,7 @@ def test_an_answer_without_a_model_reports_what_the_server_counted(service: str,
     assert usage.embedding_tokens >= tokens_of(["which chapter is about owls?"])
 
 
-def test_a_hundred_runs_at_once_report_their_own_and_add_up_to_the_servers(service: str, wire_of: Start) -> None:
+def test_a_hundred_concurrent_runs_report_their_own_usage_and_add_up_to_the_total(service: str, wire_of: Start) -> None:
     wire = wire_of(service, busy)
     embedder = wire.embedder(concurrency=16)
     agent = RAGAgent.from_documents(DOCUMENTS, SearchesOnce(), embedder=embedder)

@@ -52,7 +52,7 @@ def test_the_answer_grows_while_the_model_writes_it(page: Page, serving: Serving
     expect(turn.get_by_role("button", name="Citation 1:")).to_have_count(1)
 
 
-def test_a_tool_call_is_shown_with_what_it_was_asked_and_what_it_found(page: Page, serving: Serving) -> None:
+def test_a_tool_call_is_shown_with_its_arguments_and_result(page: Page, serving: Serving) -> None:
     held = Event()
     serving.staged({DEWAR: [search("dewar cold hours"), [held, "For 16 hours [1]."]]})
     call = ask(page, DEWAR).get_by_role("list", name="Tool calls").get_by_role("listitem")
@@ -117,7 +117,7 @@ def test_the_evidence_bar_is_as_long_as_the_evidence(page: Page, serving: Servin
     assert share == pytest.approx(evidence, abs=0.01)
 
 
-def test_a_reload_finds_the_session_with_everything_in_it(page: Page, serving: Serving) -> None:
+def test_a_reload_restores_the_whole_session(page: Page, serving: Serving) -> None:
     turn = answered(page, DEWAR)
     answered(page, SALARY)
     before = turn.inner_text()
@@ -133,7 +133,7 @@ def test_a_reload_finds_the_session_with_everything_in_it(page: Page, serving: S
     )
 
 
-def test_a_session_goes_on_with_what_was_said_before(page: Page, serving: Serving) -> None:
+def test_a_session_continues_with_its_earlier_messages(page: Page, serving: Serving) -> None:
     answered(page, DEWAR)
     answered(page, SALARY)
     found = serving.ask("GET", f"session/{session_of(page)}")
@@ -152,7 +152,7 @@ def test_a_session_is_renamed_in_place(page: Page, serving: Serving) -> None:
     assert serving.ask("GET", f"session/{session_of(page)}")["title"] == "Dewars, again"
 
 
-def test_a_session_ends_after_a_question_and_takes_no_more(page: Page, serving: Serving) -> None:
+def test_a_session_ends_after_confirmation_and_takes_no_more_messages(page: Page, serving: Serving) -> None:
     answered(page, DEWAR)
     in_menu(page, "End").click()
     page.get_by_role("dialog", name="End this session?").get_by_role("button", name="Cancel").click()
@@ -205,7 +205,7 @@ def test_an_answer_continues_while_another_view_is_open(page: Page, serving: Ser
     assert serving.message(session_of(page))["status"] == "done"
 
 
-def test_an_answer_that_fails_is_one_line_and_can_be_tried_again(page: Page, serving: Serving) -> None:
+def test_a_failed_answer_gives_one_line_and_can_be_retried(page: Page, serving: Serving) -> None:
     serving.staged({DEWAR: [InvalidRequest("staged", "no such model"), ["For 16 hours."]]})
     turn = answered(page, DEWAR)
     expect(turn.get_by_role("alert")).to_contain_text("the model provider failed")
@@ -214,14 +214,14 @@ def test_an_answer_that_fails_is_one_line_and_can_be_tried_again(page: Page, ser
     expect(page.locator(".turn .text")).to_have_text(["For 16 hours."])
 
 
-def test_a_server_that_is_gone_is_one_line_that_says_what_to_do(page: Page, profile: Watch) -> None:
+def test_an_unreachable_server_gives_one_line_that_says_what_to_do(page: Page, profile: Watch) -> None:
     profile.expect("ERR_")
     page.route("**/chat", lambda route: route.abort("connectionrefused"))
     turn = answered(page, DEWAR)
     expect(turn.get_by_role("alert")).to_contain_text("The server is not reachable. Check that ragkit serve is running")
 
 
-def test_a_session_that_is_not_there_is_one_line_and_a_way_on(open_page: Opener, profile: Watch) -> None:
+def test_a_missing_session_gives_one_line_with_a_link(open_page: Opener, profile: Watch) -> None:
     page = open_page("#/s/ses_never")
     profile.expect("404")
     expect(page.get_by_role("alert")).to_contain_text("session not found")
@@ -229,7 +229,7 @@ def test_a_session_that_is_not_there_is_one_line_and_a_way_on(open_page: Opener,
     expect(page.get_by_role("heading", level=1)).to_have_text("Ask 6 documents")
 
 
-def test_the_trace_tells_the_steps_the_tokens_and_the_cost(page: Page, serving: Serving) -> None:
+def test_the_trace_shows_steps_tokens_and_cost(page: Page, serving: Serving) -> None:
     serving.staged({DEWAR: [search("dewar cold hours"), ["For 16 hours [1]."]]})
     turn = answered(page, DEWAR)
     expect(turn.locator(".figures")).to_contain_text("300 tokens")

@@ -46,7 +46,7 @@ def chat(profile: Watch) -> Page:
 
 
 @pytest.mark.parametrize("entry", ANSWERS)
-def test_an_answer_is_text_whatever_it_tries(chat: Page, profile: Watch, entry: str) -> None:
+def test_hostile_answers_are_shown_as_text(chat: Page, profile: Watch, entry: str) -> None:
     chat.get_by_role("link", name="New session").click()
     expect(chat.locator(".turn")).to_have_count(0)
     turn = answered(chat, entry)
@@ -55,7 +55,7 @@ def test_an_answer_is_text_whatever_it_tries(chat: Page, profile: Watch, entry: 
     profile.check(chat)
 
 
-def test_an_image_is_a_link_that_says_where_it_leads(chat: Page) -> None:
+def test_an_image_becomes_a_link_that_shows_its_address(chat: Page) -> None:
     turn = answered(chat, "an image")
     link = turn.locator(".text .link")
     expect(link).to_have_text(f"chart ({EVIL})")
@@ -76,19 +76,19 @@ def test_an_image_is_a_link_that_says_where_it_leads(chat: Page) -> None:
         ("a link in a link", []),
     ],
 )
-def test_a_link_says_where_it_leads_or_is_no_link(chat: Page, entry: str, links: list[str]) -> None:
+def test_a_link_shows_its_address_or_is_not_a_link(chat: Page, entry: str, links: list[str]) -> None:
     turn = answered(chat, entry)
     expect(turn.locator(".text .link")).to_have_text(links)
     expect(turn.locator(".text a")).to_have_count(len(links))
 
 
-def test_the_words_of_an_attack_can_be_read_as_they_were_written(chat: Page) -> None:
+def test_the_text_of_an_attack_is_shown_verbatim(chat: Page) -> None:
     turn = answered(chat, "a script")
     expect(turn.locator(".text p").first).to_have_text(f"<script>{RUN}</script>")
 
 
 @pytest.mark.parametrize("name", FILES, ids=range(len(FILES)))
-def test_a_document_is_text_whatever_it_and_its_name_try(chat: Page, profile: Watch, name: str) -> None:
+def test_hostile_documents_and_names_are_shown_as_text(chat: Page, profile: Watch, name: str) -> None:
     page = chat
     page.goto(f"{profile.origin}/#/status")
     row = page.locator(".documents tbody tr").nth(sorted(FILES).index(name))
@@ -104,7 +104,7 @@ def test_a_document_is_text_whatever_it_and_its_name_try(chat: Page, profile: Wa
     page.keyboard.press("Escape")
 
 
-def test_hits_are_text_whatever_they_try(open_page: Opener) -> None:
+def test_hostile_hits_are_shown_as_text(open_page: Opener) -> None:
     page = open_page("#/search?q=kraken&k=20")
     expect(page.locator(".hit")).to_have_count(len(FILES))
     for hit in page.locator(".hit-open").all():
@@ -115,7 +115,7 @@ def test_hits_are_text_whatever_they_try(open_page: Opener) -> None:
 
 
 @pytest.mark.parametrize("title", TITLES, ids=range(len(TITLES)))
-def test_a_title_is_text_whatever_it_tries(chat: Page, profile: Watch, serving: Serving, title: str) -> None:
+def test_hostile_titles_are_shown_as_text(chat: Page, profile: Watch, serving: Serving, title: str) -> None:
     session = serving.ask("POST", "session/start", {"title": "plain"})["id"]
     kept = serving.ask("PATCH", f"session/{session}", {"title": title})["title"]
     page = chat
@@ -133,7 +133,7 @@ def test_a_title_is_text_whatever_it_tries(chat: Page, profile: Watch, serving: 
 
 
 @pytest.mark.parametrize("address", ADDRESSES, ids=range(len(ADDRESSES)))
-def test_an_address_is_text_whatever_it_tries(open_page: Opener, profile: Watch, address: str) -> None:
+def test_hostile_addresses_are_shown_as_text(open_page: Opener, profile: Watch, address: str) -> None:
     page = open_page(address)
     profile.expect("status of 4")
     expect(page.locator("#sessions li")).not_to_have_count(0)
@@ -141,7 +141,7 @@ def test_an_address_is_text_whatever_it_tries(open_page: Opener, profile: Watch,
 
 
 @pytest.mark.parametrize("what", [f"<img src=x onerror={RUN}>", f"[x](javascript:{RUN})", "\u202ekraken"])
-def test_what_a_tool_is_asked_and_says_is_text(open_page: Opener, serving: Serving, what: str) -> None:
+def test_arguments_and_results_of_tools_are_shown_as_text(open_page: Opener, serving: Serving, what: str) -> None:
     call = ToolCall(name="search_knowledge_base", arguments={"query": what, f"<b>{what}": what})
     serving.kb.stage = Stage({QUESTION: [call, search(what), ["Fish."]]})
     try:
@@ -156,7 +156,7 @@ def test_what_a_tool_is_asked_and_says_is_text(open_page: Opener, serving: Servi
 
 
 @pytest.mark.parametrize("what", [f"<img src=x onerror={RUN}>", f"</p><script>{RUN}</script>", f"![x]({SECRET})"])
-def test_an_error_is_text_whatever_it_says(open_page: Opener, profile: Watch, what: str) -> None:
+def test_hostile_errors_are_shown_as_text(open_page: Opener, profile: Watch, what: str) -> None:
     page = open_page()
     profile.expect("status of 500")
     said = json.dumps({"error": {"message": what, "type": what, "param": None, "code": what}})

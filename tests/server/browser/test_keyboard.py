@@ -88,7 +88,7 @@ def test_the_menu_of_a_session_needs_no_mouse(page: Page) -> None:
     expect(page.get_by_role("textbox", name="Question")).to_be_enabled()
 
 
-def test_a_slash_comes_back_to_the_question(page: Page) -> None:
+def test_a_slash_focuses_the_question(page: Page) -> None:
     answered(page, DEWAR).get_by_role("button", name="Citation 1:").click()
     page.keyboard.press("/")
     expect(page.get_by_role("complementary")).to_be_hidden()
@@ -115,7 +115,7 @@ def test_the_page_has_landmarks_and_one_first_heading_in_every_view(open_page: O
         expect(page.get_by_role("navigation", name="Sessions and views")).to_have_count(1)
 
 
-def test_everything_that_can_be_operated_has_a_name(page: Page, open_page: Opener) -> None:
+def test_every_control_has_an_accessible_name(page: Page, open_page: Opener) -> None:
     answered(page, DEWAR).get_by_role("button", name="Trace").click()
     expect(page.locator(".timeline")).to_be_visible()
     for one in (page, open_page("#/search?q=dewar"), open_page("#/status")):

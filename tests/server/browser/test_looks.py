@@ -79,7 +79,7 @@ def background(page: Page, selector: str = "main") -> list[int]:
     return [int(part) for part in color.removeprefix("rgb(").removesuffix(")").split(",")]
 
 
-def test_contrast_is_computed_as_wcag_says() -> None:
+def test_contrast_is_computed_by_the_wcag_formula() -> None:
     assert contrast([0, 0, 0], [255, 255, 255]) == pytest.approx(21)
     assert contrast([118, 118, 118], [255, 255, 255]) == pytest.approx(4.54, abs=0.01)
 
@@ -107,14 +107,14 @@ def test_every_text_has_enough_contrast(open_page: Opener, serving: Serving, sch
         assert too_faint(page) == []
 
 
-def test_dark_is_dark_and_light_is_light(open_page: Opener) -> None:
+def test_the_color_scheme_follows_the_system(open_page: Opener) -> None:
     light, dark = open_page(color_scheme="light"), open_page(color_scheme="dark")
     assert luminance(background(light)) > 0.9
     assert luminance(background(dark)) < 0.02
     assert background(dark, "body") != background(dark)
 
 
-def test_the_switch_overrules_the_system_and_is_kept(open_page: Opener) -> None:
+def test_the_theme_switch_overrides_the_system_and_is_stored(open_page: Opener) -> None:
     page = open_page(color_scheme="light")
     switch = page.locator("#theme")
     expect(switch).to_have_text("Theme: system")
@@ -162,7 +162,7 @@ def test_on_a_phone_the_panel_is_a_sheet_over_everything_else(open_page: Opener)
     expect(chip).to_be_focused()
 
 
-def test_on_a_phone_the_menu_holds_the_sidebar(open_page: Opener) -> None:
+def test_on_a_phone_the_sidebar_is_in_the_menu(open_page: Opener) -> None:
     page = open_page(**PHONE)
     search_link = page.get_by_role("link", name="Search")
     expect(search_link).to_be_hidden()
